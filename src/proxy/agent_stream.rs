@@ -6,6 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use memchr::memmem;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf, Take};
 use tokio::time::Sleep;
 
@@ -16,12 +17,13 @@ use super::head_timeout::HeadStart;
 /// in a core's nearest cache between the kernel and whoever copies them together.
 const MOST: u64 = (16 << 10) - 1;
 
-/// What does not come with the first read comes in larger pieces: each one costs a system call and a few wake-ups, together as
-/// much as all that is done with its bytes.
-const MOST_OF_LONG: u64 = (64 << 10) - 1;
+/// What follows the head comes in larger pieces: each one costs a system call and a few wake-ups, together as much as all that
+/// is done with its bytes.
+const MOST_OF_BODY: u64 = (64 << 10) - 1;
 
-/// A request of more bytes than this is long.
-const LONG: u64 = MOST;
+/// Behind so many bytes it is a body, wherever the head ended. Until then reads are small: hyper looks at a head's size between
+/// two of them.
+const LONG: u64 = 96 << 10;
 
 /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
 /// ever. A person may have suspended it for a while. (Shorter in tests.)
@@ -32,6 +34,8 @@ pub(super) struct AgentStream<S> {
     stream: Take<S>,
     /// Bytes read since something was written.
     read: u64,
+    /// Whether the end of a head was among them.
+    is_body: bool,
     /// Notified when a request begins and when it is answered.
     begun: HeadStart,
     /// Runs while the agent takes nothing.
@@ -44,6 +48,7 @@ impl<S: AsyncRead> AgentStream<S> {
         Self {
             stream,
             read: 0,
+            is_body: false,
             begun,
             stalled: None,
         }
@@ -54,7 +59,7 @@ impl<S: AsyncRead> AgentStream<S> {
     /// The stream for what is written: an answer, with which the next request begins anew.
     fn written(&mut self) -> &mut S {
         if self.read > 0 {
-            self.read = 0;
+            (self.read, self.is_body) = (0, false);
             self.begun.over();
         }
         self.stream.get_mut()
@@ -84,7 +89,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
         cx: &mut Context<'_>,
         buf: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let most = if self.read < LONG { MOST } else { MOST_OF_LONG };
+        let most = match self.is_body {
+            true => MOST_OF_BODY,
+            false => MOST,
+        };
         self.stream.set_limit(most);
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.stream).poll_read(cx, buf);
@@ -93,6 +101,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for AgentStream<S> {
             self.begun.now();
         }
         self.read += came;
+        // Only what fills a read is followed by more of the same request.
+        if !self.is_body && came == MOST {
+            let head_ends = || memmem::find(&buf.filled()[before..], b"\r\n\r\n").is_some();
+            self.is_body = self.read > LONG || head_ends();
+        }
         polled
     }
 }
@@ -132,27 +145,39 @@ mod tests {
 
     use super::*;
 
-    #[tokio::test]
-    async fn everything_comes_and_never_much_of_it_at_once() {
+    /// The sizes of reads of what an agent sends.
+    async fn reads(sent: &[u8]) -> Vec<u64> {
         let (mut agent, server) = tokio::io::duplex(1 << 20);
-        let sent: Vec<u8> = (0..400_000u32).map(|i| i as u8).collect();
-        agent.write_all(&sent).await.unwrap();
+        agent.write_all(sent).await.unwrap();
         drop(agent);
-        let (mut reads, mut came) = (AgentStream::new(server, HeadStart::default()), Vec::new());
-        let mut sizes = vec![0];
+        let (mut stream, mut came) = (AgentStream::new(server, HeadStart::default()), Vec::new());
+        let mut sizes = Vec::new();
         loop {
-            let mut buf = vec![0; 64 << 10];
-            match reads.read(&mut buf).await.unwrap() {
+            let mut buf = vec![0; 128 << 10];
+            match stream.read(&mut buf).await.unwrap() {
                 0 => break,
                 n => came.extend_from_slice(&buf[..n]),
             }
-            sizes.push(came.len());
+            sizes.push(came.len() as u64 - sizes.iter().sum::<u64>());
         }
         assert_eq!(came, sent);
-        let pieces: Vec<_> = sizes.windows(2).map(|w| (w[1] - w[0]) as u64).collect();
-        let (first, rest) = pieces.split_first().unwrap();
-        let (_, whole) = rest.split_last().unwrap();
-        assert_eq!(*first, MOST, "{pieces:?}");
-        assert!(whole.iter().all(|&p| p == MOST_OF_LONG), "{pieces:?}");
+        sizes
+    }
+
+    #[tokio::test]
+    async fn everything_comes_and_never_much_of_it_at_once() {
+        let text: Vec<u8> = (0..400_000u32).map(|i| i as u8).collect();
+        let all = reads(&[&b"POST / HTTP/1.1\r\n\r\n"[..], &text].concat()).await;
+        let (rest, last) = (&all[1..all.len() - 1], all[all.len() - 1]);
+        assert_eq!(all[0], MOST);
+        assert!(rest.iter().all(|&read| read == MOST_OF_BODY), "{all:?}");
+        assert!(last <= MOST_OF_BODY);
+    }
+
+    #[tokio::test]
+    async fn a_long_head_comes_in_small_pieces() {
+        let all = reads(&[b'x'; 400_000]).await;
+        let small = all.iter().take_while(|&&read| read == MOST);
+        assert_eq!(small.count() as u64, LONG / MOST + 1, "{all:?}");
     }
 }
