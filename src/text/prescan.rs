@@ -66,7 +66,16 @@ impl Prescan {
     ///
     /// # Errors
     /// As [`json::value_end`].
+    #[inline]
     pub fn value_end(&self, text: &[u8], at: usize) -> Walk {
+        // A body that came at once was not scanned.
+        match self.spans.is_empty() {
+            true => json::value_end(text, at),
+            false => self.known_end(text, at),
+        }
+    }
+
+    fn known_end(&self, text: &[u8], at: usize) -> Walk {
         match self.known(at) {
             Some(end) => Ok(end),
             None => json::value_end(text, at),
@@ -74,9 +83,6 @@ impl Prescan {
     }
 
     fn known(&self, at: usize) -> Option<usize> {
-        if self.spans.is_empty() {
-            return None;
-        }
         let from = self.next.load(Relaxed);
         let behind = self.spans.get(from).is_none_or(|s| s.start > at);
         let i = match behind {

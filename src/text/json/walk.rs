@@ -94,7 +94,7 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
 ///
 /// # Errors
 /// No array begins at `at`, it is not well-formed, or `element` fails.
-pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> Walk {
+pub fn array(text: &[u8], at: usize, element: impl FnMut(usize) -> Walk) -> Walk {
     if text.get(at) != Some(&b'[') {
         return Err(Malformed(at));
     }
@@ -102,23 +102,29 @@ pub fn array(text: &[u8], at: usize, mut element: impl FnMut(usize) -> Walk) -> 
     if text.get(first) == Some(&b']') {
         return Ok(first + 1);
     }
-    cost::add(1);
-    let end = element(first)?;
-    array_behind(text, end, element)
+    elements_from(text, first, element)
 }
 
 /// Walks the rest of an array, one element of which ends at `end`.
 ///
 /// # Errors
 /// The array is not well-formed, or `element` fails.
-pub fn array_behind(text: &[u8], mut end: usize, mut element: impl FnMut(usize) -> Walk) -> Walk {
+pub fn array_behind(text: &[u8], end: usize, element: impl FnMut(usize) -> Walk) -> Walk {
+    let after = blank(text, end);
+    match text.get(after) {
+        Some(b',') => elements_from(text, blank(text, after + 1), element),
+        Some(b']') => Ok(after + 1),
+        _ => Err(Malformed(after)),
+    }
+}
+
+/// Walks the elements of an array from the one that begins at `from`; the array's end.
+fn elements_from(text: &[u8], mut from: usize, mut element: impl FnMut(usize) -> Walk) -> Walk {
     loop {
-        let after = blank(text, end);
+        cost::add(1);
+        let after = blank(text, element(from)?);
         match text.get(after) {
-            Some(b',') => {
-                cost::add(1);
-                end = element(blank(text, after + 1))?;
-            }
+            Some(b',') => from = blank(text, after + 1),
             Some(b']') => return Ok(after + 1),
             _ => return Err(Malformed(after)),
         }
