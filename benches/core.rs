@@ -72,12 +72,7 @@ fn plan(body: &Bytes, pinned: bool) -> Rewritten {
     let what = Rewrite {
         cut,
         tools: Some(baton_proxy::tools::ToolTable::handoff()),
-        pairs: &[],
-        insertions: &[],
-        more: &[],
-        previous: None,
-        text_only: None,
-        tags: &[],
+        ..Rewrite::default()
     };
     rewrite(wire, &reading, &what)
 }
@@ -148,14 +143,8 @@ mod hostile {
         let reading = Reading::new(&Anthropic, body, Operation::Generate).unwrap();
         let found = reading.candidates(&Anthropic);
         let what = Rewrite {
-            cut: Cut::None,
             tools: Some(baton_proxy::tools::ToolTable::handoff()),
-            pairs: &[],
-            insertions: &[],
-            more: &[],
-            previous: None,
-            text_only: None,
-            tags: &[],
+            ..Rewrite::default()
         };
         found.len() + rewrite(&Anthropic, &reading, &what).rope.len()
     }

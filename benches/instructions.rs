@@ -109,12 +109,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
         let what = Rewrite {
             cut,
             tools: Some(baton_proxy::tools::ToolTable::handoff()),
-            pairs: &[],
-            insertions: &[],
-            more: &[],
-            previous: None,
-            text_only: None,
-            tags: &[],
+            ..Rewrite::default()
         };
         rewrite(&Anthropic, &reading, &what).rope.len()
     })

@@ -66,12 +66,7 @@ fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn 
                 head: &head,
             },
             tools: Some(baton_proxy::tools::ToolTable::handoff()),
-            pairs: &[],
-            insertions: &[],
-            more: &[],
-            previous: None,
-            text_only: None,
-            tags: &[],
+            ..Rewrite::default()
         },
     );
     Ok(String::from_utf8(splice::flat(done.rope).to_vec())?)

@@ -38,7 +38,7 @@ pub(super) async fn prepare(
     scan: &BodyScan,
     coming: Option<HandoffId>,
 ) -> Result<Option<Prepared>, Fault> {
-    let weight = heavy::weight(body.text().map_or(&[], |text| text), &scan.scanned.prescan);
+    let weight = heavy::weight(body.text().map_or(&[], |text| text), &scan.known.prescan);
     let Some((wire, mut reading)) = heavy::work(weight, || read(app, ctx, body, scan)) else {
         return Ok(None);
     };
@@ -302,7 +302,7 @@ fn read(
         unread(Untooled::UnreadCoding);
         return None;
     };
-    match Reading::scanned(wire, text, operation_of(ctx.endpoint), &scan.scanned) {
+    match Reading::scanned(wire, text, operation_of(ctx.endpoint), &scan.known) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
         Ok(reading) if is_taken(app, &reading) => {
             unread(Untooled::NameTaken);

@@ -27,6 +27,9 @@ pub(super) const HEAD: KeyedHash = 2;
 pub(super) const TAIL: KeyedHash = 3;
 const SPLICED: KeyedHash = 4;
 
+/// A text in a recipe that has a hash of its own.
+const TEXT: KeyedHash = 9;
+
 /// The last node of each of a body's three rows; 0 is an empty row.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct BodyNodes {
@@ -164,17 +167,7 @@ impl ChunkStore {
         {
             return Ok(node);
         }
-        let mut recipe = self.key.chain(SPLICED, hash);
-        for part in &parts {
-            let step = match within(&from.text, part) {
-                // The region's hash covers these bytes already.
-                Some(span) if region.start <= span.start && span.end <= region.end => {
-                    ((span.start - region.start) as KeyedHash) << 64 | span.len() as KeyedHash
-                }
-                _ => self.fast(part),
-            };
-            recipe = self.key.chain(recipe, step);
-        }
+        let recipe = self.recipe(self.key.chain(SPLICED, hash), from, &[kind], &parts);
         if let Some(node) = self.rows.get(&recipe) {
             return Ok(*node);
         }
@@ -183,6 +176,50 @@ impl ChunkStore {
         let node = self.region(conn, cut, whole, || text.clone(), seen)?;
         self.rows.insert(recipe, node);
         Ok(node)
+    }
+
+    /// A hash of how a text was assembled: the same only for the same text. For what is of a stored body's `known` regions it has
+    /// place and length, since these regions' hashes are in `recipe` already, and for all else a hash of its own.
+    pub(super) fn recipe(
+        &self,
+        mut recipe: KeyedHash,
+        from: &WrittenBody,
+        known: &[KeyedHash],
+        parts: &[Bytes],
+    ) -> KeyedHash {
+        let regions = [
+            (HEAD, Span::new(0, from.messages.start)),
+            (MESSAGES, from.messages),
+            (TAIL, Span::new(from.messages.end, from.text.len())),
+        ];
+        for part in parts {
+            let Some(span) = within(&from.text, part) else {
+                recipe = self.step(recipe, TEXT, self.fast(part));
+                continue;
+            };
+            for (kind, region) in regions {
+                let shared = Span::new(span.start.max(region.start), span.end.min(region.end));
+                if shared.start >= shared.end {
+                    continue;
+                }
+                recipe = if known.contains(&kind) {
+                    let offset = shared.start - region.start;
+                    self.step(
+                        recipe,
+                        kind,
+                        (offset as KeyedHash) << 64 | shared.len() as KeyedHash,
+                    )
+                } else {
+                    self.step(recipe, TEXT, self.fast(shared.of(&from.text)))
+                };
+            }
+        }
+        recipe
+    }
+
+    /// One step of a recipe. It has a kind, so that no value is taken for one of another kind.
+    pub(super) fn step(&self, recipe: KeyedHash, kind: KeyedHash, value: KeyedHash) -> KeyedHash {
+        self.key.chain(recipe, self.key.chain(kind, value))
     }
 
     /// Stores the region before or behind the messages; only a new one is cut into chunks.

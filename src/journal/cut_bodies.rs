@@ -12,7 +12,6 @@ use super::chunk_store::{ChunkStore, FirstSeen};
 use super::chunks::{self, Regions};
 use super::keyed_hash::KeyedHash;
 use super::known_cuts::ShortBody;
-use crate::text::Span;
 use crate::text::splice;
 use crate::wire::{Operation, Wire};
 
@@ -24,9 +23,6 @@ const KEPT: KeyedHash = 7;
 
 /// How a recipe's text is read.
 const READ: KeyedHash = 8;
-
-/// A text in a recipe that is in neither of the stored body's regions.
-const TEXT: KeyedHash = 9;
 
 /// A rope that ends with the last messages of a stored body, without them.
 struct CutRope {
@@ -74,7 +70,7 @@ impl ChunkStore {
             return Ok(None);
         };
         let kept = rope.kept;
-        let recipe = self.recipe(from, wire, &rope);
+        let recipe = self.cut_recipe(from, wire, &rope);
         let short = match self.cuts.get(recipe) {
             Some(short) => short,
             None => {
@@ -96,52 +92,20 @@ impl ChunkStore {
         Ok(Some(body))
     }
 
-    /// A hash of all that decides how a rope is stored without the messages that it keeps. Two ropes with the same recipe
+    /// A hash of all that decides how a rope is stored without the messages that it keeps. Two ropes with the same hash
     /// have the same texts in front of these messages and behind them, and are read the same way.
-    fn recipe(
+    fn cut_recipe(
         &self,
         from: &WrittenBody,
         (wire, operation): (&dyn Wire, Operation),
         rope: &CutRope,
     ) -> KeyedHash {
-        let regions = [
-            (HEAD, Span::new(0, from.messages.start)),
-            (TEXT, from.messages),
-            (TAIL, Span::new(from.messages.end, from.text.len())),
-        ];
-        let mut recipe = CUT;
-        // Each step is a kind and a value, so that no value is taken for one of another kind.
-        let mut step = |kind, value| recipe = self.key.chain(recipe, self.key.chain(kind, value));
-        // What offsets in the head and in the tail stand for, and what tells messages from the rest.
-        step(HEAD, from.head);
-        step(TAIL, from.tail);
-        step(READ, (wire.id() as KeyedHash) << 64 | operation as KeyedHash);
-        let front = rope.front.iter().map(Some);
-        for part in front.chain([None]).chain(rope.behind.iter().map(Some)) {
-            let Some(part) = part else {
-                step(KEPT, 0);
-                continue;
-            };
-            let Some(span) = within(&from.text, part) else {
-                step(TEXT, self.fast(part));
-                continue;
-            };
-            for (kind, region) in regions {
-                let shared = Span::new(span.start.max(region.start), span.end.min(region.end));
-                if shared.start >= shared.end {
-                    continue;
-                }
-                match kind {
-                    TEXT => step(TEXT, self.fast(shared.of(&from.text))),
-                    // The region's hash covers these bytes already.
-                    kind => {
-                        let offset = shared.start - region.start;
-                        step(kind, (offset as KeyedHash) << 64 | shared.len() as KeyedHash);
-                    }
-                }
-            }
-        }
-        recipe
+        let known = [HEAD, TAIL];
+        // What places in head and tail stand for, and what tells messages from the rest.
+        let recipe = self.step(self.step(CUT, HEAD, from.head), TAIL, from.tail);
+        let read = (wire.id() as KeyedHash) << 64 | operation as KeyedHash;
+        let recipe = self.recipe(self.step(recipe, READ, read), from, &known, &rope.front);
+        self.recipe(self.step(recipe, KEPT, 0), from, &known, &rope.behind)
     }
 
     /// Joins, reads and stores a rope without the messages that it keeps; `None` where these do not follow the others

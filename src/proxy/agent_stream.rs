@@ -21,8 +21,8 @@ const MOST: u64 = (16 << 10) - 1;
 /// is done with its bytes.
 const MOST_OF_BODY: u64 = (64 << 10) - 1;
 
-/// Behind so many bytes it is a body, wherever the head ended. Until then reads are small: hyper looks at a head's size between
-/// two of them.
+/// Behind so many bytes reads are large, also where no end of a head was seen. hyper looks at a head's size between two reads, so
+/// that its limit holds to one small read up to here, and to one large read behind.
 const LONG: u64 = 96 << 10;
 
 /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for
@@ -34,7 +34,7 @@ pub(super) struct AgentStream<S> {
     stream: Take<S>,
     /// Bytes read since something was written.
     read: u64,
-    /// Whether the end of a head was among them.
+    /// Whether what comes next is of the body: the head has ended, or cannot be that long.
     is_body: bool,
     /// Notified when a request begins and when it is answered.
     begun: HeadStart,

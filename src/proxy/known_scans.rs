@@ -74,7 +74,7 @@ impl KnownScans {
 
     /// Keeps the turns of a body for those that begin alike.
     pub(super) fn share(&self, scan: &BodyScan, view: &View) -> SharedTurns {
-        let earlier = scan.scanned.turns.clone();
+        let earlier = scan.known.turns.clone();
         let Some(last) = &scan.last_block else {
             return SharedTurns::default();
         };
@@ -92,8 +92,8 @@ impl KnownScans {
 /// What is known of a body that has arrived.
 #[derive(Debug, Default)]
 pub struct BodyScan {
-    /// What its reader needs.
-    pub scanned: Scanned,
+    /// For who reads it.
+    pub known: Scanned,
     /// Its last whole block.
     last_block: Option<LastBlock>,
 }
@@ -155,7 +155,7 @@ impl BodyReader<'_> {
         };
         let prescan = self.prescanner.done(text);
         let scan = BodyScan {
-            scanned: Scanned { prescan, turns },
+            known: Scanned { prescan, turns },
             last_block,
         };
         (scan, self.is_recorded.then_some(self.beginnings))
@@ -212,7 +212,7 @@ mod tests {
             for end in (0..text.len()).step_by(piece).chain([text.len()]) {
                 reader.read(&text[..end]);
             }
-            reader.done(text).0.scanned.prescan
+            reader.done(text).0.known.prescan
         })
     }
 
@@ -257,7 +257,7 @@ mod tests {
         reader.read(text.as_bytes());
         let (scan, _) = reader.done(text.as_bytes());
         let text = Bytes::copy_from_slice(text.as_bytes());
-        let view = wire(on).read_scanned(&text, Operation::Generate, &scan.scanned);
+        let view = wire(on).read_scanned(&text, Operation::Generate, &scan.known);
         let view = view.unwrap();
         let plain = wire(on).read(&text, Operation::Generate).unwrap();
         assert_eq!((&view.turns, view.tools), (&plain.turns, plain.tools));
@@ -278,13 +278,13 @@ mod tests {
         let tools = vec![tool; 40].join(", ");
         let whole = |text: &str| format!(r#"{}],"tools":[{tools}]}}"#, text.trim_end_matches(','));
         let (scan, _) = shared(&scans, WireId::Anthropic, &whole(&begun));
-        assert!(scan.scanned.turns.is_none());
+        assert!(scan.known.turns.is_none());
         let longer = begun.clone() + &transcript(100_000)[13..];
         let (scan, all) = shared(&scans, WireId::OpenaiChat, &whole(&longer));
-        assert!(scan.scanned.turns.is_none(), "another wire");
+        assert!(scan.known.turns.is_none(), "another wire");
         let (scan, _) = shared(&scans, WireId::Anthropic, &whole(&longer));
         let end = begun.len() / BEGINNINGS_BLOCK * BEGINNINGS_BLOCK;
-        let known = |scan: &BodyScan| scan.scanned.turns.as_ref().map(|turns| turns.count());
+        let known = |scan: &BodyScan| scan.known.turns.as_ref().map(|turns| turns.count());
         let within = all.iter().filter(|turn| turn.span.end <= end).count();
         assert_eq!(known(&scan), Some(within));
         assert!(within > 100);

@@ -81,7 +81,7 @@ mod tests {
     use serde_json::json;
 
     use crate::record::WireId;
-    use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+    use crate::rewrite::{Reading, Rewrite, Rewritten, rewrite};
     use crate::text::splice;
     use crate::tools::ToolTable;
     use crate::wire::{Operation, wire};
@@ -90,14 +90,8 @@ mod tests {
         let side = wire(side);
         let reading = Reading::new(side, &Bytes::from(body.to_string()), Operation::Generate).unwrap();
         let what = Rewrite {
-            cut: Cut::None,
             tools: Some(ToolTable::handoff()),
-            pairs: &[],
-            insertions: &[],
-            more: &[],
-            previous: None,
-            tags: &[],
-            text_only: None,
+            ..Rewrite::default()
         };
         rewrite(side, &reading, &what)
     }

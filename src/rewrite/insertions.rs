@@ -136,14 +136,8 @@ mod tests {
     fn sent(id: WireId, turns: &[Value], insertions: &[PlacedInsertion]) -> Value {
         let reading = reading(id, turns);
         let what = Rewrite {
-            cut: Cut::None,
-            tools: None,
-            pairs: &[],
             insertions,
-            text_only: None,
-            more: &[],
-            previous: None,
-            tags: &[],
+            ..Rewrite::default()
         };
         serde_json::from_slice(&rewrite(wire(id), &reading, &what).rope.concat()).unwrap()
     }
@@ -272,14 +266,8 @@ mod tests {
         let reading = Reading::new(wire, &body, Operation::Generate).unwrap();
         let (placed, _) = find(&reading.view, [&insertion(&reading.view, "N")]);
         let what = Rewrite {
-            cut: Cut::None,
-            tools: None,
-            pairs: &[],
             insertions: &placed,
-            text_only: None,
-            more: &[],
-            previous: None,
-            tags: &[],
+            ..Rewrite::default()
         };
         let sent: Value = serde_json::from_slice(&rewrite(wire, &reading, &what).rope.concat()).unwrap();
         let input = sent["input"].as_array().unwrap();

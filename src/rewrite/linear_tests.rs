@@ -233,11 +233,8 @@ fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
             cut,
             tools: Some(crate::tools::ToolTable::handoff()),
             pairs,
-            insertions: &[],
-            more: &[],
-            previous: None,
-            text_only: None,
             tags: &tags,
+            ..Rewrite::default()
         };
         rewrite(wire, &reading, &what).rope.len()
     });
@@ -409,14 +406,8 @@ fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64
     });
     let pairs: Vec<HiddenPair> = pairs.collect();
     let what = Rewrite {
-        cut: Cut::None,
-        tools: None,
         pairs: &pairs,
-        insertions: &[],
-        more: &[],
-        previous: None,
-        text_only: None,
-        tags: &[],
+        ..Rewrite::default()
     };
     let (steps, done) = cost::of(|| rewrite(wire, &reading, &what));
     assert_eq!(done.placed.len(), if here { pairs.len() } else { 0 });

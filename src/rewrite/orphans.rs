@@ -9,10 +9,14 @@ use crate::wire::{OpenCalls, Wire, view};
 
 /// Edits that take them out, wherever behind turn `cut` they stand. `left` is what is left of that turn.
 pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[Part]) -> Vec<Edit> {
-    let spans: Vec<Span> = left.iter().map(|part| part.span).collect();
-    let (mut calls, known) = match view.shared.open_calls(cut, &spans) {
-        Some((open, known)) => (Calls::going_on(&view.body, open), known),
-        None => (Calls::new(&view.body, left), 0),
+    let place = (cut, left.iter().map(|part| part.span).collect());
+    let (mut calls, known) = match view.shared.open_calls(&place) {
+        Some((open, known)) => (Calls::new(&view.body, open), known),
+        None => {
+            let mut calls = Calls::new(&view.body, OpenCalls::default());
+            calls.made(left);
+            (calls, 0)
+        }
     };
     let from = known.max(cut + 1);
     let kept = view.shared.kept();
@@ -20,7 +24,7 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[Part]) -
     for turn in from..=view.turns.len() {
         // Behind the turns that later requests begin with as well. Where results were lost, those look again.
         if turn == kept && turn > from && edits.is_empty() {
-            view.shared.keep_open_calls(calls.open((cut, spans.clone())));
+            view.shared.keep_open_calls(&place, &calls.open);
         }
         let Some(role) = view.turns.get(turn).map(|turn| turn.role) else {
             break;
@@ -60,75 +64,48 @@ const FEW: usize = 16;
 /// Calls behind the cut.
 struct Calls<'a> {
     text: &'a [u8],
-    /// Ids of the last message's calls: nearly all results answer those.
-    last: Vec<Span>,
-    /// Ids of the calls before it.
-    before: Vec<Span>,
-    /// So many of them are in the set, into which they go when somebody asks for one of them.
+    open: OpenCalls,
+    /// Ids of the calls before the last message that are in the set, into which they go when somebody asks for one of them.
     in_set: usize,
     set: HashSet<&'a [u8]>,
-    /// Calls of the last message that were not answered yet, and those among them that have no id: their
-    /// results are known by their number alone.
-    open: usize,
-    nameless: usize,
 }
 
 impl<'a> Calls<'a> {
-    /// Those that are left of the turn that is cut.
-    fn new(text: &'a [u8], left: &[Part]) -> Self {
-        let none = OpenCalls::default();
-        let mut calls = Self::going_on(text, none);
-        calls.made(left);
-        calls
-    }
-
-    fn going_on(text: &'a [u8], from: OpenCalls) -> Self {
-        let ([last, before], [open, nameless]) = (from.ids, from.open);
+    fn new(text: &'a [u8], open: OpenCalls) -> Self {
         Self {
             text,
-            last,
-            before,
+            open,
             in_set: 0,
             set: HashSet::new(),
-            open,
-            nameless,
-        }
-    }
-
-    /// All that a request needs that goes on behind the same turns.
-    fn open(&self, cut: (usize, Vec<Span>)) -> OpenCalls {
-        OpenCalls {
-            cut,
-            ids: [self.last.clone(), self.before.clone()],
-            open: [self.open, self.nameless],
         }
     }
 
     fn next_message(&mut self) {
-        (self.open, self.nameless) = (0, 0);
-        self.before.append(&mut self.last);
+        let open = &mut self.open;
+        (open.unanswered, open.nameless) = (0, 0);
+        open.before.append(&mut open.last);
     }
 
     fn made(&mut self, parts: &[Part]) {
         for call in parts.iter().filter(|p| p.kind == PartKind::Call) {
-            self.open += 1;
+            self.open.unanswered += 1;
             match call.id {
-                Some(id) => self.last.push(id),
-                None => self.nameless += 1,
+                Some(id) => self.open.last.push(id),
+                None => self.open.nameless += 1,
             }
         }
     }
 
     fn knows(&mut self, id: &[u8]) -> bool {
-        let text = self.text;
-        if self.last.len() > FEW {
-            self.before.append(&mut self.last);
-        } else if self.last.iter().any(|call| call.of(text) == id) {
+        let (text, open) = (self.text, &mut self.open);
+        if open.last.len() > FEW {
+            open.before.append(&mut open.last);
+        } else if open.last.iter().any(|call| call.of(text) == id) {
             return true;
         }
-        let more = self.before[self.in_set..].iter().map(|call| call.of(text));
+        let more = open.before[self.in_set..].iter().map(|call| call.of(text));
         self.set.extend(more);
-        self.in_set = self.before.len();
+        self.in_set = open.before.len();
         self.set.contains(id)
     }
 
@@ -139,11 +116,11 @@ impl<'a> Calls<'a> {
         }
         match part.id {
             Some(id) if self.knows(id.of(self.text)) => {
-                self.open = self.open.saturating_sub(1);
+                self.open.unanswered = self.open.unanswered.saturating_sub(1);
                 true
             }
-            Some(_) => take(&mut self.nameless),
-            None => take(&mut self.open),
+            Some(_) => take(&mut self.open.nameless),
+            None => take(&mut self.open.unanswered),
         }
     }
 }

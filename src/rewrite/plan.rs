@@ -10,9 +10,10 @@ use crate::text::splice::Edit;
 use crate::wire::TextOnly;
 
 /// Where the transcript is cut.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub enum Cut<'a> {
     /// Nowhere.
+    #[default]
     None,
     /// At a sentinel in it: `head`, then what follows.
     At {
@@ -71,8 +72,8 @@ pub struct GoesOn<'a> {
     pub owed: &'a [String],
 }
 
-/// What to do to a request.
-#[derive(Debug, Clone, Copy)]
+/// What to do to a request; by default nothing.
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Rewrite<'a> {
     /// The cut.
     pub cut: Cut<'a>,

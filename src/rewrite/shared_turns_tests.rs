@@ -51,12 +51,7 @@ fn rewritten(wire: &dyn Wire, reading: &Reading) -> Vec<(Bytes, usize)> {
         let what = Rewrite {
             cut,
             tools: Some(crate::tools::ToolTable::handoff()),
-            pairs: &[],
-            insertions: &[],
-            more: &[],
-            previous: None,
-            text_only: None,
-            tags: &[],
+            ..Rewrite::default()
         };
         let rewritten = rewrite(wire, reading, &what);
         (splice::flat(rewritten.rope), rewritten.messages)

@@ -116,6 +116,17 @@ mod tests {
 
     /// Machines that share a store have clocks of their own: a call waits in front of an undone handoff, or behind it, by where
     /// it stands.
+    /// The transcript without notes and undone sentinels.
+    fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::Cleaned {
+        let reading = Reading::new(side, body, Operation::Generate).unwrap();
+        let look = Look {
+            prefix: "::",
+            tags: &[],
+            coming: None,
+        };
+        notes::take_out(side, &reading, look).unwrap()
+    }
+
     #[test]
     fn a_call_is_void_by_its_place_and_not_by_its_time() {
         let id = Uuid::now_v7();
@@ -130,13 +141,7 @@ mod tests {
             said("user", "On.".to_owned()), call("toolu_2"), result("toolu_2"),
         ]});
         let (body, side) = (Bytes::from(body.to_string()), wire(WireId::Anthropic));
-        let reading = Reading::new(side, &body, Operation::Generate).unwrap();
-        let look = Look {
-            prefix: "::",
-            tags: &[],
-            coming: None,
-        };
-        let cleaned = notes::take_out(side, &reading, look).unwrap();
+        let cleaned = cleaned(side, &body);
         let (now, undone) = (&cleaned.reading.view, &cleaned.undone);
         assert!(undone.is_undone(id));
         let mut pairs = [
@@ -185,13 +190,7 @@ mod tests {
             Bytes::from(json!({"contents": contents}).to_string()),
             wire(WireId::Gemini),
         );
-        let reading = Reading::new(side, &body, Operation::Generate).unwrap();
-        let look = Look {
-            prefix: "::",
-            tags: &[],
-            coming: None,
-        };
-        let cleaned = notes::take_out(side, &reading, look).unwrap();
+        let cleaned = cleaned(side, &body);
         let names = cleaned.reading.call_names(side);
         assert_eq!(names.len(), 5);
         // Those in front were made before all others by a clock that is ahead.

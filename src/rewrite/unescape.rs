@@ -38,7 +38,7 @@ fn across_texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<Span> {
     let broken = memmem::Finder::new(br"\\:");
     let mut found = Vec::new();
     let first = view.turns.partition_point(|t| t.span.end <= from);
-    let mut next = view.shared.unbroken(first);
+    let mut next = view.shared.first_maybe_broken(first);
     let mut unbroken = view.turns.len();
     while let Some(turn) = view.turns.get(next) {
         cost::add(turn.span.len());

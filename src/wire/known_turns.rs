@@ -28,29 +28,34 @@ pub struct KnownTurns {
 /// What needs not be looked for again in known turns: as the last rewrite left it.
 #[derive(Debug, Default)]
 struct Found {
-    open_calls: Option<OpenCalls>,
+    /// Behind this cut each result has its call, and these are open at the end.
+    open_calls: Option<(CutTurn, OpenCalls)>,
     /// From this turn on, none of the model's has a beginning of a mark that was broken up across texts.
     unbroken: Option<usize>,
 }
 
-/// The calls between a cut and the end of known turns, where each result there has its call.
+/// The calls that results behind some turn may answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenCalls {
-    /// The turn that is cut, and the parts that are left of it.
-    pub cut: (usize, Vec<Span>),
-    /// Ids of the last message's calls, and of those before it.
-    pub ids: [Vec<Span>; 2],
-    /// Calls of the last message that were not answered yet, and those among them that have no id.
-    pub open: [usize; 2],
+    /// Ids of the last message's calls: nearly all results answer those.
+    pub last: Vec<Span>,
+    /// Ids of the calls before it.
+    pub before: Vec<Span>,
+    /// Calls of the last message that were not answered yet.
+    pub unanswered: usize,
+    /// Those among them that have no id: their results are known by their number alone.
+    pub nameless: usize,
 }
+
+/// A cut: the number of the turn, and the parts that are left of it.
+pub(crate) type CutTurn = (usize, Vec<Span>);
 
 /// Calls that are kept for each turn on average, at most: some agents make several in one message.
 const SPANS_PER_TURN: usize = 4;
 
 impl OpenCalls {
     fn spans(&self) -> usize {
-        let [last, before] = &self.ids;
-        self.cut.1.len() + last.len() + before.len()
+        self.last.len() + self.before.len()
     }
 }
 
@@ -108,25 +113,25 @@ impl SharedTurns {
         self.own.as_ref().map_or(0, |own| own.count())
     }
 
-    /// The calls behind this cut among the turns that are known, and how many turns that are.
-    pub(crate) fn open_calls(&self, cut: usize, left: &[Span]) -> Option<(OpenCalls, usize)> {
+    /// The calls that are open at the end of the turns that are known, where these were looked through behind the same cut; and
+    /// how many turns that are.
+    pub(crate) fn open_calls(&self, cut: &CutTurn) -> Option<(OpenCalls, usize)> {
         let earlier = self.earlier.as_ref()?;
         let found = earlier.lock();
-        let calls = found.open_calls.as_ref()?;
-        let same = calls.cut.0 == cut && calls.cut.1 == left;
-        same.then(|| (calls.clone(), earlier.count()))
+        let (_, calls) = found.open_calls.as_ref().filter(|(known, _)| known == cut)?;
+        Some((calls.clone(), earlier.count()))
     }
 
-    /// Keeps the calls behind a cut that stands among the turns that are kept.
-    pub(crate) fn keep_open_calls(&self, calls: OpenCalls) {
-        let fits = |own: &&Arc<KnownTurns>| calls.spans() <= own.most_spans();
+    /// Keeps the calls that are open at the end of the turns that are kept, behind a cut among these.
+    pub(crate) fn keep_open_calls(&self, cut: &CutTurn, calls: &OpenCalls) {
+        let fits = |own: &&Arc<KnownTurns>| cut.1.len() + calls.spans() <= own.most_spans();
         if let Some(own) = self.own.as_ref().filter(fits) {
-            own.lock().open_calls = Some(calls);
+            own.lock().open_calls = Some((cut.clone(), calls.clone()));
         }
     }
 
-    /// The first turn, from `first` on, that may be one of the model's with a broken beginning of a mark.
-    pub(crate) fn unbroken(&self, first: usize) -> usize {
+    /// The first turn, from `first` on, in which a beginning of a mark may have been broken up across texts.
+    pub(crate) fn first_maybe_broken(&self, first: usize) -> usize {
         let known = self.earlier.as_ref().and_then(|earlier| {
             let from = earlier.lock().unbroken?;
             (from <= first).then_some(earlier.count())
@@ -134,7 +139,7 @@ impl SharedTurns {
         known.map_or(first, |known| known.max(first))
     }
 
-    /// None of the model's turns from `first` on, among those that are kept, has a broken beginning of a mark.
+    /// Keeps that there is no such turn from `first` on, among those that are kept.
     pub(crate) fn keep_unbroken(&self, first: usize) {
         if let Some(own) = &self.own {
             own.lock().unbroken = Some(first);
@@ -158,13 +163,14 @@ mod tests {
         let known = Arc::new(KnownTurns::new(Span::new(0, 10), &turns, 10).unwrap());
         let shared = SharedTurns::new(Some(Arc::clone(&known)), Some(known));
         let calls = |count| OpenCalls {
-            ids: [vec![Span::default(); count], Vec::new()],
+            last: vec![Span::default(); count],
             ..OpenCalls::default()
         };
-        shared.keep_open_calls(calls(SPANS_PER_TURN * turns.len() + 1));
-        assert_eq!(shared.open_calls(0, &[]), None);
+        let cut = (0, Vec::new());
+        shared.keep_open_calls(&cut, &calls(SPANS_PER_TURN * turns.len() + 1));
+        assert_eq!(shared.open_calls(&cut), None);
         let few = calls(SPANS_PER_TURN * turns.len());
-        shared.keep_open_calls(few.clone());
-        assert_eq!(shared.open_calls(0, &[]), Some((few, turns.len())));
+        shared.keep_open_calls(&cut, &few);
+        assert_eq!(shared.open_calls(&cut), Some((few, turns.len())));
     }
 }

@@ -71,14 +71,8 @@ fn shown(wire: &dyn Wire) -> String {
 
 fn plain<'a>() -> Rewrite<'a> {
     Rewrite {
-        cut: Cut::None,
         tools: Some(baton_proxy::tools::ToolTable::handoff()),
-        pairs: &[],
-        insertions: &[],
-        more: &[],
-        previous: None,
-        text_only: None,
-        tags: &[],
+        ..Rewrite::default()
     }
 }
 

@@ -9,7 +9,7 @@ use crate::mark::aside;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, Place};
 use crate::rewrite::untooled;
-use crate::rewrite::{Cut, Reading, Rewrite, rewrite};
+use crate::rewrite::{Reading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::AskAgain;
 use crate::wire::Streams;
@@ -46,14 +46,8 @@ fn pair(place: Place) -> HiddenPair {
 
 fn rewritten(body: &str, pair: HiddenPair) -> Value {
     let what = Rewrite {
-        cut: Cut::None,
-        tools: None,
         pairs: &[pair],
-        insertions: &[],
-        more: &[],
-        tags: &[],
-        text_only: None,
-        previous: None,
+        ..Rewrite::default()
     };
     let done = rewrite(&Ollama, &reading(body), &what);
     assert_eq!(done.placed.len(), 1);

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::OpenaiChat;
 use crate::record::WireId;
 use crate::record::{HiddenPair, HiddenResult, Place};
-use crate::rewrite::{Cut, Reading, Rewrite, rewrite};
+use crate::rewrite::{Reading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::Pairs;
 use crate::wire::{HiddenCall, Operation, Watch};
@@ -60,14 +60,8 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     let body = Bytes::from(format!(r#"{{"model":"m","messages":{messages}}}"#));
     let reading = Reading::new(&OpenaiChat, &body, Operation::Generate).unwrap();
     let what = Rewrite {
-        cut: Cut::None,
-        tools: None,
         pairs,
-        insertions: &[],
-        more: &[],
-        previous: None,
-        tags: &[],
-        text_only: None,
+        ..Rewrite::default()
     };
     let sent = splice::flat(rewrite(&OpenaiChat, &reading, &what).rope);
     serde_json::from_slice::<Value>(&sent).unwrap()["messages"].take()

@@ -59,7 +59,7 @@ fn references_to_our_items_never_reach_upstream() {
     let ours = json!({"type": "item_reference", "id": ITEM});
     let theirs = json!({"type": "item_reference", "id": "msg_2"});
     let body = with_input(json!([user("hi"), ours, theirs]));
-    let done = value(rewritten(&body, &plain()));
+    let done = value(rewritten(&body, &Rewrite::default()));
     assert_eq!(done["input"], json!([user("hi"), theirs]));
 }
 
@@ -74,7 +74,7 @@ fn references_to_other_items_of_ours_are_said_in_full_or_go() {
         reference("msg_baton_0199a3c27d1e7c3a9b1f2f6f0c9d8e11"),
         user("and more")
     ]));
-    let done = value(rewritten(&body, &plain()));
+    let done = value(rewritten(&body, &Rewrite::default()));
     let mut filler = said("msg_note_7", crate::wire::NOTHING_SAID);
     filler["content"][0]["logprobs"] = json!([]);
     assert_eq!(
@@ -82,7 +82,7 @@ fn references_to_other_items_of_ours_are_said_in_full_or_go() {
         json!([user("hi"), filler, user("more"), user("and more")])
     );
     let whole = with_input(json!([user("hi"), filler, user("more")]));
-    assert_eq!(value(rewritten(&whole, &plain())), whole);
+    assert_eq!(value(rewritten(&whole, &Rewrite::default())), whole);
 }
 
 #[test]
@@ -111,7 +111,7 @@ fn a_result_right_behind_the_cut_goes_and_is_not_counted() {
         answered("c1"),
         user("more")
     ]));
-    let done = cut_with(&body, &plain());
+    let done = cut_with(&body, &Rewrite::default());
     assert_eq!(done.messages, 1);
     assert_eq!(value(done)["input"].as_array().unwrap().len(), 2);
 }
@@ -181,7 +181,7 @@ fn broken_up_text_is_given_back() {
         said("msg_1", &format!("log: [[handoff-resume\\:{ID}]]")),
         user("[[handoff-resume\\:x")
     ]));
-    let done = rewritten(&body, &plain());
+    let done = rewritten(&body, &Rewrite::default());
     let why: Vec<_> = done.changes.iter().map(|c| (c.why, c.removed)).collect();
     assert_eq!(why, [(Why::GivenBack, 2)]);
     let whole = said("msg_1", &format!("log: [[handoff-resume:{ID}]]"));

@@ -33,19 +33,6 @@ fn reading(body: &Value) -> Reading {
     .unwrap()
 }
 
-fn plain<'a>() -> Rewrite<'a> {
-    Rewrite {
-        cut: Cut::None,
-        tools: None,
-        pairs: &[],
-        insertions: &[],
-        more: &[],
-        previous: None,
-        tags: &[],
-        text_only: None,
-    }
-}
-
 fn rewritten(body: &Value, what: &Rewrite<'_>) -> Rewritten {
     rewrite(&OpenaiResponses, &reading(body), what)
 }
@@ -56,7 +43,7 @@ fn value(done: Rewritten) -> Value {
 
 /// The body cut at its last sentinel.
 fn cut(body: &Value) -> Value {
-    value(cut_with(body, &plain()))
+    value(cut_with(body, &Rewrite::default()))
 }
 
 fn cut_with(body: &Value, what: &Rewrite<'_>) -> Rewritten {

@@ -3,7 +3,13 @@ use pretty_assertions::assert_eq;
 use super::*;
 
 fn put(items: Value, pairs: &[HiddenPair]) -> Value {
-    let done = rewritten(&with_input(items), &Rewrite { pairs, ..plain() });
+    let done = rewritten(
+        &with_input(items),
+        &Rewrite {
+            pairs,
+            ..Rewrite::default()
+        },
+    );
     value(done)["input"].clone()
 }
 
@@ -96,7 +102,7 @@ fn upstream_that_holds_the_call_lacks_the_result_alone() {
         &body,
         &Rewrite {
             pairs: &pairs,
-            ..plain()
+            ..Rewrite::default()
         },
     );
     assert_eq!(done.pending.as_ref().unwrap().0, "p");
@@ -151,7 +157,7 @@ fn a_result_whose_call_was_cut_brings_no_pair_back() {
         &body,
         &Rewrite {
             pairs: &pairs,
-            ..plain()
+            ..Rewrite::default()
         },
     );
     assert_eq!((&done.pending, done.placed.len()), (&None, 0));

@@ -133,7 +133,7 @@ fn codex() -> Value {
 fn the_tool_goes_into_the_item_where_codex_keeps_its_tools() {
     let tool = Rewrite {
         tools: Some(crate::tools::ToolTable::described("d")),
-        ..plain()
+        ..Rewrite::default()
     };
     let done = value(rewritten(&codex(), &tool));
     let tools = done["input"][0]["tools"].as_array().unwrap();
@@ -177,7 +177,7 @@ fn a_cut_keeps_what_a_new_session_of_codex_starts_with() {
     let tool = Rewrite {
         tools: Some(crate::tools::ToolTable::described("d")),
         tags: &tags,
-        ..plain()
+        ..Rewrite::default()
     };
     let fresh = value(rewritten(
         &codex,
@@ -225,7 +225,7 @@ fn a_string_is_one_user_message() {
         &body,
         &Rewrite {
             tools: Some(crate::tools::ToolTable::described("d")),
-            ..plain()
+            ..Rewrite::default()
         },
     ));
     assert_eq!(tool["input"], "hi");
@@ -234,7 +234,7 @@ fn a_string_is_one_user_message() {
         &body,
         &Rewrite {
             cut: Cut::Fresh { head: HEAD },
-            ..plain()
+            ..Rewrite::default()
         },
     ));
     let go_on: Value = serde_json::from_str(HEAD).unwrap();
@@ -247,7 +247,7 @@ fn a_string_is_one_user_message() {
         &body,
         &Rewrite {
             more: &more,
-            ..plain()
+            ..Rewrite::default()
         },
     ));
     assert_eq!(asked["input"], json!([hi, {"type": "x"}]));
@@ -257,7 +257,7 @@ fn a_string_is_one_user_message() {
         &body,
         &Rewrite {
             cut: Cut::Before { head: HEAD },
-            ..plain()
+            ..Rewrite::default()
         },
     ));
     assert_eq!(before["input"], json!([go_on, hi]));
@@ -301,7 +301,7 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
             &body,
             &Rewrite {
                 previous: Some(GoesOn { id: "up", owed: &[] }),
-                ..plain()
+                ..Rewrite::default()
             }
         )),
         body
@@ -313,7 +313,7 @@ fn what_is_owed_goes_in_front_of_all_else() {
     let owed = [result("h1").to_string(), result("h2").to_string()];
     let owing = Rewrite {
         previous: Some(GoesOn { id: "r", owed: &owed }),
-        ..plain()
+        ..Rewrite::default()
     };
     let mut body = with_input(json!([answered("a"), user("hi")]));
     body["previous_response_id"] = "r".into();
@@ -344,9 +344,9 @@ fn what_is_owed_goes_in_front_of_all_else() {
 #[test]
 fn what_upstream_holds_counts_as_content() {
     let mut body = with_input(json!([answered("c")]));
-    assert_eq!(rewritten(&body, &plain()).messages, 1);
+    assert_eq!(rewritten(&body, &Rewrite::default()).messages, 1);
     body["previous_response_id"] = "r".into();
-    assert!(rewritten(&body, &plain()).messages >= crate::limits::LEAST_MESSAGES);
+    assert!(rewritten(&body, &Rewrite::default()).messages >= crate::limits::LEAST_MESSAGES);
 }
 
 #[test]
@@ -356,7 +356,7 @@ fn compaction_is_cut_and_never_tooled() {
     let bytes = Bytes::from(body.to_string());
     let tool = Rewrite {
         tools: Some(crate::tools::ToolTable::described("d")),
-        ..plain()
+        ..Rewrite::default()
     };
     for (call, tools) in [
         (Operation::Compact, 1),
