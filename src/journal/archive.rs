@@ -4,9 +4,11 @@
 //! All notes of one transaction are merged into pending rows first (`archive_notes`), and each row is written once, at the
 //! transaction's end.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
+use foldhash::fast::RandomState;
 use rusqlite::{Connection, params};
 
 use super::chunk_bodies::WrittenBody;
@@ -14,7 +16,7 @@ use super::chunk_store::ChunkStore;
 use super::headers::Models;
 use super::keyed_hash::HashKey;
 use super::note::Note;
-use super::pending_row::{PendingLeg, PendingRow};
+use super::pending_row::{PendingLeg, PendingRow, RowWriter};
 use super::queue::MOST_LOST_ENDS;
 use super::titles::Titles;
 use crate::redact::Redactor;
@@ -28,7 +30,7 @@ pub(super) struct Archive {
     pub(super) conn: Connection,
     pub(super) chunk_store: ChunkStore,
     pub(super) models: Models,
-    pub(super) open: HashMap<Arc<str>, PendingExchange>,
+    pub(super) open: HashMap<Arc<str>, PendingExchange, RandomState>,
     /// Exchanges with changes that are not written yet.
     pub(super) changed: Vec<Arc<str>>,
     /// Whether open exchanges were dropped from memory: an end may then belong to a row that is in the file already.
@@ -71,7 +73,7 @@ impl Archive {
             conn,
             chunk_store: ChunkStore::new(redactor, key),
             models: Models::default(),
-            open: HashMap::new(),
+            open: HashMap::default(),
             changed: Vec::new(),
             forgot: false,
             titles: Titles::new(tags),
@@ -185,24 +187,35 @@ impl Archive {
     /// Writes all changed rows and commits the transaction.
     pub(super) fn settle(&mut self) -> rusqlite::Result<()> {
         self.end_lost()?;
+        self.write_changed()?;
         for id in self.changed.drain(..) {
-            let Some(open) = self.open.get_mut(&id) else {
-                continue;
-            };
-            open.row.write(&self.conn)?;
-            for leg in open.legs.iter_mut().filter(|leg| leg.changed) {
-                leg.write(&self.conn, open.row.seq)?;
-                leg.changed = false;
-            }
-            (open.changed, open.received) = (false, None);
-            self.chunk_store.slice.look();
-            if open.row.ended.is_some() {
-                self.open.remove(&id);
+            if let Entry::Occupied(mut open) = self.open.entry(id) {
+                (open.get_mut().changed, open.get_mut().received) = (false, None);
+                if open.get().row.ended.is_some() {
+                    open.remove();
+                }
             }
         }
         self.chunk_store.settle(&self.conn)?;
         self.conn.prepare_cached("COMMIT")?.execute([])?;
         self.unended.clear();
+        Ok(())
+    }
+
+    /// Writes all changed rows, without ending the transaction.
+    pub(super) fn write_changed(&mut self) -> rusqlite::Result<()> {
+        let mut rows = RowWriter::new(&self.conn)?;
+        for id in &self.changed {
+            let Some(open) = self.open.get_mut(id) else {
+                continue;
+            };
+            rows.exchange(&open.row)?;
+            for leg in open.legs.iter_mut().filter(|leg| leg.changed) {
+                rows.leg(open.row.seq, leg)?;
+                leg.changed = false;
+            }
+            self.chunk_store.slice.look();
+        }
         Ok(())
     }
 
@@ -233,18 +246,6 @@ impl Archive {
         }
         self.changed.clear();
         self.forgot = true;
-    }
-
-    /// Writes the changed rows without ending the transaction.
-    pub(super) fn settle_early(&mut self) -> rusqlite::Result<()> {
-        for id in &self.changed {
-            let Some(open) = self.open.get(id) else { continue };
-            open.row.write(&self.conn)?;
-            for leg in open.legs.iter().filter(|leg| leg.changed) {
-                leg.write(&self.conn, open.row.seq)?;
-            }
-        }
-        Ok(())
     }
 
     /// The open exchange of this id, marked as changed.

@@ -12,7 +12,9 @@ use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
 use super::note::{Begun, CapturedBody, Note, SentLeg};
 use super::packed::PackedHeaders;
-use super::pending_row::{PendingLeg, PendingRow, StoredUsage, began_ms, json, operation_name, stop_name};
+use super::pending_row::{
+    PendingLeg, PendingRow, RowWriter, StoredUsage, began_ms, json, operation_name, stop_name,
+};
 use super::row::unsent_tokens;
 use crate::record::WireId;
 use crate::telemetry::ExchangeEvent;
@@ -55,12 +57,12 @@ impl Archive {
             self.titles
                 .add(&self.conn, &self.chunk_store.redactor, &begun, conversation)?;
         }
-        let mut received = match &begun.transcript {
+        let received = match begun.transcript {
             Some(transcript) => {
                 let listed = MessageSpans {
                     wire: begun.wire,
                     list: transcript.list,
-                    turns: &transcript.turns,
+                    turns: transcript.turns,
                 };
                 let known = begun.beginnings.as_ref().map_or(&[][..], Beginnings::hashes);
                 self.chunk_store
@@ -68,9 +70,6 @@ impl Archive {
             }
             None => self.unread(wire, begun.operation, &begun.received, seen)?,
         };
-        if let Some(transcript) = begun.transcript {
-            received.turns = transcript.turns;
-        }
         let row = PendingRow {
             seq: seen.exchange,
             at_ms: begun.at_ms,
@@ -88,7 +87,7 @@ impl Archive {
             ..PendingRow::default()
         };
         if self.open.len() >= MOST_OPEN {
-            self.settle_early()?;
+            self.write_changed()?;
             self.lose_open();
         }
         let id: Arc<str> = row.id.as_str().into();
@@ -118,15 +117,12 @@ impl Archive {
         text: &Bytes,
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
-        let view = wire.read(text, operation).ok();
-        let listed = view.as_ref().map(|view| MessageSpans {
+        let listed = wire.read(text, operation).ok().map(|view| MessageSpans {
             wire: wire.id(),
             list: view.list,
-            turns: &view.turns,
+            turns: view.turns,
         });
-        let mut written = self.chunk_store.body(&self.conn, text, listed, &[], seen)?;
-        written.turns = view.map(|view| view.turns).unwrap_or_default();
-        Ok(written)
+        self.chunk_store.body(&self.conn, text, listed, &[], seen)
     }
 
     fn headers(&mut self, headers: &PackedHeaders, seen: FirstSeen) -> rusqlite::Result<StoredHeaders> {
@@ -299,6 +295,6 @@ impl Archive {
         }
         self.last.0 += 1;
         row.seq = self.last.0;
-        row.write(&self.conn)
+        RowWriter::new(&self.conn)?.exchange(&row)
     }
 }

@@ -8,14 +8,14 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use super::chunks::{self, MessageSpans, Regions};
+use super::chunks::{self, MessageSpans, Messages, Regions};
 use super::keyed_hash::KeyedHash;
 use super::known_beginnings::KnownBeginning;
 use super::references::Target;
 use super::summary::summary;
 use crate::text::Span;
 use crate::text::splice;
-use crate::wire::{Role, Turn};
+use crate::wire::Turn;
 
 /// The chain is cached at these messages, counted from the last one. The next request mostly changes the last few (cache
 /// breakpoints move) and adds some; the distant ones are for an agent that rewinds.
@@ -42,12 +42,10 @@ pub(super) struct BodyNodes {
 /// A stored body. A leg's request often consists of slices of it.
 pub(super) struct WrittenBody {
     pub(super) body: BodyNodes,
-    /// Its messages as the wire reads them; empty where that is not known.
+    /// Its messages; none where it is stored as one region.
     pub(super) turns: Vec<Turn>,
     pub(super) text: Bytes,
     pub(super) messages: Span,
-    /// Each message with what separates it from the one before.
-    pub(super) list: Vec<(Span, Span)>,
     pub(super) chain: ListChain,
     pub(super) head: KeyedHash,
     pub(super) tail: KeyedHash,
@@ -60,15 +58,17 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         text: &Bytes,
-        listed: Option<MessageSpans<'_>>,
+        listed: Option<MessageSpans>,
         beginnings: &[KeyedHash],
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
-        let known = listed.and_then(|listed| self.beginnings.find(beginnings, listed));
-        let regions = match listed {
+        let known = listed
+            .as_ref()
+            .and_then(|listed| self.beginnings.find(beginnings, listed));
+        let regions = match &listed {
             Some(listed) => {
                 let known = known.map_or(0, |known| known.messages.0);
-                Regions::of(text, listed.list, listed.turns, known)
+                Regions::of(text, listed.list, &listed.turns, known)
             }
             None => Regions::whole(text.len()),
         };
@@ -79,36 +79,32 @@ impl ChunkStore {
             None => self.key.chain(HEAD, self.fast(regions.head.of(text))),
         };
         let tail = self.key.chain(TAIL, self.fast(regions.tail.of(text)));
-        let (wire, turns) = listed.map_or((None, &[][..]), |listed| (Some(listed.wire), listed.turns));
         let head_node = match known {
             Some(known) => known.head.2,
             None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
         };
         let head = (regions.head.end, head, head_node);
-        let messages = Messages {
-            text,
-            list: &regions.list,
-            turns,
-        };
+        let messages = Messages::of(text, &regions);
         let list = self.list(conn, messages, known, seen)?;
-        if let Some(wire) = wire {
+        if let Some(listed) = &listed {
             let (known, nodes) = &list.nodes;
             self.beginnings
-                .remember((wire, beginnings), head, messages.list, (*known, nodes));
+                .remember((listed.wire, beginnings), head, messages, (*known, nodes));
         }
         let body = BodyNodes {
             head: head_node,
             list: list.node,
             tail: self.region(conn, chunks::tail, tail, || slice(text, regions.tail), seen)?,
-            messages: i64::try_from(regions.list.len()).unwrap_or(i64::MAX),
+            messages: i64::try_from(messages.len()).unwrap_or(i64::MAX),
         };
         self.point_body(body);
+        let (messages, is_whole) = (regions.messages(), regions.turns.is_empty());
+        let turns = listed.filter(|_| !is_whole).map(|listed| listed.turns);
         Ok(WrittenBody {
             body,
-            turns: Vec::new(),
+            turns: turns.unwrap_or_default(),
             text: text.clone(),
-            messages: regions.messages(),
-            list: regions.list,
+            messages,
             chain: list.chain,
             head: head.1,
             tail,
@@ -254,9 +250,8 @@ impl ChunkStore {
     ) -> rusqlite::Result<StoredList> {
         let begun = begun.map_or((0, (MESSAGES, 0)), |known| (known.messages.0, known.list));
         let (first, (mut hash, _)) = begun;
-        let mut hashes = Vec::with_capacity(messages.list.len() - first);
-        for (gap, span) in &messages.list[first..] {
-            let message = Span::new(gap.start, span.end);
+        let mut hashes = Vec::with_capacity(messages.len() - first);
+        for message in (first..messages.len()).map(|i| messages.with_gap(i)) {
             hash = self.key.chain(hash, self.fast(message.of(messages.text)));
             hashes.push(hash);
             self.slice.step(message.len());
@@ -267,10 +262,10 @@ impl ChunkStore {
             .into_iter()
             .find_map(|(i, hash)| Some((first + i + 1, (*hash, *self.rows.get(hash)?))));
         let (known, last) = found.unwrap_or(begun);
-        let mut chain = Vec::with_capacity(messages.list.len() - known + 1);
+        let mut chain = Vec::with_capacity(messages.len() - known + 1);
         chain.push(last);
         let (_, mut node) = last;
-        for i in known..messages.list.len() {
+        for i in known..messages.len() {
             node = self.message(conn, node, (messages, i), seen)?;
             chain.push((hashes[i - first], node));
             self.landmark((messages, i), hashes[i - first], node);
@@ -292,7 +287,7 @@ impl ChunkStore {
         (messages, i): (Messages<'_>, usize),
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
-        let (gap, span) = messages.list[i];
+        let (gap, span) = (messages.gap(i), messages.span(i));
         let text = slice(messages.text, span);
         let chunk = self.chunk(conn, &text, TextKind::Json, seen, |clean| {
             Some(summary(clean, messages.role(i)))
@@ -305,7 +300,7 @@ impl ChunkStore {
 
     /// Caches the node of a message by the hash of all up to it, if it is one of the landmarks.
     pub(super) fn landmark(&mut self, (messages, i): (Messages<'_>, usize), hash: KeyedHash, node: i64) {
-        if LANDMARKS.contains(&(messages.list.len() - 1 - i)) {
+        if LANDMARKS.contains(&(messages.len() - 1 - i)) {
             self.rows.insert(hash, node);
         }
     }
@@ -317,18 +312,10 @@ impl ChunkStore {
     }
 }
 
-/// Messages of one text, each with what separates it from the one before.
-#[derive(Clone, Copy)]
-pub(super) struct Messages<'a> {
-    pub(super) text: &'a Bytes,
-    pub(super) list: &'a [(Span, Span)],
-    pub(super) turns: &'a [Turn],
-}
-
-impl Messages<'_> {
-    /// Whose a message is.
-    fn role(&self, i: usize) -> Role {
-        self.turns.get(i).map_or(Role::Other, |turn| turn.role)
+impl WrittenBody {
+    /// Its messages, where they are known.
+    pub(super) fn messages(&self) -> Messages<'_> {
+        Messages::at(&self.text, self.messages.start, &self.turns)
     }
 }
 

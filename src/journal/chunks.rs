@@ -1,9 +1,11 @@
 //! Cuts a request body into chunks, at boundaries that two similar bodies share. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
+use bytes::Bytes;
+
 use crate::record::WireId;
 use crate::text::{Span, cost, json};
-use crate::wire::Turn;
+use crate::wire::{Role, Turn};
 
 /// Smaller members of the envelope share a chunk with their neighbours: a chunk of its own costs about a hundred bytes.
 const WORTH: usize = 512;
@@ -12,38 +14,38 @@ const WORTH: usize = 512;
 const FEW: usize = 16;
 
 /// Where the messages of a body are.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct MessageSpans<'a> {
+#[derive(Debug)]
+pub(super) struct MessageSpans {
     /// The wire as which the body was read.
     pub(super) wire: WireId,
+    /// The array of messages, brackets included.
     pub(super) list: Span,
-    pub(super) turns: &'a [Turn],
+    /// Its elements, in order.
+    pub(super) turns: Vec<Turn>,
 }
 
-/// A body in three regions. Joined, with the gaps, they are the body byte for byte.
-#[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Regions {
+/// A body in three regions: what stands before the messages, these with the gaps between them, and what stands behind.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Regions<'a> {
     /// What stands before the first message.
     pub(super) head: Span,
-    /// The messages, each with what separates it from the one before.
-    pub(super) list: Vec<(Span, Span)>,
+    pub(super) turns: &'a [Turn],
     /// What stands behind the last message.
     pub(super) tail: Span,
 }
 
-impl Regions {
+impl<'a> Regions<'a> {
     /// Cuts at the boundaries of messages: those of `turns`, which stand in the array `list`. What separates the first `known`
     /// of them was looked at in another body that begins with them, and is not read again.
-    pub(super) fn of(body: &[u8], list: Span, turns: &[Turn], known: usize) -> Self {
-        let Some(messages) = messages(body, list, turns, known) else {
+    pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn], known: usize) -> Self {
+        let start = list.start + 1;
+        if !follow_each_other(body, list, turns, known) {
             return Self::whole(body.len());
-        };
-        let first = messages.first().map_or(list.start + 1, |(gap, _)| gap.start);
-        let last = messages.last().map_or(first, |(_, span)| span.end);
+        }
         Self {
-            head: Span::new(0, first),
-            list: messages,
-            tail: Span::new(last, body.len()),
+            head: Span::new(0, start),
+            turns,
+            tail: Span::new(end(start, turns), body.len()),
         }
     }
 
@@ -51,7 +53,7 @@ impl Regions {
     pub(super) fn whole(len: usize) -> Self {
         Self {
             head: Span::new(0, len),
-            list: Vec::new(),
+            turns: &[],
             tail: Span::new(len, len),
         }
     }
@@ -62,22 +64,87 @@ impl Regions {
     }
 }
 
-/// The messages with the gaps before them; `None` where they do not follow each other in the list.
-fn messages(body: &[u8], list: Span, turns: &[Turn], known: usize) -> Option<Vec<(Span, Span)>> {
-    let mut at = list.start + 1;
-    let mut out = Vec::with_capacity(turns.len());
-    for (i, turn) in turns.iter().enumerate() {
-        if turn.span.start < at || turn.span.end >= list.end {
-            return None;
-        }
-        let gap = Span::new(at, turn.span.start);
-        if i >= known && !separates(gap.of(body)) {
-            return None;
-        }
-        out.push((gap, turn.span));
-        at = turn.span.end;
+/// Where the messages end that begin at `start`.
+fn end(start: usize, turns: &[Turn]) -> usize {
+    turns.last().map_or(start, |last| last.span.end)
+}
+
+/// Whether the messages follow each other in the list, with nothing but separators between them.
+fn follow_each_other(body: &[u8], list: Span, turns: &[Turn], known: usize) -> bool {
+    let (known, further) = turns.split_at(known);
+    let mut at = end(list.start + 1, known);
+    at < list.end
+        && further.iter().all(|turn| {
+            let Span { start, end } = turn.span;
+            let follows = at <= start && end < list.end && separates(Span::new(at, start).of(body));
+            at = end;
+            follows
+        })
+}
+
+/// Messages of a text, each with what separates it from the one before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Messages<'a> {
+    pub(super) text: &'a Bytes,
+    /// Where the first one's gap begins.
+    start: usize,
+    turns: &'a [Turn],
+}
+
+impl<'a> Messages<'a> {
+    /// Those of these regions.
+    pub(super) fn of(text: &'a Bytes, regions: &Regions<'a>) -> Self {
+        Self::at(text, regions.head.end, regions.turns)
     }
-    Some(out)
+
+    /// These, the first of which is behind what stands before `start`.
+    pub(super) fn at(text: &'a Bytes, start: usize, turns: &'a [Turn]) -> Self {
+        Self { text, start, turns }
+    }
+
+    /// How many there are.
+    pub(super) fn len(&self) -> usize {
+        self.turns.len()
+    }
+
+    /// Where the first so many of them end.
+    pub(super) fn end_of_first(&self, count: usize) -> usize {
+        end(self.start, &self.turns[..count])
+    }
+
+    /// A message.
+    pub(super) fn span(&self, i: usize) -> Span {
+        self.turns[i].span
+    }
+
+    /// What separates it from the one before.
+    pub(super) fn gap(&self, i: usize) -> Span {
+        Span::new(self.end_of_first(i), self.span(i).start)
+    }
+
+    /// It, with what separates it.
+    pub(super) fn with_gap(&self, i: usize) -> Span {
+        Span::new(self.gap(i).start, self.span(i).end)
+    }
+
+    /// Whose it is.
+    pub(super) fn role(&self, i: usize) -> Role {
+        self.turns[i].role
+    }
+
+    /// The first message whose gap begins at `at` or behind it; their number where there is none.
+    pub(super) fn first_from(&self, at: usize) -> usize {
+        match self.turns.split_last() {
+            Some((_, before)) if self.start < at => 1 + before.partition_point(|turn| turn.span.end < at),
+            _ => 0,
+        }
+    }
+
+    /// How many end at `at` or before it, and where the last of them ends.
+    pub(super) fn up_to(&self, at: usize) -> (usize, usize) {
+        let count = self.turns.partition_point(|turn| turn.span.end <= at);
+        (count, self.end_of_first(count))
+    }
 }
 
 /// Whether nothing but a comma and blanks stands between two messages.
@@ -143,7 +210,6 @@ fn runs(len: usize, marks: &[Span]) -> Vec<Span> {
 mod tests {
     use super::*;
     use crate::wire::{Operation, Requests, View, anthropic::Anthropic};
-    use bytes::Bytes;
 
     /// A body as three rows of chunks.
     struct Cuts {
@@ -155,6 +221,7 @@ mod tests {
     impl Cuts {
         fn of(view: &View) -> Self {
             let regions = Regions::of(&view.body, view.list, &view.turns, 0);
+            let messages = Messages::of(&view.body, &regions);
             let placed = |region: Span, spans: Vec<Span>| {
                 let placed = spans
                     .into_iter()
@@ -164,7 +231,9 @@ mod tests {
             Self {
                 head: placed(regions.head, head(regions.head.of(&view.body))),
                 tail: placed(regions.tail, tail(regions.tail.of(&view.body))),
-                list: regions.list,
+                list: (0..messages.len())
+                    .map(|i| (messages.gap(i), messages.span(i)))
+                    .collect(),
             }
         }
     }
@@ -201,6 +270,66 @@ mod tests {
                     .all(|(_, span)| span.of(&bytes).starts_with(b"{"))
             );
         }
+    }
+
+    fn turns(spans: &[(usize, usize)]) -> Vec<Turn> {
+        let turn = |(start, end): &(usize, usize)| Turn {
+            span: Span::new(*start, *end),
+            role: Role::User,
+        };
+        spans.iter().map(turn).collect()
+    }
+
+    /// Turns that stand in a body otherwise than one behind the other make one region of it.
+    #[test]
+    fn a_body_is_cut_where_its_messages_follow_each_other() {
+        let body = b"[{}, {} ,{}]x{}";
+        let list = Span::new(0, 12);
+        let is_cut = |spans: &[(usize, usize)], known| {
+            let turns = turns(spans);
+            let regions = Regions::of(body, list, &turns, known);
+            assert!(regions.turns.len() == turns.len() || regions == Regions::whole(body.len()));
+            regions.turns.len() == turns.len()
+        };
+        let good = [(1, 3), (5, 7), (9, 11)];
+        assert!(
+            (0..=3).all(|known| is_cut(&good, known)),
+            "what is known is not looked at"
+        );
+        assert!(is_cut(&good[..1], 0) && is_cut(&[], 0));
+        assert!(!is_cut(&[(1, 3), (9, 11)], 0), "one is left out");
+        assert!(
+            is_cut(&[(1, 3), (9, 11)], 2),
+            "which is not seen where both are known"
+        );
+        assert!(!is_cut(&[(5, 7), (1, 3)], 0), "turned round");
+        assert!(!is_cut(&[(1, 6), (5, 7)], 0), "one in the other");
+        assert!(
+            !is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)], 3),
+            "behind the list"
+        );
+        assert!(!is_cut(&[(1, 15)], 1), "it ends behind the list, known or not");
+    }
+
+    #[test]
+    fn messages_are_found_by_where_they_stand() {
+        let text = Bytes::from_static(b"[{}, {} ,{}]");
+        let turns = turns(&[(1, 3), (5, 7), (9, 11)]);
+        let messages = Messages::at(&text, 1, &turns);
+        let gaps: Vec<_> = (0..3).map(|i| messages.gap(i).of(&text)).collect();
+        assert_eq!(gaps, [&b""[..], b", ", b" ,"]);
+        assert_eq!(messages.with_gap(2).of(&text), b" ,{}");
+        // Gaps begin at 1, 3 and 7.
+        let firsts: Vec<_> = (0..=12).map(|at| messages.first_from(at)).collect();
+        assert_eq!(firsts, [0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3, 3]);
+        // Messages end at 3, 7 and 11.
+        let ends: Vec<_> = [0, 2, 3, 6, 7, 10, 11, 12].map(|at| messages.up_to(at)).into();
+        assert_eq!(
+            ends,
+            [(0, 1), (0, 1), (1, 3), (1, 3), (2, 7), (2, 7), (3, 11), (3, 11)]
+        );
+        let none = Messages::at(&text, 1, &[]);
+        assert_eq!((none.first_from(5), none.up_to(12)), (0, (0, 1)));
     }
 
     #[test]

@@ -7,9 +7,9 @@
 use bytes::Bytes;
 use rusqlite::Connection;
 
-use super::chunk_bodies::{BodyNodes, HEAD, Messages, TAIL, WrittenBody, slice, within};
+use super::chunk_bodies::{BodyNodes, HEAD, TAIL, WrittenBody, slice, within};
 use super::chunk_store::{ChunkStore, FirstSeen};
-use super::chunks::{self, Regions};
+use super::chunks::{self, Messages, Regions};
 use super::keyed_hash::KeyedHash;
 use super::known_cuts::ShortBody;
 use crate::text::splice;
@@ -40,13 +40,9 @@ impl CutRope {
             (span.start <= from.messages.end && from.messages.end <= span.end).then_some((i, span))
         });
         let (i, span) = found?;
-        let kept = from.list.partition_point(|(gap, _)| gap.start < span.start);
-        let begin = from
-            .list
-            .get(kept)
-            .filter(|_| from.turns.len() == from.list.len())?
-            .0
-            .start;
+        let messages = from.messages();
+        let kept = messages.first_from(span.start);
+        let begin = (kept < messages.len()).then(|| messages.gap(kept).start)?;
         let mut front = rope[..i].to_vec();
         front.push(from.text.slice(span.start..begin));
         let mut behind = vec![from.text.slice(from.messages.end..span.end)];
@@ -81,7 +77,7 @@ impl ChunkStore {
                 short
             }
         };
-        let messages = short.messages + from.list.len() - kept;
+        let messages = short.messages + from.turns.len() - kept;
         let body = BodyNodes {
             head: short.head,
             list: self.kept(conn, from, kept, short.list, seen)?,
@@ -123,23 +119,19 @@ impl ChunkStore {
             return Ok(None);
         };
         let regions = Regions::of(&text, view.list, &view.turns, 0);
-        if regions.list.is_empty() || regions.tail.start != at {
+        if regions.turns.is_empty() || regions.tail.start != at {
             return Ok(None);
         }
         let head = self.key.chain(HEAD, self.fast(regions.head.of(&text)));
         let tail = self.key.chain(TAIL, self.fast(regions.tail.of(&text)));
         let head_node = self.region(conn, chunks::head, head, || slice(&text, regions.head), seen)?;
-        let messages = Messages {
-            text: &text,
-            list: &regions.list,
-            turns: &view.turns,
-        };
+        let messages = Messages::of(&text, &regions);
         let list = self.list(conn, messages, None, seen)?;
         Ok(Some(ShortBody {
             head: head_node,
             tail: self.region(conn, chunks::tail, tail, || slice(&text, regions.tail), seen)?,
             list: (list.hash, list.node),
-            messages: regions.list.len(),
+            messages: messages.len(),
         }))
     }
 
@@ -153,20 +145,16 @@ impl ChunkStore {
         (short, last): (KeyedHash, i64),
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
-        let messages = Messages {
-            text: &from.text,
-            list: &from.list,
-            turns: &from.turns,
-        };
+        let messages = from.messages();
         // The chain of the stored body up to some message, and the number of the first that is kept, say which are kept.
         let behind = self.key.chain(self.key.chain(KEPT, short), first as KeyedHash);
         let key = self.key.clone();
         let up_to = |n| Some(key.chain(behind, from.chain.of_first(n)?));
-        let known = (first + 1..=from.list.len())
+        let known = (first + 1..=messages.len())
             .rev()
             .find_map(|n| Some((n, *self.rows.get(&up_to(n)?)?)));
         let (known, mut node) = known.unwrap_or((first, last));
-        for i in known..from.list.len() {
+        for i in known..messages.len() {
             node = self.message(conn, node, (messages, i), seen)?;
             if let Some(hash) = up_to(i + 1) {
                 self.landmark((messages, i), hash, node);

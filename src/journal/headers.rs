@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 
+use foldhash::fast::RandomState;
 use rusqlite::Connection;
 use serde::{Serialize, Serializer};
 
@@ -26,7 +27,7 @@ pub(super) struct StoredHeaders {
 
 /// Earlier lists that serve as models.
 #[derive(Default)]
-pub(super) struct Models(HashMap<KeyedHash, Model>);
+pub(super) struct Models(HashMap<KeyedHash, Model, RandomState>);
 
 struct Model {
     chunk: i64,

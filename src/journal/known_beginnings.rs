@@ -2,10 +2,9 @@
 
 use quick_cache::unsync::Cache;
 
-use super::chunks::MessageSpans;
+use super::chunks::{MessageSpans, Messages};
 use super::keyed_hash::{BLOCK, KeyedHash};
 use crate::record::WireId;
-use crate::text::Span;
 
 /// Cached beginnings of bodies, some 150 bytes each; a conversation of 1 MB has 32.
 const BEGINNINGS: usize = 8 * 1024;
@@ -44,7 +43,7 @@ impl KnownBeginnings {
     }
 
     /// The cache entry of the longest known beginning of a body with these messages.
-    pub(super) fn find(&self, beginnings: &[KeyedHash], listed: MessageSpans<'_>) -> Option<KnownBeginning> {
+    pub(super) fn find(&self, beginnings: &[KeyedHash], listed: &MessageSpans) -> Option<KnownBeginning> {
         let mut longest = beginnings.iter().rev();
         let known = *longest.find_map(|hash| self.0.get(hash))?;
         let (messages, end) = known.messages;
@@ -62,23 +61,24 @@ impl KnownBeginnings {
         &mut self,
         (wire, beginnings): (WireId, &[KeyedHash]),
         head: Head,
-        list: &[(Span, Span)],
+        messages: Messages<'_>,
         (from, chain): (usize, &[(KeyedHash, i64)]),
     ) {
-        for (n, hash) in beginnings.iter().enumerate() {
+        // Those before hold fewer messages.
+        let known = messages.end_of_first(from).div_ceil(BLOCK).saturating_sub(1);
+        for (n, hash) in beginnings.iter().enumerate().skip(known) {
             let end = (n + 1) * BLOCK;
-            let whole = list.partition_point(|(_, span)| span.end <= end);
-            let Some(last) = whole.checked_sub(from).and_then(|at| chain.get(at)) else {
+            let whole = messages.up_to(end);
+            let Some(last) = whole.0.checked_sub(from).and_then(|at| chain.get(at)) else {
                 continue;
             };
             if head.0 > end || self.0.get(hash).is_some() {
                 continue;
             }
-            let at = whole.checked_sub(1).map_or(head.0, |last| list[last].1.end);
             let known = KnownBeginning {
                 wire,
                 head,
-                messages: (whole, at),
+                messages: whole,
                 list: *last,
             };
             self.0.insert(*hash, known);
@@ -89,7 +89,7 @@ impl KnownBeginnings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::{Operation, Requests, anthropic::Anthropic};
+    use crate::wire::{Operation, Requests, Turn, anthropic::Anthropic};
     use bytes::Bytes;
 
     #[test]
@@ -98,31 +98,24 @@ mod tests {
             br#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
         );
         let view = Anthropic.read(&body, Operation::Generate).unwrap();
-        let listed = |wire, turns| MessageSpans {
+        let listed = |wire, turns: &[Turn]| MessageSpans {
             wire,
             list: view.list,
-            turns,
+            turns: turns.to_vec(),
         };
-        let messages: Vec<_> = view.turns.iter().map(|turn| (turn.span, turn.span)).collect();
         let mut known = KnownBeginnings::new();
         let head = (view.list.start + 1, 1, 1);
+        let messages = Messages::at(&body, head.0, &view.turns);
         let chain = [(0, 0), (2, 2), (3, 3)];
-        known.remember((WireId::Anthropic, &[7]), head, &messages, (0, &chain));
-        let found = known.find(&[7, 8], listed(WireId::Anthropic, &view.turns[..]));
+        known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain));
+        let find = |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, &listed(wire, turns));
+        let found = find(&[7, 8], WireId::Anthropic, &view.turns);
         assert_eq!(found.unwrap().messages, (2, view.turns[1].span.end));
-        assert!(known.find(&[8], listed(WireId::Anthropic, &view.turns)).is_none());
-        assert!(
-            known
-                .find(&[7], listed(WireId::OpenaiChat, &view.turns))
-                .is_none()
-        );
-        assert!(
-            known
-                .find(&[7], listed(WireId::Anthropic, &view.turns[..1]))
-                .is_none()
-        );
+        assert!(find(&[8], WireId::Anthropic, &view.turns).is_none());
+        assert!(find(&[7], WireId::OpenaiChat, &view.turns).is_none());
+        assert!(find(&[7], WireId::Anthropic, &view.turns[..1]).is_none());
         let mut other = view.turns.clone();
         other[1].span.end -= 1;
-        assert!(known.find(&[7], listed(WireId::Anthropic, &other)).is_none());
+        assert!(find(&[7], WireId::Anthropic, &other).is_none());
     }
 }

@@ -1,6 +1,6 @@
 //! Rows of exchanges and legs that are not written yet: each is written once, however many notes contributed to it.
 
-use rusqlite::{Connection, params};
+use rusqlite::{CachedStatement, Connection, params};
 use serde::Serialize;
 
 use super::chunk_bodies::BodyNodes;
@@ -62,10 +62,15 @@ pub(super) struct PendingLeg {
     pub(super) changed: bool,
 }
 
-impl PendingRow {
-    /// Inserts the row, or updates it.
-    pub(super) fn write(&self, conn: &Connection) -> rusqlite::Result<()> {
-        conn.prepare_cached(
+/// The statements that write rows.
+pub(super) struct RowWriter<'conn> {
+    exchange: CachedStatement<'conn>,
+    leg: CachedStatement<'conn>,
+}
+
+impl<'conn> RowWriter<'conn> {
+    pub(super) fn new(conn: &'conn Connection) -> rusqlite::Result<Self> {
+        let exchange = conn.prepare_cached(
             "INSERT INTO exchanges (seq, id, at_ms, conversation, principal, wire, model, upstream, route, call,
              received_bytes, head, list, tail, messages, headers, sent_bytes, fired, saved_tokens, partial, shown,
              shown_cut, shown_headers, ended, event, headers_own, shown_headers_own)
@@ -74,39 +79,82 @@ impl PendingRow {
              ON CONFLICT (seq) DO UPDATE SET received_bytes = ?11, sent_bytes = ?17, fired = ?18, saved_tokens = ?19,
              partial = ?20, shown = ?21, shown_cut = ?22, shown_headers = ?23, ended = ?24, event = ?25,
              shown_headers_own = ?27",
-        )?
-        .execute(params![
-            self.seq,
-            self.id,
-            self.at_ms,
-            self.conversation,
-            self.principal,
-            self.wire,
-            self.model,
-            self.upstream,
-            self.route,
-            self.operation,
-            self.received_bytes,
-            self.received.head,
-            self.received.list,
-            self.received.tail,
-            self.received.messages,
-            self.headers.model,
-            self.sent_bytes,
-            self.fired,
-            self.saved_tokens,
-            self.partial,
-            self.shown,
-            self.shown_cut,
-            self.shown_headers.model,
-            self.ended,
-            self.event,
-            self.headers.own,
-            self.shown_headers.own,
+        )?;
+        let leg = conn.prepare_cached(
+            "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, status,
+             headers, response, response_bytes, response_cut, stop, usage, headers_own, url, sent_headers,
+             sent_headers_own, answered_ms, ended_ms)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
+             ?22)",
+        )?;
+        Ok(Self { exchange, leg })
+    }
+
+    /// Inserts the row of an exchange, or updates it.
+    pub(super) fn exchange(&mut self, row: &PendingRow) -> rusqlite::Result<()> {
+        self.exchange.execute(params![
+            row.seq,
+            row.id,
+            row.at_ms,
+            row.conversation,
+            row.principal,
+            row.wire,
+            row.model,
+            row.upstream,
+            row.route,
+            row.operation,
+            row.received_bytes,
+            row.received.head,
+            row.received.list,
+            row.received.tail,
+            row.received.messages,
+            row.headers.model,
+            row.sent_bytes,
+            row.fired,
+            row.saved_tokens,
+            row.partial,
+            row.shown,
+            row.shown_cut,
+            row.shown_headers.model,
+            row.ended,
+            row.event,
+            row.headers.own,
+            row.shown_headers.own,
         ])?;
         Ok(())
     }
 
+    /// Inserts the row of a leg of the exchange `seq`, or replaces it.
+    pub(super) fn leg(&mut self, seq: i64, leg: &PendingLeg) -> rusqlite::Result<()> {
+        self.leg.execute(params![
+            seq,
+            leg.n,
+            leg.at_ms,
+            leg.bytes,
+            leg.sent.messages,
+            leg.sent.head,
+            leg.sent.list,
+            leg.sent.tail,
+            leg.changes,
+            leg.status,
+            leg.headers.model,
+            leg.response,
+            leg.response_bytes,
+            leg.response_cut,
+            leg.stop,
+            leg.usage,
+            leg.headers.own,
+            leg.url,
+            leg.sent_headers.model,
+            leg.sent_headers.own,
+            leg.answered_ms,
+            leg.ended_ms,
+        ])?;
+        Ok(())
+    }
+}
+
+impl PendingRow {
     /// Takes over the event of the exchange's end, which has the number `ended`.
     pub(super) fn end(&mut self, event: &ExchangeEvent, ended: Option<i64>, partial: bool) {
         self.ended = ended;
@@ -133,44 +181,6 @@ impl PendingRow {
                 self.event
             ])?;
         Ok(found > 0)
-    }
-}
-
-impl PendingLeg {
-    /// Writes the row of the exchange `seq`.
-    pub(super) fn write(&self, conn: &Connection, seq: i64) -> rusqlite::Result<()> {
-        conn.prepare_cached(
-            "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, status,
-             headers, response, response_bytes, response_cut, stop, usage, headers_own, url, sent_headers,
-             sent_headers_own, answered_ms, ended_ms)
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-             ?22)",
-        )?
-        .execute(params![
-            seq,
-            self.n,
-            self.at_ms,
-            self.bytes,
-            self.sent.messages,
-            self.sent.head,
-            self.sent.list,
-            self.sent.tail,
-            self.changes,
-            self.status,
-            self.headers.model,
-            self.response,
-            self.response_bytes,
-            self.response_cut,
-            self.stop,
-            self.usage,
-            self.headers.own,
-            self.url,
-            self.sent_headers.model,
-            self.sent_headers.own,
-            self.answered_ms,
-            self.ended_ms,
-        ])?;
-        Ok(())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use foldhash::fast::RandomState;
 use rusqlite::Connection;
 
 /// A row with a reference count.
@@ -13,7 +14,7 @@ pub(super) enum Target {
 
 /// Changes of reference counts that are not written yet.
 #[derive(Default)]
-pub(super) struct References(HashMap<Target, i64>);
+pub(super) struct References(HashMap<Target, i64, RandomState>);
 
 impl References {
     /// Adds a reference.

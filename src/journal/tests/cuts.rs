@@ -49,11 +49,10 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
         let listed = MessageSpans {
             wire: WireId::Anthropic,
             list: view.list,
-            turns: &view.turns,
+            turns: view.turns.clone(),
         };
-        let mut from = store.body(&conn, &received, Some(listed), &[], seen).unwrap();
+        let from = store.body(&conn, &received, Some(listed), &[], seen).unwrap();
         let rope = cut(&received, &view, 8);
-        from.turns = view.turns;
         let wire = (&Anthropic as &dyn wire::Wire, Operation::Generate);
         let (steps, body) = cost::of(|| store.cut(&conn, &from, wire, &rope, seen).unwrap().unwrap());
         assert_eq!(body.messages as usize, messages.len() - 7);
@@ -92,11 +91,11 @@ fn a_body_that_begins_like_another_costs_what_follows() {
         let listed = MessageSpans {
             wire: WireId::Anthropic,
             list: view.list,
-            turns: &view.turns,
+            turns: view.turns,
         };
         let stored = || store.body(&conn, &received, Some(listed), beginnings.hashes(), seen);
         let (steps, stored) = cost::of(stored);
-        assert_eq!(stored.unwrap().list.len(), messages.len());
+        assert_eq!(stored.unwrap().turns.len(), messages.len());
         (steps, received.len() as u64)
     };
     let all = talk(100, 1);
