@@ -69,9 +69,9 @@ class Neighbours {
     Object.assign(this, { ctx, row });
   }
 
-  /** Where it stands among them, from 0; -1 while that is not known. */
-  at() {
-    return (this.ctx.rows.get(this.row.conversation) ?? []).findIndex((row) => row.id === this.row.id);
+  /** Where it (or another) stands among them, from 0; -1 while that is not known. */
+  at(id = this.row.id) {
+    return (this.ctx.rows.get(this.row.conversation) ?? []).findIndex((row) => row.id === id);
   }
 
   async load() {
@@ -85,7 +85,10 @@ class Neighbours {
   async step(by) {
     const key = this.row.conversation;
     if (!key) return;
-    const there = () => (this.at() < 0 ? null : this.ctx.rows.get(key)[this.at() + by]);
+    // Keys may come faster than views: they count from where the page is going.
+    const target = decodeURIComponent(/^#\/e\/([^?]+)/.exec(location.hash)?.[1] ?? "");
+    const here = () => (this.at(target) < 0 ? this.at() : this.at(target));
+    const there = () => (here() < 0 ? null : this.ctx.rows.get(key)[here() + by]);
     if (!there()) await this.load();
     const next = there();
     if (next) location.hash = `#/e/${encodeURIComponent(next.id)}`;
