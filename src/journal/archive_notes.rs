@@ -7,10 +7,9 @@ use bytes::Bytes;
 use super::archive::{Archive, MOST_OPEN, PendingExchange};
 use super::chunk_bodies::WrittenBody;
 use super::chunk_store::{FirstSeen, TextKind};
-use super::chunks::MessageSpans;
 use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
-use super::note::{Begun, CapturedBody, Note, SentLeg};
+use super::note::{Begun, CapturedBody, Note, SentLeg, Transcript};
 use super::packed::PackedHeaders;
 use super::pending_row::{
     PendingLeg, PendingRow, RowWriter, StoredUsage, began_ms, json, operation_name, stop_name,
@@ -59,14 +58,10 @@ impl Archive {
         }
         let received = match begun.transcript {
             Some(transcript) => {
-                let listed = MessageSpans {
-                    wire: begun.wire,
-                    list: transcript.list,
-                    turns: transcript.turns,
-                };
+                let read = Some((begun.wire, transcript));
                 let known = begun.beginnings.as_ref().map_or(&[][..], Beginnings::hashes);
                 self.chunk_store
-                    .body(&self.conn, &begun.received, Some(listed), known, seen)?
+                    .body(&self.conn, &begun.received, read, known, seen)?
             }
             None => self.unread(wire, begun.operation, &begun.received, seen)?,
         };
@@ -117,12 +112,11 @@ impl Archive {
         text: &Bytes,
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
-        let listed = wire.read(text, operation).ok().map(|view| MessageSpans {
-            wire: wire.id(),
-            list: view.list,
-            turns: view.turns,
+        let read = wire.read(text, operation).ok().map(|view| {
+            let (list, turns) = (view.list, view.turns);
+            (wire.id(), Transcript { list, turns })
         });
-        self.chunk_store.body(&self.conn, text, listed, &[], seen)
+        self.chunk_store.body(&self.conn, text, read, &[], seen)
     }
 
     fn headers(&mut self, headers: &PackedHeaders, seen: FirstSeen) -> rusqlite::Result<StoredHeaders> {

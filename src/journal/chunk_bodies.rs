@@ -8,11 +8,13 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use super::chunks::{self, MessageSpans, Messages, Regions};
+use super::chunks::{self, Messages, Regions};
 use super::keyed_hash::KeyedHash;
 use super::known_beginnings::KnownBeginning;
+use super::note::Transcript;
 use super::references::Target;
 use super::summary::summary;
+use crate::record::WireId;
 use crate::text::Span;
 use crate::text::splice;
 use crate::wire::Turn;
@@ -58,17 +60,17 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         text: &Bytes,
-        listed: Option<MessageSpans>,
+        read: Option<(WireId, Transcript)>,
         beginnings: &[KeyedHash],
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
-        let known = listed
+        let known = read
             .as_ref()
-            .and_then(|listed| self.beginnings.find(beginnings, listed));
-        let regions = match &listed {
-            Some(listed) => {
+            .and_then(|(wire, transcript)| self.beginnings.find(beginnings, *wire, transcript));
+        let regions = match &read {
+            Some((_, transcript)) => {
                 let known = known.map_or(0, |known| known.messages.0);
-                Regions::of(text, listed.list, &listed.turns, known)
+                Regions::of(text, transcript.list, &transcript.turns, known)
             }
             None => Regions::whole(text.len()),
         };
@@ -86,10 +88,10 @@ impl ChunkStore {
         let head = (regions.head.end, head, head_node);
         let messages = Messages::of(text, &regions);
         let list = self.list(conn, messages, known, seen)?;
-        if let Some(listed) = &listed {
+        if let Some((wire, _)) = &read {
             let (known, nodes) = &list.nodes;
             self.beginnings
-                .remember((listed.wire, beginnings), head, messages, (*known, nodes));
+                .remember((*wire, beginnings), head, messages, (*known, nodes));
         }
         let body = BodyNodes {
             head: head_node,
@@ -98,8 +100,8 @@ impl ChunkStore {
             messages: i64::try_from(messages.len()).unwrap_or(i64::MAX),
         };
         self.point_body(body);
-        let (messages, is_whole) = (regions.messages(), regions.turns.is_empty());
-        let turns = listed.filter(|_| !is_whole).map(|listed| listed.turns);
+        let (messages, is_known) = (regions.messages(), !regions.turns.is_empty());
+        let turns = read.filter(|_| is_known).map(|(_, transcript)| transcript.turns);
         Ok(WrittenBody {
             body,
             turns: turns.unwrap_or_default(),

@@ -3,7 +3,6 @@
 
 use bytes::Bytes;
 
-use crate::record::WireId;
 use crate::text::{Span, cost, json};
 use crate::wire::{Role, Turn};
 
@@ -12,17 +11,6 @@ const WORTH: usize = 512;
 
 /// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
 const FEW: usize = 16;
-
-/// Where the messages of a body are.
-#[derive(Debug)]
-pub(super) struct MessageSpans {
-    /// The wire as which the body was read.
-    pub(super) wire: WireId,
-    /// The array of messages, brackets included.
-    pub(super) list: Span,
-    /// Its elements, in order.
-    pub(super) turns: Vec<Turn>,
-}
 
 /// A body in three regions: what stands before the messages, these with the gaps between them, and what stands behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -2,8 +2,9 @@
 
 use quick_cache::unsync::Cache;
 
-use super::chunks::{MessageSpans, Messages};
+use super::chunks::Messages;
 use super::keyed_hash::{BLOCK, KeyedHash};
+use super::note::Transcript;
 use crate::record::WireId;
 
 /// Cached beginnings of bodies, some 150 bytes each; a conversation of 1 MB has 32.
@@ -43,17 +44,22 @@ impl KnownBeginnings {
     }
 
     /// The cache entry of the longest known beginning of a body with these messages.
-    pub(super) fn find(&self, beginnings: &[KeyedHash], listed: &MessageSpans) -> Option<KnownBeginning> {
+    pub(super) fn find(
+        &self,
+        beginnings: &[KeyedHash],
+        wire: WireId,
+        transcript: &Transcript,
+    ) -> Option<KnownBeginning> {
         let mut longest = beginnings.iter().rev();
         let known = *longest.find_map(|hash| self.0.get(hash))?;
         let (messages, end) = known.messages;
-        let head = listed.list.start + 1;
+        let head = transcript.list.start + 1;
         let last = match messages {
             0 => head,
-            n => listed.turns.get(n - 1)?.span.end,
+            n => transcript.turns.get(n - 1)?.span.end,
         };
         // Another wire may have split the same bytes differently.
-        (listed.wire == known.wire && head == known.head.0 && last == end).then_some(known)
+        (wire == known.wire && head == known.head.0 && last == end).then_some(known)
     }
 
     /// Caches the beginnings of a body of this wire. The messages from index `from` on are given by their hashes and nodes.
@@ -98,8 +104,7 @@ mod tests {
             br#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
         );
         let view = Anthropic.read(&body, Operation::Generate).unwrap();
-        let listed = |wire, turns: &[Turn]| MessageSpans {
-            wire,
+        let transcript = |turns: &[Turn]| Transcript {
             list: view.list,
             turns: turns.to_vec(),
         };
@@ -108,7 +113,7 @@ mod tests {
         let messages = Messages::at(&body, head.0, &view.turns);
         let chain = [(0, 0), (2, 2), (3, 3)];
         known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain));
-        let find = |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, &listed(wire, turns));
+        let find = |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, wire, &transcript(turns));
         let found = find(&[7, 8], WireId::Anthropic, &view.turns);
         assert_eq!(found.unwrap().messages, (2, view.turns[1].span.end));
         assert!(find(&[8], WireId::Anthropic, &view.turns).is_none());

@@ -8,7 +8,6 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::journal::chunk_store::{ChunkStore, FirstSeen};
-use crate::journal::chunks::MessageSpans;
 use crate::journal::note::Note;
 use crate::journal::retention;
 use crate::text::splice::{Edit, splice};
@@ -46,12 +45,12 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
     let mut steps = |messages: &[Value]| {
         let received = body(messages);
         let view = read(&received);
-        let listed = MessageSpans {
-            wire: WireId::Anthropic,
+        let transcript = Transcript {
             list: view.list,
             turns: view.turns.clone(),
         };
-        let from = store.body(&conn, &received, Some(listed), &[], seen).unwrap();
+        let read = Some((WireId::Anthropic, transcript));
+        let from = store.body(&conn, &received, read, &[], seen).unwrap();
         let rope = cut(&received, &view, 8);
         let wire = (&Anthropic as &dyn wire::Wire, Operation::Generate);
         let (steps, body) = cost::of(|| store.cut(&conn, &from, wire, &rope, seen).unwrap().unwrap());
@@ -88,12 +87,12 @@ fn a_body_that_begins_like_another_costs_what_follows() {
         let view = read(&received);
         let mut beginnings = Beginnings::new(&key);
         beginnings.read(&received);
-        let listed = MessageSpans {
-            wire: WireId::Anthropic,
+        let transcript = Transcript {
             list: view.list,
             turns: view.turns,
         };
-        let stored = || store.body(&conn, &received, Some(listed), beginnings.hashes(), seen);
+        let read = Some((WireId::Anthropic, transcript));
+        let stored = || store.body(&conn, &received, read, beginnings.hashes(), seen);
         let (steps, stored) = cost::of(stored);
         assert_eq!(stored.unwrap().turns.len(), messages.len());
         (steps, received.len() as u64)
