@@ -19,6 +19,8 @@ use crate::config::Secret;
 /// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Denied {
+    /// The request names more than one host.
+    Ambiguous,
     /// The token is missing or wrong.
     Token,
     /// The request's `Host` is not the listener's.
@@ -36,6 +38,7 @@ pub(super) fn admit<B>(
     token: Option<&Secret>,
     bound: SocketAddr,
 ) -> Result<(), Denied> {
+    one_host(request.headers())?;
     if !from_own_page(request.headers()) {
         return Err(Denied::Origin);
     }
@@ -44,6 +47,17 @@ pub(super) fn admit<B>(
         Some(_) => Err(Denied::Token),
         None if host(request).is_some_and(|host| is_ours(host, bound.ip())) => Ok(()),
         None => Err(Denied::Host),
+    }
+}
+
+/// Checks that a request names at most one host: an intermediary may have used either of two (RFC 9112, section 3.2).
+///
+/// # Errors
+/// [`Denied::Ambiguous`].
+pub(super) fn one_host(headers: &HeaderMap) -> Result<(), Denied> {
+    match headers.get_all(HOST).iter().count() {
+        0 | 1 => Ok(()),
+        _ => Err(Denied::Ambiguous),
     }
 }
 

@@ -11,7 +11,7 @@ use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming;
 use tokio::sync::watch;
 
-use super::guard::{Denied, admit};
+use super::guard::{Denied, admit, one_host};
 use super::query::Unanswered;
 use super::readiness::Report;
 use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, respond};
@@ -74,7 +74,11 @@ async fn found(
     let path = request.uri().path();
     let route = ROUTES.iter().find(|(known, ..)| *known == path);
     let open = route.is_some_and(|(_, _, open)| *open);
-    if !open && let Err(denied) = admit(request, state.token.as_ref(), bound) {
+    let admitted = match open {
+        true => one_host(request.headers()),
+        false => admit(request, state.token.as_ref(), bound),
+    };
+    if let Err(denied) = admitted {
         return boxed(denial(denied));
     }
     if !matches!(*request.method(), Method::GET | Method::HEAD) {
@@ -207,6 +211,11 @@ async fn show(state: &AdminState, page: Page, accept: &[&str]) -> FullResponse {
 
 fn denial(denied: Denied) -> FullResponse {
     match denied {
+        Denied::Ambiguous => error(
+            StatusCode::BAD_REQUEST,
+            "bad_host",
+            "send one Host header, as HTTP/1.1 asks",
+        ),
         Denied::Token => {
             let mut answer = error(
                 StatusCode::UNAUTHORIZED,

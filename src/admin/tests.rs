@@ -132,6 +132,27 @@ async fn foreign_hosts_see_health_alone() {
 }
 
 #[tokio::test]
+async fn a_request_names_one_host() {
+    for token in [None, Some("0123456789abcdef")] {
+        let running = start(token).await;
+        let twice = [LOCAL, LOCAL, "authorization: Bearer 0123456789abcdef\r\n"].concat();
+        let foreign = [LOCAL, FOREIGN, "authorization: Bearer 0123456789abcdef\r\n"].concat();
+        for headers in [twice, foreign] {
+            for path in [
+                "GET /",
+                "GET /healthz",
+                "GET /api/conversations",
+                "POST /api/nope",
+            ] {
+                let answer = running.ask(path, &headers).await;
+                assert!(answer.starts_with("HTTP/1.1 400"), "{path}: {answer}");
+                assert!(answer.contains("\"code\":\"bad_host\""), "{path}: {answer}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_token_is_asked_for() {
     let running = start(Some("0123456789abcdef")).await;
     assert_eq!(running.status("GET /metrics", LOCAL).await, "401");

@@ -1,5 +1,7 @@
 //! `baton check`: reports all problems of a config.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use super::args::CheckArgs;
@@ -20,19 +22,22 @@ struct Report<'a> {
 
 /// What is allowed and does not do what it looks like.
 #[derive(Debug, PartialEq, Eq, Serialize)]
-struct Warning {
+pub(super) struct Warning {
     /// The key, as `section.key`.
     key: &'static str,
     message: String,
 }
 
+impl fmt::Display for Warning {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "warning: {}: {}", self.key, self.message)
+    }
+}
+
 pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     let file = config_file(args.config.as_ref()).map(|path| path.display().to_string());
     let (problems, warnings) = match load(args.config.as_ref(), &Flags::default()) {
-        Ok(config) => (
-            of_server(&config).into_iter().collect(),
-            warnings(&config.handoff),
-        ),
+        Ok(config) => (of_server(&config).into_iter().collect(), warnings(&config)),
         Err(problems) => (problems, Vec::new()),
     };
     if args.json {
@@ -46,7 +51,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     } else {
         print(out, file.as_deref(), &problems)?;
         for warning in &warnings {
-            out.line(format_args!("warning: {}: {}", warning.key, warning.message))?;
+            out.line(format_args!("{warning}"))?;
         }
     }
     match problems.is_empty() {
@@ -89,8 +94,27 @@ fn of_server(config: &Config) -> Option<Problem> {
     }
 }
 
-/// Thresholds that an agent never reaches, since it sums its transcript up before.
-fn warnings(policy: &HandoffPolicy) -> Vec<Warning> {
+/// What a config allows and its owner may not want.
+fn warnings(config: &Config) -> Vec<Warning> {
+    let mut warnings = unreached_thresholds(&config.handoff);
+    warnings.extend(open_listener(config));
+    warnings
+}
+
+/// A data listener that other machines reach, while no client needs a key.
+pub(super) fn open_listener(config: &Config) -> Option<Warning> {
+    let listen = config.server.listen;
+    (!listen.ip().is_loopback() && config.clients.is_empty()).then(|| Warning {
+        key: "server.listen",
+        message: format!(
+            "everybody who reaches {listen} may use this proxy without a key, as one and the same client: each may resume \
+             and undo the handoffs of all others; add a [[clients]] entry for each person, or listen on 127.0.0.1"
+        ),
+    })
+}
+
+/// Thresholds that an agent never reaches, since it compacts before.
+fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Warning> {
     let thresholds = [
         ("handoff.nudge_at", Some(policy.thresholds.nudge_at)),
         ("handoff.auto_at", Some(policy.thresholds.auto_at)),
@@ -137,9 +161,9 @@ mod tests {
     #[test]
     fn a_threshold_that_an_agent_never_reaches_is_warned_of() {
         let mut policy = Config::default_for_tests().handoff;
-        assert_eq!(warnings(&policy), []);
+        assert_eq!(unreached_thresholds(&policy), []);
         policy.thresholds.nudge_at = 0.75;
-        let [warning] = &warnings(&policy)[..] else {
+        let [warning] = &unreached_thresholds(&policy)[..] else {
             panic!()
         };
         assert_eq!(warning.key, "handoff.nudge_at");
@@ -152,10 +176,33 @@ mod tests {
         policy.thresholds.auto_at = 0.75;
         policy.subagents.nudge_at = Some(0.5);
         policy.subagents.auto_at = Some(0.95);
-        let keys: Vec<_> = warnings(&policy).iter().map(|warning| warning.key).collect();
+        let keys: Vec<_> = unreached_thresholds(&policy)
+            .iter()
+            .map(|warning| warning.key)
+            .collect();
         assert_eq!(
             keys,
             ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"]
         );
+    }
+
+    #[test]
+    fn an_open_listener_without_clients_is_warned_of() {
+        let mut config = Config::default_for_tests();
+        for (listen, open) in [
+            ("127.0.0.1:8787", false),
+            ("[::1]:8787", false),
+            ("0.0.0.0:8787", true),
+            ("[::]:8787", true),
+            ("10.0.0.5:0", true),
+        ] {
+            config.server.listen = listen.parse().unwrap();
+            let warning = open_listener(&config);
+            assert_eq!(warning.is_some(), open, "{listen}");
+            if let Some(warning) = warning {
+                let text = warning.to_string();
+                assert!(text.contains(listen) && text.contains("[[clients]]"), "{text}");
+            }
+        }
     }
 }

@@ -1,11 +1,12 @@
-//! Output: colour on terminals, tables, and escaping of untrusted text.
+//! Output: colour on terminals, tables, and the one place through which all text is printed.
 
-use std::fmt::{Arguments, Write as _};
+use std::fmt::Arguments;
 use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
 pub(super) use crate::journal::{plural, short, size};
+use crate::text::visible as text;
 
 /// The output of a command.
 pub(super) struct Out {
@@ -33,22 +34,22 @@ impl Out {
         }
     }
 
-    /// Prints a line.
+    /// Prints a line; only styles act on a terminal.
     pub(super) fn line(&mut self, text: Arguments<'_>) -> io::Result<()> {
-        writeln!(self.writer, "{text}")?;
+        writeln!(self.writer, "{}", text::styled(&text.to_string()))?;
         self.writer.flush()
     }
 
     /// Prints a value as JSON.
     pub(super) fn json(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string_pretty(value)?;
-        self.line(format_args!("{}", escaped(&text)))
+        self.line(format_args!("{}", text::json(&text)))
     }
 
     /// Prints a value as JSON in one line.
     pub(super) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value)?;
-        self.line(format_args!("{}", escaped(&text)))
+        self.line(format_args!("{}", text::json(&text)))
     }
 
     /// Prints bytes unchanged; on a terminal control characters are made visible.
@@ -76,28 +77,9 @@ fn terminal_columns() -> usize {
     said.or_else(asked).unwrap_or(COLUMNS)
 }
 
-/// Characters that control a terminal or disguise text: control characters, direction marks, and invisible characters.
-fn acts(c: char) -> bool {
-    c.is_control()
-        || matches!(c,
-            '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
-            | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
-}
-
 /// Untrusted text with control characters made visible; line breaks and tabs stay.
 pub(super) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    let mut rest = text.chars().peekable();
-    while let Some(c) = rest.next() {
-        match c {
-            '\n' | '\t' => shown.push(c),
-            // Harmless before a line break; elsewhere it could overwrite a line.
-            '\r' if rest.peek() == Some(&'\n') => {}
-            c if acts(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
+    text::visible(text).into_owned()
 }
 
 /// The first telling line, made visible and truncated to `width` characters.
@@ -111,23 +93,6 @@ pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
         }
         _ => line,
     }
-}
-
-/// JSON with all terminal control characters escaped; JSON itself allows some of them.
-fn escaped(json: &str) -> String {
-    let mut shown = String::with_capacity(json.len());
-    let mut units = [0; 2];
-    for c in json.chars() {
-        if c == '\n' || !acts(c) {
-            shown.push(c);
-            continue;
-        }
-        for unit in c.encode_utf16(&mut units) {
-            // Writing to a string cannot fail.
-            let _ = write!(shown, "\\u{unit:04x}");
-        }
-    }
-    shown
 }
 
 /// Rows with aligned cells, two blanks between them and none at the end.
@@ -162,15 +127,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_acts_on_a_terminal_is_made_visible() {
+    fn nothing_but_styles_is_printed_raw() {
+        let printed = |text: &str| {
+            let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+            let writer = Box::new(Kept(std::sync::Arc::clone(&kept)));
+            let mut out = Out { writer, width: None };
+            out.line(format_args!("{text}")).unwrap();
+            out.json(&text).unwrap();
+            let kept = kept.lock().unwrap().clone();
+            String::from_utf8(kept).unwrap()
+        };
         assert_eq!(
-            visible("a\u{1b}[31mb\u{9b}c\u{7f}"),
-            "a\\u{1b}[31mb\\u{9b}c\\u{7f}"
+            printed("\u{1b}[1ma\u{202e}b\u{9b}"),
+            "\u{1b}[1ma\\u{202e}b\\u{9b}\n\"\\u001b[1ma\\u202eb\\u009b\"\n"
         );
-        assert_eq!(visible("x\r\ny\tz\rw"), "x\ny\tz\\u{d}w");
-        assert_eq!(visible("a\u{202e}b\u{200b}c"), "a\\u{202e}b\\u{200b}c");
-        assert_eq!(visible("grün 🦀"), "grün 🦀");
-        assert_eq!(escaped("\"\u{9b}\u{e0001}\"\n"), "\"\\u009b\\udb40\\udc01\"\n");
+    }
+
+    struct Kept(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+
+    impl Write for Kept {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
     }
 
     #[test]

@@ -13,6 +13,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::args::ServeArgs;
+use super::check::open_listener;
 use super::exit::{Exit, Failure};
 use super::load_or_fail;
 use super::output::Out;
@@ -174,6 +175,10 @@ fn announce(
     if for_agents && claim.is_none() {
         let message = "another proxy serves from this state directory";
         return Err(Failure::new(Exit::UNAVAILABLE, message));
+    }
+    if let Some(warning) = open_listener(config) {
+        // Whoever starts a proxy without looking at its log should still see it.
+        let _ = Out::stderr().line(format_args!("{warning}"));
     }
     out.line(format_args!("listening on {scheme}://{data}"))?;
     out.line(format_args!("admin on http://{admin}"))?;

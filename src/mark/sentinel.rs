@@ -18,6 +18,7 @@ use super::find::{ID_CHARS, Mark, MarkKind};
 use super::seal::{SEAL_CHARS, SealKeys};
 use super::{escape, gap};
 use crate::text::cost;
+use crate::text::visible::acts;
 use crate::text::{Span, json};
 
 /// Characters of a reason in the line for people.
@@ -58,7 +59,7 @@ fn one_line(reason: &str) -> String {
         .replace("[[", " ")
         .replace("]]", " ")
         .chars()
-        .map(|c| if c.is_control() || c == '*' { ' ' } else { c })
+        .map(|c| if acts(c) || c == '*' { ' ' } else { c })
         .collect();
     let words: Vec<&str> = plain.split_whitespace().collect();
     let line = words.join(" ");

@@ -99,9 +99,42 @@ impl Admission {
     }
 }
 
+/// Whether a request offers WebSocket among the protocols of its `Upgrade` lines (RFC 9110, section 7.8: a list, each
+/// entry a name and perhaps a version).
 fn wants_websocket(headers: &HeaderMap) -> bool {
-    headers
-        .get_all(header::UPGRADE)
-        .iter()
-        .any(|v| v.as_bytes().eq_ignore_ascii_case(b"websocket"))
+    let lines = headers.get_all(header::UPGRADE).iter();
+    let mut protocols = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    protocols.any(|protocol| {
+        let name = protocol.split(|&byte| byte == b'/').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"websocket")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn websocket_is_found_in_every_list_of_protocols() {
+        for (lines, expected) in [
+            (&["websocket"][..], true),
+            (&["WebSocket"], true),
+            (&["h2c, websocket"], true),
+            (&["websocket,h2c"], true),
+            (&["h2c", "foo/2 ,\twebsocket "], true),
+            (&["websocket/13"], true),
+            (&["h2c"], false),
+            (&["h2c, TLS/1.0"], false),
+            (&["websockets"], false),
+            (&["not websocket"], false),
+            (&[""], false),
+            (&[], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::UPGRADE, http::HeaderValue::from_str(line).unwrap());
+            }
+            assert_eq!(wants_websocket(&headers), expected, "{lines:?}");
+        }
+    }
 }

@@ -88,6 +88,8 @@ codes! {
     SILENT = "upstream_silent", 504, true, Upstream, "upstream sent nothing for too long; try again, or raise the upstream's idle_secs";
     /// The connection ended before a response began.
     CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without an answer; try again";
+    /// The head of the response is over what is read: lines or bytes.
+    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 1024 lines or limits.header_bytes; the same request would be answered alike, so raise the limit or look at what adds them";
     /// The answer's coding or framing is broken, before anything of it was sent on.
     UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and look at what stands between this proxy and upstream";
 }

@@ -25,6 +25,10 @@ use crate::config::{self, Config, Limits};
 /// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
 const POOL_IDLE: Duration = Duration::from_secs(50);
 
+/// Header lines of one response. The library's own limit is 100, and some gateways send more. Each line costs 64 bytes
+/// while a head is parsed, so this one costs 64 KiB.
+const HEADER_LINES: usize = 1024;
+
 /// hyper refuses smaller buffers.
 pub(super) const SMALLEST_BUFFER: usize = 8192;
 
@@ -92,6 +96,7 @@ impl Upstream {
             .pool_max_idle_per_host(limits.upstream_idle)
             .pool_timer(TokioTimer::new())
             .http1_max_buf_size(limits.header_bytes.max(SMALLEST_BUFFER))
+            .http1_max_headers(HEADER_LINES)
             .build(Connector::new(config.connect)?);
         Ok(Self {
             name: name.to_owned(),
@@ -248,8 +253,14 @@ fn classify(error: &ClientError) -> UpstreamFault {
         Some(AgentGone::Slow) => return fault(Code::BODY_TIMEOUT, false),
         None => {}
     }
-    let never_begun = |e: &hyper::Error| e.is_canceled();
-    let unsent = chain().filter_map(|e| e.downcast_ref()).any(never_begun) || error.is_connect();
+    let library = || chain().filter_map(|e| e.downcast_ref::<hyper::Error>());
+    let unparsed = library().find(|e| e.is_parse());
+    match unparsed.map(hyper::Error::is_parse_too_large) {
+        Some(true) => return fault(Code::HEAD_TOO_LARGE, false),
+        Some(false) => return fault(Code::UNREADABLE, false),
+        None => {}
+    }
+    let unsent = library().any(hyper::Error::is_canceled) || error.is_connect();
     fault(Code::CLOSED, unsent)
 }
 

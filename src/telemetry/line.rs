@@ -5,6 +5,7 @@ use std::fmt::Write;
 use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome};
 use crate::commands::UndoOutcome;
 use crate::rewrite::untooled::Untooled;
+use crate::text::visible::acts;
 
 /// Maximum length of a line in characters, time and level included: two lines of a terminal.
 #[cfg(test)]
@@ -168,7 +169,7 @@ fn push_cut(line: &mut String, text: &str, most: usize) {
         line.push_str(text);
         return;
     }
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    let plain = |c: char| if acts(c) { ' ' } else { c };
     line.extend(text.chars().take(most).map(plain));
     if text.chars().nth(most).is_some() {
         line.pop();

@@ -1,7 +1,7 @@
 //! Log setup.
 
 use std::fmt;
-use std::io::stderr;
+use std::io::{self, Write, stderr};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use anstream::{AutoStream, ColorChoice};
@@ -11,7 +11,7 @@ use tracing_subscriber::fmt::time::FormatTime;
 
 use super::text_fields::PlainFields;
 use crate::config::Log;
-use crate::text::date;
+use crate::text::{date, visible};
 
 /// The library's time stamp, at a fraction of its cost.
 struct LogTime;
@@ -23,6 +23,27 @@ impl FormatTime for LogTime {
     }
 }
 
+/// Standard error, behind which nothing of a log line acts on a terminal: values may be texts of models and agents.
+struct LogWriter {
+    json: bool,
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let shown = match self.json {
+            true => visible::json(&text),
+            false => visible::styled(&text),
+        };
+        stderr().write_all(shown.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stderr().flush()
+    }
+}
+
 /// Installs the global log to standard error as configured; coloured only on a terminal.
 ///
 /// # Errors
@@ -30,10 +51,11 @@ impl FormatTime for LogTime {
 pub fn start(log: &Log) -> Result<(), String> {
     let filter = EnvFilter::try_new(&log.level).map_err(|error| error.to_string())?;
     let colour = AutoStream::choice(&stderr()) != ColorChoice::Never;
+    let json = log.json;
     let lines = tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_timer(LogTime)
-        .with_writer(stderr)
+        .with_writer(move || LogWriter { json })
         .with_ansi(colour && !log.json);
     let started = match log.json {
         true => lines.json().flatten_event(true).try_init(),

@@ -7,6 +7,8 @@ use tracing::field::{Field, Visit};
 use tracing_subscriber::field::{MakeVisitor, VisitFmt, VisitOutput};
 use tracing_subscriber::fmt::format::Writer;
 
+use crate::text::visible::visible;
+
 /// Makes the visitor.
 pub(super) struct PlainFields;
 
@@ -53,19 +55,7 @@ fn is_plain(text: &str) -> bool {
 
 /// Appends untrusted text with its control characters escaped, which could move the cursor of a terminal.
 fn harmless(line: &mut String, text: &str) {
-    if text.bytes().all(|b| matches!(b, b' '..=b'~')) {
-        line.push_str(text);
-        return;
-    }
-    let bad = |c: char| c.is_control() && c != '\n' && c != '\t';
-    let mut rest = text;
-    while let Some(at) = rest.find(bad) {
-        line.push_str(&rest[..at]);
-        let mut chars = rest[at..].chars();
-        line.extend(chars.next().into_iter().flat_map(char::escape_default));
-        rest = chars.as_str();
-    }
-    line.push_str(rest);
+    line.push_str(&visible(text));
 }
 
 /// Appends a number with at most three decimals (a time in milliseconds) as `{:?}` formats it; returns `false` for any

@@ -1,5 +1,7 @@
 //! JSON text as bytes: where values begin and end, and edits as slices.
 //!
+//! `visible` makes control characters visible in whatever is printed.
+//!
 //! Knows JSON's structure and nothing of requests or providers; imports nothing of the other rooms. No tree is built,
 //! and no byte outside an edit is copied.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
@@ -11,6 +13,7 @@ pub mod prescan;
 pub(crate) mod scan;
 mod span;
 pub mod splice;
+pub mod visible;
 pub mod words;
 
 pub use span::Span;

@@ -247,3 +247,52 @@ async fn an_answer_that_fails_behind_its_first_byte_is_cut_off() {
     assert!(got.starts_with("HTTP/1.1 200 ") && got.contains(ping), "{got:?}");
     assert_eq!(outcome, Outcome::Truncated);
 }
+
+/// A response whose head has this many lines of this many bytes.
+fn long_head(lines: usize, bytes: usize) -> Bytes {
+    let more: String = (0..lines)
+        .map(|n| format!("x-policy-{n}: {}\r\n", "v".repeat(bytes)))
+        .collect();
+    answer("application/json", &more, b"{}")
+}
+
+#[tokio::test]
+async fn a_long_head_is_relayed_and_one_over_the_limits_is_named() {
+    let limit = config("http://127.0.0.1:9").limits.header_bytes;
+    for (head, relayed) in [
+        (long_head(900, 10), true),
+        (long_head(1, limit / 2), true),
+        (long_head(1_100, 10), false),
+        (long_head(1, 2 * limit), false),
+        (long_head(1_000, limit / 500), false),
+    ] {
+        for asked in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
+            let proxy = start(head.clone()).await;
+            let body = asked.2.replace("STREAM", "false");
+            let got = proxy.post(asked.1, "", body.as_bytes()).await;
+            if relayed {
+                assert!(
+                    got.starts_with("HTTP/1.1 200") && got.contains("x-policy-0: v"),
+                    "{got}"
+                );
+                continue;
+            }
+            assert!(got.starts_with("HTTP/1.1 502"), "{got}");
+            assert!(got.contains("x-baton-error: upstream_head_too_large"), "{got}");
+            assert!(got.contains("x-should-retry: false"), "{got}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_is_no_http_is_unreadable() {
+    let proxy = start(Bytes::from_static(b"SSH-2.0-OpenSSH_9.6\r\n")).await;
+    let got = proxy
+        .post(
+            "/v1/messages",
+            "",
+            ANTHROPIC.2.replace("STREAM", "false").as_bytes(),
+        )
+        .await;
+    assert!(got.contains("x-baton-error: upstream_unreadable"), "{got}");
+}
