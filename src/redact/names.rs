@@ -164,7 +164,16 @@ const HEADER_PARTS: &[&str] = &[
     "signature",
     "session-key",
     "jwt",
+    "csrf",
+    "xsrf",
+    "client-cert",
 ];
+
+/// How names of headers with credentials begin.
+const HEADER_BEGINNINGS: &[&str] = &["x-session", "x-access"];
+
+/// How names of headers with credentials end.
+const HEADER_ENDS: &[&str] = &["-key", "-pass", "-pw", "-pwd"];
 
 /// Names that only look like it: counts and limits.
 const HARMLESS_HEADERS: &[&str] = &[
@@ -229,7 +238,9 @@ pub(super) fn is_credential_header(name: &str) -> bool {
     let name = name.to_ascii_lowercase();
     let name = name.as_str();
     CREDENTIAL_HEADERS.contains(&name)
-        || (HEADER_PARTS.iter().any(|part| name.contains(part)) || name.ends_with("-key"))
+        || (HEADER_PARTS.iter().any(|part| name.contains(part))
+            || HEADER_BEGINNINGS.iter().any(|part| name.starts_with(part))
+            || HEADER_ENDS.iter().any(|part| name.ends_with(part)))
             && !HARMLESS_HEADERS.iter().any(|part| name.contains(part))
 }
 

@@ -144,6 +144,17 @@ fn credential_headers_are_replaced_and_others_kept() {
         "x-amz-security-token",
         "ocp-apim-subscription-key",
         "X-Any-Key",
+        "x-csrf",
+        "X-CSRFToken",
+        "x-xsrf-token",
+        "x-session",
+        "x-session-id",
+        "x-db-pass",
+        "x-proxy-pw",
+        "x-access",
+        "x-access-id",
+        "x-client-cert",
+        "x-forwarded-client-cert",
     ] {
         assert_eq!(redactor().header(name, b"abc"), "[redacted:credential]", "{name}");
     }
@@ -151,6 +162,9 @@ fn credential_headers_are_replaced_and_others_kept() {
         ("anthropic-ratelimit-tokens-limit", "4000"),
         ("anthropic-version", "2023-06-01"),
         ("x-baton-exchange", "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11"),
+        ("x-claude-code-session-id", "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11"),
+        ("access-control-allow-origin", "*"),
+        ("x-compass", "north"),
     ] {
         assert_eq!(redactor().header(name, value.as_bytes()), value);
     }
