@@ -52,7 +52,19 @@ impl Out {
         self.line(format_args!("{}", text::json(&text)))
     }
 
-    /// Prints bytes unchanged; on a terminal control characters are made visible.
+    /// Prints a document that ends with a line break; nothing in it acts on a terminal.
+    pub(super) fn document(&mut self, text: &str) -> io::Result<()> {
+        self.writer.write_all(text::visible(text).as_bytes())?;
+        self.writer.flush()
+    }
+
+    /// The same for a document in JSON, whose value stays.
+    pub(super) fn document_json(&mut self, json: &str) -> io::Result<()> {
+        self.writer.write_all(text::json(json).as_bytes())?;
+        self.writer.flush()
+    }
+
+    /// Prints bytes that a program will read unchanged; on a terminal control characters are made visible.
     pub(super) fn body(&mut self, body: &[u8]) -> io::Result<()> {
         match self.width {
             Some(_) => self.line(format_args!("{}", visible(&String::from_utf8_lossy(body)))),

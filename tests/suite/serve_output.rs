@@ -200,3 +200,135 @@ async fn status_says_whether_a_proxy_runs_and_where() {
         (&Value::Null, &Value::Null)
     );
 }
+
+/// Controls of a terminal, of the direction of text, and characters without a width.
+const ACTING: &str = "\u{1b}]0;x\u{7}\u{202e}\u{2066}\u{200b}\u{feff}\u{9b}31m\u{e0041}";
+
+fn acting(text: &str) -> Vec<char> {
+    let acts = |c: &char| *c != '\n' && baton_proxy::text::visible::acts(*c);
+    text.chars().filter(acts).collect()
+}
+
+#[tokio::test]
+async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
+    let model = |seen: &Received| match model(seen) {
+        fired if fired == handoff() => Reply::text(format!("Said {ACTING}.")).call(
+            "session_handoff",
+            json!({"prompt": format!("{PROMPT}"), "reason": format!("done {ACTING}")}),
+        ),
+        other => other,
+    };
+    for format in ["text", "json"] {
+        let provider = Strict::start(model, Options::default()).await.unwrap();
+        let dir = temp();
+        let (config, state) = (
+            config_for(&provider, dir.path(), &format!("log.format = '{format}'")),
+            dir.path().join("state"),
+        );
+        let mut program = Program::start_logging(&config, &state);
+        let url = format!("{}{}", program.data, Anthropic.path());
+        let mut history = history();
+        history.insert(0, json!({"role": "user", "content": format!("Do {ACTING} it")}));
+        history.insert(
+            1,
+            json!({"role": "assistant", "content": format!("Yes {ACTING}")}),
+        );
+        let mut body = Anthropic.body(&history, true);
+        body["model"] = format!("claude-{ACTING}").into();
+        let response = post(&url, Anthropic.headers(), body.to_string().into()).await;
+        assert!(response.text().contains("Fresh."), "{}", response.text());
+        let exchange = response.header("x-baton-exchange").unwrap().to_owned();
+        // The journal writes behind the answer.
+        while !said(&config, &state, &["log", "--json"]).contains(&exchange) {
+            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+        }
+        let id =
+            serde_json::from_str::<Value>(&said(&config, &state, &["handoffs", "latest", "--json"])).unwrap();
+        let id = id["id"].as_str().unwrap().to_owned();
+        for words in [
+            &["log"][..],
+            &["log", "--json"],
+            &["status"],
+            &["status", "--line"],
+            &["status", "--json"],
+            &["show", &exchange],
+            &["show", &exchange, "--diff"],
+            &["show", &exchange, "--json"],
+            &["handoffs", "list"],
+            &["handoffs", "list", "--json"],
+            &["handoffs", "list", "--map"],
+            &["handoffs", "show", &id],
+            &["handoffs", "show", &id, "--json"],
+            &["packets", "list"],
+            &["packets", "show", &id],
+        ] {
+            let printed = said(&config, &state, words);
+            assert_eq!(acting(&printed), [], "{words:?}: {printed:?}");
+            if words[0] == "show" || words.contains(&"latest") {
+                assert!(
+                    printed.contains("u{202e}") || printed.contains("u202e"),
+                    "{words:?}: {printed}"
+                );
+            }
+        }
+        signal(&program, "-TERM");
+        program.child.wait().unwrap();
+        let mut log = String::new();
+        program
+            .child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut log)
+            .unwrap();
+        assert!(log.contains("/v1/messages"), "{log}");
+        assert_eq!(acting(&log), [], "{log:?}");
+    }
+}
+
+#[test]
+fn a_listener_for_everybody_says_what_that_means() {
+    for (listen, keys, warned) in [
+        ("0.0.0.0:0", "", true),
+        ("127.0.0.1:0", "", false),
+        (
+            "0.0.0.0:0",
+            "[[clients]]\nname = 'ann'\nkey = '0123456789abcdef'",
+            false,
+        ),
+    ] {
+        let dir = temp();
+        let file = dir.path().join("baton.toml");
+        std::fs::write(&file, keys).unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command.args([
+            "serve",
+            "--listen",
+            listen,
+            "--admin",
+            "127.0.0.1:0",
+            "--log-level",
+            "error",
+            "--config",
+        ]);
+        command
+            .arg(&file)
+            .arg("--state-dir")
+            .arg(dir.path().join("state"));
+        command.stderr(std::process::Stdio::piped());
+        let mut program = Program::launch(&mut command);
+        signal(&program, "-TERM");
+        program.child.wait().unwrap();
+        let mut log = String::new();
+        program
+            .child
+            .stderr
+            .take()
+            .unwrap()
+            .read_to_string(&mut log)
+            .unwrap();
+        let said = log.contains("warning: server.listen: everybody who reaches 0.0.0.0:")
+            && log.contains("[[clients]]");
+        assert_eq!(said, warned, "{listen}: {log}");
+    }
+}

@@ -9,9 +9,9 @@ use crate::packet::ntm::HandoffFile;
 
 pub(super) fn print(file: &HandoffFile, format: Format, out: &mut Out) -> Result<(), Failure> {
     match format {
-        Format::Yaml => out.body(file.to_yaml().as_bytes())?,
+        Format::Yaml => out.document(&file.to_yaml())?,
         Format::Json => out.json(&file.to_value().to_json())?,
-        Format::Markdown => out.body(file.to_markdown().as_bytes())?,
+        Format::Markdown => out.document(&file.to_markdown())?,
     }
     Ok(())
 }

@@ -125,12 +125,12 @@ fn print(
     if form.path {
         return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
     }
-    let text = match (form.json, format) {
-        (true, _) | (_, Some(Format::Json)) => packet.json(),
-        (_, Some(Format::Yaml)) => HandoffFile::of_packet(packet).to_yaml(),
-        (_, Some(Format::Markdown) | None) => packet.markdown(),
-    };
-    Ok(out.body(text.as_bytes())?)
+    match (form.json, format) {
+        (true, _) | (_, Some(Format::Json)) => out.document_json(&packet.json())?,
+        (_, Some(Format::Yaml)) => out.document(&HandoffFile::of_packet(packet).to_yaml())?,
+        (_, Some(Format::Markdown) | None) => out.document(&packet.markdown())?,
+    }
+    Ok(())
 }
 
 fn archive(args: &PacketArchiveArgs, out: &mut Out) -> Result<(), Failure> {

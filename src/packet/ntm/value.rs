@@ -2,6 +2,8 @@
 
 use serde_json::{Map, Number};
 
+use crate::text::visible::acts;
+
 /// A value of a YAML document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Value {
@@ -104,8 +106,8 @@ pub(super) fn is_plain(text: &str) -> bool {
 
 /// Whether a character may stand in a document as it is, in one line.
 pub(super) fn is_printable(c: char) -> bool {
-    !c.is_control()
-        && !matches!(c, '\u{2028}' | '\u{2029}' | '\u{feff}' | '\u{fffe}' | '\u{ffff}')
+    !acts(c)
+        && !matches!(c, '\u{fffe}' | '\u{ffff}')
         // The last two of each plane are no characters.
         && u32::from(c) & 0xfffe != 0xfffe
 }
