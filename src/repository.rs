@@ -44,15 +44,32 @@ pub(crate) fn state(dir: &Path) -> String {
 /// Branch, commit and uncommitted files of a folder; `None` without git or outside of a repository.
 pub(crate) fn checkout(dir: &Path) -> Option<Checkout> {
     let git = |question: &[&str]| ask("git", dir, question, LIMIT);
-    let status = git(&["status", "--porcelain"])?;
+    let status = git(&["status", "--porcelain", "-z"])?;
     let line = |text: Option<String>| text.map(|text| text.trim().to_owned()).unwrap_or_default();
-    let changed = status.lines().filter_map(|line| line.get(3..));
     Some(Checkout {
         branch: line(git(&["branch", "--show-current"])),
         // Without a commit there is none.
         head: line(git(&["rev-parse", "--verify", "HEAD"])),
-        changed: changed.map(|path| path.trim_matches('"').to_owned()).collect(),
+        changed: changed_paths(&status),
     })
+}
+
+/// The paths of `git status --porcelain -z` as they are: two letters, a space and the path, each ended by a NUL. A rename
+/// or a copy is followed by the path that it came from, which is changed, too, where it is gone.
+fn changed_paths(status: &str) -> Vec<String> {
+    let mut fields = status.split_terminator('\0');
+    let mut paths = Vec::new();
+    while let Some(entry) = fields.next() {
+        let (Some(letters), Some(path)) = (entry.get(..2), entry.get(3..)) else {
+            continue;
+        };
+        paths.push(path.to_owned());
+        if letters.contains(['R', 'C']) {
+            let from = fields.next().filter(|_| letters.contains('R'));
+            paths.extend(from.map(str::to_owned));
+        }
+    }
+    paths
 }
 
 /// What a program, started in a folder, answers in time, if it does so with success; of a long answer the beginning.
@@ -124,6 +141,42 @@ mod tests {
         assert_eq!(known.changed, ["new.txt"]);
         // There is no commit yet, so that the log fails.
         assert!(!told.contains("git log"), "{told}");
+    }
+
+    #[test]
+    fn changed_paths_are_the_names_of_the_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let dir = folder.path();
+        let git = |arguments: &[&str]| {
+            let who = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
+            ask("git", dir, &[&who[..], arguments].concat(), LIMIT)
+        };
+        if git(&["init", "-q", "-b", "main"]).is_none() {
+            return; // There is no git here.
+        }
+        let names = ["kept name.txt", "é.txt", "a -> b.txt", "old.txt", "say \"x\".txt"];
+        for name in names {
+            std::fs::write(dir.join(name), format!("{name}\n").repeat(20)).unwrap();
+        }
+        git(&["add", "."]).unwrap();
+        git(&["commit", "-q", "-m", "x"]).unwrap();
+        assert_eq!(checkout(dir).unwrap().changed, [""; 0]);
+        git(&["mv", "old.txt", "new.txt"]).unwrap();
+        for name in ["é.txt", "a -> b.txt", "say \"x\".txt", "line\nbreak.txt"] {
+            std::fs::write(dir.join(name), "y").unwrap();
+        }
+        let mut changed = checkout(dir).unwrap().changed;
+        changed.sort();
+        let mut expected = [
+            "é.txt",
+            "a -> b.txt",
+            "say \"x\".txt",
+            "line\nbreak.txt",
+            "new.txt",
+            "old.txt",
+        ];
+        expected.sort();
+        assert_eq!(changed, expected);
     }
 
     #[cfg(unix)]

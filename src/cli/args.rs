@@ -8,7 +8,7 @@ use super::agent_args::{EnvArgs, ResumeArgs, RunArgs};
 use super::export_args::ExportArgs as ExportConversationArgs;
 use super::packet_args::PacketsArgs;
 use super::seal_key_args::SealKeyArgs;
-use super::state_args::StateArgs;
+use super::state_args::{ListFormat, StateArgs};
 
 /// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
 #[derive(Debug, Parser)]
@@ -66,7 +66,8 @@ has lost its sentinel.
 Examples:
   baton log
   baton log --follow
-  baton log --conversation 3f2a --limit 0 --json | jq -c '[.id, .received_bytes, .sent_bytes]'")]
+  baton log --conversation 3f2a --limit 0 --jsonl | jq -c '[.id, .received_bytes, .sent_bytes]'
+  baton log --json | jq 'map(.outcome)'")]
 pub(super) struct LogArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
@@ -79,9 +80,8 @@ pub(super) struct LogArgs {
     /// At most so many; 0 is no limit
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(super) limit: usize,
-    /// Print JSON, one object a line
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) format: ListFormat,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -180,8 +180,8 @@ Examples:
   baton check --config baton.toml
   baton check --json | jq .problems")]
 pub(super) struct CheckArgs {
-    /// Config file (TOML)
-    #[arg(long, value_name = "FILE", env = "BATON_CONFIG")]
+    /// Config file (TOML) [env: BATON_CONFIG]
+    #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
@@ -384,9 +384,8 @@ pub(super) struct ListArgs {
     /// Only this conversation's
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) format: ListFormat,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -433,11 +432,11 @@ Examples:
 pub(super) struct StoreCopyArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
-    /// The source: sqlite:DIR, or a server's URL; without it the config's store
-    #[arg(long, value_name = "URL", env = "BATON_COPY_FROM", hide_env_values = true)]
+    /// The source: sqlite:DIR, or a server's URL; without it the config's store [env: BATON_COPY_FROM]
+    #[arg(long, value_name = "URL")]
     pub(super) from: Option<String>,
-    /// The target; without it the config's store
-    #[arg(long, value_name = "URL", env = "BATON_COPY_TO", hide_env_values = true)]
+    /// The target; without it the config's store [env: BATON_COPY_TO]
+    #[arg(long, value_name = "URL")]
     pub(super) to: Option<String>,
     /// Print JSON
     #[arg(long)]

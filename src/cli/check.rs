@@ -6,7 +6,7 @@ use serde::Serialize;
 
 use super::args::CheckArgs;
 use super::exit::{Exit, Failure};
-use super::output::{Out, visible};
+use super::output::{Out, plural, visible};
 use super::{config_file, load};
 use crate::config::{Config, Flags, HandoffPolicy, Origin, Problem, ProblemKind, StoreKind};
 use crate::nudge;
@@ -147,8 +147,7 @@ fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), 
     }
     match problems.len() {
         0 => out.line(format_args!("{file}: no problems"))?,
-        1 => out.line(format_args!("\n1 problem"))?,
-        n => out.line(format_args!("\n{n} problems"))?,
+        n => out.line(format_args!("\n{}", plural(n as u64, "problem")))?,
     }
     Ok(())
 }

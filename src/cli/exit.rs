@@ -12,6 +12,8 @@ use super::output::Out;
 pub(super) struct Exit(u8);
 
 impl Exit {
+    /// Done.
+    pub(super) const OK: Self = Self(0);
     /// What was compared has drifted apart.
     pub(super) const DRIFT: Self = Self(1);
     /// The command line is wrong.
@@ -95,11 +97,12 @@ impl Failure {
     }
 }
 
-/// The failure of a write to standard output. A closed pipe (`| head`) is not reported.
+/// The failure of a write to standard output. Whoever closes the pipe (`| head -1`) has read what was wanted, so that is
+/// no failure.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Self::silent(Exit::IO),
+            io::ErrorKind::BrokenPipe => Self::silent(Exit::OK),
             _ => Self::new(Exit::IO, format!("cannot write: {error}")),
         }
     }

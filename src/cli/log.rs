@@ -9,6 +9,7 @@ use super::args::LogArgs;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
+use super::state_args::ListFormat;
 use crate::journal::{Filter, JournalError, Query, Row, date_time};
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
@@ -21,7 +22,18 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
     let config = load_state(&args.state)?;
     let dir = config.state_dir;
     let query = open(&dir)?;
+    // An array that goes on has no end.
+    let format = match args.follow && args.format.json {
+        true => ListFormat {
+            json: false,
+            jsonl: true,
+        },
+        false => args.format,
+    };
     if query.is_none() && !args.follow {
+        if format.is_for_programs() {
+            out.rows(&[(); 0], format)?;
+        }
         // To standard error: scripts read exchanges from standard output.
         Out::stderr().line(format_args!("nothing in the journal yet ({})", dir.display()))?;
         return Ok(());
@@ -41,16 +53,16 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
         };
         let mut rows = query.list(&filter).map_err(unread)?;
         rows.reverse();
-        if !args.json {
+        if format.is_for_programs() {
+            out.rows(&rows, format)?;
+        } else {
             let layout = Layout::fitting(out.width());
             out.line(format_args!("{}", heading(&layout, out.width())))?;
-        }
-        for row in &rows {
-            print(row, args.json, out)?;
+            rows.iter().try_for_each(|row| print(row, format, out))?;
         }
     }
     if args.follow {
-        follow(&dir, query, last, args, out)?;
+        follow(&dir, query, (last, format), args, out)?;
     }
     Ok(())
 }
@@ -59,7 +71,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
 fn follow(
     dir: &Path,
     mut query: Option<Query>,
-    mut last: i64,
+    (mut last, format): (i64, ListFormat),
     args: &LogArgs,
     out: &mut Out,
 ) -> Result<(), Failure> {
@@ -72,7 +84,7 @@ fn follow(
         for (ended, row) in query.ended_after(last, BATCH).map_err(unread)? {
             last = ended;
             if of(args.conversation.as_deref(), &row) {
-                print(&row, args.json, out)?;
+                print(&row, format, out)?;
             }
         }
     }
@@ -113,9 +125,9 @@ pub(super) fn full_key(query: &Query, beginning: &str) -> Result<String, Failure
     }
 }
 
-fn print(row: &Row, json: bool, out: &mut Out) -> Result<(), Failure> {
+fn print(row: &Row, format: ListFormat, out: &mut Out) -> Result<(), Failure> {
     let width = out.width();
-    match json {
+    match format.is_for_programs() {
         true => out.json_line(row)?,
         false => out.line(format_args!("{}", line(row, &Layout::fitting(width), width)))?,
     }

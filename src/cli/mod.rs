@@ -91,11 +91,16 @@ fn help_or_usage(error: &clap::Error) -> ExitCode {
     }
 }
 
-/// The config file: the given one, else the one in the platform's config directory if it exists.
+/// The config file: the given one, else that of `BATON_CONFIG`, else the one in the platform's config directory if it
+/// exists.
+///
+/// The variable is read here and not by clap, whose usage errors name every argument that has a value as a required one.
 fn config_file(given: Option<&PathBuf>) -> Option<PathBuf> {
+    let named = given
+        .cloned()
+        .or_else(|| std::env::var_os("BATON_CONFIG").map(PathBuf::from));
     // Some service managers set `BATON_CONFIG=` for no file.
-    let given = given.filter(|path| !path.as_os_str().is_empty());
-    given.cloned().or_else(|| {
+    named.filter(|path| !path.as_os_str().is_empty()).or_else(|| {
         let file = directories::ProjectDirs::from("", "", "baton")?
             .config_dir()
             .join("baton.toml");

@@ -5,6 +5,7 @@ use std::io::{self, IsTerminal, Write};
 
 use serde::Serialize;
 
+use super::state_args::ListFormat;
 pub(super) use crate::journal::{plural, short, size};
 use crate::text::visible as text;
 
@@ -50,6 +51,14 @@ impl Out {
     pub(super) fn json_line(&mut self, value: &impl Serialize) -> io::Result<()> {
         let text = serde_json::to_string(value)?;
         self.line(format_args!("{}", text::json(&text)))
+    }
+
+    /// Prints the rows of a list as one array, or one object a line.
+    pub(super) fn rows(&mut self, rows: &[impl Serialize], format: ListFormat) -> io::Result<()> {
+        match format.jsonl {
+            true => rows.iter().try_for_each(|row| self.json_line(row)),
+            false => self.json(&rows),
+        }
     }
 
     /// Prints a document that ends with a line break; nothing in it acts on a terminal.

@@ -6,7 +6,7 @@ use super::handoff_file_args::{
     CheckArgs, CleanArgs, CreateArgs, FileArgs, FolderArgs, Format, LedgerArgs, LineArgs, RecoverArgs,
     TransferArgs,
 };
-use super::state_args::StateArgs;
+use super::state_args::{ListFormat, StateArgs};
 
 #[derive(Debug, ClapArgs)]
 pub(super) struct PacketsArgs {
@@ -74,9 +74,8 @@ pub(super) struct PacketListArgs {
     /// Only those about this
     #[arg(long, value_name = "TOPIC")]
     pub(super) topic: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
+    #[command(flatten)]
+    pub(super) format: ListFormat,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -8,7 +8,7 @@ use super::args::StatusArgs;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
-use super::output::{Out, age, first_line, short, size};
+use super::output::{Out, age, first_line, plural, short, size};
 use super::running::{self, Process, RunState};
 use crate::config::{Config, StoreKind};
 use crate::handoff_files::{HandoffFolder, LineReader};
@@ -107,9 +107,9 @@ fn line(status: &Status) -> String {
         None => "not running".to_owned(),
     };
     format!(
-        "baton: {running}, {} exchanges, {} handoffs, about {} input tokens not sent, last {last}",
-        status.journal.exchanges,
-        status.handoffs,
+        "baton: {running}, {}, {}, about {} input tokens not sent, last {last}",
+        plural(status.journal.exchanges, "exchange"),
+        plural(status.handoffs as u64, "handoff"),
         short(status.unsent_tokens)
     )
 }
@@ -176,9 +176,9 @@ fn rows(status: &Status) -> Vec<String> {
         (
             "journal",
             format!(
-                "{} exchanges, {} conversations, {}",
-                status.journal.exchanges,
-                status.journal.conversations,
+                "{}, {}, {}",
+                plural(status.journal.exchanges, "exchange"),
+                plural(status.journal.conversations, "conversation"),
                 size(status.journal.bytes)
             ),
         ),

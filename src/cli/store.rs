@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::args::{StoreCheckArgs, StoreCommand, StoreCopyArgs};
 use super::exit::{Exit, Failure};
 use super::load_state;
-use super::output::{Out, size, visible};
+use super::output::{Out, plural, size, visible};
 use super::stored::unanswered;
 use crate::config::{Config, StoreKind};
 use crate::store::copy_and_check::{self, Amount};
@@ -51,8 +51,11 @@ pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), Failure> 
 
 async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
     let config = load_state(&args.state)?;
-    let from = opened(&config, args.from.as_deref(), store::open_for_reading)?;
-    let to = opened(&config, args.to.as_deref(), store::open)?;
+    // URLs may hold passwords, which other users see in a command line.
+    let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
+    let from = url(&args.from, "BATON_COPY_FROM");
+    let from = opened(&config, from.as_deref(), store::open_for_reading)?;
+    let to = opened(&config, url(&args.to, "BATON_COPY_TO").as_deref(), store::open)?;
     let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
     let row = |(kind, (amount, there)): (&RecordKind, &(Amount, u64))| Row {
         copied: Some(*there),
@@ -99,6 +102,11 @@ fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedS
             Some(path) => {
                 settings.kind = StoreKind::Sqlite;
                 dir = path.strip_prefix("//").unwrap_or(path).into();
+                if dir.exists() && !dir.is_dir() {
+                    let message = format!("{} is a file, and a store is a folder", dir.display());
+                    return Err(Failure::new(Exit::NO_INPUT, message)
+                        .help("write sqlite:DIR with the folder that holds baton.db"));
+                }
             }
             None => {
                 let address = url.parse().map_err(|why: String| {
@@ -136,7 +144,7 @@ fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
     match (report.ok, report.count) {
         (true, _) => out.line(format_args!("no problems"))?,
         (false, 0) => out.line(format_args!("the target lacks records: copy again"))?,
-        (false, count) => out.line(format_args!("{count} problems"))?,
+        (false, count) => out.line(format_args!("{}", plural(count, "problem")))?,
     }
     Ok(())
 }

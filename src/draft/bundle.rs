@@ -11,6 +11,7 @@ use super::message::{Call, Outcome};
 use super::request::Request;
 use super::turns::{Turn, calls, outcomes};
 use crate::agents::tools::ToolKind;
+use crate::text::words::plural;
 
 /// Lines of a turn, in order.
 const SAID: usize = 0;
@@ -223,8 +224,8 @@ fn head(facts: &Facts<'_>, request: &Request<'_>) -> String {
     /// Files that are named above the turns, the last ones.
     const MOST: usize = 40;
     let mut out = format!(
-        "{} turns; turns and lines that matter least are left out. Earlier requests are done.\n",
-        facts.turns.len()
+        "{}; turns and lines that matter least are left out. Earlier requests are done.\n",
+        plural(facts.turns.len() as u64, "turn")
     );
     let repository = request.repository.trim();
     if !repository.is_empty() {

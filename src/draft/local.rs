@@ -9,6 +9,7 @@ use super::request::{Request, Section};
 use crate::agents::commands::Purpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
+use crate::text::words::plural;
 
 /// The groups of lines, in order: their section, and what stands above them.
 const GROUPS: [(Section, &str); 23] = [
@@ -152,18 +153,19 @@ impl Making<'_, '_> {
     }
 
     fn state(&mut self) {
-        let turns = self.facts.turns.len();
+        let count = self.facts.turns.len();
+        let turns = plural(count as u64, "turn");
         let asked = self
             .facts
             .of_task()
             .next()
             .map_or(String::new(), |turn| one_line(&turn.asked(), LINE));
         let state = match self.facts.all_done {
-            true if asked.is_empty() => format!("Nothing is open after {turns} turns."),
-            true => format!("Nothing is open after {turns} turns; the last request was: {asked}"),
-            false => format!("Under way after {turns} turns: {asked}"),
+            true if asked.is_empty() => format!("Nothing is open after {turns}."),
+            true => format!("Nothing is open after {turns}; the last request was: {asked}"),
+            false => format!("Under way after {turns}: {asked}"),
         };
-        self.must(STATE, turns, state);
+        self.must(STATE, count, state);
         if let Some(first) = self.facts.earlier().next() {
             let text = one_line(&first.asked(), LINE);
             self.must(STATE, first.n, format!("It began with (done): {text}"));

@@ -38,7 +38,6 @@ mod undo;
 mod whole;
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use http::response::Parts;
 use http::{Response, StatusCode, header};
@@ -210,12 +209,6 @@ async fn untouched(ctx: &RequestContext, body: RequestBody) -> Response<Response
     let rope = RopeBody::from(body.as_it_came().cloned().unwrap_or_default());
     drop(body);
     relay::send(ctx, Sending::default(), rope).await
-}
-
-/// Milliseconds since the Unix epoch.
-pub(super) fn now_ms() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
 fn is_model_call(endpoint: Endpoint) -> bool {

@@ -47,7 +47,7 @@ impl Exchange {
         });
         Begun {
             id: ctx.id.clone(),
-            at_ms: super::now_ms(),
+            at_ms: self.app.clock.now_ms(),
             principal: ctx.principal.clone(),
             conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
             wire: self.prepared.wire.id(),

@@ -4,9 +4,10 @@
 use super::diff::State;
 use super::exchange::{Exchange, Leg, Message};
 use super::row::LegChange;
-use super::units::{plural, size};
+use super::units::size;
 use crate::rewrite::Why;
 use crate::rewrite::untooled::Untooled;
+use crate::text::words::plural;
 use crate::tools::RECALL_NAME;
 
 /// The sentences, in the order in which things happened.

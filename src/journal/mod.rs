@@ -54,6 +54,7 @@ use std::path::Path;
 use std::thread;
 
 pub use crate::redact::Redactor;
+pub(crate) use crate::text::words::plural;
 pub use body_capture::BodyCapture;
 pub use diff::State;
 pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
@@ -72,7 +73,7 @@ pub use row::{Event, LegChange, LegTokens, Row};
 pub use schema::{FILE, JournalError};
 pub use search::{Hit, SearchResult};
 pub use summary::ShownPart;
-pub(crate) use units::{plural, short, size};
+pub(crate) use units::{short, size};
 
 use self::archive::Archive;
 use self::keyed_hash::HashKey;

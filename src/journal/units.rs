@@ -33,14 +33,6 @@ pub(crate) fn short(n: u64) -> String {
     format!("{amount:.1} {}", UNITS[unit])
 }
 
-/// `1 handoff call`, `3 handoff calls`.
-pub(crate) fn plural(n: u64, one: &str) -> String {
-    match n {
-        1 => format!("1 {one}"),
-        n => format!("{n} {one}s"),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -76,7 +68,5 @@ mod tests {
             counts,
             ["0", "999", "1.0 k", "1.2 k", "999.9 k", "1.0 M", "403.6 M"]
         );
-        assert_eq!(plural(1, "handoff call"), "1 handoff call");
-        assert_eq!(plural(0, "message"), "0 messages");
     }
 }

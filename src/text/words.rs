@@ -191,6 +191,14 @@ pub fn weight(found: f32, length: f32, mean: f32) -> f32 {
     found * (K1 + 1.0) / (found + norm)
 }
 
+/// A count with its noun: `1 turn`, `3 turns`.
+pub fn plural(count: u64, noun: &str) -> String {
+    match count {
+        1 => format!("1 {noun}"),
+        n => format!("{n} {noun}s"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

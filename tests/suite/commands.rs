@@ -109,6 +109,7 @@ async fn answered_and_taken_out(variant: Variant) {
         ("::handoff status", "the model sees the whole history"),
         ("::handoff help", "::unpin N"),
         ("::pins", "nothing is pinned"),
+        ("::unpin 99", "`::pin TEXT` pins a text"),
         ("::pin Never touch the schema.", "pinned as number 1"),
         ("  ::pin Never touch the schema.\n", "pinned already, as number 1"),
         ("::pin", "write `::pin TEXT`"),
@@ -116,7 +117,7 @@ async fn answered_and_taken_out(variant: Variant) {
         ("::unpin 2", "its number is 1"),
         ("::unpin x", "its number is 1"),
         ("::unpin 1", "no longer pinned"),
-        ("::unpin 1", "nothing is pinned"),
+        ("::unpin 1", "nothing is pinned, so nothing was changed"),
         ("::handoff undo", "nothing to undo"),
         (
             "::handoff undo 0199a3c2",

@@ -185,7 +185,7 @@ mod command {
             let session = Session::new(7, 40);
             let dir = played(&variant, &session, wire).await;
             let dir = dir.path();
-            let log = said(dir, &["log", "--json"]);
+            let log = said(dir, &["log", "--jsonl"]);
             let row: Value = serde_json::from_str(log.lines().next().unwrap()).unwrap();
             let key = row["conversation"].as_str().unwrap();
             let made = json_of(
@@ -235,7 +235,8 @@ mod command {
         )
         .await;
         let dir = played.path();
-        let row: Value = serde_json::from_str(said(dir, &["log", "--json"]).lines().next().unwrap()).unwrap();
+        let row: Value =
+            serde_json::from_str(said(dir, &["log", "--jsonl"]).lines().next().unwrap()).unwrap();
         let key = row["conversation"].as_str().unwrap();
 
         let bundle = said(

@@ -72,7 +72,7 @@ impl Run {
 
     /// The conversation's key, as the journal has it.
     fn key(&self) -> String {
-        let log = self.said(&["log", "--json"]);
+        let log = self.said(&["log", "--jsonl"]);
         let row: Value = serde_json::from_str(log.lines().last().unwrap()).unwrap();
         row["conversation"].as_str().unwrap().to_owned()
     }

@@ -516,7 +516,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     let id = response.header("x-baton-exchange").unwrap().to_owned();
     // It is written soon, without a flush.
     let began = Instant::now();
-    while !said(dir.path(), &["log", "--json"]).contains("\"outcome\":\"complete\"") {
+    while !said(dir.path(), &["log", "--jsonl"]).contains("\"outcome\":\"complete\"") {
         assert!(began.elapsed() < LONG);
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
@@ -524,7 +524,7 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     drop(program);
     let query = Query::open(dir.path()).unwrap().unwrap();
     assert_eq!(query.body(&id, Side::Received).unwrap().unwrap(), body);
-    let row: Value = serde_json::from_str(&said(dir.path(), &["log", "--json"])).unwrap();
+    let row: Value = serde_json::from_str(&said(dir.path(), &["log", "--jsonl"])).unwrap();
     has(&row, ROW);
     let log = said(dir.path(), &["log"]);
     assert!(

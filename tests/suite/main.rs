@@ -7,6 +7,7 @@ mod backup;
 mod bad_input;
 mod balancers;
 mod browser;
+mod command_line;
 mod commands;
 mod compose;
 mod conversations;

@@ -248,6 +248,7 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
         for words in [
             &["log"][..],
             &["log", "--json"],
+            &["log", "--jsonl"],
             &["status"],
             &["status", "--line"],
             &["status", "--json"],

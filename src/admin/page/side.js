@@ -101,7 +101,7 @@ export class Side {
       items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });
     }
     if (wanted) {
-      if (!shown.length) says("none", "No conversation is called so.");
+      if (!shown.length) says("none", "No conversation matches.");
       const found = this.hits && `${plural(this.hits.length, "place")}${this.complete ? "" : ", and older ones that were not read"}`;
       says("hits", found ?? (wanted.length < 2 ? "" : "Searching all that was said…"), "h2", "pad");
       for (const [at, hit] of (this.hits ?? []).entries()) items.push({ key: `h${at}`, is: JSON.stringify([hit, wanted]), make: () => this.hit(hit, at, wanted) });

@@ -5,7 +5,7 @@ use std::io;
 use anstyle::{AnsiColor, Style};
 
 use super::story::{Example, Line, Measured, Outline, SENTINEL, Story};
-use crate::cli::output::{Out, first_line, size};
+use crate::cli::output::{Out, first_line, plural, size};
 
 /// Width where the output has none.
 const COLUMNS: usize = 100;
@@ -188,8 +188,8 @@ fn before_and_after(example: &Example, columns: usize) -> Vec<String> {
     for (title, outline) in [("the agent sent", &example.received), ("went on", &example.sent)] {
         lines.push(String::new());
         lines.push(format!(
-            "  {title}: {} messages, {}",
-            outline.messages,
+            "  {title}: {}, {}",
+            plural(outline.messages as u64, "message"),
             size(outline.bytes as u64)
         ));
         lines.extend(outline_lines(outline, columns));

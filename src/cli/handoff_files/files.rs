@@ -29,7 +29,9 @@ pub(in crate::cli) fn list(args: &PacketListArgs, names: &Names, out: &mut Out) 
     let folder = &names.folder;
     if args.sessions {
         let sessions = folder.sessions().map_err(failure)?;
-        if args.json {
+        if args.format.jsonl {
+            out.rows(&sessions, args.format)?;
+        } else if args.format.json {
             out.json(&json!({"count": sessions.len(), "sessions": sessions}))?;
         } else {
             for session in sessions {
@@ -43,7 +45,10 @@ pub(in crate::cli) fn list(args: &PacketListArgs, names: &Names, out: &mut Out) 
         .map_err(failure)?;
     warn(&listing.warnings);
     let found = listing.found;
-    if args.json {
+    if args.format.jsonl {
+        return Ok(out.rows(&found, args.format)?);
+    }
+    if args.format.json {
         out.json(&json!({"session": args.session, "count": found.len(), "handoffs": found}))?;
         return Ok(());
     }

@@ -36,13 +36,12 @@ pub(super) async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> 
     };
     let all = store.handoffs(&everything).await.map_err(unanswered)?;
     let (handoffs, placed) = placed(handoffs, &all, args.map);
-    if args.json {
+    if args.format.is_for_programs() {
         let both = handoffs.iter().zip(&placed);
         let records: Vec<_> = both
             .map(|(handoff, placed)| listed(handoff, placed, &packets))
             .collect();
-        out.json(&records)?;
-        return Ok(());
+        return Ok(out.rows(&records, args.format)?);
     }
     if handoffs.is_empty() {
         // To standard error: scripts read handoffs from standard output.

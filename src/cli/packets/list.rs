@@ -62,8 +62,8 @@ pub(super) fn list(args: &PacketListArgs, names: &Names, out: &mut Out) -> Resul
         Ok((packets, all(&store, true).await?.len()))
     })?;
     let rows: Vec<Row> = packets.iter().map(Row::of).collect();
-    if args.json {
-        return Ok(out.json(&rows)?);
+    if args.format.is_for_programs() {
+        return Ok(out.rows(&rows, args.format)?);
     }
     for line in lines(&rows) {
         out.line(format_args!("{line}"))?;

@@ -13,7 +13,7 @@ use super::exit::{Exit, Failure};
 use super::handoff_file_args::Format;
 use super::handoff_files;
 use super::load_state;
-use super::output::{Out, visible};
+use super::output::{Out, plural, visible};
 use super::packet_args::{
     PacketArchiveArgs, PacketForm, PacketLatestArgs, PacketShowArgs, PacketWatchArgs, PacketsCommand,
 };
@@ -85,7 +85,10 @@ fn latest(args: &PacketLatestArgs, out: &mut Out) -> Result<(), Failure> {
     let Some(newest) = newest else {
         let mut help = Vec::new();
         if stored > 0 {
-            help.push(format!("all {stored} packets: baton packets list --all"));
+            help.push(format!(
+                "all {}: baton packets list --all",
+                plural(stored as u64, "packet")
+            ));
         }
         help.extend(
             names

@@ -72,7 +72,7 @@ impl Exchange {
             Command::Status => self.status(live).await?,
             Command::Pins => Said::new(pins_told(&live.pins(), prefix)),
             Command::Pin(text) => pin(&live.pins(), text, prefix),
-            Command::Unpin(number) => unpin(&live.pins(), number),
+            Command::Unpin(number) => unpin(&live.pins(), number, prefix),
             Command::Undo(id) => self.undo(id).await?,
             Command::Resume(id) => self.resume(id).await?,
             Command::Cancel => self.cancelled(live).await?,

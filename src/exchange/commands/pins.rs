@@ -33,7 +33,7 @@ pub(super) fn pin(pins: &[String], text: &str, prefix: &str) -> Said {
     }
 }
 
-pub(super) fn unpin(pins: &[String], number: &str) -> Said {
+pub(super) fn unpin(pins: &[String], number: &str, prefix: &str) -> Said {
     let known = number.trim().parse::<usize>().ok().and_then(|n| n.checked_sub(1));
     match known.filter(|n| *n < pins.len()) {
         Some(n) => {
@@ -44,9 +44,15 @@ pub(super) fn unpin(pins: &[String], number: &str) -> Said {
             }
         }
         None => Said::new(match pins.len() {
-            0 => "nothing is pinned.".to_owned(),
-            1 => "there is one pin: its number is 1.".to_owned(),
-            many => format!("there are {many} pins: give a number from 1 to {many}."),
+            0 => format!(
+                "nothing is pinned, so nothing was changed. `{prefix}pin TEXT` pins a text, which every later handoff carries."
+            ),
+            1 => format!(
+                "nothing was changed: there is one pin, and its number is 1. `{prefix}unpin 1` takes it away."
+            ),
+            many => format!(
+                "nothing was changed: there are {many} pins, so give a number from 1 to {many}. `{prefix}pins` lists them."
+            ),
         }),
     }
 }

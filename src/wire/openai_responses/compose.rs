@@ -5,8 +5,34 @@ use bytes::Bytes;
 
 use super::item::SENTINEL_ITEM;
 use super::own_message::OwnMessage;
+use super::response_object::whole;
 use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, Replies, StreamOpening, View, sse};
+
+/// Members of a response object that repeat the request's, and their values where the request has none
+/// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the rest
+/// of what the agent asked for.
+const ECHOED: [(&str, &str); 19] = [
+    ("background", "false"),
+    ("instructions", "null"),
+    ("max_output_tokens", "null"),
+    ("max_tool_calls", "null"),
+    ("metadata", "{}"),
+    ("parallel_tool_calls", "true"),
+    ("prompt_cache_key", "null"),
+    ("reasoning", r#"{"effort":null,"summary":null}"#),
+    ("safety_identifier", "null"),
+    ("service_tier", r#""default""#),
+    ("store", "true"),
+    ("temperature", "1.0"),
+    ("text", r#"{"format":{"type":"text"}}"#),
+    ("tool_choice", r#""auto""#),
+    ("tools", "[]"),
+    ("top_logprobs", "0"),
+    ("top_p", "1.0"),
+    ("truncation", r#""disabled""#),
+    ("user", "null"),
+];
 
 impl Compose for OpenaiResponses {
     fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
@@ -55,7 +81,8 @@ impl OpenaiResponses {
         status: &str,
         (output, usage): (&str, &str),
     ) -> String {
-        let asked = self.as_asked(view, object(said, status, output, usage).into());
+        let object = object(view, said, status, (output, usage));
+        let asked = self.as_asked(view, object.into());
         String::from_utf8_lossy(&asked).into_owned()
     }
 }
@@ -72,13 +99,28 @@ fn frames(events: &[(&'static str, String)]) -> Bytes {
     frames.collect::<Vec<_>>().concat().into()
 }
 
-fn object(said: &LocalAnswer<'_>, status: &str, output: &str, usage: &str) -> String {
+fn object(view: &View, said: &LocalAnswer<'_>, status: &str, (output, usage): (&str, &str)) -> String {
+    let seconds = said.seconds();
+    let completed = match status {
+        "completed" => seconds.to_string(),
+        _ => "null".to_owned(),
+    };
     format!(
-        r#"{{"id":"{}","object":"response","created_at":{},"status":"{status}","error":null,"incomplete_details":null,"instructions":null,"model":{},"output":[{output}],"parallel_tool_calls":true,"previous_response_id":null,"tool_choice":"auto","tools":[],"usage":{usage},"metadata":{{}}}}"#,
+        r#"{{"id":"{}","object":"response","created_at":{seconds},"status":"{status}","completed_at":{completed},"error":null,"incomplete_details":null,"model":{},"output":[{output}],"previous_response_id":null,{},"usage":{usage}}}"#,
         said.id("resp_"),
-        said.seconds(),
-        json::quote(said.model)
+        json::quote(said.model),
+        echoed(view)
     )
+}
+
+/// The members that repeat the request's, as the agent spelled their values.
+fn echoed(view: &View) -> String {
+    let given = json::pick(&view.body, whole(&view.body), ECHOED.map(|(name, _)| name));
+    let members = ECHOED.iter().zip(given).map(|((name, absent), given)| {
+        let value = given.map_or((*absent).into(), |span| view.str(span));
+        format!(r#""{name}":{value}"#)
+    });
+    members.collect::<Vec<_>>().join(",")
 }
 
 fn usage(said: &LocalAnswer<'_>) -> String {

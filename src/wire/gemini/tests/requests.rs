@@ -1,6 +1,7 @@
 use super::*;
 use crate::mark::{aside, sentinel};
 use crate::rewrite::untooled;
+use crate::text::cost;
 use crate::wire::Pairs;
 use crate::wire::Replies;
 use crate::wire::Turns;
@@ -221,23 +222,33 @@ fn many_calls_are_named_in_the_time_of_one_walk() {
         model(G),
         r#"{"role":"user","parts":[{"functionResponse":{"name":"g"}}]}"#,
     );
-    let contents = |one: &str| vec![one; 4_000].join(",");
-    let bodies = [
-        contents(&apart),
-        model(&contents(G)),
-        contents(&format!("{apart},{result}")),
+    let contents = |one: &str, calls: usize| vec![one; calls].join(",");
+    let shapes: [&dyn Fn(usize) -> String; 3] = [
+        &|calls| contents(&apart, calls),
+        &|calls| model(&contents(G, calls)),
+        &|calls| contents(&format!("{apart},{result}"), calls),
     ];
-    for body in bodies {
-        let opening = "x".repeat(1 << 18);
-        let body = format!(r#"{{"contents":[{{"parts":[{{"text":"{opening}"}}]}},{body}]}}"#);
-        let read = reading(&body);
-        let keys = read.call_names(&Gemini);
-        assert_eq!(keys.len(), 4_000);
-        let CallAt { turn, part } = Gemini.find_calls(&read.view, &[&keys[3_999]], 0)[0].unwrap();
-        let last = (0..read.view.turns.len()).rev();
-        let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
-        assert_eq!(last.next(), Some(turn));
-        assert_eq!(part + 1, Gemini.content(&read.view, turn).parts.len());
+    let opening = "x".repeat(1 << 18);
+    for shape in shapes {
+        let [few, many] = [1_000, 4_000].map(|calls| {
+            let body = shape(calls);
+            let body = format!(r#"{{"contents":[{{"parts":[{{"text":"{opening}"}}]}},{body}]}}"#);
+            let read = reading(&body);
+            let (steps, keys) = cost::of(|| read.call_names(&Gemini));
+            assert_eq!(keys.len(), calls);
+            let CallAt { turn, part } = Gemini.find_calls(&read.view, &[&keys[calls - 1]], 0)[0].unwrap();
+            let last = (0..read.view.turns.len()).rev();
+            let mut last = last.filter(|t| read.view.turns[*t].role == Role::Assistant);
+            assert_eq!(last.next(), Some(turn));
+            assert_eq!(part + 1, Gemini.content(&read.view, turn).parts.len());
+            assert!(
+                steps > 0 && steps < 8 * body.len() as u64,
+                "{steps} steps for {} bytes",
+                body.len()
+            );
+            steps
+        });
+        assert!(many < 5 * few, "{few} steps for 1,000 calls, {many} for 4,000");
     }
 }
 

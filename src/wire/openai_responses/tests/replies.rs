@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::wire::AskAgain;
 use crate::wire::Replies;
-use crate::wire::{Ending, Leg, LegOutput, Stop, Watch};
+use crate::wire::{AnswerShape, Compose, Ending, Framing, Leg, LegOutput, LocalAnswer, Stop, Watch};
 
 const WATCH: Watch = Watch {
     hide: crate::tools::Names::HANDOFF,
@@ -114,4 +114,58 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
         OpenaiResponses.ask_again(&LegOutput::Stream(vec![]), &pairs, crate::tools::Names::HANDOFF),
         None
     );
+}
+
+/// The answer of ours to a request, as a reply and as the events of a stream.
+fn composed(body: &Value) -> Vec<Value> {
+    let reading = reading(body);
+    let said = LocalAnswer {
+        id: ID,
+        model: "m",
+        text: "baton: nothing is pinned.",
+        handoff: None,
+        request_bytes: 400,
+    };
+    let answer = |shape| OpenaiResponses.compose(&reading.view, &said, shape);
+    let whole: Value = serde_json::from_slice(&answer(AnswerShape::Whole)).unwrap();
+    let stream = answer(AnswerShape::Stream(Framing::Sse));
+    let stream = String::from_utf8(stream.to_vec()).unwrap();
+    let events = stream.lines().filter_map(|line| line.strip_prefix("data: "));
+    let events = events.map(|event| serde_json::from_str::<Value>(event).unwrap());
+    let objects = events.filter_map(|event| event.get("response").cloned());
+    objects.chain([whole]).collect()
+}
+
+#[test]
+fn an_answer_of_ours_repeats_the_request_as_the_api_does() {
+    let given = json!({
+        "background": false, "instructions": "Be careful.", "max_output_tokens": 4096, "max_tool_calls": 3,
+        "metadata": {"run": "7"}, "parallel_tool_calls": false, "prompt_cache_key": "k",
+        "reasoning": {"effort": "medium", "summary": "auto"}, "safety_identifier": "s", "service_tier": "flex",
+        "store": false, "temperature": 0.5, "text": {"format": {"type": "text"}, "verbosity": "low"},
+        "tool_choice": "auto", "tools": [{"type": "function", "name": "shell", "parameters": {}, "strict": false}],
+        "top_logprobs": 2, "top_p": 0.9, "truncation": "auto", "user": "u", "previous_response_id": "resp_0",
+    });
+    let mut body = given.clone();
+    body["model"] = "m".into();
+    body["input"] = "x".into();
+    for response in composed(&body) {
+        for (name, value) in given.as_object().unwrap() {
+            assert_eq!(&response[name], value, "{name}");
+        }
+    }
+    let bare = composed(&json!({"model": "m", "input": "x"}));
+    assert_eq!(bare.len(), 4, "created, in_progress, completed, and the reply");
+    for response in bare {
+        assert_eq!(
+            (&response["tools"], &response["tool_choice"]),
+            (&json!([]), &json!("auto"))
+        );
+        assert_eq!(
+            (&response["store"], &response["instructions"]),
+            (&json!(true), &Value::Null)
+        );
+        let ended = response["status"] == "completed";
+        assert_eq!(response["completed_at"].is_number(), ended, "{response}");
+    }
 }

@@ -1,0 +1,181 @@
+//! What all commands have in common: closed pipes, formats of lists, usage errors.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+use baton_proxy::strict::{Options, Received, Reply, Strict};
+use serde_json::Value;
+
+use crate::harness::fixture::{PROMPT, handoff, history, texts};
+use crate::harness::program::{Program, ask, config_for};
+use crate::harness::temp;
+
+fn baton(dir: &Path, words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    command
+        .env_clear()
+        .env("HOME", dir)
+        .env("XDG_CONFIG_HOME", dir)
+        .args(words);
+    command
+}
+
+fn done(dir: &Path, words: &[&str]) -> Output {
+    baton(dir, words)
+        .arg("--state-dir")
+        .arg(dir.join("state"))
+        .output()
+        .unwrap()
+}
+
+fn printed(dir: &Path, words: &[&str]) -> String {
+    let out = done(dir, words);
+    assert!(out.status.success(), "{words:?}: {out:?}");
+    String::from_utf8(out.stdout).unwrap()
+}
+
+/// A state folder after two exchanges, the last of which handed over.
+async fn used() -> tempfile::TempDir {
+    let model = |seen: &Received| match texts(seen.messages()) == [format!("u: {PROMPT}")] {
+        true => Reply::text("Fresh."),
+        false => handoff(),
+    };
+    let provider = Strict::start(model, Options::default()).await.unwrap();
+    let dir = temp();
+    let config = config_for(&provider, dir.path(), "");
+    let program = Program::start(&config, &dir.path().join("state"));
+    for _ in 0..2 {
+        ask(&program, &history()).await;
+    }
+    while printed(dir.path(), &["log", "--jsonl"])
+        .matches("complete")
+        .count()
+        < 2
+    {
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    dir
+}
+
+#[tokio::test]
+async fn lists_are_one_array_or_one_object_a_line() {
+    let dir = used().await;
+    for list in [
+        &["log"][..],
+        &["handoffs", "list"],
+        &["packets", "list"],
+        &["packets", "list", "--files"],
+    ] {
+        let array = printed(dir.path(), &[list, &["--json"]].concat());
+        let array: Value = serde_json::from_str(&array).unwrap();
+        // Files are listed with their session.
+        let array = array
+            .get("handoffs")
+            .unwrap_or(&array)
+            .as_array()
+            .unwrap()
+            .clone();
+        let lines = printed(dir.path(), &[list, &["--jsonl"]].concat());
+        let lines: Vec<Value> = lines
+            .lines()
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect();
+        assert_eq!(array, lines, "{list:?}");
+        assert!(!lines.is_empty(), "{list:?}");
+        let both = done(dir.path(), &[list, &["--json", "--jsonl"]].concat());
+        assert_eq!(both.status.code(), Some(64), "{list:?}");
+    }
+    let empty = temp();
+    for list in [&["log"][..], &["handoffs", "list"], &["packets", "list"]] {
+        assert_eq!(
+            printed(empty.path(), &[list, &["--json"]].concat()).trim(),
+            "[]",
+            "{list:?}"
+        );
+        assert_eq!(
+            printed(empty.path(), &[list, &["--jsonl"]].concat()),
+            "",
+            "{list:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_reader_that_has_enough_is_no_failure() {
+    let dir = used().await;
+    for words in [
+        &["log"][..],
+        &["log", "--json"],
+        &["log", "--jsonl"],
+        &["status"],
+        &["handoffs", "list"],
+        &["handoffs", "latest"],
+        &["packets", "latest"],
+        &["packets", "list", "--json"],
+    ] {
+        let mut command = baton(dir.path(), words);
+        command.arg("--state-dir").arg(dir.path().join("state"));
+        let mut child = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(out.status.code(), Some(0), "{words:?}: {out:?}");
+        assert_eq!(String::from_utf8_lossy(&out.stderr), "", "{words:?}");
+    }
+}
+
+#[test]
+fn a_usage_error_names_what_is_missing_and_nothing_that_the_environment_gives() {
+    let dir = temp();
+    for (words, missing) in [(&["show"][..], "<EXCHANGE>"), (&["handoffs", "show"], "<ID>")] {
+        let mut command = baton(dir.path(), words);
+        let out = command
+            .env("BATON_CONFIG", dir.path().join("baton.toml"))
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(64), "{said}");
+        assert!(said.contains(missing) && !said.contains("--config"), "{said}");
+    }
+}
+
+#[test]
+fn the_config_of_the_environment_is_used() {
+    let dir = temp();
+    let file = dir.path().join("other.toml");
+    std::fs::write(&file, "[server]\nlisten = 7\n").unwrap();
+    let out = baton(dir.path(), &["check"])
+        .env("BATON_CONFIG", &file)
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(78), "{out:?}");
+    let out = baton(dir.path(), &["check"])
+        .env("BATON_CONFIG", "")
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(0), "{out:?}");
+}
+
+#[test]
+fn a_store_that_is_a_file_is_named_as_such() {
+    let dir = temp();
+    let file = dir.path().join("baton.db");
+    std::fs::write(&file, "x").unwrap();
+    let url = format!("sqlite:{}", file.display());
+    for words in [
+        &["store", "copy", "--from", &url][..],
+        &["store", "copy", "--to", &url],
+        &["store", "check", &url],
+    ] {
+        let out = done(dir.path(), words);
+        let said = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(out.status.code(), Some(66), "{words:?}: {said}");
+        assert!(
+            said.contains("is a file") && said.contains("sqlite:DIR"),
+            "{words:?}: {said}"
+        );
+    }
+}
