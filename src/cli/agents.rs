@@ -71,6 +71,7 @@ export default function (pi) {
   if (!base) return;
   pi.registerProvider("anthropic", { baseUrl: base });
   pi.registerProvider("openai", { baseUrl: `${base}/v1` });
+  pi.registerProvider("openai-codex", { baseUrl: `${base}/backend-api` });
   pi.registerProvider("google", { baseUrl: `${base}/v1beta` });
 }
 "#;
@@ -108,7 +109,7 @@ pub(super) const AGENTS: &[Agent] = &[
         prompt: &["{prompt}"],
         headless: &["exec", "{prompt}"],
         notes: &[
-            "with an API key; a ChatGPT sign-in is refused by api.openai.com, where baton sends its requests",
+            "a `model_provider` of your own in its config.toml is not replaced; give that one baton's URL as its `base_url`",
         ],
     },
     Agent {
@@ -132,12 +133,15 @@ pub(super) const AGENTS: &[Agent] = &[
         name: "gemini",
         title: "gemini-cli",
         also: &["gemini-cli"],
-        variables: &[("GOOGLE_GEMINI_BASE_URL", "{base}")],
+        variables: &[
+            ("GOOGLE_GEMINI_BASE_URL", "{base}"),
+            ("CODE_ASSIST_ENDPOINT", "{base}"),
+        ],
         arguments: &[],
         file: None,
         prompt: &["-i", "{prompt}"],
         headless: &["-p", "{prompt}"],
-        notes: &["with an API key; with a Google sign-in it uses Code Assist, without baton"],
+        notes: &["with an API key or a Google account"],
     },
     Agent {
         name: "qwen",
@@ -169,7 +173,7 @@ pub(super) const AGENTS: &[Agent] = &[
         }),
         prompt: &["{prompt}"],
         headless: &["-p", "{prompt}"],
-        notes: &["providers `anthropic`, `openai` and `google`"],
+        notes: &["providers `anthropic`, `openai`, `openai-codex` and `google`"],
     },
     Agent {
         name: "goose",

@@ -170,6 +170,7 @@ const UPSTREAMS: &[(&str, &str)] = &[
     ("ANTHROPIC_", "anthropic"),
     ("OPENAI_", "openai"),
     ("GOOGLE_", "gemini"),
+    ("CODE_ASSIST_", "codeassist"),
 ];
 
 /// Host and port of a URL, normalised.

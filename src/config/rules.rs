@@ -9,6 +9,16 @@ use super::{StoreKind, Upstream};
 /// Headers that may contain a credential of the proxy.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
 
+/// How the paths of an upstream's requests begin, which its `base_url` must not end in.
+const DOUBLED: &[(&str, &str)] = &[
+    ("anthropic", "/v1"),
+    ("openai", "/v1"),
+    ("gemini", "/v1beta"),
+    ("chatgpt", "/backend-api"),
+    ("chatgpt", "/backend-api/codex"),
+    ("codeassist", "/v1internal"),
+];
+
 /// Completes the config from the draft and reports conflicts.
 pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, problems: &mut Vec<Problem>) {
     let mut rules = Rules { origins, problems };
@@ -132,8 +142,8 @@ impl Rules<'_> {
                     help,
                 );
             }
-            let doubled = [("anthropic", "/v1"), ("openai", "/v1"), ("gemini", "/v1beta")]
-                .into_iter()
+            let doubled = DOUBLED
+                .iter()
                 .find(|(native, version)| native == name && upstream.base_url.ends_with(version));
             if let Some((_, version)) = doubled {
                 let short = upstream.base_url.trim_end_matches(version);

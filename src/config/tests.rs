@@ -182,8 +182,22 @@ fn later_layers_win() {
     assert_eq!(config.upstreams["anthropic"].base_url, "http://127.0.0.1:9/x");
     assert_eq!(config.upstreams["my-box"].headers[0].0, "x-a");
     assert_eq!(config.upstreams["my-box"].base_url, "http://a");
-    assert_eq!(config.upstreams.len(), 5);
+    assert_eq!(config.upstreams.len(), 7);
     assert_eq!(config.clients[0].name, "ci");
+}
+
+#[test]
+fn sign_ins_need_no_config() {
+    let config = load("", &[], &Flags::default()).expect("loads");
+    let place = |name: &str| config.upstreams[name].base_url.as_str();
+    assert_eq!(place("chatgpt"), "https://chatgpt.com");
+    assert_eq!(place("codeassist"), "https://cloudcode-pa.googleapis.com");
+    assert!(
+        config
+            .upstreams
+            .values()
+            .all(|upstream| upstream.api_key.is_none())
+    );
 }
 
 #[test]
@@ -268,6 +282,10 @@ fn values_that_do_not_go_together() {
         (
             "[upstreams.openai]\nbase_url = \"https://api.openai.com/v1\"",
             "write \"https://api.openai.com\"",
+        ),
+        (
+            "[upstreams.chatgpt]\nbase_url = \"https://chatgpt.com/backend-api/codex\"",
+            "write \"https://chatgpt.com\"",
         ),
         ("[upstreams.Bad]\nbase_url = \"http://h\"", "lower-case"),
         (

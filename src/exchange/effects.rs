@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::response::Parts;
 use http::{HeaderMap, StatusCode};
 
-use super::{Exchange, is_json};
+use super::Exchange;
 use crate::course::{Answered, Circumstances, Close, Course, Effect, Event, NextLeg, Opening, Terms};
 use crate::mark::aside;
 use crate::proxy::download::UpstreamBody;
@@ -161,7 +161,7 @@ impl Exchange {
     fn leg_body(&self, parts: &Parts, body: UpstreamBody, streamed: bool) -> Option<UpstreamBody> {
         let right = match streamed {
             true => self.is_stream(parts),
-            false => is_json(parts),
+            false => self.is_whole(parts),
         };
         self.readable(parts, body).ok().filter(|_| right)
     }

@@ -8,7 +8,7 @@ use http::{Response, StatusCode};
 use super::active_handoff::is_spelled_out;
 use super::prepare::body_hash;
 use super::whole::WholeAnswer;
-use super::{Exchange, is_json, is_model_call, shaped, stream, whole};
+use super::{Exchange, is_json, is_model_call, is_untyped, shaped, stream, whole};
 use crate::config::Mode;
 use crate::course::Circumstances;
 use crate::mark::sentinel;
@@ -211,7 +211,7 @@ impl Exchange {
             let source = stream::Driver::new(self, body, now, opening);
             return FirstAnswer::Now(shaped(parts.status, &parts.headers, ResponseBody::stream(source)));
         }
-        if is_json(&parts) {
+        if self.is_whole(&parts) {
             return FirstAnswer::Collected(Box::new(WholeAnswer {
                 exchange: self,
                 parts,
@@ -223,9 +223,21 @@ impl Exchange {
         relayed(&self, parts, body)
     }
 
-    /// Whether an answer is a stream: by its content type, or the array that was asked for.
+    /// Whether an answer is a stream: by its content type, or the array that was asked for. An answer without a content
+    /// type is what was asked for: ChatGPT's server for Codex names none.
     pub(super) fn is_stream(&self, parts: &Parts) -> bool {
-        headers::is_stream(&parts.headers) || self.framing() == Some(Framing::JsonArray) && is_json(parts)
+        headers::is_stream(&parts.headers)
+            || self.framing() == Some(Framing::JsonArray) && is_json(parts)
+            || is_untyped(parts) && self.wants_stream()
+    }
+
+    /// Whether an answer is one JSON document, by the same rule.
+    pub(super) fn is_whole(&self, parts: &Parts) -> bool {
+        is_json(parts) || is_untyped(parts) && !self.wants_stream()
+    }
+
+    fn wants_stream(&self) -> bool {
+        self.prepared.request.view().facts.stream
     }
 
     /// The framing that the request's path asks for, where it is not the wire's usual one.

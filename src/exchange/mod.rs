@@ -234,3 +234,7 @@ fn is_json(parts: &Parts) -> bool {
             .is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
     })
 }
+
+fn is_untyped(parts: &Parts) -> bool {
+    !parts.headers.contains_key(header::CONTENT_TYPE)
+}

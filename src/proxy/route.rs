@@ -1,6 +1,8 @@
 //! Where a request goes: a pure function over its path and headers. The path is only looked at; what is
-//! appended to an upstream's base URL is the agent's own path and query, byte for byte.
+//! appended to an upstream's base URL is the agent's own path and query, byte for byte. The one exception is
+//! the table of accounts.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use http::HeaderMap;
@@ -38,7 +40,7 @@ pub struct Route {
     pub wire: Option<WireId>,
     /// What is asked.
     pub endpoint: Endpoint,
-    /// Path and query to append to the upstream's base URL, as the agent wrote them.
+    /// Path and query to append to the upstream's base URL, as the agent wrote them, or as the table of accounts says.
     pub target: String,
 }
 
@@ -148,19 +150,39 @@ const FAMILIES: &[(&str, WireId)] = &[
     ("/v1/messages", WireId::Anthropic),
     ("/api/hello", WireId::Anthropic),
     ("/v1beta/", WireId::Gemini),
-    ("/v1internal:", WireId::Gemini),
+    ("/v1internal", WireId::Gemini),
     ("/v1/responses", WireId::OpenaiResponses),
+    ("/backend-api/codex/responses", WireId::OpenaiResponses),
     ("/openai/v1/responses", WireId::OpenaiResponses),
 ];
+
+/// An account whose calls are made at the paths of an API, but answered by another server at paths of its own.
+struct Account {
+    /// The header by which the agent names it.
+    header: &'static str,
+    /// How the agent's paths begin.
+    from: &'static str,
+    /// How the server's paths begin.
+    to: &'static str,
+}
+
+/// Codex has one base URL for both of its sign-ins, and api.openai.com refuses the token of a ChatGPT plan. With a base URL
+/// in `/backend-api/codex` Codex 0.169 first asks chatgpt.com for the host of its workspace, and sends nothing if that fails.
+const ACCOUNTS: &[Account] = &[Account {
+    header: "chatgpt-account-id",
+    from: "/v1/",
+    to: "/backend-api/codex/",
+}];
 
 /// Vendors with paths of their own: how those begin, and the upstream that they go to where the config has one
 /// of that name.
 const VENDORS: &[(&str, &str)] = &[
+    ("/backend-api/", "chatgpt"),
     ("/openai/", "azure"),
     ("/projects/", "vertex"),
     ("/v1/projects/", "vertex"),
     ("/v1beta1/projects/", "vertex"),
-    ("/v1internal:", "codeassist"),
+    ("/v1internal", "codeassist"),
     ("/model/", "bedrock"),
     ("/api/chat", "ollama"),
     ("/api/generate", "ollama"),
@@ -187,10 +209,13 @@ pub fn find(
 ) -> Route {
     let whole = path_and_query.as_str();
     let (named, target) = match whole.strip_prefix("/u/") {
-        Some(rest) => split_name(rest),
-        None => (None, whole),
+        Some(rest) => {
+            let (name, rest) = split_name(rest);
+            (name, Cow::Borrowed(rest))
+        }
+        None => (None, target_of_account(whole, headers)),
     };
-    let path = target.split('?').next().unwrap_or(target);
+    let path = target.split('?').next().unwrap_or(&target);
     let claimed = claim(path);
     let told = claimed
         .map(|(wire, _)| wire)
@@ -216,7 +241,7 @@ pub fn find(
         wire,
         endpoint,
         target: if target.starts_with('/') {
-            target.to_owned()
+            target.into_owned()
         } else {
             format!("/{target}")
         },
@@ -228,6 +253,16 @@ pub fn find(
 fn split_name(rest: &str) -> (Option<&str>, &str) {
     let end = rest.find(['/', '?']).unwrap_or(rest.len());
     (Some(&rest[..end]), &rest[end..])
+}
+
+/// Path and query at the server of the agent's account, where it names one.
+fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
+    let moved = ACCOUNTS.iter().find_map(|account| {
+        let rest = target.strip_prefix(account.from)?;
+        let to = headers.contains_key(account.header).then_some(account.to)?;
+        Some(format!("{to}{rest}"))
+    });
+    moved.map_or(Cow::Borrowed(target), Cow::Owned)
 }
 
 fn claim(path: &str) -> Option<(WireId, Endpoint)> {

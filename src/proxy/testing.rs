@@ -25,7 +25,7 @@ pub(crate) fn config(base_url: &str) -> Config {
         connect: Duration::from_secs(2),
         idle: Duration::from_secs(5),
     };
-    let names = ["anthropic", "openai", "gemini"];
+    let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
     Config {
         server: Server {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),

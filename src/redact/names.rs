@@ -140,13 +140,14 @@ const HARMLESS_KEYS: &[&str] = &[
     "composite",
 ];
 
-/// Headers whose whole value is a credential.
+/// Headers whose whole value is a credential, or names the account of a person.
 const CREDENTIAL_HEADERS: &[&str] = &[
     "authorization",
     "proxy-authorization",
     "x-api-key",
     "api-key",
     "x-goog-api-key",
+    "chatgpt-account-id",
     "cookie",
     "set-cookie",
 ];

@@ -83,6 +83,10 @@ pub enum Rule {
     Conflict,
     /// `include` names what can be included (Responses).
     Include,
+    /// The token and the account of a sign-in are there (ChatGPT's server).
+    SignIn,
+    /// No parameter is there that the server refuses, and those with one possible value have it (ChatGPT's server).
+    Parameter,
     /// The schema of a tool with `strict` lists all its properties as required, and allows no others (Responses).
     StrictSchema,
     /// A turn with calls follows a user turn or results (Gemini).
@@ -109,6 +113,7 @@ impl Rule {
     pub(crate) fn status(self) -> u16 {
         match self {
             Rule::UnknownItem | Rule::UnknownResponse => 404,
+            Rule::SignIn => 401,
             _ => 400,
         }
     }

@@ -118,7 +118,8 @@ pub(crate) fn derived_id(prefix: &str, request: &Received, slot: usize) -> Strin
 
 /// A response body before it is written: a content type and its events. A JSON body is one event.
 pub(crate) struct Rendered {
-    pub(crate) content_type: &'static str,
+    /// `None`: the response has no `content-type` header.
+    pub(crate) content_type: Option<&'static str>,
     pub(crate) events: Vec<Bytes>,
     /// Whether the response has a content-length.
     pub(crate) sized: bool,
@@ -127,7 +128,7 @@ pub(crate) struct Rendered {
 impl Rendered {
     pub(crate) fn json(value: &Value) -> Self {
         Rendered {
-            content_type: "application/json",
+            content_type: Some("application/json"),
             events: vec![value.to_string().into()],
             sized: true,
         }
@@ -135,7 +136,7 @@ impl Rendered {
 
     pub(crate) fn stream(events: Vec<Bytes>) -> Self {
         Rendered {
-            content_type: "text/event-stream; charset=utf-8",
+            content_type: Some("text/event-stream; charset=utf-8"),
             events,
             sized: false,
         }

@@ -102,7 +102,7 @@ impl Shared {
         let decoded = decode(&head.headers, &raw).await;
         let (wire, endpoint) = route(&head.method, head.uri.path(), &head.headers);
         let body: Value = serde_json::from_slice(&decoded).unwrap_or(Value::Null);
-        let dialect = wires::dialect(wire);
+        let dialect = wires::dialect_at(wire, head.uri.path());
         let stored_history = dialect.stored_history(&self.memory, &body);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let mut all = lock(&self.requests);
@@ -265,8 +265,11 @@ impl Shared {
         );
         let announced = (sized && (reply.fault.is_none() || cut)).then_some(length as u64);
         let steps = plan(rendered, &reply.delivery, reply.fault.as_ref(), request);
-        let builder = Response::builder()
-            .header(header::CONTENT_TYPE, content_type)
+        let mut builder = Response::builder();
+        if let Some(content_type) = content_type.filter(|_| !reply.delivery.untyped) {
+            builder = builder.header(header::CONTENT_TYPE, content_type);
+        }
+        let builder = builder
             .header(header::CACHE_CONTROL, "no-cache")
             .header(dialect.request_id_header(), derived_id("req_", request, 0));
         let builder = if reply.delivery.gzip {

@@ -134,6 +134,8 @@ pub struct Delivery {
     /// Whether the body is gzip, flushed after every event. Not together with [`Delivery::crlf`] or faults
     /// that write events of their own.
     pub gzip: bool,
+    /// Whether the response has no `content-type`.
+    pub untyped: bool,
 }
 
 impl Default for Delivery {
@@ -148,6 +150,7 @@ impl Default for Delivery {
             call_style: CallStyle::Standard,
             reasoning: false,
             gzip: false,
+            untyped: false,
         }
     }
 }
@@ -325,6 +328,13 @@ impl Reply {
     #[must_use]
     pub fn gzip(mut self) -> Self {
         self.delivery.gzip = true;
+        self
+    }
+
+    /// Leaves out the `content-type`.
+    #[must_use]
+    pub fn untyped(mut self) -> Self {
+        self.delivery.untyped = true;
         self
     }
 

@@ -3,6 +3,7 @@
 use http::{HeaderMap, Method};
 
 use super::api::{Endpoint, Wire};
+use super::openai_responses::chatgpt;
 
 /// One row per path. `*` matches one segment, or the beginning of one. Paths without a row are answered with 404.
 static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
@@ -48,6 +49,24 @@ static ROUTES: &[(Method, &str, Wire, Endpoint)] = &[
         "/responses/compact",
         Wire::OpenAiResponses,
         Endpoint::Compact,
+    ),
+    (
+        Method::POST,
+        "/backend-api/codex/responses",
+        Wire::OpenAiResponses,
+        Endpoint::Generate,
+    ),
+    (
+        Method::POST,
+        "/backend-api/codex/responses/compact",
+        Wire::OpenAiResponses,
+        Endpoint::Compact,
+    ),
+    (
+        Method::GET,
+        "/backend-api/codex/models",
+        Wire::OpenAiResponses,
+        Endpoint::Models,
     ),
     (
         Method::POST,
@@ -156,8 +175,9 @@ const VERBS: [(&str, Endpoint); 3] = [
 ];
 
 /// The wire that answers a path without a row, by the beginning of the path.
-const FALLBACKS: [(&str, Wire); 4] = [
+const FALLBACKS: [(&str, Wire); 5] = [
     ("/v1/messages", Wire::Anthropic),
+    (chatgpt::FOLDER, Wire::OpenAiResponses),
     ("/v1/responses", Wire::OpenAiResponses),
     ("/v1beta", Wire::Gemini),
     ("/api/", Wire::Ollama),

@@ -6,16 +6,24 @@ use super::dialect::Dialect;
 use super::gemini::Gemini;
 use super::ollama::Ollama;
 use super::openai_chat::OpenAiChat;
-use super::openai_responses::OpenAiResponses;
+use super::openai_responses::{OpenAiResponses, chatgpt};
 
 /// The dialect of a wire.
 pub(crate) fn dialect(wire: Wire) -> &'static dyn Dialect {
     match wire {
         Wire::Anthropic => &Anthropic,
         Wire::OpenAiChat => &OpenAiChat,
-        Wire::OpenAiResponses => &OpenAiResponses,
+        Wire::OpenAiResponses => &OpenAiResponses::API,
         Wire::Gemini => &Gemini,
         Wire::Ollama => &Ollama,
+    }
+}
+
+/// The dialect of a wire at this path, which some servers speak in a way of their own.
+pub(crate) fn dialect_at(wire: Wire, path: &str) -> &'static dyn Dialect {
+    match path.starts_with(chatgpt::FOLDER) {
+        true => &OpenAiResponses::CHATGPT,
+        false => dialect(wire),
     }
 }
 
@@ -38,7 +46,7 @@ impl super::Received {
             stored_history: Vec::new(),
             received: 1_790_000_000,
             memory: std::sync::Arc::default(),
-            dialect: dialect(wire),
+            dialect: dialect_at(wire, path),
         }
     }
 

@@ -83,6 +83,7 @@ impl Scene {
             "OPENAI_BASE_URL",
             "OPENAI_API_BASE",
             "GOOGLE_GEMINI_BASE_URL",
+            "CODE_ASSIST_ENDPOINT",
         ] {
             baton.env_remove(name);
         }
@@ -428,6 +429,31 @@ async fn an_agent_that_is_not_known_gets_the_general_variables_and_is_told_so() 
         "{}",
         text(&out.stderr)
     );
+}
+
+/// gemini-cli sends its requests to another place with a Google account than with an API key.
+#[tokio::test]
+async fn both_sign_ins_of_gemini_cli_lead_to_the_proxy() {
+    let scene = Scene::new().await;
+    scene.agent(
+        "gemini",
+        "echo $BATON_URL $CODE_ASSIST_ENDPOINT $GOOGLE_GEMINI_BASE_URL",
+    );
+    let out = scene.output("run", &["gemini"]);
+    let said = text(&out.stdout);
+    let urls: Vec<_> = said.split_whitespace().collect();
+    assert!(
+        urls.len() == 3 && urls.iter().all(|url| *url == urls[0]),
+        "{said}"
+    );
+    let mut elsewhere = scene.baton("run", &["gemini"]);
+    let out = elsewhere
+        .env("CODE_ASSIST_ENDPOINT", "https://gateway.example")
+        .output()
+        .unwrap();
+    assert_eq!(out.status.code(), Some(78));
+    let said = text(&out.stderr);
+    assert!(said.contains("upstreams.codeassist.base_url"), "{said}");
 }
 
 #[tokio::test]

@@ -47,6 +47,7 @@ mod seen;
 mod sentinels;
 mod serve_output;
 mod shared_store;
+mod sign_ins;
 mod smuggling;
 mod summaries;
 mod tools;

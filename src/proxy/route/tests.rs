@@ -48,9 +48,18 @@ fn every_known_path_finds_its_wire() {
         ("/v1beta/models/m:countTokens", None, "gemini", Some(Gemini), Count),
         ("/v1beta/models/m:embedContent", None, "gemini", Some(Gemini), Other),
         ("/v1beta/openai/chat/completions", None, "gemini", Some(OpenaiChat), Generate),
-        ("/v1internal:streamGenerateContent?alt=sse", None, "gemini", Some(Gemini), Generate),
-        ("/v1internal:countTokens", None, "gemini", Some(Gemini), Count),
-        ("/v1internal:loadCodeAssist", None, "gemini", Some(Gemini), Other),
+        ("/v1internal:streamGenerateContent?alt=sse", None, "codeassist", Some(Gemini), Generate),
+        ("/v1internal:countTokens", None, "codeassist", Some(Gemini), Count),
+        ("/v1internal:loadCodeAssist", None, "codeassist", Some(Gemini), Other),
+        ("/v1internal/operations/1", None, "codeassist", Some(Gemini), Other),
+        ("/backend-api/codex/responses", None, "chatgpt", Some(OpenaiResponses), Generate),
+        ("/backend-api/codex/responses/compact", None, "chatgpt", Some(OpenaiResponses), Compact),
+        ("/backend-api/codex/models?client_version=1", None, "chatgpt", None, Other),
+        ("/backend-api/wham/accounts/check", None, "chatgpt", None, Other),
+        ("/v1/responses", Some("chatgpt-account-id"), "chatgpt", Some(OpenaiResponses), Generate),
+        ("/v1/responses/compact", Some("chatgpt-account-id"), "chatgpt", Some(OpenaiResponses), Compact),
+        ("/v1/models?client_version=1", Some("chatgpt-account-id"), "chatgpt", None, Other),
+        ("/u/mine/v1/responses", Some("chatgpt-account-id"), "mine", Some(OpenaiResponses), Generate),
         ("/v1/tunedModels/t:generateContent", None, "gemini", Some(Gemini), Generate),
         ("/v1/projects/p/locations/l/endpoints/7:streamGenerateContent", None, "vertex", Some(Gemini), Generate),
         ("/projects/p/locations/l/publishers/anthropic/models/c:rawPredict", None, "vertex", Some(Anthropic), Generate),
@@ -93,6 +102,24 @@ fn the_target_is_the_agents_own_bytes() {
         ("/v1/files/a:b", "/v1/files/a:b"),
     ] {
         assert_eq!(route(path, None).target, target, "{path}");
+    }
+}
+
+#[test]
+fn an_account_has_the_calls_of_an_api_at_paths_of_its_own() {
+    let account = Some("chatgpt-account-id");
+    for (path, target) in [
+        ("/v1/responses", "/backend-api/codex/responses"),
+        (
+            "/v1/models?client_version=%2F1",
+            "/backend-api/codex/models?client_version=%2F1",
+        ),
+        ("/backend-api/codex/responses", "/backend-api/codex/responses"),
+        // Where the upstream is named, so is the path.
+        ("/u/mine/v1/responses", "/v1/responses"),
+        ("/v10/responses", "/v10/responses"),
+    ] {
+        assert_eq!(route(path, account).target, target, "{path}");
     }
 }
 

@@ -77,7 +77,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
         events.push(framing.event(&chunk, at, last));
     }
     Rendered {
-        content_type: framing.content_type(),
+        content_type: Some(framing.content_type()),
         ..Rendered::stream(events)
     }
 }

@@ -255,7 +255,7 @@ fn a_stream_is_framed_as_asked() {
         &reply,
         &Usage::default(),
     );
-    assert_eq!(sse.content_type, "text/event-stream");
+    assert_eq!(sse.content_type, Some("text/event-stream"));
     let chunk = |event: &Bytes| -> Value {
         let text = std::str::from_utf8(event).unwrap();
         let data = text

@@ -25,7 +25,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     let last = json!({"role": "assistant", "content": ""});
     events.push(line(&ended(request, &last, reply, usage)));
     Rendered {
-        content_type: "application/x-ndjson",
+        content_type: Some("application/x-ndjson"),
         ..Rendered::stream(events)
     }
 }

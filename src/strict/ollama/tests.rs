@@ -101,7 +101,7 @@ fn streaming_is_the_default() {
         .call("read_file", json!({"p": 1}))
         .deltas(4);
     let rendered = Ollama.render(&received(conversation()), &reply, &Usage::default());
-    assert_eq!(rendered.content_type, "application/x-ndjson");
+    assert_eq!(rendered.content_type, Some("application/x-ndjson"));
     let whole = String::from_utf8(rendered.events.concat()).unwrap();
     let lines: Vec<Value> = whole
         .lines()

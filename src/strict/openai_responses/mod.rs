@@ -1,6 +1,7 @@
 //! OpenAI Responses: its dialect.
 
 mod binding;
+pub(crate) mod chatgpt;
 mod output;
 mod pairing;
 mod render;
@@ -29,7 +30,17 @@ use super::usage::{Segment, Usage, unmarked};
 
 /// The dialect; what it stores between requests is in [`Received::memory`].
 #[derive(Debug)]
-pub(crate) struct OpenAiResponses;
+pub(crate) struct OpenAiResponses {
+    /// Whether it is that of ChatGPT's own server.
+    chatgpt: bool,
+}
+
+impl OpenAiResponses {
+    /// The public API.
+    pub(crate) const API: Self = Self { chatgpt: false };
+    /// ChatGPT's own server.
+    pub(crate) const CHATGPT: Self = Self { chatgpt: true };
+}
 
 impl Dialect for OpenAiResponses {
     fn transcript_field(&self) -> &'static str {
@@ -68,6 +79,9 @@ impl Dialect for OpenAiResponses {
     }
 
     fn check(&self, request: &Received, findings: &mut Findings<'_>) {
+        if self.chatgpt {
+            chatgpt::check(request, findings);
+        }
         rules::check(request, findings);
     }
 
@@ -84,7 +98,10 @@ impl Dialect for OpenAiResponses {
     }
 
     fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
-        render::render(request, reply, usage)
+        match self.chatgpt {
+            true => chatgpt::render(request, reply, usage),
+            false => render::render(request, reply, usage),
+        }
     }
 
     fn answer(&self, request: &Received, usage: &Usage) -> (u16, Value) {
@@ -92,10 +109,16 @@ impl Dialect for OpenAiResponses {
     }
 
     fn error(&self, status: u16, message: &str) -> Value {
-        openai_error::body(status, message)
+        match self.chatgpt {
+            true => chatgpt::error(message),
+            false => openai_error::body(status, message),
+        }
     }
 
     fn refusal(&self, rule: Rule, message: &str) -> Value {
+        if self.chatgpt {
+            return chatgpt::error(message);
+        }
         let (param, code) = match rule {
             Rule::UnknownResponse => (Some("previous_response_id"), Some("previous_response_not_found")),
             Rule::Conflict => (None, Some("mutually_exclusive_parameters")),
@@ -117,6 +140,9 @@ impl Dialect for OpenAiResponses {
     }
 
     fn models(&self) -> Value {
-        json!({"object": "list", "data": []})
+        match self.chatgpt {
+            true => chatgpt::models(),
+            false => json!({"object": "list", "data": []}),
+        }
     }
 }

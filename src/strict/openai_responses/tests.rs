@@ -36,7 +36,7 @@ impl Talk {
         self.number += 1;
         let mut received = Received::for_test(Wire::OpenAiResponses, "/v1/responses", body);
         received.number = self.number;
-        received.stored_history = OpenAiResponses.stored_history(&self.memory, &received.body);
+        received.stored_history = OpenAiResponses::API.stored_history(&self.memory, &received.body);
         received.memory = Arc::clone(&self.memory);
         received
     }
@@ -51,7 +51,7 @@ impl Talk {
 
     /// The response that answers `body`.
     fn answer(&mut self, body: Value, reply: &Reply) -> Value {
-        let rendered = OpenAiResponses.render(&self.received(body), reply, &Usage::default());
+        let rendered = OpenAiResponses::API.render(&self.received(body), reply, &Usage::default());
         serde_json::from_slice(&rendered.events[0]).unwrap()
     }
 }
@@ -218,7 +218,7 @@ fn top_level_fields_are_checked() {
         rule(with("conversation", json!("conv_x"))),
         [Rule::UnknownResponse]
     );
-    let refusal = OpenAiResponses.refusal(Rule::UnknownResponse, "gone");
+    let refusal = OpenAiResponses::API.refusal(Rule::UnknownResponse, "gone");
     assert_eq!(refusal["error"]["code"], "previous_response_not_found");
     assert_eq!(
         (Rule::UnknownResponse.status(), Rule::ItemId.status()),

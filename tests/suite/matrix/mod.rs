@@ -19,6 +19,12 @@ macro_rules! cell {
     };
 }
 
+/// A server that only streams.
+mod chatgpt {
+    cell!(CHATGPT: stream mixed_batch refused_call two_refused_calls call_over_the_size_limit escaped_text chain_of_five stop_mode
+        keep_alive repeat_after_a_broken_stream restart_in_the_middle);
+}
+
 macro_rules! matrix {
     ($($name:ident = $variant:ident, $($counting:ident)?;)*) => {
         $(mod $name {

@@ -174,9 +174,18 @@ fn chat_said(message: &Value, stop: &Value, usage: &Value) -> RawResponse {
 }
 
 pub fn responses(raw: &[u8], stream: bool) -> RawResponse {
-    if !stream {
-        return responses_said(&parsed(raw)?);
+    match stream {
+        true => responses_stream(raw, false),
+        false => responses_said(&parsed(raw)?),
     }
+}
+
+/// ChatGPT's own server: always a stream, the last event of which may leave out the output.
+pub fn chatgpt(raw: &[u8], _stream: bool) -> RawResponse {
+    responses_stream(raw, true)
+}
+
+fn responses_stream(raw: &[u8], lean: bool) -> RawResponse {
     let (mut items, mut open, mut id, mut end) = (Vec::new(), None, None, None);
     for (at, event) in events(raw, true)?.iter().enumerate() {
         let event = parsed(event.as_bytes())?;
@@ -209,8 +218,11 @@ pub fn responses(raw: &[u8], stream: bool) -> RawResponse {
             _ => {}
         }
     }
-    let end = end.ok_or("no end")?;
-    ensure(end["output"] == Value::Array(items.clone()), || {
+    let mut end = end.ok_or("no end")?;
+    if lean && end["output"] == json!([]) {
+        end["output"] = json!(items);
+    }
+    ensure(end["output"] == json!(items), || {
         format!("{items:?} and in the end {}", end["output"])
     })?;
     responses_said(&end)

@@ -235,6 +235,19 @@ pub const AZURE_RESPONSES: Variant = Variant {
     ..RESPONSES
 };
 
+/// Codex with a ChatGPT plan: a server that only streams.
+pub const CHATGPT: Variant = Variant {
+    path: |_| "/v1/responses",
+    headers: &[
+        ("authorization", "Bearer plan-token"),
+        ("chatgpt-account-id", "plan-account"),
+    ],
+    body: |history, _| (RESPONSES.body)(history, true),
+    parse: parse::chatgpt,
+    count: None,
+    ..RESPONSES
+};
+
 /// OpenRouter: a path in the base URL, reasoning in the answer, and a name split over two deltas.
 pub const OPENROUTER: Variant = Variant {
     place: Some(("openrouter", "/api")),

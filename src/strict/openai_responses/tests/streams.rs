@@ -10,7 +10,7 @@ fn events(reply: &Reply) -> Vec<Value> {
     let mut body = request(json!([user("Fix it.")]));
     body["stream"] = json!(true);
     body["tools"] = json!([tool("read_file"), {"type": "custom", "name": "apply_patch"}]);
-    let rendered = OpenAiResponses.render(&Talk::default().received(body), reply, &Usage::default());
+    let rendered = OpenAiResponses::API.render(&Talk::default().received(body), reply, &Usage::default());
     rendered.events.iter().map(|event| parsed(event)).collect()
 }
 
@@ -101,11 +101,11 @@ fn refusals_and_blocks_have_events_of_their_own() {
 #[test]
 fn a_failed_stream_keeps_its_response_id() {
     let received = Talk::default().received(request(json!("Hi.")));
-    let failed = parsed(&OpenAiResponses.error_event(&received, 5, "rate_limit_exceeded", "slow down"));
+    let failed = parsed(&OpenAiResponses::API.error_event(&received, 5, "rate_limit_exceeded", "slow down"));
     assert_eq!(failed["response"]["id"], response::id(&received).as_str());
     assert_eq!(failed["response"]["error"]["code"], "rate_limit_exceeded");
     assert_eq!(failed["sequence_number"], 5);
-    let bare = parsed(&OpenAiResponses.error_event(&received, 5, "error", "slow down"));
+    let bare = parsed(&OpenAiResponses::API.error_event(&received, 5, "error", "slow down"));
     assert_eq!(bare["message"], "slow down");
 }
 
