@@ -2,7 +2,7 @@
 
 use super::plan::{Cut, Rewrite, Rewritten, SizeChange, Why};
 use super::reading::Reading;
-use super::{count, cut, insertions, pairs, unescape};
+use super::{count, cut, insertions, pairs, thinking, unescape};
 use crate::text::splice::{self, Edit};
 use crate::wire::Wire;
 use crate::wire::view::View;
@@ -56,8 +56,25 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     let mut changes: Vec<SizeChange> = SizeChange::of(Why::Cut, &cut).into_iter().collect();
     let inserted = insertions::edits(wire, &reading.view, what);
     changes.extend(SizeChange::of(Why::Inserted, &inserted));
+    let omitted = thinking::edits(wire, &reading.view, what, &cut);
+    changes.extend(SizeChange::of(Why::Thinking, &omitted));
+    let settled_texts = [&inserted[..], &omitted].concat();
+    let without_binding = thinking::settled_pairs(wire, reading, what);
+    let what = &Rewrite {
+        pairs: without_binding.as_deref().unwrap_or(what.pairs),
+        ..*what
+    };
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
-        .then(|| pairs::put_asides(wire, reading, (&cut, &inserted), what, &mut placed, &mut changes))
+        .then(|| {
+            pairs::put_asides(
+                wire,
+                reading,
+                (&cut, &settled_texts),
+                what,
+                &mut placed,
+                &mut changes,
+            )
+        })
         .flatten();
     // Behind these edits the transcript is another one, and places in it are others.
     let settled = with_asides
@@ -81,6 +98,9 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     };
     let mut beside = owed(view, what);
     let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
+    if with_asides.is_none() {
+        thinking::keep_insertions(view, &mut beside, &omitted);
+    }
     let mut taken_out = 0;
     if what.tools.is_some() {
         let repairs = wire.repairs(view, from, &beside);
@@ -91,7 +111,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     add(Why::Pair, beside);
     if with_asides.is_none() {
         // Behind the results of hidden calls that go to the same place.
-        edits.extend(inserted);
+        edits.extend(settled_texts);
     }
     let mut add = |why: Why, some: Vec<Edit>| {
         changes.extend(SizeChange::of(why, &some));
