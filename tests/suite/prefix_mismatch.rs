@@ -262,6 +262,34 @@ async fn each_mismatch_costs_one_request_and_a_cut_begins_afresh() {
     assert_eq!(agent.refused(), refused);
 }
 
+/// A hidden call that waits in the stretch stays in the view, and fires behind the retry.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hidden_call_stays_where_its_thinking_is_left_out() {
+    let mut agent = Agent::new(memory()).await;
+    agent.script.push(handoff());
+    agent.script.push(thought("One.").say("Fresh."));
+    let (fresh, _) = agent.turn(&history()).await;
+    let transcript = then(&history(), &fresh, "Go on.");
+    let queued = json!({"prompt": "Goal: the writer."});
+    agent
+        .script
+        .push(reads("Two.", "toolu_a").call("session_handoff", queued));
+    let (read, _) = agent.turn(&transcript).await;
+    let transcript = ran(&transcript, &read, "toolu_a");
+    agent.system = "You are another agent.";
+    agent.script.push(thought("Three.").say("Read."));
+    agent.script.push(thought("Four.").say("Fresh again."));
+    let (_, sent) = agent.turn(&transcript).await;
+    assert_eq!((sent.len(), agent.refused()), (3, vec![sent[0].number]));
+    let view = json!(sent[1].messages()).to_string();
+    assert_eq!(thinking(&sent[1]), Vec::<String>::new());
+    assert!(
+        view.contains("session_handoff") && view.contains("Handoff queued"),
+        "{view}"
+    );
+    assert_eq!(sent[2].messages()[0]["content"], "Goal: the writer.");
+}
+
 /// The error that the API answers with.
 fn mismatch(which: &str) -> Reply {
     Reply::status(
