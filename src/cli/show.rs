@@ -306,6 +306,7 @@ fn why(why: crate::rewrite::Why) -> &'static str {
         Why::Cut => "carry-over",
         Why::Preamble => "preamble",
         Why::Pair => "hidden call put back",
+        Why::Thinking => "refused thinking left out",
         Why::GivenBack => "given back as written",
         Why::Tool => "tool",
         Why::AskAgain => "asked again",

@@ -205,7 +205,7 @@ fn needs_request(effect: &Effect) -> bool {
 }
 
 /// Whether another try may be answered better.
-fn may_pass(status: StatusCode) -> bool {
+pub(super) fn may_pass(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
         || status == StatusCode::REQUEST_TIMEOUT
         || status.is_server_error()

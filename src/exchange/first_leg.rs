@@ -90,8 +90,10 @@ impl Exchange {
             Err(fault) => return self.ctx.refuse(fault.into()),
         };
         self.ctx.recorder.first_byte();
-        if response.status() == StatusCode::BAD_REQUEST && self.prepared.wire.binds_prefixes() {
-            return Box::pin(self.retry_with_tool_toggled(response)).await;
+        let wire = self.prepared.wire;
+        let may_retry = wire.binds_prefixes() || self.prepared.active.is_some() && wire.may_refuse_thinking();
+        if response.status() == StatusCode::BAD_REQUEST && may_retry {
+            return Box::pin(self.answer_bad_request(first, response)).await;
         }
         self.take(response, first).response().await
     }

@@ -33,6 +33,7 @@ mod shown;
 mod slow_answer;
 mod store_writes;
 mod stream;
+mod thinking;
 mod tool_offer;
 mod undo;
 mod whole;

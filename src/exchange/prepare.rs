@@ -13,7 +13,7 @@ use super::prepared::{Prepared, Received};
 use super::read_ahead::Ahead;
 use super::request::Request;
 use super::tool_offer::{forbidden, summary_class, why_untooled};
-use super::{heavy, insertions, is_model_call, read_ahead};
+use super::{heavy, insertions, is_model_call, read_ahead, thinking};
 use crate::commands;
 use crate::proxy::body::RequestBody;
 use crate::proxy::fault::{Code, Fault};
@@ -127,6 +127,7 @@ pub(super) async fn prepare(
         beside_calls: Vec::new(),
         without_searches: Vec::new(),
         insertions: Vec::new(),
+        omitted: None,
         tooled: false,
         recall: false,
         recall_next: recalls && app.config.recall.enabled && resends,
@@ -156,6 +157,7 @@ pub(super) async fn prepare(
     insertions::find(app, ctx, &mut prepared)
         .await
         .map_err(store_down)?;
+    prepared.omitted = thinking::omitted_until(&prepared);
     prepared.untooled = why_untooled(app, ctx, &prepared).await;
     prepared.tooled = prepared.untooled.is_none();
     if let Some(active) = prepared.active.as_ref().filter(|_| of_the_loop)

@@ -65,6 +65,8 @@ pub(super) struct Prepared {
     pub(super) without_searches: Vec<Uuid>,
     /// Texts of ours that have their place in it.
     pub(super) insertions: Vec<PlacedInsertion>,
+    /// The turn up to which thinking behind the cut is left out, since upstream has refused it.
+    pub(super) omitted: Option<usize>,
     /// Whether it gets the tool.
     pub(super) tooled: bool,
     /// Whether it gets the tool that searches what was cut, too.
@@ -231,6 +233,7 @@ impl Prepared {
             tools,
             pairs: &self.pairs,
             insertions: &self.insertions,
+            omitted: self.omitted,
             more: &[],
             previous: self.goes_on(),
             tags: &app.config.handoff.preamble_tags,

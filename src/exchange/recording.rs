@@ -91,7 +91,7 @@ impl Exchange {
 
     /// Counts a leg that has ended.
     pub(super) fn count(&self, report: &LegReport) {
-        let (usage, broken_up) = (report.usage, report.broken_up);
+        let (usage, broken_up, dropped) = (report.usage, report.broken_up, report.dropped_thinking);
         self.ctx.recording.counted(usage, report.stop);
         self.measure(usage);
         self.ctx.recorder.note(|e| {
@@ -102,6 +102,15 @@ impl Exchange {
                 output: usage.output,
             });
             e.broken_up += u32::try_from(broken_up).unwrap_or_default();
+            e.dropped_thinking.add(dropped);
         });
+        if dropped.some().is_some() {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                prefix = dropped.prefix,
+                other = dropped.other,
+                "upstream dropped thinking from what the model saw"
+            );
+        }
     }
 }

@@ -1,10 +1,11 @@
-//! Sends an exchange's requests upstream, and retries the first one where the provider's prefix check failed.
+//! Sends an exchange's requests upstream, and retries the first one where the provider refuses its thinking.
 
 use bytes::Bytes;
-use http::Response;
 use http::response::Parts;
+use http::{Response, StatusCode};
 
 use super::Exchange;
+use super::effects::may_pass;
 use super::{is_model_call, shaped};
 use crate::journal::{PackedHeaders, SentLeg};
 use crate::proxy::download::UpstreamBody;
@@ -15,7 +16,7 @@ use crate::proxy::upload::RopeBody;
 use crate::proxy::upstream::UpstreamFault;
 use crate::rewrite::Rewritten;
 use crate::rewrite::untooled::{self, Untooled};
-use crate::telemetry::Outcome;
+use crate::telemetry::{Outcome, ThinkingRetry};
 
 impl Exchange {
     pub(super) async fn send_first(
@@ -97,9 +98,11 @@ impl Exchange {
         Ok(body.copied(self.ctx.recording.capture_leg()))
     }
 
-    /// Retries once with the tool toggled where a 400 is about the prefix; the conversation's record follows what worked.
-    pub(super) async fn retry_with_tool_toggled(
+    /// Answers a 400. Where upstream refuses the thinking in the request, it is sent once more: with the tool toggled, or, where
+    /// it is pinned, without that thinking. The conversation's record follows what worked.
+    pub(super) async fn answer_bad_request(
         mut self,
+        first: Rewritten,
         response: Response<UpstreamBody>,
     ) -> Response<ResponseBody> {
         let (parts, body) = response.into_parts();
@@ -114,26 +117,70 @@ impl Exchange {
             Ok(text) => text,
             Err(fault) => return self.ctx.refuse(fault),
         };
-        let tooled = !self.prepared.tooled;
-        let may = self.prepared.active.is_none()
-            && untooled::no_room(self.prepared.request.view()).is_none()
-            && !(tooled && self.prepared.forbidden.is_some());
-        if may && self.prepared.wire.is_prefix_mismatch(&text) {
+        if let Some(retry) = self.retry(&text, &first) {
+            let response = self.send_first(&retry.request).await;
+            let status = response.as_ref().ok().map(Response::status);
+            self.settle(retry.remedy, status.is_some_and(|status| status.is_success()))
+                .await;
+            // An answer that may pass says that the agent may try again, and a 400 that it may not.
+            let is_better = |status: StatusCode| status.is_success() || may_pass(status);
+            if let (Ok(response), true) = (response, status.is_some_and(is_better)) {
+                return self.take(response, retry.request).response().await;
+            }
+        }
+        self.ctx.recorder.decide(Outcome::UpstreamError);
+        shaped(parts.status, &parts.headers, ResponseBody::whole(text))
+    }
+
+    /// The request as it is sent again, where that may help against this error.
+    fn retry(&mut self, error: &[u8], first: &Rewritten) -> Option<Retry> {
+        let wire = self.prepared.wire;
+        if self.prepared.active.is_some() {
+            if !wire.refuses_thinking(error) {
+                return None;
+            }
+            let request = self.leave_thinking_out(first)?;
             tracing::warn!(
                 exchange = self.ctx.id,
-                tooled,
-                "the prefix does not match: retried with the tool toggled"
+                "upstream refuses the thinking of a pinned request: retried without it"
             );
-            let again = self.prepared.first(&self.app, tooled);
-            if let Ok(response) = self.send_first(&again).await
-                && response.status().is_success()
-            {
+            let remedy = Remedy::WithoutThinking;
+            return Some(Retry { request, remedy });
+        }
+        let tooled = !self.prepared.tooled;
+        let may = untooled::no_room(self.prepared.request.view()).is_none()
+            && !(tooled && self.prepared.forbidden.is_some());
+        if !may || !wire.is_prefix_mismatch(error) {
+            return None;
+        }
+        tracing::warn!(
+            exchange = self.ctx.id,
+            tooled,
+            "the prefix does not match: retried with the tool toggled"
+        );
+        Some(Retry {
+            request: self.prepared.first(&self.app, tooled),
+            remedy: Remedy::Tooled(tooled),
+        })
+    }
+
+    /// Notes what came of a retry.
+    async fn settle(&mut self, remedy: Remedy, accepted: bool) {
+        match remedy {
+            Remedy::WithoutThinking => {
+                let outcome = match accepted {
+                    true => ThinkingRetry::Accepted,
+                    false => ThinkingRetry::Refused,
+                };
+                self.ctx.recorder.note(|e| e.thinking_retry = Some(outcome));
+                if accepted {
+                    self.remember_omission().await;
+                }
+            }
+            Remedy::Tooled(tooled) if accepted => {
+                let now = self.app.clock.now_ms();
                 if let Some(live) = &self.prepared.live
-                    && let Err(error) = self
-                        .app
-                        .sessions
-                        .decide_tooled(live, tooled, self.app.clock.now_ms())
-                        .await
+                    && let Err(error) = self.app.sessions.decide_tooled(live, tooled, now).await
                 {
                     tracing::error!(%error, "what worked could not be written down");
                 }
@@ -142,10 +189,23 @@ impl Exchange {
                     e.untooled = (!tooled).then_some(Untooled::PrefixRefused);
                 });
                 self.tooled = tooled;
-                return self.take(response, again).response().await;
             }
+            Remedy::Tooled(_) => {}
         }
-        self.ctx.recorder.decide(Outcome::UpstreamError);
-        shaped(parts.status, &parts.headers, ResponseBody::whole(text))
     }
+}
+
+/// A request that is sent once more.
+struct Retry {
+    request: Rewritten,
+    remedy: Remedy,
+}
+
+/// What is different in it.
+#[derive(Clone, Copy)]
+enum Remedy {
+    /// Whether it has the tool.
+    Tooled(bool),
+    /// It has no thinking behind its cut.
+    WithoutThinking,
 }

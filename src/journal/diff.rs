@@ -171,7 +171,14 @@ impl Gap<'_> {
         }
         match self.cut {
             true => Some(Why::Cut),
-            false => self.one_of(&[Why::GivenBack, Why::Pair, Why::Inserted, Why::AskAgain, Why::Tool]),
+            false => self.one_of(&[
+                Why::GivenBack,
+                Why::Pair,
+                Why::Inserted,
+                Why::Thinking,
+                Why::AskAgain,
+                Why::Tool,
+            ]),
         }
     }
 
@@ -211,7 +218,7 @@ impl Gap<'_> {
     }
 
     fn gone(&self) -> Option<Why> {
-        self.one_of(&[Why::Cut, Why::Note, Why::Pair, Why::GivenBack])
+        self.one_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
     }
 
     fn one_of(&self, wanted: &[Why]) -> Option<Why> {

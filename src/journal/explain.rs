@@ -116,9 +116,14 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
         "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
             .to_owned()
     });
+    let dropped = u64::from(event.dropped_thinking);
+    let dropped = (dropped > 0).then(|| {
+        let blocks = plural(dropped, "block");
+        format!("Upstream dropped {blocks} of thinking from what the model saw: the prefix or the model is another one.")
+    });
     let facts = event.facts.iter().filter_map(|outcome| stated(outcome));
     let undo = event.undo.as_deref().and_then(undone).map(str::to_owned);
-    let others = [recalled, undo, refused, broken_up, retries, partial]
+    let others = [recalled, undo, refused, broken_up, dropped, retries, partial]
         .into_iter()
         .flatten();
     others.chain(facts.chain(nudges).map(str::to_owned))
@@ -212,6 +217,12 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
             format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
         }
         Why::Inserted => format!("A text of baton's own was put behind a message ({added})."),
+        Why::Thinking => {
+            let removed = size(change.removed as u64);
+            format!(
+                "Thinking that upstream had refused, since it was made behind another prefix, was left out ({removed})."
+            )
+        }
         Why::GivenBack => {
             "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
         }

@@ -83,6 +83,12 @@ pub struct Event {
     pub refused_calls: u32,
     /// Model texts that were broken up.
     pub broken_up: u32,
+    /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub dropped_thinking: u32,
+    /// What came of sending a request again without the thinking that upstream refused: `accepted`, `refused`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_retry: Option<String>,
     /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`, `large_cut`, `close_handoffs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<String>,
@@ -167,6 +173,8 @@ impl Event {
                 .collect(),
             refused_calls: event.refused_calls,
             broken_up: event.broken_up,
+            dropped_thinking: event.dropped_thinking.total(),
+            thinking_retry: event.thinking_retry.map(|retry| retry.name().to_owned()),
             nudges: event
                 .nudges
                 .iter()
@@ -226,6 +234,12 @@ pub(super) fn unsent_tokens(
     let answered = legs.filter(|(_, status)| status.is_some_and(|status| (200..300).contains(&status)));
     let unsent: u64 = answered.map(|(bytes, _)| received.saturating_sub(bytes)).sum();
     unsent / BYTES_PER_TOKEN
+}
+
+/// Whether a count that most exchanges have none of is left out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
 }
 
 fn millis(duration: Duration) -> f64 {

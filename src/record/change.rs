@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::conversation::{AskedUndo, Conversation, Repeat};
 use super::ids::HandoffId;
+use super::omission::ThinkingOmission;
 
 /// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer behind
 /// its handoff.
@@ -14,6 +15,9 @@ pub(crate) const LEFT_OUT_KEPT: usize = 32;
 
 /// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut behind it.
 pub(crate) const INSERTIONS_KEPT: usize = 256;
+
+/// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest says all, but to a rewind.
+const OMISSIONS_KEPT: usize = 16;
 
 /// Notes of broken answers kept for one key; the oldest goes first.
 const REPEATS_KEPT: usize = 32;
@@ -59,6 +63,8 @@ pub enum Change {
     Paired(Vec<Uuid>),
     /// Insertions were written, or taken over from a conversation of which this one is a copy.
     Inserted(Vec<Uuid>),
+    /// Upstream refused this thinking, and took the request without it.
+    ThinkingOmitted(ThinkingOmission),
     /// A person pinned a text, or took one away.
     Pins {
         /// The new text.
@@ -123,6 +129,12 @@ impl Change {
                 record.insertions.extend(new);
                 let more = record.insertions.len().saturating_sub(INSERTIONS_KEPT);
                 record.insertions.drain(..more);
+            }
+            Self::ThinkingOmitted(omission) => {
+                record.omissions.retain(|old| old != omission);
+                record.omissions.push(omission.clone());
+                let more = record.omissions.len().saturating_sub(OMISSIONS_KEPT);
+                record.omissions.drain(..more);
             }
             Self::Pins { pinned, unpinned } => {
                 record.pins.retain(|pin| Some(pin) != unpinned.as_ref());
@@ -206,7 +218,7 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::UndoAnswer;
+    use crate::record::{Position, UndoAnswer};
 
     fn id(n: u128) -> Uuid {
         Uuid::from_u128(n)
@@ -218,6 +230,31 @@ mod tests {
             change.apply(&mut record);
         }
         record
+    }
+
+    fn omission(handoff: u128, turns: usize) -> ThinkingOmission {
+        ThinkingOmission {
+            handoff: id(handoff),
+            position: Position {
+                turns,
+                digest: turns.to_string(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_newest_omissions_of_thinking_are_kept_once_each() {
+        let mut record = Conversation::default();
+        for turns in 0..2 * OMISSIONS_KEPT {
+            let change = Change::ThinkingOmitted(omission(1, turns));
+            record = changed(&record, &[change.clone(), change]);
+        }
+        let kept: Vec<usize> = record
+            .omissions
+            .iter()
+            .map(|omission| omission.position.turns)
+            .collect();
+        assert_eq!(kept, (OMISSIONS_KEPT..2 * OMISSIONS_KEPT).collect::<Vec<_>>());
     }
 
     fn fired(handoff: u128, pairs: Vec<Uuid>) -> Change {
@@ -247,6 +284,7 @@ mod tests {
             Change::Paired(vec![id(2)]),
             Change::LeftOut(id(102)),
             Change::Inserted(vec![id(3)]),
+            Change::ThinkingOmitted(omission(100, 3)),
             Change::Pins {
                 pinned: Some("p".into()),
                 unpinned: None,
@@ -261,7 +299,14 @@ mod tests {
                     let (mut pairs, mut left_out) = (c.pairs.clone(), c.left_out.clone());
                     pairs.sort_unstable();
                     left_out.sort_unstable();
-                    (c.tooled, c.active, pairs, left_out, c.insertions.clone())
+                    (
+                        c.tooled,
+                        c.active,
+                        pairs,
+                        left_out,
+                        c.insertions.clone(),
+                        c.omissions.clone(),
+                    )
                 };
                 assert_eq!(lists(&both), lists(&other), "{one:?} {two:?}");
             }

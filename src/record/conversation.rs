@@ -5,6 +5,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::ids::{HandoffId, Principal};
+use super::omission::ThinkingOmission;
 
 /// What is remembered of a conversation beside its transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -31,6 +32,9 @@ pub struct Conversation {
     /// Answers that may have broken off behind their sentinel, oldest first. Only in stores that several processes share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeat>,
+    /// Thinking that upstream refused, oldest first: left out of later requests that are cut at the same handoff.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub omissions: Vec<ThinkingOmission>,
     /// Texts that a person pinned, in their order: each later handoff carries them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub pins: Vec<String>,

@@ -12,6 +12,7 @@ mod handoff;
 mod ids;
 mod insertion;
 pub mod lineage;
+mod omission;
 mod packet;
 mod pair;
 
@@ -25,5 +26,6 @@ pub use handoff::{Handoff, Origin, telling_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
 pub use insertion::{Content, Insertion, Place, Position};
 pub(crate) use insertion::{FINGERPRINT, sibling_key};
+pub use omission::ThinkingOmission;
 pub use packet::{PacketRecord, PacketStatus};
 pub use pair::{HiddenPair, HiddenResult};

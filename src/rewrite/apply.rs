@@ -2,7 +2,7 @@
 
 use super::plan::{Cut, Rewrite, Rewritten, SizeChange, Why};
 use super::reading::Reading;
-use super::{count, cut, insertions, pairs, unescape};
+use super::{count, cut, insertions, pairs, thinking, unescape};
 use crate::text::splice::{self, Edit};
 use crate::wire::Wire;
 use crate::wire::view::View;
@@ -51,13 +51,32 @@ fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Read
 }
 
 fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+    let pairs = thinking::settled_pairs(wire, reading, what);
+    let pairs = pairs.as_deref().unwrap_or(what.pairs);
+    rewrite_with(wire, reading, &Rewrite { pairs, ..*what })
+}
+
+/// The same with the pairs as they go out.
+fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
     let cut = cut::cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
     let mut changes: Vec<SizeChange> = SizeChange::of(Why::Cut, &cut).into_iter().collect();
     let inserted = insertions::edits(wire, &reading.view, what);
     changes.extend(SizeChange::of(Why::Inserted, &inserted));
+    let omitted = thinking::edits(wire, &reading.view, what, &cut);
+    changes.extend(SizeChange::of(Why::Thinking, &omitted));
+    let first_edits = [&inserted[..], &omitted].concat();
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
-        .then(|| pairs::put_asides(wire, reading, (&cut, &inserted), what, &mut placed, &mut changes))
+        .then(|| {
+            pairs::put_asides(
+                wire,
+                reading,
+                (&cut, &first_edits),
+                what,
+                &mut placed,
+                &mut changes,
+            )
+        })
         .flatten();
     // Behind these edits the transcript is another one, and places in it are others.
     let settled = with_asides
@@ -75,12 +94,11 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     } else {
         cut.clone()
     };
-    let mut add = |why: Why, some: Vec<Edit>| {
-        changes.extend(SizeChange::of(why, &some));
-        edits.extend(some);
-    };
     let mut beside = owed(view, what);
     let pending = pairs::put_besides(wire, view, what, from, &mut beside, &mut placed);
+    if with_asides.is_none() {
+        thinking::keep_insertions(view, &mut beside, &omitted);
+    }
     let mut taken_out = 0;
     if what.tools.is_some() {
         let repairs = wire.repairs(view, from, &beside);
@@ -88,26 +106,15 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         taken_out = repairs.iter().filter(|e| e.with.is_empty()).count();
         beside.extend(repairs);
     }
-    add(Why::Pair, beside);
+    changes.extend(SizeChange::of(Why::Pair, &beside));
+    edits.extend(beside);
     if with_asides.is_none() {
         // Behind the results of hidden calls that go to the same place.
-        edits.extend(inserted);
+        edits.extend(first_edits);
     }
-    let mut add = |why: Why, some: Vec<Edit>| {
+    for (why, some) in independent_edits(wire, reading, what, from) {
         changes.extend(SizeChange::of(why, &some));
         edits.extend(some);
-    };
-    add(Why::GivenBack, unescape::edits(wire, reading, from));
-    add(Why::Reference, pairs::drop_references(wire, reading, from));
-    if let Some(ours) = what.tools {
-        let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
-        tool.extend(wire.companions(view));
-        add(Why::Tool, tool);
-    }
-    add(Why::Previous, previous(wire, view, what));
-    match what.text_only {
-        Some(how) => add(Why::Draft, [more(view, what), wire.text_only(view, how)].concat()),
-        None => add(Why::AskAgain, more(view, what)),
     }
     let messages = count::messages(wire, reading, what, &cut, with_asides.is_some());
     let messages = messages.saturating_sub(taken_out);
@@ -118,6 +125,31 @@ fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         pending,
         changes,
     }
+}
+
+/// The edits that depend on no other one, by reason.
+fn independent_edits(
+    wire: &dyn Wire,
+    reading: &Reading,
+    what: &Rewrite<'_>,
+    from: usize,
+) -> Vec<(Why, Vec<Edit>)> {
+    let view = &reading.view;
+    let mut all = vec![
+        (Why::GivenBack, unescape::edits(wire, reading, from)),
+        (Why::Reference, pairs::drop_references(wire, reading, from)),
+    ];
+    if let Some(ours) = what.tools {
+        let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
+        tool.extend(wire.companions(view));
+        all.push((Why::Tool, tool));
+    }
+    all.push((Why::Previous, previous(wire, view, what)));
+    all.push(match what.text_only {
+        Some(how) => (Why::Draft, [more(view, what), wire.text_only(view, how)].concat()),
+        None => (Why::AskAgain, more(view, what)),
+    });
+    all
 }
 
 /// The earlier response by the name that upstream knows; a cut leaves it behind.

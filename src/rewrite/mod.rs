@@ -26,6 +26,7 @@ mod removed_texts;
 #[cfg(test)]
 mod shared_turns_tests;
 mod texts;
+pub mod thinking;
 mod undone;
 pub mod undone_pairs;
 mod unescape;

@@ -83,6 +83,8 @@ pub struct Rewrite<'a> {
     pub pairs: &'a [HiddenPair],
     /// Texts of ours that have their place in the transcript.
     pub insertions: &'a [PlacedInsertion],
+    /// Thinking of the model's between the cut and this turn is left out: upstream has refused it.
+    pub omitted: Option<usize>,
     /// Elements to append: the model is asked again.
     pub more: &'a [String],
     /// The response that the request goes on from, where upstream has another than the agent knows, or something in it is
@@ -104,6 +106,8 @@ pub enum Why {
     Pair,
     /// A text of ours was put behind a turn.
     Inserted,
+    /// Thinking that upstream had refused was left out.
+    Thinking,
     /// A model's own text, broken up on its way down, was given back whole.
     GivenBack,
     /// The tool was added, with what it needs.

@@ -13,7 +13,8 @@ use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::Spoken;
 use crate::nudge::ContextUse;
 use crate::record::{
-    AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Update, Written,
+    AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Position, Update,
+    Written,
 };
 
 /// A conversation in use. The record here is never behind the store's; where several processes share the store, that is
@@ -234,6 +235,17 @@ impl LiveConversation {
     /// Whether any text of ours stands behind its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()
+    }
+
+    /// The thinking that requests cut at this handoff leave out.
+    pub fn omissions(&self, handoff: HandoffId) -> Vec<Position> {
+        let state = self.state();
+        let of_cut = state
+            .record
+            .omissions
+            .iter()
+            .filter(|omission| omission.handoff == handoff);
+        of_cut.map(|omission| omission.position.clone()).collect()
     }
 
     /// Whether it may be a copy of another conversation, of which it should have the insertions: asked once, of one that is

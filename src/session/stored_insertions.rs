@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::live::Cached;
 use super::{LiveConversation, Sessions, put_record};
-use crate::record::{Change, CutPoint, HiddenPair, Insertion, Update};
+use crate::record::{Change, CutPoint, HiddenPair, Insertion, ThinkingOmission, Update};
 use crate::store::{SharedStore, StoreError};
 
 impl Sessions {
@@ -138,6 +138,22 @@ impl Sessions {
             (update, done)
         };
         self.write(live, change, cached, now_ms, put).await.map(drop)
+    }
+
+    /// Notes that upstream refused this thinking and took the request without it. Durable.
+    ///
+    /// # Errors
+    /// The store cannot be written: the next request is refused once more, and the thinking left out again.
+    pub async fn omit_thinking(
+        &self,
+        live: &Arc<LiveConversation>,
+        omission: ThinkingOmission,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let change = Change::ThinkingOmitted(omission);
+        self.write(live, change, Cached::Nothing, now_ms, put_record)
+            .await
+            .map(drop)
     }
 
     /// Takes over insertions of the conversation that this one was copied from, where they have their place. Durable.

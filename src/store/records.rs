@@ -72,7 +72,7 @@ pub enum StoredRecord {
         record: ResponseId,
         used_ms: u64,
     },
-    Conversation(Conversation),
+    Conversation(Box<Conversation>),
     Packet(Box<PacketRecord>),
 }
 

@@ -10,7 +10,7 @@ use super::redis::tests::store_in;
 use super::sqlite::{FILE, SqliteStore};
 use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
 use super::{SharedStore, Store};
-use crate::record::{AskedUndo, Change, Origin, PacketStatus, Repeat, Update};
+use crate::record::{AskedUndo, Change, Origin, PacketStatus, Position, Repeat, ThinkingOmission, Update};
 
 /// What a newer version wrote in front of the fields that this one knows.
 const NEWER: &str = r#"{"of_tomorrow":{"a":[1.50,null,"\u00e9"],"n":18446744073709551615},"#;
@@ -127,6 +127,13 @@ fn changes() -> Vec<Change> {
         Change::Shown(vec![one]),
         Change::Paired(vec![id()]),
         Change::Inserted(vec![id()]),
+        Change::ThinkingOmitted(ThinkingOmission {
+            handoff: one,
+            position: Position {
+                turns: 1,
+                digest: "d".into(),
+            },
+        }),
         Change::Pins {
             pinned: Some("p".into()),
             unpinned: None,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome};
+use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome, ThinkingRetry};
 use crate::commands::UndoOutcome;
 use crate::rewrite::untooled::Untooled;
 use crate::text::visible::acts;
@@ -99,6 +99,15 @@ impl ExchangeEvent {
         }
         if self.lost_insertions > 0 {
             said.push(format!("{} inserted texts lost", self.lost_insertions));
+        }
+        if let Some(dropped) = self.dropped_thinking.some() {
+            said.push(format!("upstream dropped {dropped} thinking blocks"));
+        }
+        if let Some(retry) = self.thinking_retry {
+            said.push(match retry {
+                ThinkingRetry::Accepted => "thinking left out".to_owned(),
+                ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
+            });
         }
         for nudged in &self.nudges {
             said.push(match nudged {
@@ -260,6 +269,16 @@ mod tests {
             let stated = ExchangeEvent { facts, ..event() };
             assert!(stated.line().ends_with(said), "{}", stated.line());
         }
+        let retried = ExchangeEvent {
+            dropped_thinking: crate::wire::DroppedThinking { prefix: 2, other: 0 },
+            thinking_retry: Some(ThinkingRetry::Accepted),
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        };
+        assert!(
+            retried
+                .line()
+                .ends_with(", upstream dropped 2 thinking blocks, thinking left out")
+        );
         let undone = ExchangeEvent {
             undo: Some(UndoOutcome::Undone),
             ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")

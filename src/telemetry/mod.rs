@@ -14,6 +14,7 @@ pub mod prometheus;
 mod series;
 mod setup;
 mod text_fields;
+mod thinking_retry;
 
 pub use draft::DraftEvent;
 pub use facts::FactsOutcome;
@@ -21,6 +22,7 @@ pub use handoff::HandoffEvent;
 pub use metrics::Metrics;
 pub use otlp::Traces;
 pub use setup::start;
+pub use thinking_retry::ThinkingRetry;
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -29,8 +31,8 @@ use crate::commands::UndoOutcome;
 use crate::nudge::NudgeOutcome;
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
-use crate::wire::Stop;
 use crate::wire::wire;
+use crate::wire::{DroppedThinking, Stop};
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -118,6 +120,10 @@ pub struct ExchangeEvent {
     pub lost_pairs: u32,
     /// Texts of ours whose position in the transcript was not found any more.
     pub lost_insertions: u32,
+    /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
+    pub dropped_thinking: DroppedThinking,
+    /// What came of sending the request again without the thinking that upstream refused.
+    pub thinking_retry: Option<ThinkingRetry>,
     /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
     /// What came of telling the model how full its context is.
@@ -181,6 +187,8 @@ impl ExchangeEvent {
             refused_calls: 0,
             lost_pairs: 0,
             lost_insertions: 0,
+            dropped_thinking: DroppedThinking::default(),
+            thinking_retry: None,
             broken_up: 0,
             nudges: Vec::new(),
             undo: None,
@@ -314,6 +322,8 @@ impl ExchangeEvent {
             baton.refused_calls = self.refused_calls,
             baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
             baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
+            baton.dropped_thinking = self.dropped_thinking.some(),
+            baton.thinking_retry = self.thinking_retry.map(ThinkingRetry::name),
             baton.broken_up = self.broken_up,
             baton.nudges = (!self.nudges.is_empty()).then(|| self.nudge_names()),
             baton.undo = self.undo.map(UndoOutcome::name),
@@ -413,6 +423,8 @@ mod tests {
             unpinned: true,
             lost_pairs: 1,
             lost_insertions: 1,
+            dropped_thinking: DroppedThinking { prefix: 1, other: 1 },
+            thinking_retry: Some(ThinkingRetry::Accepted),
             nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Told],
             undo: Some(UndoOutcome::TakenBack),
             recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
@@ -426,7 +438,7 @@ mod tests {
         let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
             gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
             baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.facts baton.legs baton.retries baton.recalls baton.refused_calls \
-            baton.lost_pairs baton.lost_insertions baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+            baton.lost_pairs baton.lost_insertions baton.dropped_thinking baton.thinking_retry baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
             gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
             baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
         let expected: Vec<_> = expected.split_whitespace().collect();
@@ -434,6 +446,8 @@ mod tests {
         assert_eq!(line["gen_ai.usage.input_tokens"], 200);
         assert_eq!(line["baton.nudges"], "followed,told");
         assert_eq!(line["baton.undo"], "taken_back");
+        assert_eq!(line["baton.dropped_thinking"], 2);
+        assert_eq!(line["baton.thinking_retry"], "accepted");
         assert_eq!(line["baton.first_byte_ms"], 1.5);
         assert_eq!(line["baton.recalls"], "found,nothing");
         assert_eq!(line["baton.facts"], "written,nothing");

@@ -132,6 +132,22 @@ pub trait Turns {
         Vec::new()
     }
 
+    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it. Thinking
+    /// itself goes as a whole.
+    fn omit(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+        self.unbind(view, turn, part)
+    }
+
+    /// A hidden call that is sent back although upstream has refused the thinking in front of it; `None`: as it is.
+    fn omit_from_call(&self, call: &str) -> Option<String> {
+        self.unbound_call(call)
+    }
+
+    /// A part of the model's with this text; `None` where the wire has no parts.
+    fn own_part(&self, _text: &str) -> Option<String> {
+        None
+    }
+
     /// A hidden call without what binds it to its prefix; `None`: it has nothing of the kind.
     fn unbound_call(&self, _call: &str) -> Option<String> {
         None

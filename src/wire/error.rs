@@ -37,6 +37,16 @@ pub trait Errors {
     fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
         false
     }
+
+    /// Whether upstream may refuse thinking that comes back to it.
+    fn may_refuse_thinking(&self) -> bool {
+        self.binds_prefixes()
+    }
+
+    /// Whether an error answer (status 400) refuses thinking that the request may leave out.
+    fn refuses_thinking(&self, body: &[u8]) -> bool {
+        self.is_prefix_mismatch(body)
+    }
 }
 
 /// A header for a key.

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::dropped_thinking::DroppedThinking;
 use super::frame_template::Pass;
 use super::framing::Framing;
 use crate::tools::{Names, TOOL_NAME};
@@ -119,6 +120,8 @@ pub struct LegReport {
     pub id: String,
     /// Model texts that were broken up.
     pub broken_up: usize,
+    /// Thinking that the provider dropped from the request.
+    pub dropped_thinking: DroppedThinking,
 }
 
 impl LegReport {

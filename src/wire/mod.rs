@@ -12,6 +12,7 @@ use crate::record::WireId;
 pub mod anthropic;
 mod api;
 mod call_fingerprint;
+mod dropped_thinking;
 pub mod error;
 mod fingerprint_index;
 mod fingerprints;
@@ -41,6 +42,7 @@ pub use api::{
     Texts, Turns, Wire,
 };
 pub use call_fingerprint::unique_part;
+pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
 pub use error::{Errors, OwnError, tells_error};
 pub use fingerprints::CallMemo;

@@ -37,6 +37,7 @@ mod older_versions;
 mod oneshot;
 mod packets;
 mod peers;
+mod prefix_mismatch;
 mod recall;
 mod recall_quality;
 mod recorded_work;

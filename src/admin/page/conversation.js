@@ -245,6 +245,8 @@ export function tags(row, number = new Map()) {
     const [text, kind, title] = NUDGES[nudge] ?? [line(nudge), "", null];
     tag(text, kind, title);
   }
+  if (row.thinking_retry) tag(row.thinking_retry === "accepted" ? "thinking left out" : "thinking refused", "warn", "The provider refused the thinking of the request: it was sent once more without it");
+  if (row.dropped_thinking) tag(`${plural(row.dropped_thinking, "thinking block")} dropped`, "warn", "The provider dropped thinking from what the model saw");
   if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
   if (row.broken_up) tag("marker broken up", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not keep all of it");

@@ -109,6 +109,7 @@ export const WHY = {
   pair: "A hidden pair: the model's own call of session_handoff or session_recall with its answer. The agent never saw it, the model must.",
   inserted: "A text of baton's own, put behind this message for the model.",
   note: "A command that baton answered by itself, or its answer: never in the model's view.",
+  thinking: "The provider refused this thinking, since something before it has changed. It was left out, here and in the later requests of the stretch.",
   given_back: "The model had written something that looks like a marker of baton. The agent got it broken up; the model gets it back whole.",
   tool: "A tool of baton's was added to the list of tools.",
   ask_again: "The model's hidden call was answered or refused, and the model went on, out of the agent's sight.",

@@ -97,7 +97,7 @@ impl Inner {
             }
             RecordKind::Conversation => {
                 let all = self.conversations.values();
-                all.map(|record| StoredRecord::Conversation(record.clone()))
+                all.map(|record| StoredRecord::Conversation(Box::new(record.clone())))
                     .collect()
             }
             RecordKind::Packet => {
@@ -140,7 +140,7 @@ impl Inner {
                 self.response_ids.insert(key, Touched { value, at_ms });
             }
             StoredRecord::Conversation(record) => {
-                self.conversations.insert(record.key.clone(), record.clone());
+                self.conversations.insert(record.key.clone(), (**record).clone());
             }
             StoredRecord::Packet(packet) => return self.import_packet(packet),
         }
@@ -186,7 +186,7 @@ impl Inner {
                 }
             }
             StoredRecord::Conversation(record) => {
-                StoredRecord::Conversation(self.conversations.get(&record.key)?.clone())
+                StoredRecord::Conversation(Box::new(self.conversations.get(&record.key)?.clone()))
             }
             StoredRecord::Packet(packet) => {
                 StoredRecord::Packet(Box::new(self.packets.get(&packet.handoff)?.clone()))

@@ -162,7 +162,7 @@ fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<O
         RowId::Uuid(id) => *id,
         RowId::Key(key) => {
             let found: Option<Conversation> = rows::conversation(conn, key)?;
-            return Ok(found.map(StoredRecord::Conversation));
+            return Ok(found.map(|record| StoredRecord::Conversation(Box::new(record))));
         }
     };
     let (table, column) = table(kind);

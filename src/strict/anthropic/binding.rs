@@ -7,11 +7,12 @@
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use serde_json::Value;
+use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::transcript::{as_blocks, canonical_form};
 use crate::strict::canonical;
+use crate::strict::dialect::Received;
 use crate::strict::fields::{list, text};
 
 /// Bytes of each of the four hashes: short enough to read in a log, long enough never to collide here.
@@ -150,6 +151,82 @@ impl Prefix {
         parts[3] = checksum(&parts);
         parts
     }
+}
+
+/// A thinking block that does not stand behind the prefix that it was produced behind, or is not this provider's.
+pub(super) struct Refused {
+    /// Its place, as the API's error messages name it.
+    pub(super) path: String,
+    /// Its type.
+    pub(super) kind: String,
+    /// What is wrong with it.
+    pub(super) why: Broken,
+}
+
+/// The thinking blocks of a request that are refused, in order.
+pub(super) fn refused(body: &Value) -> Vec<Refused> {
+    let mut prefix = Prefix::new(body);
+    let mut out = Vec::new();
+    for (n, message) in list(body, "messages").iter().enumerate() {
+        prefix.enter(message);
+        for (m, block) in as_blocks(message.get("content")).iter().enumerate() {
+            let Some(signature) = signature_of(block) else {
+                prefix.push(block);
+                continue;
+            };
+            if let Err(why) = prefix.verify(text(block, "thinking"), signature) {
+                let (path, kind) = (
+                    format!("messages.{n}.content.{m}"),
+                    text(block, "type").to_owned(),
+                );
+                out.push(Refused { path, kind, why });
+            }
+        }
+    }
+    out
+}
+
+/// The beta by which a request may say what becomes of such blocks, and is told of it.
+const CONTROLS: &str = "thinking-binding-controls-2026-08-01";
+
+/// Whether the request has this beta.
+pub(super) fn has_controls(request: &Received) -> bool {
+    let betas = request.headers.get_all("anthropic-beta").iter();
+    let mut betas = betas
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|list| list.split(','));
+    betas.any(|beta| beta.trim() == CONTROLS)
+}
+
+/// Whether the request asks to have thinking dropped that fails the check of its prefix.
+pub(super) fn drops_mismatches(request: &Received) -> bool {
+    let behaviour = request
+        .body
+        .pointer("/thinking/block_binding/prefix_mismatch_behavior");
+    behaviour.and_then(Value::as_str) == Some("drop_block")
+}
+
+/// What a response reports of dropped thinking: the first block that fails the check, and every one after it. `None` without
+/// the beta.
+pub(super) fn input_transformations(request: &Received) -> Option<Value> {
+    if !has_controls(request) {
+        return None;
+    }
+    let first = refused(&request.body)
+        .into_iter()
+        .next()
+        .map(|refused| refused.path);
+    let mut dropped = Vec::new();
+    for (n, message) in list(&request.body, "messages").iter().enumerate() {
+        for (m, block) in as_blocks(message.get("content")).iter().enumerate() {
+            let path = format!("messages.{n}.content.{m}");
+            if signature_of(block).is_some() && (!dropped.is_empty() || first.as_ref() == Some(&path)) {
+                let reason = "prefix_binding_mismatch";
+                dropped.push(json!({"type": "thinking_dropped", "path": path, "reason": reason}));
+            }
+        }
+    }
+    Some(Value::Array(dropped))
 }
 
 /// The signature of a thinking block: `signature`, or `data` of redacted thinking.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::binding::Prefix;
+use super::binding::{self, Prefix};
 use crate::strict::dialect::{Received, Rendered, derived_id};
 use crate::strict::fields::text;
 use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
@@ -49,11 +49,15 @@ pub(super) fn event(name: &str, data: &Value) -> Bytes {
 }
 
 fn message(request: &Received, content: Vec<Value>, stop: &Value, usage: Value) -> Value {
-    json!({
+    let mut message = json!({
         "id": derived_id("msg_", request, 0), "type": "message", "role": "assistant",
         "model": text(&request.body, "model"), "content": content, "stop_reason": stop["stop_reason"],
         "stop_sequence": stop["stop_sequence"], "stop_details": stop["stop_details"], "usage": usage,
-    })
+    });
+    if let Some(transformations) = binding::input_transformations(request) {
+        message["input_transformations"] = transformations;
+    }
+    message
 }
 
 fn final_usage(usage: &Usage) -> Value {

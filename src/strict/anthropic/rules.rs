@@ -4,9 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{Broken, Prefix, signature_of};
+use super::binding::{self, Broken, signature_of};
 use super::calls;
-use super::transcript::as_blocks;
 use crate::strict::api::Endpoint;
 use crate::strict::complaint::{Findings, Rule};
 use crate::strict::dialect::Received;
@@ -65,7 +64,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     check_ends(messages, findings);
     calls::check(messages, findings);
     check_names(body, messages, findings);
-    check_binding(body, messages, findings);
+    check_binding(request, findings);
 }
 
 fn check_head(request: &Received, findings: &mut Findings<'_>) {
@@ -314,27 +313,32 @@ fn check_names(body: &Value, messages: &[Value], findings: &mut Findings<'_>) {
     }
 }
 
-fn check_binding(body: &Value, messages: &[Value], findings: &mut Findings<'_>) {
-    let mut prefix = Prefix::new(body);
-    for (n, message) in messages.iter().enumerate() {
-        prefix.enter(message);
-        for (m, block) in as_blocks(message.get("content")).iter().enumerate() {
-            let Some(signature) = signature_of(block) else {
-                prefix.push(block);
-                continue;
-            };
-            if let Err(broken) = prefix.verify(text(block, "thinking"), signature) {
-                let kind = text(block, "type");
-                let foreign = broken == Broken::Foreign;
-                findings.add(
-                    if foreign { Rule::ForeignThinking } else { Rule::Binding },
-                    format!(
-                        "messages.{n}.content.{m}: Invalid \"signature\" in \"{kind}\" block. The block is bound to \
-                         a different conversation: {}.",
-                        broken.why()
-                    ),
-                );
-            }
+fn check_binding(request: &Received, findings: &mut Findings<'_>) {
+    let reported = binding::has_controls(request);
+    if request.body.pointer("/thinking/block_binding").is_some() && !reported {
+        let message = "thinking.block_binding: Extra inputs are not permitted";
+        findings.add(Rule::Required, message);
+    }
+    let hint = match reported {
+        true => "",
+        false => {
+            " That setting requires the `thinking-binding-controls-2026-08-01` value in the `anthropic-beta` header."
         }
+    };
+    let drops = binding::drops_mismatches(request);
+    for refused in binding::refused(&request.body) {
+        let foreign = refused.why == Broken::Foreign;
+        if drops && !foreign {
+            continue;
+        }
+        let binding::Refused { path, kind, why } = refused;
+        findings.add(
+            if foreign { Rule::ForeignThinking } else { Rule::Binding },
+            format!(
+                "{path}: Invalid `signature` in `{kind}` block. The block is bound to a different conversation. Remove \
+                 the block, or set `thinking.block_binding.prefix_mismatch_behavior` to \"drop_block\".{hint} ({})",
+                why.why()
+            ),
+        );
     }
 }

@@ -112,7 +112,7 @@ fn thinking_is_bound_to_everything_before_it() {
         let list = received(body).violations();
         let (_, message) = list.iter().find(|(rule, _)| *rule == Rule::Binding).expect(place);
         assert!(
-            message.contains("Invalid \"signature\" in \"thinking\" block"),
+            message.contains("Invalid `signature` in `thinking` block"),
             "{message}"
         );
         assert!(
@@ -144,6 +144,39 @@ fn changed_or_foreign_thinking_is_refused() {
     let mut body = conversation();
     body["messages"][5]["content"][0]["signature"] = json!("c2lnLTE=");
     assert_eq!(rules(body), [Rule::ForeignThinking]);
+}
+
+/// The request as it is with the beta that lets it choose what becomes of thinking with another prefix.
+fn controlled(mut body: Value) -> Received {
+    body["thinking"] =
+        json!({"type": "adaptive", "block_binding": {"prefix_mismatch_behavior": "drop_block"}});
+    let mut received = received(body);
+    let betas = HeaderValue::from_static("context-1m, thinking-binding-controls-2026-08-01");
+    received.headers.insert("anthropic-beta", betas);
+    received
+}
+
+#[test]
+fn thinking_behind_another_prefix_is_dropped_and_reported_where_that_is_asked_for() {
+    let mut body = conversation();
+    body["messages"][2]["content"][0]["content"] = json!("cleared");
+    let list = received(body.clone()).violations();
+    assert!(list[0].1.contains("`anthropic-beta` header"), "{}", list[0].1);
+    let asked = controlled(body);
+    assert_eq!(asked.violations(), []);
+    let rendered = Anthropic.render(&asked, &Reply::text("On."), &Usage::default());
+    let message: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
+    let dropped =
+        |path: &str| json!({"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"});
+    let both = json!([dropped("messages.3.content.0"), dropped("messages.5.content.0")]);
+    assert_eq!(message["input_transformations"], both);
+    // A changed block is refused all the same, and the setting needs its beta.
+    let mut forged = conversation();
+    forged["messages"][5]["content"][0]["signature"] = json!("c2lnLTE=");
+    assert_eq!(controlled(forged).broken_rules(), [Rule::ForeignThinking]);
+    let mut without = controlled(conversation());
+    without.headers.remove("anthropic-beta");
+    assert_eq!(without.broken_rules(), [Rule::Required]);
 }
 
 #[test]

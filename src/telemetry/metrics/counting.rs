@@ -3,15 +3,15 @@
 use std::sync::{Arc, OnceLock};
 
 use super::labels::{
-    ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByTokenType, ByWire,
-    OPERATION, label,
+    ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByReason, ByTokenType,
+    ByWire, DROP_REASONS, OPERATION, label,
 };
 use super::{Metrics, WireCounter};
 use crate::answers::AnswerOutcome;
 use crate::commands::UndoOutcome;
 use crate::record::{Origin, WireId};
 use crate::telemetry::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, TokenSeries, WireSeries};
-use crate::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent};
+use crate::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent, ThinkingRetry};
 
 impl Metrics {
     /// Counts one exchange.
@@ -64,6 +64,22 @@ impl Metrics {
         if let Some(undo) = event.undo {
             let (wire, outcome) = (label(event.wire), undo.name());
             self.undos.get_or_create(&ByOutcome { wire, outcome }).inc();
+        }
+        let dropped = event.dropped_thinking;
+        for (reason, count) in DROP_REASONS.into_iter().zip([dropped.prefix, dropped.other]) {
+            if count > 0 {
+                let wire = label(event.wire);
+                let counter = self
+                    .dropped_thinking
+                    .get_or_create_owned(&ByReason { wire, reason });
+                counter.inc_by(count.into());
+            }
+        }
+        if let Some(retry) = event.thinking_retry {
+            let (wire, outcome) = (label(event.wire), retry.name());
+            self.thinking_retries
+                .get_or_create(&ByOutcome { wire, outcome })
+                .inc();
         }
         if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
             self.record_model(event, wire, model);
@@ -128,6 +144,14 @@ impl Metrics {
         for outcome in UndoOutcome::ALL.map(UndoOutcome::name) {
             let wire = label(wire);
             drop(self.undos.get_or_create(&ByOutcome { wire, outcome }));
+        }
+        for reason in DROP_REASONS {
+            let wire = label(wire);
+            drop(self.dropped_thinking.get_or_create(&ByReason { wire, reason }));
+        }
+        for outcome in ThinkingRetry::ALL.map(ThinkingRetry::name) {
+            let wire = label(wire);
+            drop(self.thinking_retries.get_or_create(&ByOutcome { wire, outcome }));
         }
         let by_wire = ByWire { wire: label(wire) };
         let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);

@@ -55,6 +55,15 @@ pub(super) struct ByDraftTokens {
     pub(super) kind: &'static str,
 }
 
+/// Why upstream dropped thinking.
+pub(super) const DROP_REASONS: [&str; 2] = ["prefix", "other"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByReason {
+    pub(super) wire: &'static str,
+    pub(super) reason: &'static str,
+}
+
 /// What becomes of a packet.
 pub(super) const PACKET_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 

@@ -18,8 +18,8 @@ use prometheus_client::registry::Registry;
 
 use self::labels::{
     ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin,
-    ByOutcome, ByResult, ByTokenType, ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, PACKET_RESULTS,
-    TOKEN_BUCKETS,
+    ByOutcome, ByReason, ByResult, ByTokenType, ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS,
+    PACKET_RESULTS, TOKEN_BUCKETS,
 };
 use super::models::Models;
 use super::series::{ModelsSeries, PerWire, WireSeries};
@@ -55,6 +55,8 @@ pub struct Metrics {
     handoff_after: Histograms<ByOrigin>,
     nudges: Family<ByNudge, Counter>,
     undos: Family<ByOutcome, Counter>,
+    thinking_retries: Family<ByOutcome, Counter>,
+    dropped_thinking: Family<ByReason, Counter>,
     drafts: Family<ByDraft, Counter>,
     draft_tokens: Family<ByDraftTokens, Counter>,
     legs: WireCounter,
@@ -105,6 +107,8 @@ impl Metrics {
             handoff_after: Family::new_with_constructor(|| Histogram::new(BYTE_BUCKETS)),
             nudges: Family::default(),
             undos: Family::default(),
+            thinking_retries: Family::default(),
+            dropped_thinking: Family::default(),
             drafts: Family::default(),
             draft_tokens: Family::default(),
             legs: Family::default(),

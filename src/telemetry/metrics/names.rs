@@ -37,6 +37,8 @@ impl Metrics {
             "baton_handoff_after_bytes" "Sizes of the first upstream requests after a handoff" self.handoff_after;
             "baton_nudges" "What came of telling models how full their context is" self.nudges;
             "baton_undos" "Undos of handoffs, by how they came out" self.undos;
+            "baton_thinking_retries" "Retries of pinned requests without the thinking that upstream refused, by how they came out" self.thinking_retries;
+            "baton_thinking_dropped" "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason" self.dropped_thinking;
             "baton_drafts" "Tries to write the document of a handoff, by method and by how they ended" self.drafts;
             "baton_draft_tokens" "Tokens of requests for such documents, by how they are billed; the other metrics of tokens have them, too" self.draft_tokens;
             "baton_legs" "Upstream requests" self.legs;

@@ -8,7 +8,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::super::{ExchangeEvent, Outcome, Tokens, shortened};
+use super::super::{ExchangeEvent, Outcome, ThinkingRetry, Tokens, shortened};
 use crate::commands::UndoOutcome;
 use crate::record::WireId;
 use crate::rewrite::untooled::Untooled;
@@ -179,6 +179,11 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.count("baton.refused_calls", event.refused_calls.into());
     a.count("baton.lost_pairs", event.lost_pairs.into());
     a.count("baton.lost_insertions", event.lost_insertions.into());
+    a.count("baton.dropped_thinking", event.dropped_thinking.total().into());
+    a.text(
+        "baton.thinking_retry",
+        event.thinking_retry.map(ThinkingRetry::name),
+    );
     a.count("baton.broken_up", event.broken_up.into());
     a.count("baton.recalls", event.recalls.len() as u64);
     a.count("baton.nudges", event.nudges.len() as u64);

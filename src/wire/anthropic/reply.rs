@@ -11,7 +11,7 @@ use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::view;
-use crate::wire::{Ending, Leg, Replies, Watch};
+use crate::wire::{DroppedThinking, Ending, Leg, Replies, Watch};
 
 impl Replies for Anthropic {
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
@@ -25,6 +25,7 @@ impl Replies for Anthropic {
             stop: stop(string(stop_reason).as_deref()),
             usage: usage.map(|u| Counters::of(text, u).usage()).unwrap_or_default(),
             ended: true,
+            dropped_thinking: DroppedThinking::of_member(text, whole).unwrap_or_default(),
             ..LegReport::default()
         };
         // Whatever else stands in its place, nothing can be put into it.

@@ -11,7 +11,7 @@ use crate::tools::Names;
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
 use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::{Ending, Streams, View, Watch, sse};
+use crate::wire::{DroppedThinking, Ending, Streams, View, Watch, sse};
 
 impl Streams for Anthropic {
     fn dialect(&self, _view: &View, watch: Watch) -> Box<dyn Dialect> {
@@ -252,6 +252,7 @@ impl Stream {
             if let Some(usage) = json::get(data, message, "usage") {
                 self.counters.take(data, usage);
             }
+            self.report.dropped_thinking = DroppedThinking::of_member(data, message).unwrap_or_default();
             self.transformations = json::get(data, message, "input_transformations")
                 .map(|s| String::from_utf8_lossy(s.of(data)).into_owned());
             prefilled = json::get(data, message, "content").map_or(Vec::new(), |c| json::elements(data, c));
@@ -375,6 +376,11 @@ impl Stream {
     }
 
     fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+        // Behind a fallback it is the list of the model that answered.
+        let whole = Span::new(json::blank(data, 0), data.len());
+        if let Some(dropped) = DroppedThinking::of_member(data, whole) {
+            self.report.dropped_thinking = dropped;
+        }
         if let Block::Hidden(call) = std::mem::take(&mut self.block) {
             self.report.hidden.push(call);
         }

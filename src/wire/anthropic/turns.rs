@@ -5,8 +5,8 @@ use memchr::memmem;
 use super::Anthropic;
 use crate::text::json::Malformed;
 use crate::text::{Span, json};
-use crate::wire::Turns;
 use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
+use crate::wire::{Turns, own_text};
 
 impl Turns for Anthropic {
     /// One walk, down to the members of each block: behind a cut it is made over everything that is kept.
@@ -25,6 +25,10 @@ impl Turns for Anthropic {
             Ok(end)
         });
         walked.map_or_else(|_| TurnContent::default(), |_| found)
+    }
+
+    fn own_part(&self, text: &str) -> Option<String> {
+        Some(own_text::block(text))
     }
 
     /// Signed thinking in an assistant turn binds its prefix. The search for the words comes first: it is cheap,

@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::part::Piece;
+use super::part::{LOST_SIGNATURE, Piece};
 use super::turns::pieces;
 use crate::mark::{self, MarkKind, gap};
 use crate::record::{HiddenPair, Place};
@@ -17,9 +17,6 @@ use crate::text::{Span, json};
 use crate::wire::fingerprints::{CallInTurn, Source, message};
 use crate::wire::view::{PartKind, Role, TurnContent, View};
 use crate::wire::{Beside, HiddenCall};
-
-/// Stands for a signature that is lost; the API's own word for it.
-pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Models that sign nothing, or do not insist on it.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];

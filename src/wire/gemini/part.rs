@@ -5,6 +5,9 @@ use crate::wire::call_fingerprint::Traits;
 use crate::wire::view::{Part, PartKind};
 use std::borrow::Cow;
 
+/// Stands for a signature that is lost; the API's own word for it.
+pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
+
 /// Whether `key` is this name in camelCase or in snake_case: proto-JSON accepts both.
 pub(super) fn is(key: &[u8], camel: &str) -> bool {
     if key == camel.as_bytes() {

@@ -3,8 +3,7 @@
 
 use super::Gemini;
 use super::chunk::raw;
-use super::pairs::LOST_SIGNATURE;
-use super::part::{self, Piece};
+use super::part::{self, LOST_SIGNATURE, Piece};
 use crate::text::{Span, json};
 use crate::wire::{HiddenCall, Pairs};
 

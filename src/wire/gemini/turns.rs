@@ -5,9 +5,9 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::Gemini;
-use super::part::{self, Piece};
-use crate::text::json;
+use super::part::{self, LOST_SIGNATURE, Piece};
 use crate::text::splice::Edit;
+use crate::text::{Span, json};
 use crate::wire::view::{self, Part, PartKind, Role, TurnContent, View};
 use crate::wire::{Turns, fingerprints};
 
@@ -49,6 +49,29 @@ impl Turns for Gemini {
 
     fn unbound_call(&self, call: &str) -> Option<String> {
         view::without_members(call, &["thoughtSignature", "thought_signature"])
+    }
+
+    /// A call of the current turn must have a signature: Google documents a word that stands in for one which cannot be had.
+    fn omit(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+        let signature = part::piece(&view.body, part.span).signature;
+        match signature.filter(|_| part.kind == PartKind::Call) {
+            Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
+            None => self.unbind(view, turn, part),
+        }
+    }
+
+    fn omit_from_call(&self, call: &str) -> Option<String> {
+        let text = call.as_bytes();
+        let inside = part::piece(text, Span::new(0, text.len())).signature?;
+        Some(format!(
+            "{}{LOST_SIGNATURE}{}",
+            &call[..inside.start],
+            &call[inside.end..]
+        ))
+    }
+
+    fn own_part(&self, text: &str) -> Option<String> {
+        Some(format!(r#"{{"text":{}}}"#, json::quote(text)))
     }
 
     /// Signatures are checked in the current turn alone: behind the last content in which the user says something.

@@ -10,7 +10,7 @@ use crate::text::json;
 use crate::text::splice;
 use crate::tools::Names;
 use crate::wire::leg::LegReport;
-use crate::wire::{Ending, Leg, Replies, View, Watch};
+use crate::wire::{DroppedThinking, Ending, Leg, Replies, View, Watch};
 
 impl Replies for OpenaiResponses {
     fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
@@ -23,6 +23,7 @@ impl Replies for OpenaiResponses {
                 .map(|u| usage::read(&u))
                 .unwrap_or_default(),
             ended: true,
+            dropped_thinking: DroppedThinking::of_member(body, response).unwrap_or_default(),
             ..LegReport::default()
         };
         let hide = |name: &str| watch.hide.find(name);

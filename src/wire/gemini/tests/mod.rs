@@ -53,6 +53,7 @@ fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten
             cut: Cut::None,
             tools: tool.then(|| crate::tools::ToolTable::described("d")),
             pairs,
+            omitted: None,
             insertions: &[],
             more: &[],
             tags: &[],

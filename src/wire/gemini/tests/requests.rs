@@ -139,6 +139,7 @@ fn single_objects_are_read_and_not_edited() {
             },
             tools: None,
             pairs: &[],
+            omitted: None,
             insertions: &[],
             more: &[],
             tags: &[],

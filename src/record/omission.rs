@@ -1,0 +1,19 @@
+//! An omission: thinking that upstream refused to take back, and that later requests therefore leave out.
+
+use serde::{Deserialize, Serialize};
+
+use super::ids::HandoffId;
+use super::insertion::Position;
+
+/// Thinking that stood in a request which upstream refused because its thinking did not fit its prefix.
+///
+/// The thinking that the model produced afterwards is bound to a transcript without it. So every later request that is cut at the
+/// same handoff leaves out the thinking in front of this position, and no other.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinkingOmission {
+    /// The handoff at which the refused request was cut.
+    pub handoff: HandoffId,
+    /// The end of the refused request's transcript.
+    #[serde(flatten)]
+    pub position: Position,
+}
