@@ -48,6 +48,7 @@ mod serve_output;
 mod shared_store;
 mod smuggling;
 mod summaries;
+mod token_counts;
 mod tools;
 mod traces;
 mod undo;
