@@ -129,7 +129,11 @@ impl Exchange {
         let (position, texts) = heavy::work(self.prepared.weight, || {
             (
                 positions::of(view),
-                flattened::texts(self.prepared.wire, view, since.unwrap_or_default()),
+                flattened::texts(
+                    self.prepared.wire,
+                    view,
+                    since.unwrap_or_default()..view.turns.len(),
+                ),
             )
         });
         (position.turns > 0).then(|| CutPoint {

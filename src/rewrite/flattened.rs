@@ -4,6 +4,7 @@
 //! summaries by its wording, it has no tools, and the sentinel stands in a section of the model's.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use memchr::memmem;
 use uuid::Uuid;
@@ -262,12 +263,13 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
     }
 }
 
-/// Fingerprints of the texts in a transcript from turn `from` on, of each one's first line: what user and model said,
-/// and what tools told.
-pub fn texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<u32> {
+/// Fingerprints of the texts in these turns of a transcript, the newest turn first, of each one's first line: what user and
+/// model said, and what tools told.
+pub fn texts(wire: &dyn Wire, view: &View, turns: Range<usize>) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
-    for turn in (from.min(view.turns.len())..view.turns.len()).rev() {
+    let end = turns.end.min(view.turns.len());
+    for turn in (turns.start.min(end)..end).rev() {
         for part in wire.content(view, turn).parts {
             for text in texts_of(&view.body, &part) {
                 out.extend(fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print)));
@@ -349,7 +351,7 @@ mod tests {
         }
         let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
         let view = wire.read(&Bytes::from(body), Operation::Generate).unwrap();
-        let known = texts(*wire, &view, 0);
+        let known = texts(*wire, &view, 0..view.turns.len());
         for text in ["The first words.", "Said 0.", "Shown 0.", "Shown 1499."] {
             assert!(known.contains(&fingerprint(text.as_bytes()).unwrap()), "{text}");
         }
