@@ -7,8 +7,8 @@
 //! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before it
 //! changed: calls without their signatures, results twice. Behind a placeholder the texts alone must be the same.
 
-use super::flattened::texts;
 use super::positions::digests;
+use super::text_fingerprints::texts;
 use crate::agents::wordings;
 use crate::record::CutPoint;
 use crate::text::json;

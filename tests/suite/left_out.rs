@@ -138,7 +138,6 @@ async fn repeated_after_a_restart(variant: Variant) {
     // Shown to its end, it is known by its sentinel: the same request once more is a new one.
     says(&fixture, &fixture.then(&history, &answer, "More."), "Next.").await;
     assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
-    fixture.restart(sqlite(dir.path()));
     says(&fixture, &history, "Again.").await;
     assert_eq!(fixture.sent()[0], "u: Mend the importer.");
     fixture.assert_clean();
