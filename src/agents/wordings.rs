@@ -95,6 +95,15 @@ pub fn follows_summary(text: &str) -> bool {
         .any(|begins| text.trim_start().starts_with(begins))
 }
 
+/// What an agent puts in the place of a model's answer that broke off and of which it keeps nothing (Gemini CLI 0.61, behind
+/// tool results).
+const ANSWER_PLACEHOLDERS: [&str; 1] = ["[The previous response was interrupted before it completed.]"];
+
+/// Whether a model's message is not the model's, but stands for an answer that the agent did not keep.
+pub fn is_answer_placeholder(text: &str) -> bool {
+    ANSWER_PLACEHOLDERS.contains(&text.trim())
+}
+
 /// What a text in a user's place is. `tags` are further beginnings of a harness's texts.
 pub fn user_text(text: &str, tags: &[String]) -> UserText {
     let text = text.trim_start();
@@ -165,6 +174,13 @@ mod tests {
         let quoted = format!("{one}\nand more");
         assert_eq!(before_reminders(&quoted), quoted);
         assert_eq!(before_reminders("</system-reminder>"), "</system-reminder>");
+    }
+
+    #[test]
+    fn a_placeholder_is_the_whole_text() {
+        let text = "[The previous response was interrupted before it completed.]";
+        assert!(is_answer_placeholder(text) && is_answer_placeholder(&format!("{text}\n")));
+        assert!(!is_answer_placeholder(&format!("It said {text}")));
     }
 
     #[test]

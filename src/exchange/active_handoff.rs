@@ -8,7 +8,7 @@ use crate::proxy::{App, RequestContext};
 use crate::record::{Behind, Handoff, HandoffId};
 use crate::rewrite::{Candidate, Reading, preamble};
 use crate::store::{HandoffFilter, StoreError};
-use crate::text::Span;
+use crate::text::splice::Edit;
 use crate::wire::Wire;
 
 /// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
@@ -35,7 +35,7 @@ pub(super) struct Active {
     /// `None` where the transcript before this request is held upstream.
     pub(super) before: Option<usize>,
     /// It stands in a transcript that was flattened into one text: the cut there.
-    pub(super) text: Option<(Span, String)>,
+    pub(super) text: Option<Vec<Edit>>,
     pub(super) id: HandoffId,
     pub(super) prompt: String,
     /// Whether transcripts show the prompt: what stands behind a sentinel without it is the model's own.

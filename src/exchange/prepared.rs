@@ -172,8 +172,8 @@ impl Prepared {
             return Cut::None;
         };
         let head = &active.head;
-        if let Some((span, with)) = &active.text {
-            return Cut::Text { span: *span, with };
+        if let Some(edits) = &active.text {
+            return Cut::Text { edits };
         }
         match (&active.candidate, active.before) {
             (Some(candidate), _) => Cut::At {

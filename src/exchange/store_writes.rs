@@ -9,7 +9,7 @@ use crate::course::Answered;
 use crate::packet::fields::Size;
 use crate::recall::CutPart;
 use crate::record::{Behind, CutPoint, Handoff, HandoffId, HiddenPair, HiddenResult, Origin, Place, Repeat};
-use crate::rewrite::{flattened, positions};
+use crate::rewrite::{positions, text_fingerprints};
 use crate::store::StoreError;
 use crate::telemetry::HandoffEvent;
 use crate::text::splice;
@@ -129,7 +129,11 @@ impl Exchange {
         let (position, texts) = heavy::work(self.prepared.weight, || {
             (
                 positions::of(view),
-                flattened::texts(self.prepared.wire, view, since.unwrap_or_default()),
+                text_fingerprints::texts(
+                    self.prepared.wire,
+                    view,
+                    since.unwrap_or_default()..view.turns.len(),
+                ),
             )
         });
         (position.turns > 0).then(|| CutPoint {

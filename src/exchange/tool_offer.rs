@@ -19,6 +19,10 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Pre
     if ctx.endpoint == Endpoint::Compact {
         return Some(Untooled::Summary);
     }
+    // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
+    if ctx.endpoint == Endpoint::Count && prepared.active.is_none() && view.is_lone_message() {
+        return Some(Untooled::CountProbe);
+    }
     let Some(live) = &prepared.live else {
         return Some(Untooled::StoreDown);
     };

@@ -10,6 +10,7 @@ pub mod escape;
 mod find;
 pub mod gap;
 pub mod note;
+pub(crate) mod paste_tag;
 pub(crate) mod pasted;
 pub mod seal;
 pub mod sentinel;

@@ -5,6 +5,7 @@ use uuid::Uuid;
 
 use super::find::ID_CHARS;
 use super::gap;
+use super::paste_tag;
 use super::sentinel::raw_line_for_people;
 use crate::text::{Span, json};
 
@@ -28,8 +29,9 @@ pub(crate) struct Pasted {
 
 /// Reads the line at the very start of the text whose inside is `inside`.
 pub(crate) fn read(text: &[u8], inside: Span) -> Option<Pasted> {
+    let start = paste_tag::behind_opening(text, inside).unwrap_or(inside.start);
     let mut at = Cursor {
-        raw: inside.of(text),
+        raw: Span::new(start, inside.end).of(text),
         at: 0,
     };
     at.skip(DECORATION, |c| c.is_whitespace() || c == '>' || is_quote(c));
@@ -45,10 +47,10 @@ pub(crate) fn read(text: &[u8], inside: Span) -> Option<Pasted> {
     at.skip(3, |c| matches!(c, '.' | '…'));
     at.skip(2, |c| c == ']');
     at.skip(3, is_quote);
-    let end = inside.start + at.at;
+    let rest = behind(text, start + at.at, inside.end);
     Some(Pasted {
         ids,
-        rest: behind(text, end, inside.end),
+        rest: paste_tag::behind_closing(text, inside, rest),
     })
 }
 

@@ -29,7 +29,7 @@ pub struct Conversation {
     /// Those of them by whose cut point a request was cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relied_on: Vec<HandoffId>,
-    /// Answers that may have broken off behind their sentinel, oldest first. Only in stores that several processes share.
+    /// Answers that may have broken off behind their sentinel, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<Repeat>,
     /// Thinking that upstream refused, oldest first: left out of later requests that are cut at the same handoff.

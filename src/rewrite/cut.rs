@@ -1,7 +1,7 @@
 //! The cut: what goes, what takes its place, and what is left of the sentinel's own turn.
 
 use super::{Candidate, Cut, orphans};
-use crate::mark::{gap, sentinel};
+use crate::mark::{gap, paste_tag, sentinel};
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -21,7 +21,7 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
 pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit> {
     match cut {
         Cut::None => Vec::new(),
-        Cut::Text { span, with } => vec![Edit::replace(span, with.to_owned())],
+        Cut::Text { edits } => edits.to_vec(),
         Cut::Before { head } => {
             let next = view.turns.get(view.leading());
             vec![match (next, view.turns.last()) {
@@ -129,8 +129,11 @@ fn tail(
     let known = candidate.sentinel.rest;
     let rest = match prompt.filter(|_| unclosed) {
         // A person may have typed the prompt's first words.
-        Some(prompt) if candidate.by_user => json::spelled(left_of(text, known, inside), prompt)
-            .map_or(known, |len| gap::behind(text, known + len, inside.end)),
+        Some(prompt) if candidate.by_user => {
+            let spelled = json::spelled(left_of(text, known, inside), prompt);
+            let rest = spelled.map_or(known, |len| gap::behind(text, known + len, inside.end));
+            paste_tag::behind_closing(text, inside, rest)
+        }
         Some(prompt) => sentinel::behind_unclosed(text, known, inside.end, prompt),
         None => known,
     };

@@ -4,22 +4,17 @@
 //! summaries by its wording, it has no tools, and the sentinel stands in a section of the model's.
 
 use std::collections::HashSet;
+use std::ops::Range;
 
 use memchr::memmem;
 use uuid::Uuid;
 
 use super::flattened_wordings::{WORDINGS, Wording};
+use super::text_fingerprints::fingerprint;
 use crate::mark::{self, Mark, MarkKind, sentinel};
+use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::Wire;
-use crate::wire::view::{Part, PartKind, View};
-
-/// Bytes of JSON of which the first line of a text is taken.
-const LINE_BYTES: usize = 4096;
-/// Characters of a line that count.
-const LINE_CHARS: usize = 200;
-/// Texts of a transcript that are remembered, the newest ones.
-const MOST_TEXTS: usize = 4096;
+use crate::wire::view::View;
 
 /// A flattened transcript.
 pub struct Flat<'a> {
@@ -27,6 +22,8 @@ pub struct Flat<'a> {
     wording: &'static Wording,
     /// The transcript, inside its literal.
     span: Span,
+    /// Where its literal ends.
+    end: usize,
     sections: Vec<Section>,
 }
 
@@ -44,6 +41,8 @@ struct Section {
     /// Where its label stands, and where its text begins.
     at: usize,
     text: usize,
+    /// The fingerprint of its text, where that proves anything.
+    print: Option<u32>,
 }
 
 /// A sentinel in a section of the model's.
@@ -57,10 +56,10 @@ pub struct FoundSentinel {
     closed: bool,
 }
 
-/// The flattened transcript of a summary request, where sentinels may stand in it.
+/// The flattened transcript of a summary request.
 pub fn find(view: &View) -> Option<Flat<'_>> {
     let body: &[u8] = &view.body;
-    if view.tools.is_some_and(|t| t.count > 0) || memmem::find(body, OPEN).is_none() {
+    if view.tools.is_some_and(|t| t.count > 0) {
         return None;
     }
     WORDINGS.iter().find_map(|wording| {
@@ -75,6 +74,7 @@ pub fn find(view: &View) -> Option<Flat<'_>> {
             body,
             wording,
             span,
+            end: text.end,
             sections,
         })
     })
@@ -171,27 +171,51 @@ impl Flat<'_> {
     /// Whether the transcript of a handoff leads up to its sentinel here: everything that stands in front of it was said
     /// in the agent's own requests, by these fingerprints. What somebody quotes has his own words before it.
     pub fn leads_up_to(&self, found: &FoundSentinel, texts: &[u32]) -> bool {
-        let known: HashSet<u32> = texts.iter().copied().collect();
         let own = self.sections.partition_point(|s| s.at <= found.at) - 1;
-        let whole = self.sections.first().is_some_and(|s| s.at == self.span.start);
-        let mut any = false;
-        for (i, section) in self.sections[..own].iter().enumerate() {
-            if section.kind == Kind::Other {
-                continue;
-            }
-            let raw = Span::new(section.text, self.sections[i + 1].at).of(self.body);
-            match fingerprint(raw) {
-                Some(print) if known.contains(&print) => any = true,
-                Some(_) => return false,
-                None => {}
-            }
-        }
-        whole && any
+        let known = self.known(0..own, texts);
+        self.begins_with_label() && known.is_some_and(|known| known.texts > 0)
     }
 
-    /// The cut: what goes, and what takes its place.
-    pub fn cut(&self, found: &FoundSentinel, prompt: &str) -> (Span, String) {
-        let rest = self.behind_prompt(found, prompt);
+    /// Whether all of this text, or all of it behind `found`, was said before a handoff was made whose sentinel does not stand
+    /// here: by the fingerprints of its transcript. Without a sentinel, words of the model's must be among them.
+    pub fn lies_before(&self, found: Option<&FoundSentinel>, texts: &[u32]) -> bool {
+        let from = found.map_or(0, |f| self.sections.partition_point(|s| s.at <= f.at));
+        let Some(known) = self.known(from..self.sections.len(), texts) else {
+            return false;
+        };
+        found.is_some() || self.begins_with_label() && known.models > 0 && known.texts > 1
+    }
+
+    fn begins_with_label(&self) -> bool {
+        self.sections.first().is_some_and(|s| s.at == self.span.start)
+    }
+
+    /// How many texts of these sections have one of these fingerprints; `None` where one has not.
+    fn known(&self, sections: Range<usize>, texts: &[u32]) -> Option<KnownSections> {
+        let texts: HashSet<u32> = texts.iter().copied().collect();
+        let mut known = KnownSections::default();
+        for section in &self.sections[sections] {
+            let Some(print) = section.print else { continue };
+            if !texts.contains(&print) {
+                return None;
+            }
+            known.texts += 1;
+            known.models += usize::from(section.kind == Kind::Assistant);
+        }
+        Some(known)
+    }
+
+    /// The cut at a sentinel: what stands in front of it gives way to the carry-over prompt.
+    pub fn cut(&self, found: &FoundSentinel, prompt: &str) -> Vec<Edit> {
+        self.cut_from(self.behind_prompt(found, prompt), prompt)
+    }
+
+    /// The same where the sentinel stands behind this text, in what the agent keeps as it is.
+    pub fn cut_whole(&self, prompt: &str) -> Vec<Edit> {
+        self.cut_from(self.span.end, prompt)
+    }
+
+    fn cut_from(&self, rest: usize, prompt: &str) -> Vec<Edit> {
         let left = &self.body[rest..self.span.end];
         let mut with = self.wording.user.to_owned();
         json::escape_into(prompt, &mut with);
@@ -201,9 +225,41 @@ impl Flat<'_> {
                 with.push_str(self.wording.assistant);
             }
         }
-        (Span::new(self.span.start, rest), with)
+        let mut edits = vec![Edit::replace(Span::new(self.span.start, rest), with)];
+        edits.extend(
+            self.earlier_summary()
+                .map(|span| Edit::replace(span, HANDED_OVER)),
+        );
+        edits
+    }
+
+    /// The summary of an earlier compaction, right behind the transcript: of what stood in front of all this.
+    fn earlier_summary(&self) -> Option<Span> {
+        let start = self.span.end + escaped(self.wording.behind).len();
+        let rest = self.body.get(start..self.end)?;
+        let begins = escaped(EARLIER_SUMMARY.0);
+        let inside = rest.strip_prefix(begins.as_bytes())?;
+        let len = memmem::find(inside, escaped(EARLIER_SUMMARY.1).as_bytes())?;
+        let start = start + begins.len();
+        Some(Span::new(start, start + len))
     }
 }
+
+/// Sections whose texts are known.
+#[derive(Default)]
+struct KnownSections {
+    /// All of them.
+    texts: usize,
+    /// The model's.
+    models: usize,
+}
+
+/// What pi puts around the summary of its compaction before.
+const EARLIER_SUMMARY: (&str, &str) = ("<previous-summary>\n", "\n</previous-summary>");
+
+/// What takes an earlier summary's place.
+const HANDED_OVER: &str =
+    "None: what came before was handed over, and the conversation above begins with what to know of it.";
 
 /// The inside of the first literal that begins with this text.
 fn literal(body: &[u8], begins: &str) -> Option<Span> {
@@ -249,10 +305,11 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
                 kind,
                 at: start,
                 text: start + len,
+                print: None,
             });
         }
         let Some(hit) = memchr::memchr(b'\\', &body[at..span.end]) else {
-            return out;
+            break;
         };
         let (c, used) = json::escape_at(&body[at + hit..span.end]);
         at = (at + hit + used).min(span.end);
@@ -260,104 +317,9 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
             line = Some(at);
         }
     }
-}
-
-/// Fingerprints of the texts in a transcript from turn `from` on, of each one's first line: what user and model said,
-/// and what tools told.
-pub fn texts(wire: &dyn Wire, view: &View, from: usize) -> Vec<u32> {
-    let mut seen = HashSet::new();
-    let mut out = Vec::new();
-    for turn in (from.min(view.turns.len())..view.turns.len()).rev() {
-        for part in wire.content(view, turn).parts {
-            for text in texts_of(&view.body, &part) {
-                out.extend(fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print)));
-            }
-        }
-        if out.len() >= MOST_TEXTS {
-            break;
-        }
+    let ends: Vec<usize> = out.iter().skip(1).map(|s| s.at).chain([span.end]).collect();
+    for (section, end) in out.iter_mut().zip(ends).filter(|(s, _)| s.kind != Kind::Other) {
+        section.print = fingerprint(Span::new(section.text, end).of(body));
     }
-    out.truncate(MOST_TEXTS);
     out
-}
-
-/// The insides of the literals in which a part says something. Calls and reasoning have sections of their own, which prove
-/// nothing.
-fn texts_of(body: &[u8], part: &Part) -> Vec<Span> {
-    match (part.kind, part.text) {
-        (PartKind::Call | PartKind::Thinking | PartKind::ToolChange, _) => Vec::new(),
-        (_, Some(text)) => vec![text],
-        (_, None) => {
-            let mut all = values(body, part.span);
-            all.retain(|text| part.id != Some(*text));
-            all
-        }
-    }
-}
-
-/// The insides of all strings in a value that are no keys.
-fn values(body: &[u8], span: Span) -> Vec<Span> {
-    let mut all = Vec::new();
-    let mut at = span.start;
-    while let Some(hit) = memchr::memchr(b'"', &body[at..span.end]) {
-        let start = at + hit;
-        let Ok(end) = json::string_end(body, start) else {
-            break;
-        };
-        if body.get(json::blank(body, end)) != Some(&b':') {
-            all.push(Span::new(start, end).inner());
-        }
-        at = end.min(span.end);
-    }
-    all
-}
-
-/// Of the first line of a text that is not blank; `None` where there is none. FNV-1a: it tells texts apart that nobody
-/// made up to be alike.
-fn fingerprint(raw: &[u8]) -> Option<u32> {
-    let text = json::unescape(&raw[..raw.len().min(LINE_BYTES)]);
-    let line = text.lines().map(str::trim).find(|l| !l.is_empty())?;
-    let chars = line.chars().take(LINE_CHARS);
-    Some(chars.fold(0x811c_9dc5, |hash: u32, c| {
-        (hash ^ u32::from(c)).wrapping_mul(0x0100_0193)
-    }))
-}
-
-#[cfg(test)]
-mod tests {
-    use bytes::Bytes;
-    use serde_json::json;
-
-    use super::*;
-    use crate::wire::{Operation, WIRES};
-
-    /// A long task of calls: their ids and arguments are no texts, and take no text's place.
-    #[test]
-    fn the_texts_of_a_long_task_are_all_remembered() {
-        let wire = WIRES.iter().find(|w| w.id().name() == "anthropic").unwrap();
-        let mut messages = vec![json!({"role": "user", "content": "The first words."})];
-        for n in 0..1500 {
-            let input = json!({"path": format!("p{n}"), "find": format!("f{n}"), "with": format!("w{n}")});
-            let call =
-                json!({"type": "tool_use", "id": format!("toolu_{n}"), "name": "edit", "input": input});
-            let content = [json!({"type": "text", "text": format!("Said {n}.")}), call];
-            messages.push(json!({"role": "assistant", "content": content}));
-            let shown = json!([{"type": "text", "text": format!("Shown {n}.")}]);
-            let result =
-                json!({"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": shown});
-            messages.push(json!({"role": "user", "content": [result]}));
-        }
-        let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
-        let view = wire.read(&Bytes::from(body), Operation::Generate).unwrap();
-        let known = texts(*wire, &view, 0);
-        for text in ["The first words.", "Said 0.", "Shown 0.", "Shown 1499."] {
-            assert!(known.contains(&fingerprint(text.as_bytes()).unwrap()), "{text}");
-        }
-        for other in ["toolu_7", "tool_use_id", "p7"] {
-            assert!(
-                !known.contains(&fingerprint(other.as_bytes()).unwrap()),
-                "{other}"
-            );
-        }
-    }
 }

@@ -3,11 +3,17 @@
 //! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then sends
 //! the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The handoff that
 //! the answer showed stands between the two.
+//!
+//! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before it
+//! changed: calls without their signatures, results twice. Behind a placeholder the texts alone must be the same.
 
 use super::positions::digests;
+use super::text_fingerprints::texts;
+use crate::agents::wordings;
 use crate::record::CutPoint;
+use crate::text::json;
 use crate::wire::Wire;
-use crate::wire::view::{PartKind, Role, View};
+use crate::wire::view::{Part, PartKind, Role, View};
 
 /// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
 /// transcript may consist of user texts alone.
@@ -26,7 +32,7 @@ pub fn last_in<'a>(
     maybe.retain(|p| {
         let at = leading + p.position.turns;
         // Nothing behind the system's word can be told from any other request that upstream holds the rest of.
-        p.position.turns > 0 && behind.is_none_or(|turn| at > turn) && new_text(wire, view, at)
+        p.position.turns > 0 && behind.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
     });
     // Of two at one place the last listed is the newer one: ids are made by the clocks of different machines.
     maybe.sort_by_key(|p| p.position.turns);
@@ -35,7 +41,7 @@ pub fn last_in<'a>(
     let held = maybe
         .iter()
         .zip(digests)
-        .rfind(|(p, digest)| p.position.digest == *digest);
+        .rfind(|(p, digest)| p.position.digest == *digest || is_resent(wire, view, p));
     held.map(|(p, _)| (leading + p.position.turns, *p))
 }
 
@@ -46,12 +52,37 @@ pub fn missing_answers(wire: &dyn Wire, view: &View, behind: Option<usize>) -> V
     let first = behind.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
     let answers_missing = |at: &usize| {
         let before = view.turns[at - 1].role;
-        matches!(before, Role::User | Role::Tool) && new_text(wire, view, *at)
+        matches!(before, Role::User | Role::Tool) && answer_missing(wire, view, *at)
     };
     let newest = (first..view.turns.len()).rev().filter(answers_missing);
     let mut counts: Vec<usize> = newest.take(MOST_MISSING).map(|at| at - leading).collect();
     counts.reverse();
     digests(view, &counts)
+}
+
+/// Whether an answer may be missing in front of turn `at`: the user speaks there, or behind a placeholder that stands there.
+fn answer_missing(wire: &dyn Wire, view: &View, at: usize) -> bool {
+    new_text(wire, view, at) || is_placeholder(wire, view, at) && new_text(wire, view, at + 1)
+}
+
+/// Whether turn `at` is an agent's placeholder for an answer.
+fn is_placeholder(wire: &dyn Wire, view: &View, at: usize) -> bool {
+    if view.turns.get(at).is_none_or(|turn| turn.role != Role::Assistant) {
+        return false;
+    }
+    let parts = wire.content(view, at).parts;
+    let [Part { text: Some(text), .. }] = parts[..] else {
+        return false;
+    };
+    wordings::is_answer_placeholder(&json::unescape(view.text(text)))
+}
+
+/// Whether the texts since the cut before are those of the point's request, in front of a placeholder.
+fn is_resent(wire: &dyn Wire, view: &View, point: &CutPoint) -> bool {
+    let at = view.leading() + point.position.turns;
+    !point.texts.is_empty()
+        && is_placeholder(wire, view, at)
+        && texts(wire, view, 0..at).starts_with(&point.texts)
 }
 
 /// Whether turn `at` is text of the user's.
@@ -147,6 +178,44 @@ mod tests {
             last_in(&Anthropic, &view(&next), [&known], Some(3)),
             None,
             "a sentinel stands behind it"
+        );
+    }
+
+    /// Gemini CLI, live and resumed: the resumed transcript has the results twice, and its calls have lost something.
+    #[test]
+    fn a_placeholder_stands_for_the_answer() {
+        let placeholder =
+            |text: &str| json!({"role": "assistant", "content": [{"type": "text", "text": text}]});
+        let interrupted = placeholder("[The previous response was interrupted before it completed.]");
+        let before = [user("one"), call(), result(true)];
+        let mut known = point(&view(&before));
+        known.texts = texts(&Anthropic, &view(&before), 0..3);
+        let found =
+            |messages: &[Value]| last_in(&Anthropic, &view(messages), [&known], None).map(|(at, _)| at);
+        let then = |placeholder: &Value| [placeholder.clone(), user("two")];
+        assert_eq!(found(&[&before[..], &then(&interrupted)].concat()), Some(3));
+        assert_eq!(found(&[&before[..], &then(&placeholder("Well."))].concat()), None);
+        assert_eq!(
+            found(&[&before[..], &then(&interrupted)[..1]].concat()),
+            None,
+            "no text behind it"
+        );
+        let mut resent = before.clone();
+        resent[1]["content"][0]["input"] = json!({"x": 1});
+        let twice = resent[2]["content"][0].clone();
+        resent[2]["content"].as_array_mut().unwrap().push(twice);
+        assert_eq!(found(&[&resent[..], &then(&interrupted)].concat()), Some(3));
+        assert_eq!(
+            found(&[&resent[..], &[user("two")]].concat()),
+            None,
+            "another transcript"
+        );
+        resent[0] = user("three");
+        assert_eq!(found(&[&resent[..], &then(&interrupted)].concat()), None);
+        let copied = view(&[&before[..], &then(&interrupted)].concat());
+        assert_eq!(
+            missing_answers(&Anthropic, &copied, None),
+            std::slice::from_ref(&known.position.digest)
         );
     }
 

@@ -25,6 +25,7 @@ mod reading;
 mod removed_texts;
 #[cfg(test)]
 mod shared_turns_tests;
+pub mod text_fingerprints;
 mod texts;
 pub mod thinking;
 mod undone;

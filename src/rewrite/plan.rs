@@ -5,7 +5,6 @@ use bytes::Bytes;
 
 use super::reading::Candidate;
 use crate::record::{HandoffId, HiddenPair};
-use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::TextOnly;
 
@@ -34,10 +33,8 @@ pub enum Cut<'a> {
     },
     /// Inside a text that holds a flattened transcript: a summary is asked for.
     Text {
-        /// What goes.
-        span: Span,
-        /// What takes its place, as inside of a JSON string.
-        with: &'a str,
+        /// What goes, and what takes its place, as inside of a JSON string.
+        edits: &'a [Edit],
     },
     /// In front of all that is not the system's: the request goes on from a response that ended with a
     /// handoff, and upstream's own memory of it is left behind (Responses).

@@ -6,10 +6,10 @@ use bytes::Bytes;
 use memchr::memmem;
 
 use super::texts::Texts;
-use crate::mark::pasted;
 use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, Mark, MarkKind};
-use crate::text::{Span, json};
+use crate::mark::{paste_tag, pasted};
+use crate::text::Span;
 use crate::wire::view::{OwnItem, OwnKind, PartKind, Role, View};
 use crate::wire::{CallMemo, Operation, Scanned, SharedTurns, Unread, Wire};
 
@@ -177,14 +177,13 @@ impl Reading {
         if by_user && i > 0 && self.marks[i - 1].span.start >= inside.start {
             return None;
         }
-        if by_user
-            && !json::unescape(self.view.text(Span::new(inside.start, at)))
-                .trim()
-                .is_empty()
-        {
+        if by_user && !paste_tag::starts_at(&self.view.body, inside, at) {
             return None;
         }
-        let sentinel = sentinel::read(&self.view.body, inside, &self.marks, i)?;
+        let mut sentinel = sentinel::read(&self.view.body, inside, &self.marks, i)?;
+        if by_user {
+            sentinel.rest = paste_tag::behind_closing(&self.view.body, inside, sentinel.rest);
+        }
         Some(Candidate {
             sentinel,
             turn,

@@ -43,6 +43,7 @@ reasons! {
     SmallOutput = "small_output", "the request leaves the answer too little room for a call (1,024 tokens)";
     ProviderHeld = "provider_held", "the provider holds the conversation, or runs the request in the background";
     Summary = "summary", "the request is a summary or another one beside the conversation";
+    CountProbe = "count_probe", "the request counts tools alone, beside no conversation, so a tool of baton's would be counted as one of them";
     BoundHistory = "bound_history", "the conversation was under way without the tool, and its thinking is bound to that; a new session gets it";
     PrefixRefused = "prefix_refused", "the provider refused the history with the tool, and took it without";
     OffByHeader = "off_by_header", "the request says x-baton-handoff: off";

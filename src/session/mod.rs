@@ -281,8 +281,8 @@ impl Sessions {
     }
 
     /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
-    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript. `repeat`: notes its request
-    /// for other processes; without effect where there are none.
+    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript. `repeat`: its
+    /// request, for the next process and for others that share the store.
     ///
     /// # Errors
     /// The store cannot be written: the handoff must not be shown.
@@ -300,7 +300,7 @@ impl Sessions {
             handoff: handoff.id,
             placed: point.is_some(),
             pairs: live.state().record.pairs.clone(),
-            repeat: repeat.filter(|_| self.shared),
+            repeat,
         };
         let (written, placed) = (Arc::clone(&handoff), point.clone());
         let put = async move |store: SharedStore, update: Update| {

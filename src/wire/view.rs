@@ -88,6 +88,13 @@ impl View {
             .count()
     }
 
+    /// Whether the request is one message of the user's, with no system prompt and nothing before it.
+    pub fn is_lone_message(&self) -> bool {
+        !self.facts.system
+            && self.facts.previous.is_none()
+            && matches!(self.turns[..], [turn] if turn.role == Role::User)
+    }
+
     /// Whether the model has spoken before.
     pub fn under_way(&self) -> bool {
         self.turns.iter().any(|t| t.role == Role::Assistant)
@@ -148,6 +155,8 @@ pub struct Facts {
     pub stream: bool,
     /// `tool_choice` and its kin.
     pub choice: Choice,
+    /// A system prompt beside the transcript.
+    pub system: bool,
     /// Output bound to a JSON schema: a sentinel would break it.
     pub structured: bool,
     /// More than one choice was asked for.

@@ -15,7 +15,7 @@ use crate::matrix::variants::{self, Answer, Variant, on_every_wire};
 
 const SECOND: &str = "Goal: the second one.";
 
-on_every_wire!(streamed whole restarted rewound copied handed_over_again kept told_to_the_end;);
+on_every_wire!(streamed whole restarted rewound copied handed_over_again kept told_to_the_end repeated_after_a_restart placeholder;);
 
 /// A leg that is slower than the test.
 fn slow() -> Reply {
@@ -117,6 +117,99 @@ async fn restarted(variant: Variant) {
     fixture.restart(sqlite(dir.path()));
     says(&fixture, &fixture.then(&next, &answer, "More."), "More of it.").await;
     assert_eq!(fixture.sent(), [opening.as_str(), "a: Next.", "u: More."]);
+    fixture.assert_clean();
+}
+
+/// The same request again, to a new process: the answer goes on behind the sentinel, and the finished task stays away.
+async fn repeated_after_a_restart(variant: Variant) {
+    let dir = temp();
+    let mut fixture = fixture(variant, sqlite(dir.path())).await;
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
+    fixture.restart(sqlite(dir.path()));
+    fixture.push(fresh());
+    let answer = fixture.ask(&history, true).await;
+    assert!(
+        answer.text.trim_start().starts_with("[[handoff-resume:"),
+        "{}",
+        answer.text
+    );
+    assert_eq!(fixture.sent(), [carry()]);
+    // Shown to its end, it is known by its sentinel: the same request once more is a new one.
+    says(&fixture, &fixture.then(&history, &answer, "More."), "Next.").await;
+    assert_eq!(fixture.sent(), [carry().as_str(), "a: Fresh.", "u: More."]);
+    says(&fixture, &history, "Again.").await;
+    assert_eq!(fixture.sent()[0], "u: Mend the importer.");
+    fixture.assert_clean();
+}
+
+/// What Gemini CLI puts in the place of an answer that broke off.
+const PLACEHOLDER: &str = "[The previous response was interrupted before it completed.]";
+
+/// The agent puts a placeholder in the answer's place, as a message of the model's.
+async fn placeholder(variant: Variant) {
+    let dir = temp();
+    let mut fixture = fixture(variant, sqlite(dir.path())).await;
+    let history = fixture.history();
+    stop(&fixture, &history, true).await;
+    fixture.restart(sqlite(dir.path()));
+    let interrupted = [&history[..], &[(variant.message)("assistant", PLACEHOLDER)]].concat();
+    let next = and(&fixture, &interrupted, "Go on, please.");
+    let answer = says(&fixture, &next, "Next.").await;
+    let opening = [
+        carry(),
+        format!("a: {PLACEHOLDER}"),
+        "u: Go on, please.".to_owned(),
+    ];
+    assert_eq!(fixture.sent(), opening);
+    says(&fixture, &fixture.then(&next, &answer, "More."), "More of it.").await;
+    let more = ["a: Next.".to_owned(), "u: More.".to_owned()];
+    assert_eq!(fixture.sent(), [&opening[..], &more].concat());
+    // The model's own words are no placeholder.
+    let own = [&history[..], &[(variant.message)("assistant", "Looking again.")]].concat();
+    says(&fixture, &and(&fixture, &own, "Go on, please."), "Well.").await;
+    assert_eq!(fixture.sent()[0], "u: Mend the importer.");
+    fixture.assert_clean();
+}
+
+/// Gemini CLI 0.61 resumes the session with `--resume`: as recorded, the calls have lost their signatures, and each result is
+/// there twice.
+#[tokio::test]
+async fn gemini_cli_resumes_behind_its_placeholder() {
+    let dir = temp();
+    let store = sqlite(dir.path());
+    let step = Reply::text("Reading.").call("read_file", json!({"path": "x.txt"}));
+    let mut fixture = Fixture::with(variants::GEMINI, [step, handoff(), slow()], store, |_| {}).await;
+    let opening = [fixture.user("Do task one.")];
+    let called = fixture.ask(&opening, true).await;
+    let asked = fixture.ran(&opening, &called);
+    let body = (variants::GEMINI.body)(&asked, true).to_string();
+    let path = (variants::GEMINI.path)(true);
+    let response = fixture
+        .baton
+        .open(path, variants::GEMINI.headers, body.into())
+        .await;
+    drop(read_until(response, "[[handoff-resume:").await);
+    assert_eq!(fixture.baton.events(2).await[1].fired.len(), 1);
+    fixture.restart(sqlite(dir.path()));
+    let mut resumed = asked.clone();
+    for part in resumed[1]["parts"].as_array_mut().unwrap() {
+        part.as_object_mut().unwrap().remove("thoughtSignature");
+    }
+    let results = resumed[2]["parts"].as_array_mut().unwrap();
+    let twice = results[0].clone();
+    results.push(twice);
+    resumed.push((variants::GEMINI.message)("assistant", PLACEHOLDER));
+    let next = and(&fixture, &resumed, "Go on, please.");
+    let answer = says(&fixture, &next, "Next.").await;
+    let opening = [
+        carry(),
+        format!("a: {PLACEHOLDER}"),
+        "u: Go on, please.".to_owned(),
+    ];
+    assert_eq!(fixture.sent(), opening);
+    says(&fixture, &fixture.then(&next, &answer, "More."), "More of it.").await;
+    assert_eq!(fixture.sent()[..3], opening);
     fixture.assert_clean();
 }
 

@@ -51,6 +51,7 @@ mod shared_store;
 mod sign_ins;
 mod smuggling;
 mod summaries;
+mod token_counts;
 mod tools;
 mod traces;
 mod undo;

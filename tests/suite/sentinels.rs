@@ -7,7 +7,7 @@ use baton_proxy::record::Handoff;
 use baton_proxy::store::HandoffFilter;
 use baton_proxy::strict::Reply;
 use pretty_assertions::assert_eq;
-use serde_json::Value;
+use serde_json::{Value, json};
 use uuid::Uuid;
 
 use crate::harness::anthropic::Anthropic;
@@ -198,7 +198,18 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
     let block = said(&message)[1].trim().to_owned();
     let line = block.lines().next().unwrap().to_owned();
     let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
+    // Claude Code's form of a paste of several lines, with what was typed behind it.
+    let tagged = |text: &str| {
+        format!("\n\n<pasted_content id=\"19a4\">\n\n\n{text}\n\n</pasted_content id=\"19a4\">\n\nMend.")
+    };
+    let unclosed = block.rsplit_once('\n').unwrap().0;
+    let short = block.lines().take(2).collect::<Vec<_>>().join("\n");
     for pasted in [
+        tagged(&block),
+        tagged(&quoted),
+        tagged(unclosed),
+        tagged(&short),
+        tagged(&line),
         format!("{line}\nMend."),
         format!("{line} Mend."),
         format!("> {line}\nMend."),
@@ -217,9 +228,34 @@ async fn a_pasted_resume_line_is_recognised_in_every_form() {
         );
     }
     // In the middle of a text it has no effect.
-    fixture.script.push(Reply::text("ok"));
-    fixture.turn(&[user(&format!("What is {line}?"))]).await;
-    assert_eq!(fixture.last().messages().len(), 1);
+    for text in [
+        format!("What is {line}?"),
+        format!("What is this?{}", tagged(&block)),
+    ] {
+        fixture.script.push(Reply::text("ok"));
+        fixture.turn(&[user(&text)]).await;
+        assert_eq!(texts(fixture.last().messages()), [format!("u: {text}")]);
+    }
+    fixture.assert_clean();
+}
+
+/// Claude Code 2.1.330 with a model of 5.5: what its terminal sends when a whole block is pasted as the first text.
+#[tokio::test]
+async fn a_block_that_claude_code_tags_as_pasted_is_resumed() {
+    let fixture = AnthropicFixture::new([handoff(), Reply::text("Fresh."), Reply::text("ok")]).await;
+    let message = fixture.turn(&history()).await;
+    let block = said(&message)[1].to_owned();
+    let reminder = "<system-reminder>\n# gitStatus\nclean\n</system-reminder>\n";
+    let pasted = format!("\n\n<pasted_content id=\"19a4\">\n{block}</pasted_content id=\"19a4\">\n");
+    let blocks = [reminder, &*pasted].map(|text| json!({"type": "text", "text": text}));
+    let first = json!({"role": "user", "content": blocks});
+    let system = json!({"role": "system", "content": [{"type": "text", "text": "# Environment"}]});
+    fixture.turn(&[first, system]).await;
+    // The stored preamble holds: the conversation that handed over had none.
+    let sent = fixture.last();
+    let roles = sent.messages().iter().map(|m| &m["role"]).collect::<Vec<_>>();
+    assert_eq!(roles, ["user", "system"]);
+    assert_eq!(sent.messages()[0]["content"], PROMPT);
     fixture.assert_clean();
 }
 

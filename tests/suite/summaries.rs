@@ -7,7 +7,7 @@ use std::path::Path;
 use baton_proxy::config::{Config, Transcript};
 use baton_proxy::rewrite::flattened;
 use baton_proxy::strict::Reply;
-use baton_proxy::text::splice::{self, Edit};
+use baton_proxy::text::splice;
 use baton_proxy::wire::{Operation, WIRES};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -31,10 +31,14 @@ fn recorded_requests_are_cut() {
         let body = Bytes::from(text("agent.json"));
         let view = wire.read(&body, Operation::Generate).unwrap();
         let flat = flattened::find(&view).unwrap_or_else(|| panic!("{} is not recognised", folder.display()));
-        let last = flat.sentinels().pop().unwrap();
-        assert_eq!(last.id.to_string(), of("handoff"), "{}", folder.display());
-        let (span, with) = flat.cut(&last, of("prompt"));
-        let sent = splice::flat(splice::splice(&body, vec![Edit::replace(span, with)]));
+        let last = flat.sentinels().pop();
+        let id = last.map(|last| json!(last.id.to_string()));
+        assert_eq!(id.as_ref(), about.get("handoff"), "{}", folder.display());
+        let edits = match last {
+            Some(last) => flat.cut(&last, of("prompt")),
+            None => flat.cut_whole(of("prompt")),
+        };
+        let sent = splice::flat(splice::splice(&body, edits));
         let sent = String::from_utf8_lossy(&sent).into_owned();
         assert_eq!(
             sent,
@@ -45,7 +49,7 @@ fn recorded_requests_are_cut() {
         assert!(!sent.contains("handoff-resume"), "{}", folder.display());
         count += 1;
     }
-    assert!(count >= 12, "{count}");
+    assert!(count >= 13, "{count}");
 }
 
 /// How an agent flattens its transcript.
@@ -345,6 +349,89 @@ async fn later_part_is_cut(variant: Variant) {
     assert!(!pinned, "something else stands before it");
 }
 
+/// The agent summarises the earlier part alone, and keeps the part with the sentinel as it is: what it summarises is finished.
+async fn sentinel_in_the_kept_part_cuts(variant: Variant) {
+    for (agent, session) in AGENTS {
+        let conversation = HandedOver::new(variant, session).await;
+        let earlier = &conversation.sections()[..3];
+        let (pinned, seen) = conversation.summary(agent, earlier).await;
+        assert_eq!((pinned, seen), (true, cut(agent, &[])));
+        let strange = [earlier, &[(USER, "Never said before.")]].concat();
+        let (pinned, seen) = conversation.summary(agent, &strange).await;
+        assert!(!pinned, "{seen}");
+        let (pinned, seen) = conversation.summary(agent, &earlier[..1]).await;
+        assert!(!pinned, "one text of the user's proves nothing: {seen}");
+        conversation.fixture.assert_clean();
+    }
+}
+
+/// The person goes on from before the handoff: what is summarised then is not finished.
+async fn a_rewound_conversation_is_summarised_whole(variant: Variant) {
+    for (agent, session) in AGENTS {
+        let conversation = HandedOver::new(variant, session).await;
+        conversation.fixture.push(Reply::text("Else."));
+        let rewound = [
+            &conversation.fixture.history()[..2],
+            &[conversation.fixture.user("Something else.")],
+        ];
+        conversation.fixture.ask(&rewound.concat(), true).await;
+        let (pinned, seen) = conversation.summary(agent, &conversation.sections()[..3]).await;
+        assert!(!pinned, "{seen}");
+    }
+}
+
+/// The first sentinel stands in what is summarised, the second one in what the agent keeps.
+async fn a_later_sentinel_in_the_kept_part_counts(variant: Variant) {
+    for (agent, session) in AGENTS {
+        let conversation = HandedOver::new(variant, session).await;
+        let handing_over =
+            Reply::text("Done, too.").call("session_handoff", json!({"prompt": "The second."}));
+        conversation.fixture.push(handing_over);
+        conversation.fixture.push(Reply::text("Second."));
+        let next = conversation
+            .fixture
+            .then(&conversation.fixture.history(), &conversation.answer, "More.");
+        conversation.fixture.ask(&next, true).await;
+        let mut sections = conversation.sections();
+        for more in [None, Some((USER, "More."))] {
+            sections.extend(more);
+            let (pinned, seen) = conversation.summary(agent, &sections).await;
+            assert_eq!(
+                (pinned, seen),
+                (true, cut(agent, &[]).replacen(PROMPT, "The second.", 1))
+            );
+        }
+        // Work behind both.
+        sections.push((MODEL, "Later work."));
+        let (pinned, seen) = conversation.summary(agent, &sections).await;
+        assert!(
+            pinned && seen.contains("Later work.") && seen.contains(PROMPT),
+            "{seen}"
+        );
+    }
+}
+
+/// A summary from before the handoff is of finished work, too.
+async fn an_earlier_summary_gives_way(variant: Variant) {
+    let conversation = HandedOver::new(variant, None).await;
+    let agent = Agent {
+        behind: "\n</conversation>\n\n<previous-summary>\nThe importer was mended.\n</previous-summary>\n\nUpdate it.",
+        ..PI
+    };
+    for sections in [&conversation.sections()[..3], &conversation.sections()] {
+        let body = request(&variant, agent, sections);
+        conversation.send(body).await;
+        let sent = conversation.fixture.provider.generations().pop().unwrap();
+        let mut seen = String::new();
+        holding(&sent.body, "<previous-summary>", &mut seen);
+        assert!(
+            seen.contains("<previous-summary>\nNone: ")
+                && seen.ends_with("\n</previous-summary>\n\nUpdate it.")
+        );
+        assert!(!seen.contains("was mended"), "{seen}");
+    }
+}
+
 /// The same text in a request that is not a summary request.
 async fn ordinary_text_is_not_cut(variant: Variant) {
     let conversation = HandedOver::new(variant, Some("one")).await;
@@ -374,9 +461,14 @@ async fn restart_keeps_the_proof(variant: Variant) {
     conversation.fixture.restart(sqlite(dir.path()));
     let (pinned, seen) = conversation.summary(PI, &conversation.sections()).await;
     assert_eq!((pinned, seen), (true, cut(PI, &[(MODEL, "Fresh.")])));
+    conversation.fixture.restart(sqlite(dir.path()));
+    let (pinned, seen) = conversation.summary(PI, &conversation.sections()[..3]).await;
+    assert_eq!((pinned, seen), (true, cut(PI, &[])));
 }
 
 on_every_wire! {
     own_sentinel_cuts foreign_sentinel_does_not quoted_sentinel_does_not other_closing_lines_close_nothing
-    a_prompt_with_labels_goes_whole later_part_is_cut ordinary_text_is_not_cut restart_keeps_the_proof;
+    a_prompt_with_labels_goes_whole later_part_is_cut ordinary_text_is_not_cut restart_keeps_the_proof
+    sentinel_in_the_kept_part_cuts a_rewound_conversation_is_summarised_whole a_later_sentinel_in_the_kept_part_counts
+    an_earlier_summary_gives_way;
 }

@@ -89,6 +89,7 @@ fn read_member(
 ) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
+        b"system" => facts.system = !matches!(value.of(text), b"null" | b"\"\"" | b"[]"),
         b"stream" => facts.stream = json::is_true(value.of(text)),
         b"max_tokens" => facts.cramped = json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM),
         b"tool_choice" => {

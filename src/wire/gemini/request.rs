@@ -140,6 +140,7 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
             facts.held |= text.get(value.start) == Some(&b'{');
         }
         b"tools" => view.tools = tools(text, value),
+        _ if part::is(key, "systemInstruction") => facts.system = value.of(text) != b"null",
         _ if part::is(key, "toolConfig") => facts.choice = choice(text, value),
         _ if part::is(key, "generationConfig") => generation(text, value, facts),
         // System, tools and their config live in the cache then, and may not be sent.

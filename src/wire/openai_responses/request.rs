@@ -256,6 +256,7 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, foun
                 id: id.into_owned(),
             })
         }
+        b"instructions" => facts.system = given && value.of(text) != b"\"\"",
         b"conversation" => facts.held |= given,
         b"store" => facts.unstored = value.of(text) == b"false",
         b"background" => facts.held |= json::is_true(value.of(text)),

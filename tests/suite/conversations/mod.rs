@@ -362,10 +362,9 @@ impl Run {
                 }
                 Ended::Broken | Ended::Status(_) => {
                     repeat = self.goes_on(who, exchange, broken, &mut doubled);
+                    // The store has a note of the answer.
                     if restart {
                         self.restart();
-                        // One process has forgotten the answer; replicas have noted it in the store.
-                        repeat = repeat.filter(|_| matches!(self.proxies, Proxies::Many(_)));
                     }
                 }
             }

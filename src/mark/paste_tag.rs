@@ -1,0 +1,109 @@
+//! The tag that an agent writes around what a person pastes: Claude Code 2.1 has `<pasted_content id="19a4">` and
+//! `</pasted_content id="19a4">` around a paste of several lines. What was typed stands in front of it or behind it.
+
+use crate::text::{Span, json};
+
+const OPEN: &str = "<pasted_content";
+const CLOSE: &str = "</pasted_content";
+/// Bytes of a tag's attributes.
+const ATTRIBUTES: usize = 64;
+
+/// Offset behind the opening tag that a text begins with, and behind the blanks there.
+pub(crate) fn behind_opening(text: &[u8], inside: Span) -> Option<usize> {
+    let at = behind_blanks(text, inside.start, inside.end);
+    Some(behind_blanks(
+        text,
+        behind_tag(text, at, inside.end, OPEN)?,
+        inside.end,
+    ))
+}
+
+/// Offset behind the closing tag that stands at `from`, with the two line breaks that follow it, where the text begins with an
+/// opening one; else `from`.
+pub(crate) fn behind_closing(text: &[u8], inside: Span, from: usize) -> usize {
+    let at = behind_blanks(text, from, inside.end);
+    let closing = behind_opening(text, inside).and_then(|_| behind_tag(text, at, inside.end, CLOSE));
+    closing.map_or(from, |end| super::gap::behind(text, end, inside.end))
+}
+
+/// Whether nothing but blanks and one opening tag stands in front of `at`.
+pub(crate) fn starts_at(text: &[u8], inside: Span, at: usize) -> bool {
+    let blank = || {
+        json::unescape(Span::new(inside.start, at).of(text))
+            .trim()
+            .is_empty()
+    };
+    behind_opening(text, inside) == Some(at) || blank()
+}
+
+fn behind_tag(text: &[u8], at: usize, end: usize, tag: &str) -> Option<usize> {
+    let rest = text.get(at..end)?.strip_prefix(tag.as_bytes())?;
+    let close = memchr::memchr(b'>', &rest[..rest.len().min(ATTRIBUTES)])?;
+    let attributes = &rest[..close];
+    let is_one = attributes.is_empty() || attributes[0] == b' ' && !attributes.contains(&b'<');
+    is_one.then_some(at + tag.len() + close + 1)
+}
+
+fn behind_blanks(text: &[u8], mut at: usize, end: usize) -> usize {
+    while at < end {
+        let (c, used) = match text[at] {
+            b'\\' => json::escape_at(&text[at..end]),
+            byte if byte.is_ascii() => (byte as char, 1),
+            _ => break,
+        };
+        if !c.is_whitespace() {
+            break;
+        }
+        at += used;
+    }
+    at.min(end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inside(text: &str) -> (Vec<u8>, Span) {
+        let quoted = json::quote(text).into_bytes();
+        let span = Span::new(1, quoted.len() - 1);
+        (quoted, span)
+    }
+
+    #[test]
+    fn a_tag_at_the_start_is_read_and_no_other() {
+        for (text, pasted) in [
+            ("\n\n<pasted_content id=\"19a4\">\n\n\nx", Some("x")),
+            ("<pasted_content>x", Some("x")),
+            ("See <pasted_content id=\"19a4\">x", None),
+            ("<pasted_contents>x", None),
+            ("<pasted_content id=\"<b>\">x", None),
+            ("<pasted_content id=\"19a4", None),
+        ] {
+            let (raw, span) = inside(text);
+            let found = behind_opening(&raw, span).map(|at| json::unescape(&raw[at..span.end]).into_owned());
+            assert_eq!(found.as_deref(), pasted, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_was_typed_follows_the_closing_tag() {
+        let close = "</pasted_content id=\"19a4\">";
+        for (text, typed) in [
+            (
+                format!("<pasted_content id=\"19a4\">x\n\n{close}\n\nGo on."),
+                "Go on.",
+            ),
+            (format!("<pasted_content id=\"19a4\">x{close}\n"), ""),
+            (
+                format!("x\n{close}\nGo on."),
+                "\n</pasted_content id=\"19a4\">\nGo on.",
+            ),
+            ("<pasted_content>x and more".to_owned(), " and more"),
+        ] {
+            let (raw, span) = inside(&text);
+            let from = memchr::memchr(b'x', &raw).unwrap() + 1;
+            let at = behind_closing(&raw, span, from);
+            assert_eq!(json::unescape(&raw[at..span.end]), typed, "{text}");
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Fingerprints of the texts in a transcript, by which they are known again where the transcript comes back in another form.
+
+use std::collections::HashSet;
+use std::ops::Range;
+
+use crate::text::{Span, json};
+use crate::wire::Wire;
+use crate::wire::view::{Part, PartKind, View};
+
+/// Bytes of JSON of which the first line of a text is taken.
+const LINE_BYTES: usize = 4096;
+/// Characters of a line that count.
+const LINE_CHARS: usize = 200;
+/// Texts of a transcript that are remembered, the newest ones.
+const MOST_TEXTS: usize = 4096;
+
+/// Fingerprints of the texts in these turns of a transcript, the newest turn first, of each one's first line: what user and
+/// model said, and what tools told.
+pub fn texts(wire: &dyn Wire, view: &View, turns: Range<usize>) -> Vec<u32> {
+    let mut seen = HashSet::new();
+    let mut out = Vec::new();
+    let end = turns.end.min(view.turns.len());
+    for turn in (turns.start.min(end)..end).rev() {
+        for part in wire.content(view, turn).parts {
+            for text in texts_of(&view.body, &part) {
+                out.extend(fingerprint(text.of(&view.body)).filter(|print| seen.insert(*print)));
+            }
+        }
+        if out.len() >= MOST_TEXTS {
+            break;
+        }
+    }
+    out.truncate(MOST_TEXTS);
+    out
+}
+
+/// The insides of the literals in which a part says something. Calls and reasoning have sections of their own, which prove
+/// nothing.
+fn texts_of(body: &[u8], part: &Part) -> Vec<Span> {
+    match (part.kind, part.text) {
+        (PartKind::Call | PartKind::Thinking | PartKind::ToolChange, _) => Vec::new(),
+        (_, Some(text)) => vec![text],
+        (_, None) => {
+            let mut all = values(body, part.span);
+            all.retain(|text| part.id != Some(*text));
+            all
+        }
+    }
+}
+
+/// The insides of all strings in a value that are no keys.
+fn values(body: &[u8], span: Span) -> Vec<Span> {
+    let mut all = Vec::new();
+    let mut at = span.start;
+    while let Some(hit) = memchr::memchr(b'"', &body[at..span.end]) {
+        let start = at + hit;
+        let Ok(end) = json::string_end(body, start) else {
+            break;
+        };
+        if body.get(json::blank(body, end)) != Some(&b':') {
+            all.push(Span::new(start, end).inner());
+        }
+        at = end.min(span.end);
+    }
+    all
+}
+
+/// Of the first line of a text that is not blank; `None` where there is none. FNV-1a: it tells texts apart that nobody
+/// made up to be alike.
+pub(super) fn fingerprint(raw: &[u8]) -> Option<u32> {
+    let text = json::unescape(&raw[..raw.len().min(LINE_BYTES)]);
+    let line = text.lines().map(str::trim).find(|l| !l.is_empty())?;
+    let chars = line.chars().take(LINE_CHARS);
+    Some(chars.fold(0x811c_9dc5, |hash: u32, c| {
+        (hash ^ u32::from(c)).wrapping_mul(0x0100_0193)
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire::{Operation, WIRES};
+
+    /// A long task of calls: their ids and arguments are no texts, and take no text's place.
+    #[test]
+    fn the_texts_of_a_long_task_are_all_remembered() {
+        let wire = WIRES.iter().find(|w| w.id().name() == "anthropic").unwrap();
+        let mut messages = vec![json!({"role": "user", "content": "The first words."})];
+        for n in 0..1500 {
+            let input = json!({"path": format!("p{n}"), "find": format!("f{n}"), "with": format!("w{n}")});
+            let call =
+                json!({"type": "tool_use", "id": format!("toolu_{n}"), "name": "edit", "input": input});
+            let content = [json!({"type": "text", "text": format!("Said {n}.")}), call];
+            messages.push(json!({"role": "assistant", "content": content}));
+            let shown = json!([{"type": "text", "text": format!("Shown {n}.")}]);
+            let result =
+                json!({"type": "tool_result", "tool_use_id": format!("toolu_{n}"), "content": shown});
+            messages.push(json!({"role": "user", "content": [result]}));
+        }
+        let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
+        let view = wire.read(&Bytes::from(body), Operation::Generate).unwrap();
+        let known = texts(*wire, &view, 0..view.turns.len());
+        for text in ["The first words.", "Said 0.", "Shown 0.", "Shown 1499."] {
+            assert!(known.contains(&fingerprint(text.as_bytes()).unwrap()), "{text}");
+        }
+        for other in ["toolu_7", "tool_use_id", "p7"] {
+            assert!(
+                !known.contains(&fingerprint(other.as_bytes()).unwrap()),
+                "{other}"
+            );
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Token counts: a conversation is counted as it would be sent, tools alone as the agent lists them.
+
+use baton_proxy::strict::Reply;
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::{self, RawResponse};
+use crate::matrix::fixture::{Fixture, fresh, handoff};
+use crate::matrix::variants::{ANTHROPIC, CODE_ASSIST, GEMINI, RESPONSES, VERTEX, Variant};
+
+/// The variants that have an endpoint for token counts.
+const COUNTING: [Variant; 5] = [ANTHROPIC, RESPONSES, GEMINI, CODE_ASSIST, VERTEX];
+
+/// Where the wires have their system prompt.
+const SYSTEM: [&str; 3] = ["system", "instructions", "systemInstruction"];
+
+/// Removes the system prompt, wherever the body has it.
+fn without_system(body: &mut Value) {
+    let Value::Object(members) = body else { return };
+    members.retain(|key, _| !SYSTEM.contains(&key.as_str()));
+    members.values_mut().for_each(without_system);
+}
+
+/// The count of a body through the proxy.
+async fn through(fixture: &Fixture, (path, body, number): (&str, &Value, &str)) -> u64 {
+    let headers = fixture.variant.headers;
+    let response = fixture.baton.post(path, headers, body.to_string().into()).await;
+    number_of(&response, number)
+}
+
+/// The same without the proxy.
+async fn direct(fixture: &Fixture, (path, body, number): (&str, &Value, &str)) -> u64 {
+    let folder = fixture.variant.place.map_or("", |(_, folder)| folder);
+    let url = format!("{}{folder}{path}", fixture.provider.url());
+    let response = harness::post(&url, fixture.variant.headers, body.to_string().into()).await;
+    number_of(&response, number)
+}
+
+fn number_of(response: &RawResponse, number: &str) -> u64 {
+    let found = response.json().pointer(number).and_then(Value::as_u64);
+    found.unwrap_or_else(|| panic!("{}", response.text()))
+}
+
+/// Claude Code's `/context`: one user message `foo` beside one tool, without a system prompt, in a session that has the
+/// tool. The agent sums these counts up.
+#[tokio::test]
+async fn tools_alone_are_counted_as_listed() {
+    for mut variant in COUNTING {
+        let headers = [variant.headers, &[("x-session-id", "one")]].concat();
+        variant.headers = Box::leak(headers.into_boxed_slice());
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        fixture.ask(&fixture.history(), true).await;
+        let (path, mut body, number) = (variant.count.unwrap())(&[fixture.user("foo")]);
+        let opening = (path, &body, number);
+        let ours = through(&fixture, opening).await - direct(&fixture, opening).await;
+        assert!(ours > 100, "a conversation's first request: {ours}");
+        without_system(&mut body);
+        let probe = (path, &body, number);
+        assert_eq!(through(&fixture, probe).await, direct(&fixture, probe).await);
+        fixture.assert_clean();
+    }
+}
+
+/// The count of a pinned conversation is that of the request that goes upstream: cut, with the tool.
+#[tokio::test]
+async fn a_pinned_conversation_is_counted_as_sent() {
+    for variant in COUNTING {
+        let fixture = Fixture::new(variant, [handoff(), fresh(), Reply::text("More.")]).await;
+        let history = fixture.history();
+        let answer = fixture.ask(&history, true).await;
+        let next = fixture.then(&history, &answer, "Go on.");
+        let (path, body, number) = (variant.count.unwrap())(&next);
+        through(&fixture, (path, &body, number)).await;
+        let counted = fixture.provider.requests().pop().unwrap();
+        assert!(counted.offers_handoff());
+        assert!(!counted.raw.windows(8).any(|w| w == b"importer"), "cut");
+        assert_eq!(fixture.ask(&next, true).await.text, "More.");
+        fixture.assert_clean();
+    }
+}
+
+/// What a request without a tool of ours says of itself.
+#[tokio::test]
+async fn the_reason_is_reported() {
+    let fixture = Fixture::new(ANTHROPIC, []).await;
+    let tool = json!({"name": "mcp__parts__find", "input_schema": {"type": "object", "properties": {}}});
+    let body = json!({"model": "claude-sonnet-4-5", "messages": [{"role": "user", "content": "foo"}], "tools": [tool]});
+    let path = "/v1/messages/count_tokens?beta=true";
+    let response = fixture
+        .baton
+        .post(path, ANTHROPIC.headers, body.to_string().into())
+        .await;
+    assert_eq!(response.header("x-baton-untooled"), Some("count_probe"));
+    let sent = &fixture.provider.requests()[0];
+    assert_eq!(sent.raw, body.to_string().as_bytes(), "unchanged");
+}
