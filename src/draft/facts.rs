@@ -257,13 +257,12 @@ impl<'i> Gathered<'i> {
     }
 
     fn ran(&mut self, turn: usize, command: &str, outcome: &Outcome) {
-        let told = outcome.exit.or(outcome.failed.map(i32::from));
         for run in commands::runs(command) {
             let ran = Ran {
                 purpose: run.purpose,
                 text: one_line(run.text, WHY),
                 turn,
-                good: run.outcome(told),
+                good: run.passed_or_flagged(&outcome.end),
                 stale: false,
             };
             self.ran.insert((run.purpose, ran.text.clone()), (self.at, ran));

@@ -40,6 +40,7 @@ mod recall;
 mod recall_quality;
 mod recorded_work;
 mod risks;
+mod run_ends;
 mod sdk;
 mod seal_keys;
 mod seen;
