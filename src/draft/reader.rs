@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 
 use serde_json::Value;
 
+use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
 use super::message::{Call, Item, ItemPosition, Message, Outcome, Said, Task};
@@ -389,7 +390,7 @@ impl<'a> Reader<'_, 'a> {
     fn quote(&self, text: &str, outcome: &mut Outcome) {
         let clean = self.clean(&bounded(text, RESULT));
         outcome.lines = match outcome.is_error() {
-            true => excerpt::errors(&clean),
+            true => errors::quoted(&clean),
             false => excerpt::outcome(&clean),
         };
         if outcome.failed == Some(true) {

@@ -17,6 +17,7 @@ mod docs;
 mod draft_api;
 mod draft_shown;
 mod drafts;
+mod drafts_unknown_tools;
 mod export;
 mod failures;
 mod goes_on_by_id;
