@@ -41,11 +41,14 @@ pub(crate) enum Tool {
     #[allow(dead_code, reason = "not every user of this file plays it")]
     Write(String),
     Search(String),
+    #[allow(dead_code, reason = "not every user of this file plays it")]
+    /// A tool of this name, which no table knows.
+    Named(String, Value),
     Todo(Vec<(String, &'static str)>),
 }
 
 /// A word that no other one is.
-fn word(random: &mut Seeded, prefix: &str) -> String {
+pub(crate) fn word(random: &mut Seeded, prefix: &str) -> String {
     let letters: String = (0..7)
         .map(|_| char::from(b'a' + random.below(26) as u8))
         .collect();
@@ -124,7 +127,7 @@ impl Session {
     }
 
     /// A little work: the model says something, and calls a tool.
-    fn noise(&mut self, random: &mut Seeded) {
+    pub(crate) fn noise(&mut self, random: &mut Seeded) {
         if random.below(3) == 0 {
             let say = format!("The {} is what I look at now.", random.words());
             self.events.push(Event::Say(say));
@@ -199,7 +202,7 @@ impl Session {
     }
 
     /// The request that is worked on.
-    fn open_turn(&mut self, random: &mut Seeded) {
+    pub(crate) fn open_turn(&mut self, random: &mut Seeded) {
         self.open = word(random, "export");
         let asked = format!(
             "Now build the {} with a {} in front of it.",
@@ -304,7 +307,7 @@ fn said(wire: WireId, role: &str, text: &str) -> Value {
 
 impl Tool {
     /// Its name at the wire's agent.
-    fn name(&self, wire: WireId) -> &'static str {
+    fn name(&self, wire: WireId) -> &str {
         let at = match wire {
             WireId::Anthropic => 0,
             WireId::OpenaiChat => 1,
@@ -313,6 +316,7 @@ impl Tool {
             WireId::Ollama => 4,
         };
         let names = match self {
+            Self::Named(name, _) => return name,
             Self::Shell(_) => [
                 "Bash",
                 "bash",
@@ -354,7 +358,7 @@ impl Tool {
     }
 
     /// Its arguments as most agents write them.
-    fn arguments(&self) -> Value {
+    pub(crate) fn arguments(&self) -> Value {
         match self {
             Self::Shell(command) => json!({"command": command}),
             Self::Read(path) => json!({"file_path": path, "command": "view"}),
@@ -363,6 +367,7 @@ impl Tool {
             }
             Self::Write(path) => json!({"file_path": path, "content": "b", "command": "write"}),
             Self::Search(words) => json!({"pattern": words}),
+            Self::Named(_, arguments) => arguments.clone(),
             Self::Todo(items) => {
                 let items = items
                     .iter()

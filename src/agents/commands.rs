@@ -4,9 +4,11 @@ mod folders;
 
 pub use self::folders::joined;
 use self::folders::{Folders, unparenthesised};
+use super::command_table::COMMANDS;
 pub use super::command_table::Purpose;
-use super::command_table::{
-    CHECKS, COMMANDS, GIT_LOOKS, HIDES, HIDING, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, REWRITES, UNDOES,
+use super::shell_words::{
+    CHECKS, FILTERS, GIT_LOOKS, GIT_PRINTS, HIDES, HIDING, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, PRINTS,
+    QUIET, REWRITES, UNDOES,
 };
 
 /// A command of a shell line.
@@ -28,16 +30,8 @@ pub struct Run<'a> {
     pub changes_behind: bool,
     /// It rewrites files itself, as formatters do.
     pub rewrites: bool,
-}
-
-impl Run<'_> {
-    /// How it went, by the exit code of the whole line.
-    pub fn outcome(&self, exit: Option<i32>) -> Option<bool> {
-        match exit? {
-            0 => self.good_if_zero.then_some(true),
-            _ => self.bad_if_not.then_some(false),
-        }
-    }
+    /// What the line prints is the output of this command: the others prepare, filter or are quiet.
+    pub is_alone: bool,
 }
 
 /// What joins a command to the next one.
@@ -47,7 +41,9 @@ enum Joint {
     And,
     /// `;`, or a new line
     Then,
-    /// `||`, `|`, `&`: the code is another one's.
+    /// `|`: the next one reads what this one prints.
+    Pipe,
+    /// `||`, `&`: the code is another one's.
     Other,
     /// Nothing follows.
     End,
@@ -64,6 +60,7 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
     let strict = plain
         .iter()
         .any(|step| step.starts_with("set -e") || step.starts_with("set -o errexit"));
+    let hides = may_hide(line);
     let mut folders = Folders::default();
     let mut found = Vec::new();
     for (at, (text, _)) in steps.iter().enumerate() {
@@ -88,10 +85,43 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
             folder,
             in_front: at > 0,
             rewrites: purpose.verifies() && !step_looks(plain[at]),
+            is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
             changes_behind: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
     }
     found
+}
+
+/// Whether a command of a line prints nothing but what another one of it gave it.
+fn adds_nothing(steps: &[(&str, Joint)], at: usize, plain: &str) -> bool {
+    let name = name_of_program(plain);
+    prepares(plain) || QUIET.contains(&name) || is_piped_into(steps, at) && FILTERS.contains(&name)
+}
+
+fn is_piped_into(steps: &[(&str, Joint)], at: usize) -> bool {
+    at.checked_sub(1)
+        .is_some_and(|before| steps[before].1 == Joint::Pipe)
+}
+
+fn name_of_program(plain: &str) -> &str {
+    let first = plain.split_whitespace().next().unwrap_or_default();
+    first.rsplit('/').next().unwrap_or(first)
+}
+
+/// Whether a line prints texts that are stored somewhere (files, logs, patches), which may speak of any command.
+pub fn prints_stored_text(line: &str) -> bool {
+    let steps = steps(line);
+    let prints = |(at, (text, _)): (usize, &(&str, Joint))| {
+        let plain = bare(unparenthesised(text));
+        let name = name_of_program(plain);
+        let stored = match name {
+            "git" => plain.split_whitespace().any(|word| GIT_PRINTS.contains(&word)),
+            "docker" | "kubectl" | "podman" => plain.split_whitespace().any(|word| word == "logs"),
+            _ => PRINTS.contains(&name) || FILTERS.contains(&name),
+        };
+        stored && !is_piped_into(&steps, at)
+    };
+    steps.iter().enumerate().any(prints)
 }
 
 /// What tells one command from another: without assignments and prefixes in front of it and redirections behind.
@@ -323,12 +353,14 @@ fn steps(line: &str) -> Vec<(&str, Joint)> {
             }
             (_, b'&', Some(b'&')) => (Joint::And, 2),
             (_, b'|', Some(b'|')) => (Joint::Other, 2),
+            (_, b'|', Some(b'&')) => (Joint::Pipe, 2),
+            (_, b'|', _) => (Joint::Pipe, 1),
             // `2>&1`, `&>`
             (_, b'&', _) if at > 0 && bytes[at - 1] == b'>' || next == Some(b'>') => {
                 at += 1;
                 continue;
             }
-            (_, b'|' | b'&', _) => (Joint::Other, 1),
+            (_, b'&', _) => (Joint::Other, 1),
             (_, b';' | b'\n', _) => (Joint::Then, 1),
             _ => {
                 at += 1;

@@ -7,9 +7,14 @@
 
 mod command_table;
 pub mod commands;
+pub mod ending;
 pub mod files;
+mod may_run;
 pub mod outcomes;
+mod shell_words;
 pub mod surroundings;
 pub mod todo;
 pub mod tools;
 pub mod wordings;
+
+pub use self::may_run::may_run_commands;

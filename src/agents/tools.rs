@@ -205,7 +205,13 @@ impl ToolKind {
         if name.starts_with("todo__") {
             return Self::Todo;
         }
-        match known(name).or_else(|| known(last)).unwrap_or(Self::Other) {
+        let Some(kind) = known(name).or_else(|| known(last)) else {
+            return match takes_command(arguments) {
+                true => Self::Shell,
+                false => Self::Other,
+            };
+        };
+        match kind {
             Self::Editor => match arguments.get("command").and_then(Value::as_str) {
                 Some("view") => Self::Read,
                 Some("create" | "write") => Self::Write,
@@ -220,6 +226,14 @@ impl ToolKind {
     pub fn changes(self) -> bool {
         matches!(self, Self::Write | Self::Edit | Self::Patch | Self::Delete)
     }
+}
+
+/// Whether an unknown tool is called as a shell is: with a command, and with no file.
+fn takes_command(arguments: &Value) -> bool {
+    let command = ["command", "cmd"].iter().find_map(|key| arguments.get(key));
+    let is_line =
+        |value: &Value| value.is_string() || value.as_array().is_some_and(|words| !words.is_empty());
+    command.is_some_and(is_line) && !PATHS.iter().any(|key| arguments.get(key).is_some())
 }
 
 /// The tool that a call is of, and its arguments, where the call goes through another tool: Qwen Code calls those tools

@@ -80,24 +80,28 @@ impl Making<'_, '_> {
     }
 
     fn kept(&mut self) {
-        for (at, keep) in keeps::all(self.facts, self.request.tokens / 2, self.request.count)
-            .into_iter()
-            .enumerate()
-        {
+        let keeps = keeps::all(self.facts, self.request.tokens / 2, self.request.count);
+        let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
+        for (at, keep) in keeps.iter().enumerate() {
             let (label, place) = match keep.kept {
                 Kept::Task | Kept::First => ("person", SAID),
                 Kept::Last => ("model, last", LAST),
                 Kept::Sentence(Class::Decision) => ("decision", SENTENCE + at),
                 Kept::Sentence(Class::Blocker) => ("blocker", SENTENCE + at),
+                Kept::Sentence(Class::LeftOpen) => ("left open", SENTENCE + at),
                 Kept::Sentence(_) => ("constraint", SENTENCE + at),
                 Kept::Failure => ("failed, not settled", SENTENCE + at),
                 Kept::Summary => ("summary", SAID),
             };
             let line = |text: &str| format!("{label}: {text}");
+            let rank = match beyond.contains(&at) {
+                true => Rank::Anchor,
+                false => Rank::Must,
+            };
             self.add(
                 keep.turn,
                 place,
-                Rank::Must,
+                rank,
                 2.0,
                 line(&keep.full),
                 Some(line(&keep.short)),
@@ -108,7 +112,7 @@ impl Making<'_, '_> {
                 Class::DeadEnd => "tried",
                 Class::Later => "later",
                 Class::Assumption => "assumed",
-                Class::Constraint | Class::Decision | Class::Blocker => continue,
+                Class::Constraint | Class::Decision | Class::Blocker | Class::LeftOpen => continue,
             };
             self.add(
                 *turn,

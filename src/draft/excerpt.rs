@@ -5,29 +5,8 @@ use std::borrow::Cow;
 use super::count::Count;
 use super::tokens::floor;
 
-/// Words in a line that tells of an error.
-const ERRORS: [&str; 17] = [
-    "error:",
-    "error[",
-    "error ",
-    "failed",
-    "failure",
-    "fatal:",
-    "panicked",
-    "exception",
-    "traceback",
-    "not found",
-    "no such",
-    "denied",
-    "cannot ",
-    "undefined",
-    "assertion",
-    "mismatch",
-    "timed out",
-];
-
 /// A line longer than this is cut.
-const LINE: usize = 200;
+pub(super) const LINE: usize = 200;
 
 /// Bytes of a review in which its score is looked for.
 const SCORED: usize = 64 * 1024;
@@ -97,22 +76,6 @@ pub(super) fn outcome(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// At most three lines of an error: those that say so, else the last ones.
-pub(super) fn errors(text: &str) -> Vec<String> {
-    const MOST: usize = 3;
-    let lines = said_lines(text);
-    let mut told: Vec<&str> = lines
-        .iter()
-        .copied()
-        .filter(|line| tells_error(line))
-        .take(MOST)
-        .collect();
-    if told.is_empty() {
-        told = lines[lines.len().saturating_sub(MOST)..].to_vec();
-    }
-    told.into_iter().map(|line| cut(line, LINE).to_owned()).collect()
-}
-
 /// The last lines of a text that say something.
 pub(super) fn tail(text: &str) -> Vec<String> {
     const MOST: usize = 20;
@@ -149,22 +112,11 @@ pub(super) fn score(text: &str) -> Option<u32> {
     })
 }
 
-fn said_lines(text: &str) -> Vec<&str> {
+pub(super) fn said_lines(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim);
     lines
         .filter(|line| line.chars().any(char::is_alphanumeric))
         .collect()
-}
-
-/// Whether a line tells of an error. Counts of none (`0 failed`) do not.
-pub(super) fn tells_error(line: &str) -> bool {
-    let line = floor_ascii(line);
-    let found = ERRORS.iter().any(|word| line.contains(word));
-    found && !line.contains("0 failed") && !line.contains("0 errors") && !line.contains("no error")
-}
-
-fn floor_ascii(line: &str) -> String {
-    cut(line, LINE).to_ascii_lowercase()
 }
 
 /// Whether a result says at its start or end that it failed, for wires and tools that have no other way.
@@ -282,11 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_quoted_and_counts_of_none_are_not() {
-        let log = "Compiling a\nerror[E0308]: mismatched types\n --> src/a.rs:3\nok\nerror: aborting";
-        assert_eq!(errors(log), ["error[E0308]: mismatched types", "error: aborting"]);
-        assert!(!tells_error("12 passed; 0 failed"));
-        assert_eq!(errors("a\nb\nc\nd"), ["b", "c", "d"]);
+    fn an_outcome_is_its_first_line_and_its_last_two() {
         assert_eq!(outcome("one\n\ntwo\nthree\nfour"), ["one", "three", "four"]);
     }
 

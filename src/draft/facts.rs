@@ -6,11 +6,13 @@ use std::collections::{HashMap, HashSet};
 
 use super::excerpt::{first_line, one_line};
 use super::index::Index;
+use super::left_open::LeftOpen;
 use super::markers::{Anchor, Class};
 use super::message::{Call, Item, Message, Outcome, Task};
 use super::turns::{self, Ended, Turn, calls, claims_done, outcomes};
 use crate::agents::commands::{self, Purpose};
 use crate::agents::files::FileChange;
+use crate::agents::may_run_commands;
 use crate::agents::todo::{Todo, TodoState};
 use crate::agents::tools::ToolKind;
 
@@ -76,8 +78,8 @@ pub(super) struct Failure<'i> {
     pub(super) turn: usize,
     pub(super) call: &'i Call,
     pub(super) outcome: &'i Outcome,
-    /// It was a command, and is known to have failed or reads so.
-    pub(super) is_command: bool,
+    /// It ran something, and is known to have failed or reads so: a command, or a tool that no table knows.
+    pub(super) is_run: bool,
 }
 
 impl<'i> Facts<'i> {
@@ -104,7 +106,7 @@ impl<'i> Facts<'i> {
             .is_some_and(|todos| todos.0 > current && pending(todos));
         Self {
             messages,
-            anchors: anchors(&turns),
+            anchors: anchors(&turns, &gathered.left_open),
             credentials: credentials(messages, &turns),
             runs: gathered.runs(),
             failures: gathered.failures,
@@ -147,6 +149,9 @@ struct Gathered<'i> {
     changed: usize,
     at: usize,
     failures: Vec<Failure<'i>>,
+    /// The last call of the turn that failed.
+    last_failed: Option<&'i Call>,
+    left_open: LeftOpen<'i>,
     todos: Option<(usize, Cow<'i, [Todo]>)>,
     /// Items that are kept one by one: their numbers and where each is, and the last turn that changed one.
     tasks: (Vec<Todo>, HashMap<&'i str, usize>),
@@ -159,11 +164,13 @@ impl<'i> Gathered<'i> {
             .filter_map(|(_, outcome)| Some((outcome.call?, outcome)))
             .collect();
         let mut why: Option<&str> = None;
+        self.last_failed = None;
         for at in turn.messages.clone() {
             for (i, item) in messages[at].items.iter().enumerate() {
                 match item {
                     Item::Said(said) if messages[at].role == crate::wire::Role::Assistant => {
-                        why = Some(&said.text)
+                        why = Some(&said.text);
+                        self.left_open.said(said, self.last_failed);
                     }
                     Item::Call(call) => {
                         self.at += 1;
@@ -257,13 +264,12 @@ impl<'i> Gathered<'i> {
     }
 
     fn ran(&mut self, turn: usize, command: &str, outcome: &Outcome) {
-        let told = outcome.exit.or(outcome.failed.map(i32::from));
         for run in commands::runs(command) {
             let ran = Ran {
                 purpose: run.purpose,
                 text: one_line(run.text, WHY),
                 turn,
-                good: run.outcome(told),
+                good: run.passed_or_flagged(&outcome.end),
                 stale: false,
             };
             self.ran.insert((run.purpose, ran.text.clone()), (self.at, ran));
@@ -271,8 +277,10 @@ impl<'i> Gathered<'i> {
     }
 
     fn failed(&mut self, turn: usize, call: &'i Call, outcome: &'i Outcome) {
-        let is_command = call.kind == ToolKind::Shell;
-        if is_command && call.command.as_deref().is_some_and(looks) {
+        let is_run =
+            call.kind == ToolKind::Shell || call.kind == ToolKind::Other && may_run_commands(&call.name);
+        self.last_failed = Some(call);
+        if is_run && call.command.as_deref().is_some_and(looks) {
             return;
         }
         self.failures.retain(|failure| !is_same(failure.call, call));
@@ -283,13 +291,14 @@ impl<'i> Gathered<'i> {
             turn,
             call,
             outcome,
-            is_command,
+            is_run,
         });
     }
 
     /// What this call settles did not fail in the end.
     fn went_well(&mut self, call: &Call) {
         self.failures.retain(|failure| !settles(call, failure.call));
+        self.left_open.settle(|failed| settles(call, failed));
     }
 
     fn runs(&mut self) -> Vec<Ran> {
@@ -336,13 +345,16 @@ pub(super) fn settles(good: &Call, failed: &Call) -> bool {
         || good.kind.changes() && failed.kind.changes() && path(good).is_some() && path(good) == path(failed)
 }
 
-/// Sentences to keep: of each wording the last one.
-fn anchors<'i>(turns: &[Turn<'i>]) -> Vec<(usize, &'i Anchor)> {
+/// Sentences to keep: of each wording the last one. Of those that leave something open, the ones that nothing settled.
+fn anchors<'i>(turns: &[Turn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usize, &'i Anchor)> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for turn in turns.iter().rev() {
         let said = turn.said.iter().rev().chain(turn.opening.iter().rev());
         for anchor in said.flat_map(|said| said.anchors.iter().rev()) {
+            if anchor.class == Class::LeftOpen && !left_open.holds(anchor) {
+                continue;
+            }
             if seen.insert((anchor.class, anchor.text.to_lowercase())) {
                 found.push((turn.n, anchor));
             }
@@ -354,7 +366,10 @@ fn anchors<'i>(turns: &[Turn<'i>]) -> Vec<(usize, &'i Anchor)> {
 
 /// Whether a sentence of this class must not be lost.
 pub(super) fn is_kept(anchor: &Anchor) -> bool {
-    matches!(anchor.class, Class::Constraint | Class::Decision | Class::Blocker)
+    matches!(
+        anchor.class,
+        Class::Constraint | Class::Decision | Class::Blocker | Class::LeftOpen
+    )
 }
 
 /// The kinds of credentials that were taken out, each with the first turn that had one.

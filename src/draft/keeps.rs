@@ -1,5 +1,7 @@
 //! What must not be lost of a conversation.
 
+use std::collections::HashSet;
+
 use super::count::Count;
 use super::excerpt::{one_line, within};
 use super::facts::{Facts, Failure, is_kept};
@@ -65,11 +67,28 @@ pub(super) fn all(facts: &Facts<'_>, summary: usize, count: Count) -> Vec<Keep> 
         full: anchor.text.clone(),
         short: anchor.text.clone(),
     }));
-    let commands = facts.failures.iter().filter(|failure| failure.is_command);
+    let commands = facts.failures.iter().filter(|failure| failure.is_run);
     keeps.extend(commands.map(failure));
     let from = facts.turns.len().saturating_sub(2);
     keeps.extend(facts.turns[from..].iter().filter_map(|turn| last(turn, count)));
     keeps
+}
+
+/// Of the failures and of what was left open, the oldest, which take more than so many tokens together with the newer
+/// ones: they may give way, so that a session with many of them still has a document.
+pub(super) fn beyond(keeps: &[Keep], most: usize, count: Count) -> HashSet<usize> {
+    /// Tokens of what stands around one.
+    const AROUND: usize = 12;
+    let gives_way = |keep: &Keep| matches!(keep.kept, Kept::Failure | Kept::Sentence(Class::LeftOpen));
+    let mut newest: Vec<usize> = (0..keeps.len()).filter(|at| gives_way(&keeps[*at])).collect();
+    newest.sort_by_key(|at| std::cmp::Reverse((keeps[*at].turn, *at)));
+    let mut used = 0;
+    let fits = |at: &usize| {
+        used += count.tokens(&keeps[*at].short) + AROUND;
+        used <= most
+    };
+    let kept = newest.iter().copied().take_while(fits).count();
+    newest.split_off(kept).into_iter().collect()
 }
 
 /// The first request, where it is not of the current task.
@@ -124,12 +143,15 @@ fn summaries(facts: &Facts<'_>, most: usize, count: Count) -> Vec<Keep> {
 }
 
 fn failure(failure: &Failure<'_>) -> Keep {
-    let command = &failure.call.about;
-    let exit = failure
-        .outcome
-        .exit
-        .map(|code| format!(" (exit {code})"))
-        .unwrap_or_default();
+    let command = match failure.call.command {
+        Some(_) => failure.call.about.clone(),
+        None => format!("{} {}", failure.call.name, failure.call.about),
+    };
+    let exit = match (failure.outcome.exit, failure.outcome.failed) {
+        (Some(code), _) => format!(" (exit {code})"),
+        (None, Some(_)) => String::new(),
+        (None, None) => " (reads as failed)".to_owned(),
+    };
     let lines = &failure.outcome.lines;
     let told = |lines: &[String]| {
         lines
@@ -236,6 +258,7 @@ fn told_as(kept: Kept) -> &'static str {
         Kept::Last => "The model said",
         Kept::Sentence(Class::Decision) => "Decision",
         Kept::Sentence(Class::Blocker) => "Blocker",
+        Kept::Sentence(Class::LeftOpen) => "Left open",
         Kept::Sentence(_) => "Constraint",
         Kept::Failure => "Failed, not settled",
         Kept::Summary => "Summary",

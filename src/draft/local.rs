@@ -126,7 +126,9 @@ impl Making<'_, '_> {
     }
 
     fn kept(&mut self) {
-        for keep in keeps::all(self.facts, self.request.tokens / 2, self.request.count) {
+        let keeps = keeps::all(self.facts, self.request.tokens / 2, self.request.count);
+        let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
+        for (at, keep) in keeps.iter().enumerate() {
             let group = match keep.kept {
                 Kept::Task => WORDS,
                 Kept::First => continue,
@@ -134,6 +136,7 @@ impl Making<'_, '_> {
                 Kept::Last => BEFORE,
                 Kept::Sentence(Class::Decision) => DECISIONS,
                 Kept::Sentence(Class::Blocker) => BLOCKERS,
+                Kept::Sentence(Class::LeftOpen) => LATER,
                 Kept::Sentence(_) => CONSTRAINTS,
                 Kept::Failure => FAILURES,
                 Kept::Summary => SUMMARIES,
@@ -142,13 +145,11 @@ impl Making<'_, '_> {
                 continue;
             }
             let item = |text: &str| format!("- {} (turn {})", indented(text), keep.turn);
-            self.add(
-                group,
-                Rank::Must,
-                keep.turn,
-                item(&keep.full),
-                Some(item(&keep.short)),
-            );
+            let rank = match beyond.contains(&at) {
+                true => Rank::Anchor,
+                false => Rank::Must,
+            };
+            self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
         }
     }
 
@@ -239,7 +240,7 @@ impl Making<'_, '_> {
             };
             self.add(group, Rank::Anchor, ran.turn, ran_line(ran, group), None);
         }
-        for failure in facts.failures.iter().filter(|failure| !failure.is_command) {
+        for failure in facts.failures.iter().filter(|failure| !failure.is_run) {
             let line = failure.outcome.lines.first().map_or("", String::as_str);
             let text = format!(
                 "- {} {}: {line} (turn {})",
@@ -299,7 +300,7 @@ impl Making<'_, '_> {
                 Class::DeadEnd => DEAD_ENDS,
                 Class::Later => LATER,
                 Class::Assumption => ASSUMED,
-                Class::Constraint | Class::Decision | Class::Blocker => continue,
+                Class::Constraint | Class::Decision | Class::Blocker | Class::LeftOpen => continue,
             };
             self.add(
                 group,

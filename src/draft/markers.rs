@@ -15,6 +15,8 @@ pub(super) enum Class {
     Blocker,
     /// What is still to be done.
     Later,
+    /// What fails and was left so.
+    LeftOpen,
     /// What was tried and did not work.
     DeadEnd,
     /// What is taken for granted.
@@ -53,6 +55,26 @@ const WORDS: &[(Class, Whose, &str)] = &[
     (Class::Constraint, Whose::Person, "no more than"),
     (Class::Constraint, Whose::Person, "make sure"),
     (Class::Constraint, Whose::Person, "prefer"),
+    (Class::LeftOpen, Whose::Model, "still fails"),
+    (Class::LeftOpen, Whose::Model, "still fail"),
+    (Class::LeftOpen, Whose::Model, "still failing"),
+    (Class::LeftOpen, Whose::Model, "still broken"),
+    (Class::LeftOpen, Whose::Model, "still open"),
+    (Class::LeftOpen, Whose::Model, "still red"),
+    (Class::LeftOpen, Whose::Model, "keeps failing"),
+    (Class::LeftOpen, Whose::Model, "fails and i"),
+    (Class::LeftOpen, Whose::Model, "unresolved"),
+    (Class::LeftOpen, Whose::Model, "unsolved"),
+    (Class::LeftOpen, Whose::Model, "unfixed"),
+    (Class::LeftOpen, Whose::Model, "not fixed"),
+    (Class::LeftOpen, Whose::Model, "not resolved"),
+    (Class::LeftOpen, Whose::Model, "not solved"),
+    (Class::LeftOpen, Whose::Model, "could not fix"),
+    (Class::LeftOpen, Whose::Model, "couldn't fix"),
+    (Class::LeftOpen, Whose::Model, "cannot fix"),
+    (Class::LeftOpen, Whose::Model, "can't fix"),
+    (Class::LeftOpen, Whose::Model, "was not able to fix"),
+    (Class::LeftOpen, Whose::Model, "known failure"),
     (Class::DeadEnd, Whose::Model, "did not work"),
     (Class::DeadEnd, Whose::Model, "didn't work"),
     (Class::DeadEnd, Whose::Model, "does not work"),
@@ -63,6 +85,38 @@ const WORDS: &[(Class, Whose, &str)] = &[
     (Class::Later, Whose::Any, "fixme"),
     (Class::Later, Whose::Model, "follow-up"),
 ];
+
+/// Words with which something is left as it is, and words for how it is then, at most so many words behind them.
+const LEAVES: [&str; 11] = [
+    "leave", "leaves", "leaving", "left", "keep", "keeping", "kept", "remain", "remains", "stay", "stays",
+];
+const AS_IT_IS: [&str; 6] = ["open", "failing", "broken", "red", "unfinished", "failed"];
+const NEAR: usize = 5;
+
+/// Words that take what follows them for the sentence before theirs.
+const POINTING: [&str; 6] = ["this", "that", "it", "these", "those", "both"];
+
+/// Bytes of the sentence before that a pointing one is kept with.
+const BEFORE: usize = 140;
+
+/// Words by which something that failed is mended.
+const MENDED: [&str; 12] = [
+    "fixed",
+    "resolved",
+    "solved",
+    "repaired",
+    "passes",
+    "pass",
+    "works",
+    "succeeds",
+    "no longer fails",
+    "green",
+    "closed",
+    "mended",
+];
+
+/// Words that say that it is not.
+const NOT_MENDED: [&str; 7] = ["not", "n't", "still", "un", "never", "should", "to be"];
 
 /// Words by which a sentence of the model's is an assumption, where nobody names others (`packets.assumption_words`).
 pub(super) const ASSUMPTIONS: [&str; 9] = [
@@ -103,12 +157,18 @@ pub(super) struct Anchor {
 /// The sentences of a text that have such a word.
 pub(super) fn anchors(text: &str, by_person: bool, more: Configured<'_>) -> Vec<Anchor> {
     let mut seen = HashSet::new();
+    let mut before: Option<&str> = None;
     let found = sentences(text).filter_map(|sentence| {
+        let before = before.replace(sentence);
         let class = class(sentence, by_person, more)?;
+        let text = match before.filter(|_| class == Class::LeftOpen && points(sentence)) {
+            Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),
+            None => one_line(sentence, SENTENCE),
+        };
         Some(Anchor {
             class,
             by_person,
-            text: one_line(sentence, SENTENCE),
+            text,
         })
     });
     found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
@@ -125,10 +185,56 @@ fn class(sentence: &str, by_person: bool, more: Configured<'_>) -> Option<Class>
         .iter()
         .find(|(_, whose, word)| mine(*whose) && has_word(&small, word));
     let known = known.map(|(class, ..)| *class);
+    let known = known.or_else(|| (!by_person && is_left(&small)).then_some(Class::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
     known
         .or_else(|| has(more.constraints).then_some(Class::Constraint))
         .or_else(|| (!by_person && has(more.assumptions)).then_some(Class::Assumption))
+}
+
+/// Whether a sentence in small letters says that something is left failing.
+fn is_left(sentence: &str) -> bool {
+    let words: Vec<&str> = words(sentence).collect();
+    let leaves = |at: &usize| LEAVES.contains(&words[*at]);
+    let as_it_is = |at: usize| {
+        words[at..]
+            .iter()
+            .take(NEAR + 1)
+            .any(|word| AS_IT_IS.contains(word))
+    };
+    (0..words.len()).filter(leaves).any(as_it_is)
+}
+
+/// Whether a sentence speaks of what the one before it names.
+fn points(sentence: &str) -> bool {
+    let small = sentence.to_lowercase();
+    let first = words(&small).next().unwrap_or_default();
+    POINTING.contains(&first) || names(sentence).next().is_none()
+}
+
+fn words(text: &str) -> impl Iterator<Item = &str> {
+    let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '\''));
+    text.split(cut).filter(|word| !word.is_empty())
+}
+
+/// The words of a text that name something: identifiers, paths, numbers.
+fn names(text: &str) -> impl Iterator<Item = &str> {
+    let cut = |c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/' | ':'));
+    let all = text
+        .split(cut)
+        .map(|word| word.trim_matches(['.', '-', '/', ':']));
+    all.filter(|word| word.len() > 2 && word.contains(|c: char| !c.is_alphabetic()))
+}
+
+/// Whether a text of the model's says that what a sentence left open is mended: it names the same thing.
+pub(super) fn mends(text: &str, left_open: &str) -> bool {
+    sentences(text).any(|sentence| {
+        let small = sentence.to_lowercase();
+        let is_mended = MENDED.iter().any(|word| has_word(&small, word))
+            && !NOT_MENDED.iter().any(|word| has_word(&small, word))
+            && !is_left(&small);
+        is_mended && names(left_open).any(|name| names(sentence).any(|other| other == name))
+    })
 }
 
 /// The sentences of a text of the model's that take something for granted.
@@ -182,6 +288,39 @@ mod tests {
             anchors("It should be quick.", true, configured).is_empty(),
             "a wish"
         );
+    }
+
+    #[test]
+    fn what_is_left_open_is_kept_with_what_it_points_at_and_mended_by_name() {
+        let left = |text: &str| -> Vec<String> {
+            let all = anchors(text, false, NONE).into_iter();
+            all.filter(|anchor| anchor.class == Class::LeftOpen)
+                .map(|anchor| anchor.text)
+                .collect()
+        };
+        assert_eq!(
+            left("I ran it twice. `merge_legs` panics. This fails and I leave it open. Next is b."),
+            ["`merge_legs` panics. This fails and I leave it open."]
+        );
+        for text in [
+            "The check of merge_legs still fails.",
+            "I could not fix merge_legs.",
+            "Leaving merge_legs failing for now.",
+            "merge_legs remains open.",
+        ] {
+            assert_eq!(left(text), [text], "{text}");
+        }
+        for text in [
+            "I leave the file as it is.",
+            "The port stays 8080.",
+            "It opens the left pane.",
+        ] {
+            assert_eq!(left(text), [""; 0], "{text}");
+        }
+        let open = "The check of merge_legs still fails.";
+        assert!(mends("Fixed merge_legs: it passes.", open));
+        assert!(!mends("merge_legs is not fixed.", open));
+        assert!(!mends("Fixed the reader.", open), "another thing");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::markers::Anchor;
 use super::terms::Terms;
+use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitSaid;
 use crate::agents::todo::{Todo, TodoState};
@@ -137,6 +138,8 @@ pub(super) struct Outcome {
     /// Whether the tool failed, where that is known.
     pub(super) failed: Option<bool>,
     pub(super) exit: Option<i32>,
+    /// How its line ended, with what its output says.
+    pub(super) end: LineEnd,
     /// It is not known to have failed, and reads as if it had.
     pub(super) looks_failed: bool,
     /// One to three lines.

@@ -6,6 +6,7 @@ use std::collections::hash_map::Entry;
 
 use serde_json::Value;
 
+use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
 use super::message::{Call, Item, ItemPosition, Message, Outcome, Said, Task};
@@ -14,6 +15,7 @@ use super::terms::Terms;
 use super::tokens::floor;
 use crate::agents::commands;
 use crate::agents::files::{self, FileChange};
+use crate::agents::may_run_commands;
 use crate::agents::outcomes;
 use crate::agents::surroundings;
 use crate::agents::todo::{self, Todo};
@@ -297,14 +299,17 @@ impl<'a> Reader<'_, 'a> {
             _ => {}
         }
         let tool_use = place.and_then(|place| self.tool_use(place, part));
-        let exit = tool_use.as_ref().and_then(|used| used.exit(self.agent));
-        let told = tool_use.as_ref().and_then(|used| used.failed(self.agent));
-        // `failed` does not take a command's silence for success, and here nothing else is asked of it.
-        let failed = told.or(exit.map(|code| code != 0));
+        let end = tool_use.map(|used| used.end(self.agent)).unwrap_or_default();
         let texts: Vec<_> = part.texts();
         let bytes = texts.iter().map(|text| text.raw().len()).sum();
         let text = texts.iter().map(|text| text.get()).collect::<Vec<_>>().join("\n");
         let kind = call.map_or(ToolKind::Other, |call| call.kind);
+        let reads_failed = excerpt::looks_failed(&bounded(&text, RESULT));
+        let failed = match (kind, end.failed) {
+            // Of a tool that no table knows, its words count more than a flag that is absent.
+            (ToolKind::Other, Some(false)) if reads_failed && self.may_run(call) => None,
+            (_, failed) => failed,
+        };
         let is_written = kind.changes();
         let told_changed = match (is_written, failed) {
             (false, _) => None,
@@ -334,8 +339,9 @@ impl<'a> Reader<'_, 'a> {
             call: place,
             by_name,
             failed,
-            exit,
-            looks_failed: failed.is_none() && excerpt::looks_failed(&bounded(&text, RESULT)),
+            exit: end.code,
+            end,
+            looks_failed: failed.is_none() && (end.reads_failed || reads_failed),
             lines: Vec::new(),
             detail: None,
             bytes,
@@ -355,6 +361,10 @@ impl<'a> Reader<'_, 'a> {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
         Some(Item::Result(outcome))
+    }
+
+    fn may_run(&self, call: Option<&Call>) -> bool {
+        call.is_some_and(|call| may_run_commands(&call.name))
     }
 
     /// The item of the to-do list that a call made or changed.
@@ -380,10 +390,10 @@ impl<'a> Reader<'_, 'a> {
     fn quote(&self, text: &str, outcome: &mut Outcome) {
         let clean = self.clean(&bounded(text, RESULT));
         outcome.lines = match outcome.is_error() {
-            true => excerpt::errors(&clean),
+            true => errors::quoted(&clean),
             false => excerpt::outcome(&clean),
         };
-        if outcome.exit.is_some_and(|code| code != 0) {
+        if outcome.failed == Some(true) {
             outcome.tail = excerpt::tail(&clean);
         }
         if outcome.is_error() || excerpt::is_diff(&clean) || excerpt::is_trace(&clean) {

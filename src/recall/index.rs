@@ -236,9 +236,9 @@ impl Index {
             part,
             answer: Some((turn, *answer)),
         };
-        let exit = used.exit(self.agent);
-        match used.failed(self.agent).or(exit.map(|code| code != 0)) {
-            Some(true) => Outcome::Failed(exit),
+        let end = used.end(self.agent);
+        match end.failed {
+            Some(true) => Outcome::Failed(end.code),
             Some(false) => Outcome::Succeeded,
             None => Outcome::Unknown,
         }

@@ -171,20 +171,20 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
         .sum()
 }
 
-/// Puts the newest of those first that answer about as well as each other, and of statements those that say the same thing
-/// anew.
+/// Puts the newest of those first that answer about as well as each other, that have the same words of the question, and of
+/// statements those that say the same thing anew.
 fn newest_first_among_equals(index: &Index, all: &mut [Scored], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
         let same = mass_of(first.has, mass) * SAME;
         let first_said = is_said(&index.passages[first.passage]);
         let equal = |one: &Scored| {
-            let anew = first_said
-                && one.score >= first.score * ANEW
-                && one.passage > first.passage
-                && is_said(&index.passages[one.passage])
-                && mass_of(one.has & first.has, mass) >= same;
-            one.score >= first.score * EQUAL || anew
+            let is_later = one.passage > first.passage && one.score >= first.score * ANEW;
+            let one_said = is_said(&index.passages[one.passage]);
+            let anew = first_said && one_said && mass_of(one.has & first.has, mass) >= same;
+            // With the same words of the question, a result counts less only for the rest of what it prints.
+            let alike = first_said == one_said && one.has == first.has;
+            one.score >= first.score * EQUAL || is_later && (anew || alike)
         };
         let key = |one: &Scored| {
             (

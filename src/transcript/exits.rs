@@ -1,11 +1,15 @@
-//! How a command ended, where the agent that ran it says so: a table of the agents' shell tools and of the words in
-//! which their results tell an exit code. A stated code must be right: what is not surely told is not known.
+//! How a command ended: a table of the agents' shell tools and of the words in which their results tell an exit code,
+//! which is evidence beside the text and the flag (`agents::ending` decides). A stated code must be right: what is not
+//! surely told is not known.
 //!
 //! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33,
 //! pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results tell nothing.
 
 use super::agents::Agent;
 use super::part::{Part, ToolCall, ToolResult};
+use crate::agents::ending::{Evidence, LineEnd};
+use crate::agents::may_run_commands;
+use crate::agents::tools::{self, ToolKind};
 use crate::text::{Span, json};
 
 /// A shell tool.
@@ -127,32 +131,92 @@ pub(super) fn is_shell(tool: &str) -> bool {
     SHELLS.iter().any(|shell| shell.tools.contains(&tool))
 }
 
-/// The exit code of a command, from the call that ran it and the part that answers it.
-pub(super) fn code(
+/// How a call ended, from the call and the part that answers it.
+pub(super) fn end(
     agent: Option<Agent>,
     call: &ToolCall<'_>,
     answer: &Part<'_>,
     result: &ToolResult<'_>,
-) -> Option<i32> {
-    if result.exit.is_some() {
-        return result.exit;
-    }
-    let name = call.name?.get();
-    let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&&*name));
-    let shell = match agent {
-        Some(agent) => known.find(|shell| shell.agent == agent)?,
-        // Some names are those of several agents; their ways of telling differ.
-        None => known.next().filter(|_| known.next().is_none())?,
+) -> LineEnd {
+    let name = call.name.map(|name| name.get()).unwrap_or_default();
+    let shell = shell_of(agent, &name);
+    let command = match ran(&name, call) {
+        Ran::Command(command) => Some(command),
+        Ran::Unknown => None,
+        Ran::Nothing => return flagged(result),
     };
     let texts = answer.texts();
-    if let CodeForm::AsJson = shell.told {
-        let mut told = texts.iter().filter_map(|text| json_code(&text.get()));
-        return told.next().filter(|_| told.next().is_none());
-    }
     let all: String = texts.iter().map(|text| text.get()).collect();
     let text = all.strip_prefix("<untrusted_context>\n").unwrap_or(&all);
     let text = text.trim_end().trim_end_matches("</untrusted_context>");
-    told(shell.told, text, result).or_else(|| silent(shell.silent, text, call, result))
+    let code = match shell.map(|shell| shell.told) {
+        _ if result.exit.is_some() => result.exit,
+        Some(CodeForm::AsJson) => {
+            let mut told = texts.iter().filter_map(|text| json_code(&text.get()));
+            told.next().filter(|_| told.next().is_none())
+        }
+        Some(form) => told(form, text, result),
+        None => json_code(text),
+    };
+    let evidence = Evidence {
+        command: command.as_deref(),
+        flag: result.error,
+        code,
+        silence_is_zero: shell.is_some_and(|shell| is_silent_zero(shell.silent, text, call, result)),
+        text,
+    };
+    let end = evidence.decide();
+    match command {
+        // What is not known to run commands says with its flag alone that it went well.
+        None if end.failed.is_none() && !end.reads_failed => LineEnd {
+            failed: result.error,
+            ..end
+        },
+        _ => end,
+    }
+}
+
+/// The shell tool of this name. Some names are those of several agents, whose ways of telling differ.
+fn shell_of(agent: Option<Agent>, name: &str) -> Option<&'static Shell> {
+    let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&name));
+    match agent {
+        Some(agent) => known.find(|shell| shell.agent == agent),
+        None => known.next().filter(|_| known.next().is_none()),
+    }
+}
+
+/// What a call may have run.
+enum Ran {
+    Command(String),
+    /// A tool that no table knows: whatever it ran.
+    Unknown,
+    /// The tool reads, writes or searches.
+    Nothing,
+}
+
+fn ran(name: &str, call: &ToolCall<'_>) -> Ran {
+    if !may_run_commands(name) {
+        return Ran::Nothing;
+    }
+    let arguments = call
+        .arguments
+        .map(|all| tools::arguments(&all.get()))
+        .unwrap_or_default();
+    let (inner, arguments) = tools::through(name, &arguments).unwrap_or((name.to_owned(), arguments));
+    match ToolKind::of(&inner, &arguments) {
+        ToolKind::Shell => Ran::Command(tools::command(&arguments).unwrap_or_default()),
+        ToolKind::Other if may_run_commands(&inner) => Ran::Unknown,
+        _ => Ran::Nothing,
+    }
+}
+
+fn flagged(result: &ToolResult<'_>) -> LineEnd {
+    LineEnd {
+        code: result.exit,
+        failed: result.error,
+        reads_failed: result.error == Some(true),
+        ..LineEnd::default()
+    }
 }
 
 fn told(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
@@ -165,7 +229,7 @@ fn told(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
     }
 }
 
-fn silent(silent: Silent, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> Option<i32> {
+fn is_silent_zero(silent: Silent, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> bool {
     let runs = STILL_RUNNING.iter().any(|words| text.starts_with(words));
     let failed = result.error == Some(true);
     let zero = match silent {
@@ -174,7 +238,7 @@ fn silent(silent: Silent, text: &str, call: &ToolCall<'_>, result: &ToolResult<'
         Silent::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
         Silent::ZeroBehind(words) => text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "]),
     };
-    (zero && !runs && !failed).then_some(0)
+    zero && !runs && !failed
 }
 
 /// Whether one of the commands is one whose exit code the agent judges for itself.
@@ -221,12 +285,23 @@ fn has_label(text: &str, labels: &[&str]) -> bool {
     labelled(text).any(|line| labels.iter().any(|label| line.starts_with(label)))
 }
 
+/// Members of an object that hold an exit code.
+const CODE_MEMBERS: [&str; 4] = ["exit_code", "exitCode", "returncode", "return_code"];
+
+/// The code in a member of Gemini's `response`, which is an object that the tool's agent has made.
+pub(super) fn of_members(body: &[u8], object: Span) -> Option<i32> {
+    let named = json::pick(body, object, CODE_MEMBERS);
+    let code = named.into_iter().flatten().next()?;
+    std::str::from_utf8(code.of(body)).ok()?.parse().ok()
+}
+
 /// The code in a JSON object that tells one, or whose metadata do.
 fn json_code(text: &str) -> Option<i32> {
     let json = text.trim().as_bytes();
     let whole: Span = json::whole(json).ok().filter(|_| json.first() == Some(&b'{'))?;
-    let code = json::get(json, whole, "exit_code")
-        .or_else(|| json::at_path(json, whole, &["metadata", "exit_code"]))?;
+    let named = json::pick(json, whole, CODE_MEMBERS);
+    let code = named.into_iter().flatten().next();
+    let code = code.or_else(|| json::at_path(json, whole, &["metadata", "exit_code"]))?;
     std::str::from_utf8(code.of(json)).ok()?.parse().ok()
 }
 

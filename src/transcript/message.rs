@@ -1,6 +1,7 @@
 //! What a message is made of, on any wire. Messages are told apart by their members: a Responses item has a type, a Gemini
 //! content has parts, all others have content, and calls in it or beside it.
 
+use super::exits;
 use super::literal::{Arguments, Text};
 use super::part::{Kind, Part, ToolCall, ToolResult};
 use crate::text::Span;
@@ -343,7 +344,7 @@ fn function_response<'a>(body: &'a [u8], span: Span, inside: Span) -> Part<'a> {
         call: literal(id).filter(|id| !id.span.is_empty()),
         name: literal(name),
         error: Some(error.is_some_and(|error| is_there(body, error))),
-        exit: None,
+        exit: response.and_then(|response| exits::of_members(body, response)),
     };
     Part::new(body, span, Kind::Result(result), [response, None])
 }

@@ -6,6 +6,7 @@ use super::agents::Agent;
 use super::exits;
 use super::part::{Kind, Part, ToolCall, ToolResult};
 use super::turn::Turn;
+use crate::agents::ending::LineEnd;
 
 /// A call of a tool, and what came of it.
 #[derive(Debug, Clone, Copy)]
@@ -34,21 +35,23 @@ impl<'a> ToolUse<'a> {
         self.call.name.is_some_and(|name| exits::is_shell(&name.get()))
     }
 
-    /// The exit code of the command that it ran, where the result tells; `agent` is the one that ran it
-    /// (`Transcript::agent`), since some tools of one name tell in different words.
-    pub fn exit(&self, agent: Option<Agent>) -> Option<i32> {
-        exits::code(agent, &self.call, &self.answer?.1, &self.result()?)
+    /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since some tools of one name tell in different
+    /// words. Nothing is known where it has no result.
+    pub fn end(&self, agent: Option<Agent>) -> LineEnd {
+        match (self.answer, self.result()) {
+            (Some((_, answer)), Some(result)) => exits::end(agent, &self.call, &answer, &result),
+            _ => LineEnd::default(),
+        }
     }
 
-    /// Whether it failed: it says so, or its command ended with another code than zero. `None` where that is not known:
-    /// that a command's result is no error does not say that the command went well.
+    /// The exit code of the command that it ran, where it is known.
+    pub fn exit(&self, agent: Option<Agent>) -> Option<i32> {
+        self.end(agent).code
+    }
+
+    /// Whether it failed, where that is known: that a command's result is no error does not say that it went well.
     pub fn failed(&self, agent: Option<Agent>) -> Option<bool> {
-        let told = self.result()?.error;
-        match self.is_command() {
-            _ if told == Some(true) => told,
-            true => self.exit(agent).map(|code| code != 0),
-            false => told,
-        }
+        self.end(agent).failed
     }
 }
 

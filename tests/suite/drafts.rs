@@ -15,14 +15,14 @@ pub(crate) mod sessions;
 
 use sessions::Session;
 
-fn settings() -> Settings {
+pub(crate) fn settings() -> Settings {
     Settings {
         redactor: Redactor::new(&[]),
         ..Settings::default()
     }
 }
 
-fn request(tokens: usize) -> Request<'static> {
+pub(crate) fn request(tokens: usize) -> Request<'static> {
     Request {
         focus: "",
         preset: Preset::Implement,
@@ -34,7 +34,7 @@ fn request(tokens: usize) -> Request<'static> {
     }
 }
 
-fn view(wire: WireId, body: Vec<u8>) -> View {
+pub(crate) fn view(wire: WireId, body: Vec<u8>) -> View {
     let wire = baton_proxy::wire::wire(wire);
     wire.read(&body.into(), Operation::Generate).unwrap()
 }

@@ -273,6 +273,10 @@ impl Judged {
             one.turn == run.turn && (run.exit.is_none() || run.exit == one.ran.exit || limit(run))
         };
         self.hold(known.iter().any(ended), || format!("ended otherwise: {run:?}"));
+        if let Some(passed) = run.passed {
+            let so = |one: &Run<'_>| one.turn == run.turn && (one.ran.exit == Some(0)) == passed;
+            self.hold(known.iter().any(so) || limit(run), || format!("passed: {run:?}"));
+        }
         if let Some(stale) = run.stale {
             let holds = known.iter().any(|one| world.changed_behind(one) == stale);
             self.hold(holds, || format!("files: {run:?}"));

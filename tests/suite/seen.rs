@@ -103,6 +103,9 @@ impl Truth {
             if let Some(stated) = run.exit {
                 hold(stated == *exit, format!("exit {exit}: {run:?}"));
             }
+            if let Some(passed) = run.passed {
+                hold(passed == (*exit == 0), format!("passed: {run:?}"));
+            }
             if let Some(stale) = run.stale {
                 hold(stale == (self.changed_at > *at), format!("stale: {run:?}"));
             }

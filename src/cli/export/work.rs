@@ -178,10 +178,11 @@ impl Reader {
             if ours {
                 reader.ours.insert(place);
             }
+            let end = tool.end(agent);
             let outcome = Outcome {
                 tool: name,
-                failed: tool.failed(agent),
-                exit: tool.exit(agent),
+                failed: end.failed,
+                exit: end.code,
             };
             reader.results.insert(place, outcome);
         }

@@ -40,7 +40,7 @@ impl Seen {
 
     fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
-        let failed = |run: &&Verified| run.exit.is_some_and(|code| code != 0);
+        let failed = |run: &&Verified| run.passed == Some(false);
         let runs = self.verification.iter().rev();
         lines.extend(runs.clone().filter(failed).map(run_line));
         lines.extend(runs.filter(|run| !failed(run)).map(run_line));
@@ -87,10 +87,11 @@ impl Seen {
 }
 
 fn run_line(run: &Verified) -> String {
-    let how = match run.exit {
-        Some(0) => "passed".to_owned(),
-        Some(code) => format!("FAILED (exit {code})"),
-        None => "exit code unknown".to_owned(),
+    let how = match (run.passed, run.exit) {
+        (Some(true), _) => "passed".to_owned(),
+        (Some(false), Some(code)) => format!("FAILED (exit {code})"),
+        (Some(false), None) => "FAILED (exit code unknown)".to_owned(),
+        (None, _) => "exit code unknown".to_owned(),
     };
     let since = match run.stale {
         Some(true) => ", files changed after it",
@@ -128,6 +129,7 @@ mod tests {
             purpose: Purpose::Test,
             command: format!("cargo test -p part{n}"),
             exit: Some(if n == 1 { 101 } else { 0 }),
+            passed: Some(n != 1),
             turn: n,
             stale: Some(n > 30),
         };

@@ -135,20 +135,16 @@ impl Seen {
     fn held(&self, purpose: Option<Purpose>) -> Option<(Held, String)> {
         let of = |run: &&Verified| purpose.is_none_or(|purpose| run.purpose == purpose);
         let runs: Vec<&Verified> = self.verification.iter().filter(of).collect();
-        let failed = runs
-            .iter()
-            .rev()
-            .find(|run| run.exit.is_some_and(|code| code != 0));
+        let failed = runs.iter().rev().find(|run| run.passed == Some(false));
         if let Some(run) = failed {
-            let why = format!(
-                "the last run of `{}` ended with {} in turn {}",
-                run.command,
-                run.exit.unwrap_or(1),
-                run.turn
-            );
+            let how = match run.exit {
+                Some(code) => format!("ended with {code}"),
+                None => "failed, as its output says,".to_owned(),
+            };
+            let why = format!("the last run of `{}` {how} in turn {}", run.command, run.turn);
             return Some((Held::Contradicted, why));
         }
-        let passed: Vec<&&Verified> = runs.iter().filter(|run| run.exit == Some(0)).collect();
+        let passed: Vec<&&Verified> = runs.iter().filter(|run| run.passed == Some(true)).collect();
         if passed.iter().any(|run| run.stale == Some(false)) {
             return None;
         }
@@ -202,6 +198,7 @@ mod tests {
             purpose,
             command: "cargo test".to_owned(),
             exit,
+            passed: exit.map(|code| code == 0),
             turn: 3,
             stale,
         }

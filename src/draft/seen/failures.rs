@@ -2,6 +2,7 @@
 
 use super::Failed;
 use crate::agents::commands::{self, Purpose};
+use crate::agents::ending::LineEnd;
 
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
@@ -34,10 +35,10 @@ impl Failures {
         &mut self,
         command: &str,
         folder: Option<&str>,
-        exit: Option<i32>,
+        end: &LineEnd,
         runs: &[Keyed<'_, '_>],
     ) {
-        let good = |keyed: &&Keyed<'_, '_>| keyed.run.outcome(exit) != Some(false);
+        let good = |keyed: &&Keyed<'_, '_>| keyed.run.end(end).passed() != Some(false);
         let good: Vec<&RunKey> = runs.iter().filter(good).map(|keyed| &keyed.key).collect();
         let all_of = |failed: &RunKey| {
             good.iter().any(|(purpose, words, inside)| {

@@ -9,6 +9,7 @@ use super::runs::{Run, Runs};
 use super::shell_folder::ShellFolder;
 use super::{Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
 use crate::agents::commands::{self, Purpose};
+use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
 use crate::draft::excerpt::{first_line, one_line};
@@ -209,7 +210,11 @@ impl<'w> Walk<'w> {
         let Some(command) = &call.command else {
             return self.may_change(false);
         };
-        let exit = outcome.exit.filter(|_| call.whole);
+        let end = match call.whole {
+            true => outcome.end,
+            false => LineEnd::default(),
+        };
+        let exit = end.code;
         self.may_change(call.only_looks);
         for (path, change) in &call.paths {
             if let (Some(change), Some(0)) = (change, exit) {
@@ -231,21 +236,30 @@ impl<'w> Walk<'w> {
         // What was to prepare them failed, so they did not run, or somewhere else.
         runs.retain(|run| !(outcome.unprepared && run.in_front));
         let keyed = self.keyed(&runs, begins.as_deref());
-        self.failures.settle(command, begins.as_deref(), exit, &keyed);
+        self.failures.settle(command, begins.as_deref(), &end, &keyed);
         for Keyed { run, key } in &keyed {
-            let good = run.outcome(exit);
+            let ended = run.end(&end);
             match run.purpose {
-                Purpose::Serve if good == Some(true) => self.services.push(Stated {
+                Purpose::Serve if ended == RunEnd::Passed => self.services.push(Stated {
                     text: one_line(run.text, WHY),
                     turn,
                 }),
-                purpose if purpose.verifies() && !run.rewrites => self.ran(
-                    turn,
-                    call,
-                    run,
-                    key,
-                    good.map(|good| if good { 0 } else { exit.unwrap_or(1) }),
-                ),
+                purpose if purpose.verifies() && !run.rewrites => {
+                    let exit = match ended {
+                        RunEnd::Passed => end.code,
+                        RunEnd::Failed(code) => code,
+                        RunEnd::Unknown => None,
+                    };
+                    let verified = Verified {
+                        purpose: run.purpose,
+                        command: told(run, key),
+                        exit,
+                        passed: ended.passed(),
+                        turn,
+                        stale: None,
+                    };
+                    self.ran(call, run, key, verified);
+                }
                 _ => {}
             }
         }
@@ -288,23 +302,13 @@ impl<'w> Walk<'w> {
     }
 
     /// Keeps the run as the last one of its command.
-    fn ran(&mut self, turn: usize, call: &Call, run: &commands::Run<'_>, key: &RunKey, exit: Option<i32>) {
-        match exit {
-            Some(0) => self.repository.passed(),
+    fn ran(&mut self, call: &Call, run: &commands::Run<'_>, key: &RunKey, verified: Verified) {
+        match verified.passed {
+            Some(true) => self.repository.passed(),
             _ => self.repository.failed(),
         }
-        let told = match &*key.2 {
-            "" => run.text.to_owned(),
-            folder => format!("cd {folder} && {}", run.text),
-        };
         let kept = Run {
-            verified: Verified {
-                purpose: run.purpose,
-                command: one_line(&told, WHY * 2),
-                exit,
-                turn,
-                stale: None,
-            },
+            verified,
             group: self.group,
             call: self.call,
             changes_behind: run.changes_behind || !call.whole,
@@ -379,6 +383,15 @@ impl<'w> Walk<'w> {
             ..Seen::default()
         }
     }
+}
+
+/// A command with the folder that it runs in.
+fn told(run: &commands::Run<'_>, key: &RunKey) -> String {
+    let told = match &*key.2 {
+        "" => run.text.to_owned(),
+        folder => format!("cd {folder} && {}", run.text),
+    };
+    one_line(&told, WHY * 2)
 }
 
 /// Each command with each of its ends once, the last time.

@@ -351,3 +351,26 @@ fn a_notice_of_our_own_is_not_the_persons() {
         );
     }
 }
+
+#[test]
+fn of_more_failures_than_there_is_room_for_the_newest_are_kept() {
+    let mut messages = vec![user("Port all of it.")];
+    for n in 0..120 {
+        let error =
+            format!("error[E0277]: `Part{n}` is not Send, and neither is anything that holds one of them");
+        messages.extend(called(
+            &format!("c{n}"),
+            "run_thing",
+            json!({"target": format!("part{n}")}),
+            &error,
+            false,
+        ));
+    }
+    let index = indexed(&messages);
+    for document in [
+        index.local(&request(2500)).unwrap(),
+        index.bundle(&request(2500)).unwrap(),
+    ] {
+        assert!(document.contains("`Part119`"), "{document}");
+    }
+}

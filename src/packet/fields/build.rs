@@ -118,6 +118,7 @@ fn verification(run: &seen::Verified) -> Verification {
     Verification {
         command: run.command.clone(),
         exit: run.exit,
+        passed: run.passed.filter(|_| run.exit.is_none()),
         turn: run.turn,
         stale: run.stale,
     }
@@ -258,7 +259,8 @@ fn branch(source: &Source<'_>) -> String {
 fn good_commit(source: &Source<'_>) -> String {
     let now = source.checkout.filter(|checkout| {
         let last = source.seen.verification.last();
-        checkout.changed.is_empty() && last.is_some_and(|run| run.exit == Some(0) && run.stale == Some(false))
+        checkout.changed.is_empty()
+            && last.is_some_and(|run| run.passed == Some(true) && run.stale == Some(false))
     });
     let now = now.map(|checkout| checkout.head.clone());
     now.or_else(|| source.seen.good_commit.clone())

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{NO_NEXT_ACTION, Packet, Size, Stated};
+use super::{NO_NEXT_ACTION, Packet, Size, Stated, Verification};
 
 /// What stands above the carry-over prompt, which comes last: it may hold anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
@@ -78,7 +78,7 @@ fn verification(packet: &Packet) -> Vec<String> {
         format!(
             "- {}: {} (turn {}){since}",
             code(&run.command),
-            ended(run.exit),
+            verified(run),
             run.turn
         )
     })
@@ -132,9 +132,18 @@ fn commands(packet: &Packet) -> Vec<String> {
     lines
 }
 
+fn verified(run: &Verification) -> String {
+    match (run.has_passed(), run.exit) {
+        (Some(true), _) => "passed".to_owned(),
+        (Some(false), None) => "**failed**, exit code unknown".to_owned(),
+        (_, exit) => ended(exit),
+    }
+}
+
+/// Of a whole line, of which zero does not say that each of its commands passed.
 fn ended(exit: Option<i32>) -> String {
     match exit {
-        Some(0) => "passed".to_owned(),
+        Some(0) => "exit 0".to_owned(),
         Some(code) => format!("**exit {code}**"),
         None => "exit code unknown".to_owned(),
     }

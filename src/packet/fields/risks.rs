@@ -46,15 +46,19 @@ pub(super) fn of(source: &Source<'_>, sections: &[Section<'_>], claims: &[Claim]
 
 fn checks_that_failed(seen: &Seen, risks: &mut Risks) {
     for run in &seen.verification {
-        let Some(code) = run.exit.filter(|code| *code != 0) else {
+        if run.passed != Some(false) {
             continue;
+        }
+        let how = match run.exit {
+            Some(code) => format!("ended with {code}"),
+            None => "failed, as its output says,".to_owned(),
         };
         let since = if run.stale == Some(true) {
             "; files changed after it"
         } else {
             ""
         };
-        let detail = format!("`{}` ended with {code} in turn {}{since}", run.command, run.turn);
+        let detail = format!("`{}` {how} in turn {}{since}", run.command, run.turn);
         risks.add(Severity::Block, detail);
     }
 }
@@ -105,7 +109,7 @@ fn other_failures(seen: &Seen, risks: &mut Risks) {
 }
 
 fn stale_checks(seen: &Seen, risks: &mut Risks) {
-    let passed = seen.verification.iter().filter(|run| run.exit == Some(0));
+    let passed = seen.verification.iter().filter(|run| run.passed == Some(true));
     for run in passed.filter(|run| run.stale == Some(true)) {
         let detail = format!(
             "files changed after `{}` passed in turn {}",

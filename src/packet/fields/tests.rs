@@ -32,6 +32,7 @@ fn run(purpose: Purpose, command: &str, exit: Option<i32>, stale: Option<bool>) 
         purpose,
         command: command.into(),
         exit,
+        passed: exit.map(|code| code == 0),
         turn: 3,
         stale,
     }

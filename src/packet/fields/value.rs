@@ -194,10 +194,20 @@ pub struct Verification {
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
+    /// Whether it passed by its own output; only where its exit code is not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub passed: Option<bool>,
     /// The turn, from 1 behind the last handoff.
     pub turn: usize,
     /// Whether a file changed after it; null where that is not known.
     pub stale: Option<bool>,
+}
+
+impl Verification {
+    /// Whether it passed; `None` where that is not known.
+    pub fn has_passed(&self) -> Option<bool> {
+        self.exit.map(|code| code == 0).or(self.passed)
+    }
 }
 
 /// A claim of success that no run proves.

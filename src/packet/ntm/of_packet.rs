@@ -75,7 +75,7 @@ impl HandoffFile {
             self.decisions.insert(format!("{:02}", at + 1), told);
         }
         let runs = packet.verification.iter();
-        let passed = runs.filter(|run| run.exit == Some(0) && run.stale != Some(true));
+        let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
         self.worked = items(passed.map(|run| format!("`{}` passed", run.command)));
         let failed = packet.failed_attempts.iter();
         self.failed = items(failed.map(|attempt| match attempt.why.as_str() {
@@ -108,7 +108,9 @@ impl FileChanges {
 /// The command that verifies the work: the last one that passed, else the last one.
 fn test(packet: &Packet) -> String {
     let runs = || packet.verification.iter().rev();
-    let last = runs().find(|run| run.exit == Some(0)).or_else(|| runs().next());
+    let last = runs()
+        .find(|run| run.has_passed() == Some(true))
+        .or_else(|| runs().next());
     last.map_or(String::new(), |run| {
         shortened(&one_line(&run.command), ITEM_BYTES)
     })

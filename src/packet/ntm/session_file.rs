@@ -12,6 +12,7 @@ use super::model::HandoffFile;
 use super::text::{one_line, shortened};
 use super::text_rules::analyze;
 use crate::agents::commands::{self, Purpose};
+use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::files::{FileChange, patched};
 use crate::agents::todo::{self, TodoState};
 use crate::agents::tools::{self, ToolKind};
@@ -348,16 +349,26 @@ impl<'r> SessionReader<'r> {
         let Some(call) = self.calls.remove(id) else {
             return;
         };
-        let exit = exit_of(said, failed);
+        let evidence = Evidence {
+            command: call.command.as_deref(),
+            flag: failed,
+            code: exit_of(said).filter(|_| call.kind == ToolKind::Shell),
+            silence_is_zero: failed == Some(false),
+            text: said,
+        };
+        let end = match call.kind {
+            ToolKind::Shell => evidence.decide(),
+            _ => LineEnd::default(),
+        };
         if let Some(command) = &call.command {
             for run in commands::runs(command)
                 .iter()
                 .filter(|run| run.purpose.verifies())
             {
-                self.checked(run.purpose, run.text, run.outcome(exit), said);
+                self.checked(run.purpose, run.text, run.passed_or_flagged(&end), said);
             }
         }
-        let failed = failed.unwrap_or(exit.is_some_and(|exit| exit != 0));
+        let failed = failed.unwrap_or(exit_of(said).is_some_and(|exit| exit != 0));
         for (path, change) in call.changed {
             self.failing.retain(|(about, _)| *about != path);
             if failed {
@@ -422,8 +433,8 @@ fn texts(content: &Json) -> String {
     }
 }
 
-/// The exit code that a result tells; where it only says that it failed, 1.
-fn exit_of(said: &str, failed: Option<bool>) -> Option<i32> {
+/// The exit code that a result tells.
+fn exit_of(said: &str) -> Option<i32> {
     /// How the agents say it, at the beginning of a line.
     const WORDS: [&str; 4] = [
         "Exit code ",
@@ -441,7 +452,7 @@ fn exit_of(said: &str, failed: Option<bool>) -> Option<i32> {
         let code = value.pointer("/metadata/exit_code")?.as_i64()?;
         i32::try_from(code).ok()
     };
-    told.or_else(in_json).or_else(|| failed.map(i32::from))
+    told.or_else(in_json)
 }
 
 /// The line of an output that says what went wrong.

@@ -95,6 +95,27 @@ fn a_file_that_changed_later_says_so() {
 }
 
 #[test]
+fn of_two_results_that_match_alike_the_later_one_stands_first() {
+    let listing: String = (0..45).map(|n| format!("setting_{n} = value_{n}\n")).collect();
+    for (early, late) in [
+        ("flurbo_port = 8080", "flurbo_port = 9090"),
+        ("flurbo_port = 8080", &*format!("{listing}flurbo_port = 9090\n")),
+        (&*format!("{listing}flurbo_port = 8080\n"), "flurbo_port = 9090"),
+    ] {
+        let mut messages = vec![user("Look at it.")];
+        messages.extend(ran("a", "./settings one", early, false));
+        for n in 0..20 {
+            messages.push(user(&format!("Next, part {n}.")));
+            messages.push(model("Done with that part, as it was asked for."));
+        }
+        messages.extend(ran("b", "./settings two", late, false));
+        let told = asked(&messages, "flurbo_port");
+        let (new, old) = (told.find("= 9090").unwrap(), told.find("= 8080").unwrap());
+        assert!(new < old, "{told}");
+    }
+}
+
+#[test]
 fn the_newest_revision_stands_first_and_the_older_one_says_that_there_is_one() {
     let mut messages = vec![
         user("Plan it."),

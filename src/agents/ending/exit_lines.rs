@@ -1,0 +1,208 @@
+//! Exit codes in plain text, as tools of any name write them: `[exit code: 1]`, `Exit Code: 1`, `exit status 1`,
+//! `Command failed with exit code 1: make`, `… returned non-zero exit status 1.`
+
+/// Lines at the end of a text among which such a line is looked for: others label a signal, a duration, a folder.
+const LAST: usize = 6;
+
+/// A longer line is output.
+const LONGEST: usize = 400;
+
+/// Words in front of a code, besides those that name it.
+const BEFORE: [&str; 18] = [
+    "command",
+    "process",
+    "program",
+    "script",
+    "shell",
+    "tool",
+    "the",
+    "with",
+    "a",
+    "exited",
+    "failed",
+    "finished",
+    "completed",
+    "terminated",
+    "ended",
+    "returned",
+    "non-zero",
+    "nonzero",
+];
+
+/// Words that name a code.
+const CODE: [&str; 9] = [
+    "code",
+    "status",
+    "exit_code",
+    "exit_status",
+    "exitcode",
+    "exit-code",
+    "returncode",
+    "return_code",
+    "rc",
+];
+
+/// Words of a line that labels what is no exit code.
+const LABEL_WORDS: usize = 4;
+
+/// How Python's `subprocess` words a failure, with its command in front.
+const NON_ZERO: &str = "returned non-zero exit status ";
+
+/// A line that tells an exit code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct ExitLine {
+    /// `None` where the code is another command's, and all that is known is that it failed.
+    pub(super) code: Option<i32>,
+    /// It stands in front of the output.
+    pub(super) is_first: bool,
+    /// It is worded `exit status N`.
+    pub(super) is_status: bool,
+}
+
+/// The exit code that a text tells in its first line, or in one of its last.
+pub(super) fn read(text: &str) -> Option<ExitLine> {
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let first = lines.next()?;
+    if let Some(line) = exit_line(first) {
+        return Some(ExitLine {
+            is_first: true,
+            ..line
+        });
+    }
+    for line in text
+        .lines()
+        .rev()
+        .map(str::trim)
+        .filter(|line| !line.is_empty())
+        .take(LAST)
+    {
+        if let Some(found) = exit_line(line) {
+            let traced = found.is_status && line.contains("CalledProcessError");
+            let code = found.code.filter(|_| !traced);
+            return Some(ExitLine { code, ..found });
+        }
+        if !is_label(line) {
+            return None;
+        }
+    }
+    None
+}
+
+/// `Signal: (none)`, `Duration: 2 s`, `</output>`, `---`: what may stand behind an exit code.
+fn is_label(line: &str) -> bool {
+    let named = line.split_once(':').map(|(name, _)| name);
+    let short = named.is_some_and(|name| {
+        name.split_whitespace().count() <= LABEL_WORDS && name.starts_with(|c: char| c.is_ascii_uppercase())
+    });
+    short || line.starts_with("</") && line.ends_with('>') || !line.contains(|c: char| c.is_alphanumeric())
+}
+
+fn exit_line(line: &str) -> Option<ExitLine> {
+    if line.len() > LONGEST {
+        return None;
+    }
+    let small = line.to_ascii_lowercase();
+    let (code, is_status) = match small.find(NON_ZERO) {
+        Some(at) => (number(&small[at + NON_ZERO.len()..], true)?, true),
+        None => (worded(&small)?, small.contains("exit status")),
+    };
+    Some(ExitLine {
+        code: Some(code),
+        is_first: false,
+        is_status,
+    })
+}
+
+/// Words that name an exit code, and its number behind them.
+fn worded(line: &str) -> Option<i32> {
+    let bare = line.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let bare = bare
+        .strip_prefix("exit_code>")
+        .map_or_else(|| bare.to_owned(), |rest| format!("exit_code {rest}"));
+    let digits = bare.find(|c: char| c.is_ascii_digit())?;
+    let begins = digits - usize::from(bare[..digits].ends_with('-'));
+    let (words, rest) = bare.split_at(begins);
+    let mut named = false;
+    let mut is_exit = false;
+    let mut carries = false;
+    for word in words
+        .split([' ', ':', '=', '(', '['])
+        .filter(|word| !word.is_empty())
+    {
+        is_exit |= word.starts_with("exit") || word.starts_with("return") || word == "rc";
+        named |= CODE.contains(&word);
+        carries |= matches!(word, "command" | "process" | "failed");
+        if !(CODE.contains(&word) || BEFORE.contains(&word) || word == "exit" || word == "return") {
+            return None;
+        }
+    }
+    let named = named || carries && words.trim_end().ends_with("with");
+    (named && (is_exit || carries))
+        .then(|| number(rest, carries))
+        .flatten()
+}
+
+/// The number at the start, where nothing but punctuation stands behind it; behind a colon a command may.
+fn number(text: &str, carries: bool) -> Option<i32> {
+    let end = text
+        .char_indices()
+        .find(|(at, c)| !(c.is_ascii_digit() || *at == 0 && *c == '-'))
+        .map_or(text.len(), |(at, _)| at);
+    let (digits, rest) = text.split_at(end);
+    let ends = rest.is_empty()
+        || carries && rest.starts_with(':')
+        || rest.starts_with("</")
+        || !rest.contains(|c: char| c.is_alphanumeric()) && !rest.starts_with('-');
+    ends.then(|| digits.parse().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_forms_are_read_at_the_start_and_at_the_end() {
+        for (text, code) in [
+            ("out\n[exit code: 101]", 101),
+            ("out\n\n[Exit code: 0]\n", 0),
+            ("Exit Code: 2\nout", 2),
+            ("out\nExit Code: 2\nSignal: (none)\nBackground PIDs: (none)", 2),
+            ("out\nexit status 3", 3),
+            ("out\n(exit status: 3)", 3),
+            ("Command 'make' returned non-zero exit status 2.", 2),
+            ("Command failed with exit code 1: pnpm test", 1),
+            ("out\nCommand exited with code 1", 1),
+            ("Process exited with code 4\nOutput:\nx", 4),
+            ("out\nProcess finished with exit code 5", 5),
+            ("<output>x</output>\n<exit_code>6</exit_code>", 6),
+            ("out\nexit_code=7", 7),
+            ("out\nreturn code: -9", -9),
+            ("exited with code 8", 8),
+            ("out\n--- exit code: 1 ---", 1),
+        ] {
+            assert_eq!(read(text).map(|line| line.code), Some(Some(code)), "{text}");
+        }
+        let traced = "Traceback (most recent call last):\nsubprocess.CalledProcessError: Command '['make']' returned non-zero \
+             exit status 2.";
+        assert_eq!(read(traced).map(|line| line.code), Some(None));
+    }
+
+    #[test]
+    fn what_only_mentions_a_code_is_none() {
+        for text in [
+            "",
+            "exit code 3 of 4 programs",
+            "The exit code 1 means that nothing was found.",
+            "[exit code: 1]\nno, that was quoted\nand more text\nthat ends otherwise"
+                .trim_start_matches("[exit code: 1]\n"),
+            "a\n[exit code: 1]\nb\nc",
+            "status 200",
+            "code: 404",
+            "HTTP status: 500",
+            "exit code: 1-2",
+            "done with 3",
+        ] {
+            assert_eq!(read(text), None, "{text}");
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! How a command ended: the one place that decides it.
+//!
+//! Order of evidence: the exit code of the wire or of the agent's envelope, an exit code in plain text, the closing lines
+//! of a test runner or a compiler, the error flag; last the absence of one. What says "went well" beside what says
+//! "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
+
+mod builders;
+mod exit_lines;
+mod report;
+mod runner;
+mod test_runners;
+
+pub use self::report::Report;
+
+use self::exit_lines::ExitLine;
+use super::commands::{self, Run};
+
+/// What is known of a command and of its result.
+#[derive(Debug, Clone, Copy)]
+pub struct Evidence<'e> {
+    /// The whole line; `None` where the tool takes no command.
+    pub command: Option<&'e str>,
+    /// Whether the wire or the tool flags the result as an error; `None` where it has no flag.
+    pub flag: Option<bool>,
+    /// The exit code that the wire or the agent's envelope has.
+    pub code: Option<i32>,
+    /// The agent's tool says nothing where the code is zero.
+    pub silence_is_zero: bool,
+    /// The text of the result.
+    pub text: &'e str,
+}
+
+/// How a line ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct LineEnd {
+    /// Its exit code; `None` where it is not known.
+    pub code: Option<i32>,
+    /// Whether it failed; `None` where that is not known.
+    pub failed: Option<bool>,
+    /// Something says that it failed, though it may be contradicted.
+    pub reads_failed: bool,
+    /// What the commands of the line say in their own output.
+    pub report: Report,
+}
+
+/// How one command of a line ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum RunEnd {
+    /// It went well.
+    Passed,
+    /// It failed, with its own exit code where that is known.
+    Failed(Option<i32>),
+    /// Not known, or contradictory.
+    #[default]
+    Unknown,
+}
+
+impl RunEnd {
+    /// Whether it went well, where that is known.
+    pub fn passed(self) -> Option<bool> {
+        match self {
+            Self::Passed => Some(true),
+            Self::Failed(_) => Some(false),
+            Self::Unknown => None,
+        }
+    }
+}
+
+impl LineEnd {
+    /// Whether what says that it failed stands beside what says that it went well.
+    pub fn is_contradicted(&self) -> bool {
+        self.code.is_none() && self.failed.is_none() && self.reads_failed
+    }
+}
+
+impl Evidence<'_> {
+    /// How the line ended.
+    pub fn decide(&self) -> LineEnd {
+        let runs = self.command.map(commands::runs).unwrap_or_default();
+        // A line that prints stored texts repeats what other commands wrote.
+        let own_text = !self.command.is_some_and(commands::prints_stored_text);
+        let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
+        // What another command says of a run may be of one that it was to replace; it is worth a look, and no more.
+        let all = match own_text {
+            true => Report::of(self.text),
+            false => Report::Silent,
+        };
+        let report = if verifies { all } else { Report::Silent };
+        let line = match own_text {
+            true => exit_lines::read(self.text).filter(|line| self.is_of_line(line)),
+            false => None,
+        };
+        let zero_is_passed = runs.iter().any(|run| run.good_if_zero && run.purpose.verifies());
+        let (code, failed) = match (self.code, line) {
+            (Some(code), _) => self.told(code, report, zero_is_passed),
+            (None, Some(line)) => self.written(line, report, zero_is_passed),
+            (None, None) => self.silent(report, zero_is_passed),
+        };
+        LineEnd {
+            code,
+            failed,
+            reads_failed: failed == Some(true)
+                || all.has_failed()
+                || line.is_some_and(|line| line.code != Some(0))
+                || self.flag == Some(true),
+            report,
+        }
+    }
+
+    /// Whether an exit code in the text is the line's own, and not one that the line prints of another command.
+    fn is_of_line(&self, line: &ExitLine) -> bool {
+        let prints_code = self.command.is_some_and(prints_code);
+        // `go run` and `go test` print the code of the program that they run, and end with 1.
+        let mut words = self.command.unwrap_or_default().split_whitespace();
+        let inner = line.is_status && words.any(|word| word == "go");
+        !prints_code && !inner
+    }
+
+    /// With a code of the wire's or the envelope's.
+    fn told(&self, code: i32, report: Report, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
+        match code {
+            0 if self.flag == Some(true) || report.has_failed() && zero_is_passed => (None, None),
+            // Of a pipe zero says nothing of the command that failed in it.
+            0 if report.has_failed() => (Some(0), None),
+            0 => (Some(0), Some(false)),
+            code => (Some(code), Some(true)),
+        }
+    }
+
+    /// With a code in plain text.
+    fn written(&self, line: ExitLine, report: Report, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
+        match line.code {
+            Some(0) => self.told(0, report, zero_is_passed),
+            _ if matches!(report, Report::Passed(_)) => (None, None),
+            // A tool that flags every other code than zero did not flag this one.
+            _ if self.silence_is_zero && !line.is_first && report != Report::Failed => (None, None),
+            code => (code, Some(true)),
+        }
+    }
+
+    /// Without a code.
+    fn silent(&self, report: Report, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
+        let flagged = self.flag == Some(true);
+        let passed = matches!(report, Report::Passed(_));
+        match report {
+            _ if flagged => (None, (!passed).then_some(true)),
+            Report::Failed if zero_is_passed => (None, Some(true)),
+            // What an unknown tool prints may be stored somewhere: it reads as failed, and that is all.
+            _ if self.command.is_none() => (None, None),
+            Report::Mixed if zero_is_passed => (None, None),
+            _ if self.silence_is_zero => (Some(0), (!report.has_failed()).then_some(false)),
+            Report::Failed => (None, Some(true)),
+            _ => (None, None),
+        }
+    }
+}
+
+/// Whether a line prints an exit code, or words like one, itself.
+fn prints_code(line: &str) -> bool {
+    let small = line.to_ascii_lowercase();
+    let words = ["exit code", "exit status", "exit_code", "exitcode"];
+    line.contains("$?") || line.contains("$LASTEXITCODE") || words.iter().any(|word| small.contains(word))
+}
+
+impl Run<'_> {
+    /// How this command ended, by the end of its whole line.
+    pub fn end(&self, line: &LineEnd) -> RunEnd {
+        let by_code = match line.code {
+            Some(0) if self.good_if_zero && !line.report.has_failed() => Some(RunEnd::Passed),
+            // Its own code and its own text contradict each other.
+            Some(0) if self.good_if_zero => Some(RunEnd::Unknown),
+            Some(code) if code != 0 && self.bad_if_not => Some(RunEnd::Failed(Some(code))),
+            _ => None,
+        };
+        by_code.unwrap_or_else(|| match line.report {
+            Report::Failed if self.is_alone && !line.is_contradicted() => RunEnd::Failed(None),
+            Report::Passed(purpose) if self.may_pass(line) && purpose == self.purpose => RunEnd::Passed,
+            _ => RunEnd::Unknown,
+        })
+    }
+
+    /// Whether it went well, where a flag without a code counts as a failure as well: a call that timed out or was stopped.
+    pub fn passed_or_flagged(&self, line: &LineEnd) -> Option<bool> {
+        let flagged = (line.failed == Some(true) && self.bad_if_not).then_some(false);
+        self.end(line).passed().or(flagged)
+    }
+
+    /// Whether its closing line alone proves that it went well: nothing else speaks of it, and nothing is cut off.
+    fn may_pass(&self, line: &LineEnd) -> bool {
+        self.is_alone && self.good_if_zero && line.code.is_none() && !line.reads_failed
+    }
+}
+
+#[cfg(test)]
+mod tests;

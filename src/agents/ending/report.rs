@@ -1,0 +1,190 @@
+//! What the output of a test, a build or a lint says of itself, by the closing lines of the programs that it may be of.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use regex::RegexSet;
+
+use super::builders::BUILDERS;
+use super::runner::Runner;
+use super::test_runners::TEST_RUNNERS;
+use crate::agents::commands::Purpose;
+
+/// Lines at the start and at the end of a text that are looked at.
+const FIRST: usize = 200;
+const LAST: usize = 400;
+
+/// Words, small letters, of a first line or of a line behind the closing one which say that the run was cut off.
+const CUT_OFF: [&str; 9] = [
+    "timed out",
+    "timeout",
+    "in background",
+    "in the background",
+    "still running",
+    "did not complete",
+    "interrupted",
+    "killed",
+    "aborted",
+];
+
+/// A longer line is output.
+const LONGEST: usize = 600;
+
+/// Lines from the end among which a closing line stands of a run that went through.
+const CLOSING: usize = 12;
+
+/// What an output says of itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Report {
+    /// Nothing.
+    #[default]
+    Silent,
+    /// It closes with success of this kind.
+    Passed(Purpose),
+    /// It failed.
+    Failed,
+    /// It failed, and something passed after it.
+    Mixed,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Line {
+    Opens,
+    Passed,
+    Failed,
+}
+
+struct Table {
+    set: RegexSet,
+    /// Of each expression: its program and what its lines are.
+    rows: Vec<(usize, Line)>,
+}
+
+pub(super) fn runners() -> impl Iterator<Item = &'static Runner> {
+    TEST_RUNNERS.iter().chain(BUILDERS)
+}
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| {
+    let (mut expressions, mut rows) = (Vec::new(), Vec::new());
+    for (at, runner) in runners().enumerate() {
+        let mut add = |all: &[&'static str], line| {
+            expressions.extend_from_slice(all);
+            rows.extend(all.iter().map(|_| (at, line)));
+        };
+        add(runner.opens.as_slice(), Line::Opens);
+        add(runner.passed, Line::Passed);
+        add(runner.failed, Line::Failed);
+    }
+    // The tests compile every one of them.
+    let set = RegexSet::new(expressions).unwrap_or_default();
+    Table { set, rows }
+});
+
+impl Report {
+    /// Of the output of a command that tests, builds or lints.
+    pub(super) fn of(text: &str) -> Self {
+        let mut closing = Closing::default();
+        let lines = text.lines().count();
+        for (at, line) in text.lines().enumerate() {
+            if at >= FIRST && at + LAST < lines || line.len() > LONGEST {
+                continue;
+            }
+            closing.take(at, &plain(line));
+        }
+        closing.report(text, lines)
+    }
+
+    /// Whether something in it failed.
+    pub fn has_failed(self) -> bool {
+        matches!(self, Self::Failed | Self::Mixed)
+    }
+}
+
+/// The closing lines of a text.
+#[derive(Default)]
+struct Closing {
+    opened: Vec<usize>,
+    failed: Vec<usize>,
+    /// The last one that passed, with its line.
+    passed: Option<(usize, usize)>,
+    last_failed: bool,
+}
+
+impl Closing {
+    fn take(&mut self, at: usize, line: &str) {
+        if line.is_empty() {
+            return;
+        }
+        // A line may fit several programs; that one of them failed decides.
+        let found = TABLE.set.matches(line);
+        let rows = || found.iter().map(|row| TABLE.rows[row]);
+        self.opened
+            .extend(rows().filter(|row| row.1 == Line::Opens).map(|row| row.0));
+        let mut failed = rows().filter(|row| row.1 == Line::Failed).map(|row| row.0);
+        if let Some(runner) = failed.next() {
+            self.failed.push(runner);
+            self.last_failed = true;
+            return;
+        }
+        let opened = |runner: usize| {
+            runners()
+                .nth(runner)
+                .is_some_and(|row| row.opens.is_none() || self.opened.contains(&runner))
+        };
+        let passed = rows().find(|row| row.1 == Line::Passed && opened(row.0));
+        if let Some((runner, _)) = passed {
+            self.passed = Some((runner, at));
+            self.last_failed = false;
+        }
+    }
+
+    fn report(&self, text: &str, lines: usize) -> Report {
+        let passed = self
+            .passed
+            .and_then(|(at, line)| Some((at, runners().nth(at)?, line)));
+        match passed {
+            None if self.failed.is_empty() => Report::Silent,
+            None => Report::Failed,
+            Some(_) if self.last_failed => Report::Failed,
+            Some((at, runner, _)) if runner.by_parts && self.failed.contains(&at) => Report::Failed,
+            Some(_) if !self.failed.is_empty() => Report::Mixed,
+            Some((_, runner, line)) => {
+                let behind = || {
+                    let lines = text.lines().skip(line + 1);
+                    lines.filter(|line| !line.trim().is_empty())
+                };
+                let closes = lines - line <= CLOSING * 4 && behind().count() < CLOSING;
+                match closes && !text.lines().take(1).chain(behind()).any(is_cut_off) {
+                    true => Report::Passed(runner.purpose),
+                    false => Report::Silent,
+                }
+            }
+        }
+    }
+}
+
+fn is_cut_off(line: &str) -> bool {
+    let small = line.to_ascii_lowercase();
+    CUT_OFF.iter().any(|words| small.contains(words))
+}
+
+/// A line without colours, margins and double spaces.
+fn plain(line: &str) -> Cow<'_, str> {
+    let line = line.trim();
+    if !line.contains(['\u{1b}', '\t']) && !line.contains("  ") {
+        return Cow::Borrowed(line);
+    }
+    let mut out = String::with_capacity(line.len());
+    let mut chars = line.chars();
+    while let Some(c) = chars.next() {
+        if c == '\u{1b}' {
+            // `ESC [ 31 m`: up to the letter that ends it.
+            let _ = chars.by_ref().find(char::is_ascii_alphabetic);
+        } else if !c.is_whitespace() {
+            out.push(c);
+        } else if !out.ends_with(' ') && !out.is_empty() {
+            out.push(' ');
+        }
+    }
+    Cow::Owned(out.trim_end().to_owned())
+}

@@ -1,0 +1,245 @@
+//! What programs write when they close, both ways, and who is believed where two contradict each other.
+
+mod closing;
+
+use self::closing::CLOSING;
+use super::report::runners;
+use super::*;
+use crate::agents::commands::Purpose;
+
+fn evidence<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
+    Evidence {
+        command: Some(command),
+        flag: None,
+        code: None,
+        silence_is_zero: false,
+        text,
+    }
+}
+
+/// How the first command of a line that verifies ended.
+fn end(evidence: &Evidence<'_>) -> RunEnd {
+    let runs = commands::runs(evidence.command.unwrap());
+    let run = runs.iter().find(|run| run.purpose.verifies());
+    run.unwrap_or_else(|| panic!("{evidence:?}"))
+        .end(&evidence.decide())
+}
+
+/// A tool whose silence is zero, as Claude Code's `Bash`.
+fn silent<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
+    Evidence {
+        flag: Some(false),
+        silence_is_zero: true,
+        ..evidence(command, text)
+    }
+}
+
+#[test]
+fn every_expression_is_one_and_every_program_has_its_closing_lines_here() {
+    for runner in runners() {
+        let all = runner
+            .opens
+            .iter()
+            .chain(runner.passed)
+            .chain(runner.failed)
+            .copied();
+        regex::RegexSet::new(all).unwrap_or_else(|why| panic!("{}: {why}", runner.name));
+        assert!(
+            CLOSING.iter().any(|(name, ..)| *name == runner.name),
+            "{}",
+            runner.name
+        );
+    }
+    assert!(CLOSING.len() >= 60);
+}
+
+#[test]
+fn a_run_is_never_passed_against_its_own_closing_lines() {
+    for (name, command, _, failed) in CLOSING {
+        // Nothing is told but the text, whether silence means zero or nothing.
+        for evidence in [evidence(command, failed), silent(command, failed)] {
+            assert_eq!(end(&evidence), RunEnd::Failed(None), "{name}: {evidence:?}");
+        }
+        let with = |code: i32, flag: Option<bool>| Evidence {
+            code: Some(code),
+            flag,
+            ..evidence(command, failed)
+        };
+        assert_eq!(end(&with(0, None)), RunEnd::Unknown, "{name}: contradicted by 0");
+        assert_eq!(end(&with(2, Some(true))), RunEnd::Failed(Some(2)), "{name}");
+        for line in [
+            format!("{command} 2>&1 | tail -20"),
+            format!("{command} || true"),
+            format!("{command}; echo done"),
+        ] {
+            for evidence in [
+                silent(&line, failed),
+                Evidence {
+                    code: Some(0),
+                    ..evidence(&line, failed)
+                },
+            ] {
+                assert_eq!(end(&evidence), RunEnd::Failed(None), "{name}: {evidence:?}");
+                assert_ne!(evidence.decide().failed, Some(false), "{name}: {evidence:?}");
+            }
+        }
+        // Beside another command it may be the other one's text.
+        let two = format!("{command} && ./other.sh");
+        assert_eq!(
+            end(&Evidence {
+                code: Some(0),
+                ..evidence(&two, failed)
+            }),
+            RunEnd::Unknown,
+            "{name}"
+        );
+        let exit_line = format!("Exit code 101\n{failed}");
+        assert_eq!(
+            end(&silent(command, &exit_line)),
+            RunEnd::Failed(Some(101)),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
+    for (name, command, passed, _) in CLOSING {
+        assert_eq!(end(&silent(command, passed)), RunEnd::Passed, "{name}");
+        let with = |code: i32| Evidence {
+            code: Some(code),
+            ..evidence(command, passed)
+        };
+        assert_eq!(end(&with(0)), RunEnd::Passed, "{name}");
+        // Tests may pass and the run fail: coverage, a script behind it.
+        assert_eq!(end(&with(1)), RunEnd::Failed(Some(1)), "{name}");
+        if passed.is_empty() {
+            continue;
+        }
+        let of_command = commands::runs(command)[0].purpose;
+        let of_program = runners().find(|runner| runner.name == *name).unwrap().purpose;
+        if of_command == of_program {
+            assert_eq!(end(&evidence(command, passed)), RunEnd::Passed, "{name}");
+        }
+        let flagged = Evidence {
+            flag: Some(true),
+            ..evidence(command, passed)
+        };
+        let written = format!("{passed}\n[exit code: 1]");
+        if of_command == of_program {
+            assert_eq!(end(&flagged), RunEnd::Unknown, "{name}");
+            assert_eq!(end(&evidence(command, &written)), RunEnd::Unknown, "{name}");
+        }
+        // What is piped away or cut off says nothing.
+        for line in [format!("{command} | tail -3"), format!("{command} || true")] {
+            assert_eq!(end(&evidence(&line, passed)), RunEnd::Unknown, "{name}");
+        }
+        let early = format!("{passed}\n{}", "more output of the run\n".repeat(40));
+        assert_eq!(end(&evidence(command, &early)), RunEnd::Unknown, "{name}");
+    }
+}
+
+#[test]
+fn what_was_cut_off_did_not_pass() {
+    let passed = "test result: ok. 3 passed; 0 failed; 0 ignored";
+    for text in [
+        format!("{passed}\n(Command timed out after 120 s)"),
+        format!("Command running in background with id 3\n{passed}"),
+        format!("{passed}\n[interrupted by the person]"),
+    ] {
+        assert_eq!(end(&evidence("cargo test", &text)), RunEnd::Unknown, "{text}");
+    }
+}
+
+#[test]
+fn a_text_that_mentions_a_run_is_none() {
+    let text =
+        "Exit code 101\ntest result: FAILED. 3 passed; 2 failed\nmake: *** [all] Error 2\n[exit code: 2]";
+    for line in [
+        "cat build.log",
+        "grep -rn 'test result' .",
+        "git diff HEAD~1",
+        "git log -p | head -50",
+        "tail -50 ci.log",
+        "cat README.md; ls",
+        "gh run view 1 --log",
+        "sed -n 1,20p notes.md",
+    ] {
+        let end = silent(line, text).decide();
+        assert_eq!((end.code, end.failed), (Some(0), Some(false)), "{line}");
+        let end = evidence(line, text).decide();
+        assert_eq!(
+            (end.code, end.failed, end.reads_failed),
+            (None, None, false),
+            "{line}"
+        );
+    }
+    // A run beside a printed file: the text may be the file's.
+    assert_eq!(end(&silent("cargo test && cat old.log", text)), RunEnd::Passed);
+    assert_eq!(end(&silent("cargo test; cat old.log", text)), RunEnd::Unknown);
+    // A code that the line prints is another command's.
+    let printed = silent("cargo test; echo \"exit code: $?\"", "x\nexit code: 101").decide();
+    assert_eq!(printed.code, Some(0));
+    assert_eq!(
+        evidence("echo 'Exit code: 5'", "Exit code: 5").decide().code,
+        None
+    );
+    // An unknown tool's text reads as failed, and is no more than that.
+    let unknown = Evidence {
+        command: None,
+        ..evidence("", "test result: FAILED. 1 passed; 1 failed")
+    }
+    .decide();
+    assert_eq!((unknown.failed, unknown.reads_failed), (None, true));
+}
+
+#[test]
+fn parts_and_reruns_are_told_apart() {
+    let parts = "test result: FAILED. 1 passed; 1 failed; 0 ignored\n\ntest result: ok. 3 passed; 0 failed; 0 ignored";
+    assert_eq!(Report::of(parts), Report::Failed);
+    let again = "1 failed, 2 passed in 0.12s\n\n3 passed in 0.11s";
+    assert_eq!(Report::of(again), Report::Mixed);
+    assert_eq!(end(&silent("pytest", again)), RunEnd::Unknown);
+    let coloured = "\u{1b}[1m\u{1b}[31mtest result: \u{1b}[0mFAILED. 1 passed; 1 failed;";
+    assert_eq!(Report::of(coloured), Report::Failed);
+    assert_eq!(Report::of("OK"), Report::Silent, "of what, nobody knows");
+    assert_eq!(
+        Report::of("Ran 3 tests in 0.001s\n\nOK"),
+        Report::Passed(Purpose::Test)
+    );
+}
+
+#[test]
+fn plain_exit_codes_are_evidence_of_any_tool() {
+    for (text, code) in [
+        ("x\n[exit code: 3]", 3),
+        ("x\nExit Code: 3", 3),
+        ("x\nexit status 3", 3),
+        ("Command 'make' returned non-zero exit status 3.", 3),
+    ] {
+        for command in [Some("make"), None] {
+            let end = Evidence {
+                command,
+                ..evidence("", text)
+            }
+            .decide();
+            assert_eq!(
+                (end.code, end.failed),
+                (Some(code), Some(true)),
+                "{command:?} {text}"
+            );
+        }
+    }
+    let end = evidence("cargo test -p a", "x\nexit status 3").decide();
+    assert_eq!(end.code, Some(3));
+    let end = evidence("make", "x\n[exit code: 0]").decide();
+    assert_eq!((end.code, end.failed), (Some(0), Some(false)));
+    assert_eq!(
+        evidence("go run .", "x\nexit status 3").decide().code,
+        None,
+        "the program's own"
+    );
+    // A tool that flags every failure did not flag this one.
+    let end = silent("./deploy.sh", "x\nexit status 3").decide();
+    assert_eq!((end.code, end.failed, end.reads_failed), (None, None, true));
+}

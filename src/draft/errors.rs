@@ -1,0 +1,187 @@
+//! What is quoted of an error: the lines that say so.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::excerpt::{LINE, cut, said_lines};
+
+/// Words in a line that tells of an error.
+const ERRORS: [&str; 17] = [
+    "error:",
+    "error[",
+    "error ",
+    "failed",
+    "failure",
+    "fatal:",
+    "panicked",
+    "exception",
+    "traceback",
+    "not found",
+    "no such",
+    "denied",
+    "cannot ",
+    "undefined",
+    "assertion",
+    "mismatch",
+    "timed out",
+];
+
+/// Words in a line that may tell of one.
+const DENIES: [&str; 20] = [
+    " not ",
+    "n't ",
+    "missing",
+    "invalid",
+    "unexpected",
+    "refused",
+    "unable",
+    "without",
+    "empty",
+    "unknown",
+    "wrong",
+    "expected",
+    "broken",
+    "rejected",
+    "conflict",
+    "out of ",
+    "crash",
+    "abort",
+    "killed",
+    "timeout",
+];
+
+/// At most three lines of an error: those that say so, with what an open one (`panicked at a.rs:3:`) is about, else the
+/// last ones.
+pub(super) fn quoted(text: &str) -> Vec<String> {
+    const MOST: usize = 3;
+    let text = streams(text);
+    let mut lines = said_lines(&text);
+    // The exit code stands beside them, and a label without a value says nothing.
+    let says_nothing = |line: &str| tells_exit(line) || line.ends_with("(none)");
+    if lines.iter().any(|line| !says_nothing(line)) {
+        lines.retain(|line| !says_nothing(line));
+    }
+    let mut told: Vec<usize> = Vec::new();
+    for at in (0..lines.len()).filter(|at| tells_error(lines[*at])) {
+        told.push(at);
+        if lines[at].ends_with(':') && at + 1 < lines.len() {
+            told.push(at + 1);
+        }
+        told.dedup();
+        if told.len() >= MOST {
+            break;
+        }
+    }
+    // The last line of a trace is what it is about.
+    let closes = told
+        .iter()
+        .any(|at| is_trace_head(lines[*at]))
+        .then(|| lines.len() - 1);
+    told.truncate(MOST - usize::from(closes.is_some()));
+    told.extend(closes.filter(|at| !told.contains(at)));
+    if told.is_empty() {
+        told = hints(&lines, MOST);
+    }
+    told.into_iter()
+        .map(|at| cut(lines[at], LINE).to_owned())
+        .collect()
+}
+
+/// Of lines of which none tells of an error: those that deny something, and the last ones, each wording once.
+fn hints(lines: &[&str], most: usize) -> Vec<usize> {
+    let mut seen = HashSet::new();
+    let once: Vec<usize> = (0..lines.len()).filter(|at| seen.insert(lines[*at])).collect();
+    let denies = |at: &&usize| {
+        let small = floor_ascii(lines[**at]);
+        DENIES.iter().any(|word| small.contains(word))
+    };
+    let mut told: Vec<usize> = once.iter().filter(denies).take(most).copied().collect();
+    let mut last = once.iter().rev().copied().filter(|at| !told.contains(at));
+    let mut more: Vec<usize> = last.by_ref().take(most - told.len()).collect();
+    told.append(&mut more);
+    told.sort_unstable();
+    told
+}
+
+fn is_trace_head(line: &str) -> bool {
+    line.starts_with("Traceback (most recent call last)")
+}
+
+/// Whether a line tells an exit code and nothing else.
+fn tells_exit(line: &str) -> bool {
+    let small = floor_ascii(line);
+    let bare = small.trim_start_matches(|c: char| !c.is_alphanumeric());
+    let digits = bare.len() - bare.bytes().filter(u8::is_ascii_digit).count();
+    (bare.starts_with("exit code") || bare.starts_with("exit status")) && digits < 24 && digits < bare.len()
+}
+
+/// The output of a command that a tool tells as a JSON object; else the text.
+fn streams(text: &str) -> Cow<'_, str> {
+    const MEMBERS: [&str; 6] = ["stdout", "output", "stderr", "error", "message", "result"];
+    let trimmed = text.trim();
+    if !(trimmed.starts_with('{') && trimmed.ends_with('}')) {
+        return Cow::Borrowed(text);
+    }
+    let Ok(Value::Object(members)) = serde_json::from_str::<Value>(trimmed) else {
+        return Cow::Borrowed(text);
+    };
+    let told = MEMBERS
+        .iter()
+        .filter_map(|name| members.get(*name)?.as_str())
+        .filter(|told| !told.is_empty());
+    let told: Vec<&str> = told.collect();
+    match told.is_empty() {
+        true => Cow::Borrowed(text),
+        false => Cow::Owned(told.join("\n")),
+    }
+}
+
+/// Whether a line tells of an error. Counts of none (`0 failed`) do not.
+fn tells_error(line: &str) -> bool {
+    let line = floor_ascii(line);
+    let found = ERRORS.iter().any(|word| line.contains(word));
+    found && !line.contains("0 failed") && !line.contains("0 errors") && !line.contains("no error")
+}
+
+fn floor_ascii(line: &str) -> String {
+    cut(line, LINE).to_ascii_lowercase()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_quoted_and_counts_of_none_are_not() {
+        let log = "Compiling a\nerror[E0308]: mismatched types\n --> src/a.rs:3\nok\nerror: aborting";
+        assert_eq!(quoted(log), ["error[E0308]: mismatched types", "error: aborting"]);
+        assert!(!tells_error("12 passed; 0 failed"));
+        assert_eq!(quoted("a\nb\nc\nd"), ["b", "c", "d"]);
+        assert_eq!(
+            quoted("exit status 2\nx does not link\nb\nb\nb"),
+            ["x does not link", "b"]
+        );
+        assert_eq!(
+            quoted("x is missing\nError: (none)\nExit Code: 3"),
+            ["x is missing"]
+        );
+        let panicked = "thread 'main' panicked at a.rs:3:5:\nx was empty\nnote: y\n[exit code: 101]";
+        assert_eq!(
+            quoted(panicked),
+            ["thread 'main' panicked at a.rs:3:5:", "x was empty"]
+        );
+        let object = r#"{"stdout":"one","stderr":"x: no such target","exit_code":2}"#;
+        assert_eq!(quoted(object), ["x: no such target"]);
+        let trace = "Traceback (most recent call last):\n  File \"a.py\", line 3\n    run()\nKeyError: 'x'";
+        assert_eq!(
+            quoted(trace),
+            [
+                "Traceback (most recent call last):",
+                "File \"a.py\", line 3",
+                "KeyError: 'x'"
+            ]
+        );
+    }
+}
