@@ -19,16 +19,16 @@ mod transcripts;
 #[path = "support/wires.rs"]
 mod wires;
 
-use baton_proxy::mark::seal::SealKey;
-use baton_proxy::mark::{self, gap, sentinel};
-use baton_proxy::record::LOCAL;
-use baton_proxy::record::WireId;
-use baton_proxy::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
-use baton_proxy::text::json;
-use baton_proxy::wire::Requests;
-use baton_proxy::wire::anthropic::Anthropic;
-use baton_proxy::wire::framer::Framer;
-use baton_proxy::wire::{Operation, Wire};
+use baton_core::mark::seal::SealKey;
+use baton_core::mark::{self, gap, sentinel};
+use baton_core::record::LOCAL;
+use baton_core::record::WireId;
+use baton_core::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use baton_core::text::json;
+use baton_core::wire::Requests;
+use baton_core::wire::anthropic::Anthropic;
+use baton_core::wire::framer::Framer;
+use baton_core::wire::{Operation, Wire};
 use bytes::Bytes;
 use divan::counter::{BytesCount, ItemsCount};
 use divan::{Bencher, black_box};
@@ -71,7 +71,7 @@ fn plan(body: &Bytes, pinned: bool) -> Rewritten {
     });
     let what = Rewrite {
         cut,
-        tools: Some(baton_proxy::tools::ToolTable::handoff()),
+        tools: Some(baton_core::tools::ToolTable::handoff()),
         ..Rewrite::default()
     };
     rewrite(wire, &reading, &what)
@@ -102,7 +102,7 @@ mod request {
 #[divan::bench_group]
 mod redaction {
     use super::*;
-    use baton_proxy::redact::Redactor;
+    use baton_core::redact::Redactor;
 
     const GROWING: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
@@ -143,7 +143,7 @@ mod hostile {
         let reading = Reading::new(&Anthropic, body, Operation::Generate).unwrap();
         let found = reading.candidates(&Anthropic);
         let what = Rewrite {
-            tools: Some(baton_proxy::tools::ToolTable::handoff()),
+            tools: Some(baton_core::tools::ToolTable::handoff()),
             ..Rewrite::default()
         };
         found.len() + rewrite(&Anthropic, &reading, &what).rope.len()
@@ -228,7 +228,7 @@ mod parts {
 #[divan::bench_group]
 mod reading {
     use super::*;
-    use baton_proxy::transcript::{Kind, Transcript};
+    use baton_core::transcript::{Kind, Transcript};
 
     const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
 
@@ -356,10 +356,10 @@ mod stream {
 mod drafts {
     use super::sessions::Session;
     use super::*;
-    use baton_proxy::draft::{Count, Index, Preset, Request, Settings};
-    use baton_proxy::redact::Redactor;
-    use baton_proxy::transcript::Transcript;
-    use baton_proxy::wire::View;
+    use baton_core::handoffs::draft::{Count, Index, Preset, Request, Settings};
+    use baton_core::redact::Redactor;
+    use baton_core::transcript::Transcript;
+    use baton_core::wire::View;
 
     const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
     const REQUEST: Request<'static> = Request {
@@ -505,10 +505,10 @@ mod recall {
     use super::planted::{Planted, Score};
     use super::sessions::{Event, Session, Tool};
     use super::*;
-    use baton_proxy::recall::{CutPart, Expand, Index, Question, Settings};
-    use baton_proxy::redact::Redactor;
-    use baton_proxy::transcript::Transcript;
-    use baton_proxy::wire::{View, WIRES};
+    use baton_core::handoffs::recall::{CutPart, Expand, Index, Question, Settings};
+    use baton_core::redact::Redactor;
+    use baton_core::transcript::Transcript;
+    use baton_core::wire::{View, WIRES};
 
     const NAMES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
 
@@ -714,12 +714,11 @@ mod recall {
 
 /// The status line over 50 sessions of 50 files, as a prompt asks for it: by a process that has read nothing yet. 10 ms is
 /// the limit.
-#[cfg(feature = "proxy")]
 #[divan::bench_group]
 mod packets {
     use std::time::Instant;
 
-    use baton_proxy::handoff_files::{HandoffFolder, LineReader};
+    use baton_proxy::state::files::yaml_files::{HandoffFolder, LineReader};
     use divan::{Bencher, black_box};
 
     const EACH: usize = 50;

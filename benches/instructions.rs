@@ -10,13 +10,13 @@ mod wires;
 
 use std::hint::black_box;
 
-use baton_proxy::mark::seal::SealKey;
-use baton_proxy::mark::{gap, sentinel};
-use baton_proxy::record::LOCAL;
-use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
-use baton_proxy::text::json;
-use baton_proxy::wire::Operation;
-use baton_proxy::wire::anthropic::Anthropic;
+use baton_core::mark::seal::SealKey;
+use baton_core::mark::{gap, sentinel};
+use baton_core::record::LOCAL;
+use baton_core::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_core::text::json;
+use baton_core::wire::Operation;
+use baton_core::wire::anthropic::Anthropic;
 use bytes::Bytes;
 use history::Shape;
 use uuid::Uuid;
@@ -108,7 +108,7 @@ fn request(bytes: usize, pinned: bool) -> Work {
         });
         let what = Rewrite {
             cut,
-            tools: Some(baton_proxy::tools::ToolTable::handoff()),
+            tools: Some(baton_core::tools::ToolTable::handoff()),
             ..Rewrite::default()
         };
         rewrite(&Anthropic, &reading, &what).rope.len()

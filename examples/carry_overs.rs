@@ -11,11 +11,11 @@ mod carry_overs;
 use std::error::Error;
 use std::path::Path;
 
-use baton_proxy::journal::{Filter, Query, Row, Side};
-use baton_proxy::record::{Handoff, Origin, WireId};
-use baton_proxy::store::sqlite::SqliteStore;
-use baton_proxy::store::{HandoffFilter, Store};
-use baton_proxy::wire::{self, Operation};
+use baton_core::record::{Handoff, Origin, WireId};
+use baton_core::wire::{self, Operation};
+use baton_proxy::state::journal::{Filter, Query, Row, Side};
+use baton_proxy::state::store::sqlite::SqliteStore;
+use baton_proxy::state::store::{HandoffFilter, Store};
 use carry_overs::{Shares, shares};
 
 #[tokio::main]

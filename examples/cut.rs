@@ -6,14 +6,14 @@
 
 use std::error::Error;
 
-use baton_proxy::mark::seal::{SealKey, SealKeys};
-use baton_proxy::mark::sentinel;
-use baton_proxy::record::LOCAL;
-use baton_proxy::record::WireId;
-use baton_proxy::rewrite::preamble;
-use baton_proxy::rewrite::{Cut, Reading, Rewrite, rewrite};
-use baton_proxy::text::splice;
-use baton_proxy::wire::{Operation, Wire, wire};
+use baton_core::mark::seal::{SealKey, SealKeys};
+use baton_core::mark::sentinel;
+use baton_core::record::LOCAL;
+use baton_core::record::WireId;
+use baton_core::rewrite::preamble;
+use baton_core::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_core::text::splice;
+use baton_core::wire::{Operation, Wire, wire};
 use serde_json::json;
 use uuid::Uuid;
 
@@ -65,7 +65,7 @@ fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn 
                 prompt: Some(&prompt),
                 head: &head,
             },
-            tools: Some(baton_proxy::tools::ToolTable::handoff()),
+            tools: Some(baton_core::tools::ToolTable::handoff()),
             ..Rewrite::default()
         },
     );

@@ -6,9 +6,9 @@
 
 use std::error::Error;
 
-use baton_proxy::record::WireId;
-use baton_proxy::transcript::{Agent, Kind, Part, Text, Transcript};
-use baton_proxy::wire::{Operation, wire};
+use baton_core::record::WireId;
+use baton_core::transcript::{Agent, Kind, Part, Text, Transcript};
+use baton_core::wire::{Operation, wire};
 
 /// Bytes of a text that are shown.
 const SHOWN: usize = 60;

@@ -10,9 +10,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use baton_proxy::config::{Config, Environment, Flags};
-use baton_proxy::record::{Conversation, Handoff, HiddenPair, HiddenResult, Origin, Place, Update, WireId};
-use baton_proxy::store;
+use baton_core::record::{Conversation, Handoff, HiddenPair, HiddenResult, Origin, Place, Update, WireId};
+use baton_proxy::state::config::{Config, Environment, Flags};
+use baton_proxy::state::store;
 use uuid::Uuid;
 
 #[tokio::main]

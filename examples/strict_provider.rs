@@ -1,6 +1,6 @@
 //! A scripted provider for any agent or SDK: it enforces the rules of the real APIs, and its model obeys
-//! `#task K/N steps=S` lines in the prompt (see `baton_proxy::strict::Autopilot`), or says what a file tells it to
-//! (`baton_proxy::strict::Script`).
+//! `#task K/N steps=S` lines in the prompt (see `baton_strict::Autopilot`), or says what a file tells it to
+//! (`baton_strict::Script`).
 //!
 //! `cargo run --example strict_provider -- --listen 127.0.0.1:9999`
 #![allow(clippy::print_stdout)]
@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use baton_proxy::strict::{Autopilot, Complaint, Fault, Model, Options, Received, Script, Strict};
+use baton_strict::{Autopilot, Complaint, Fault, Model, Options, Received, Script, Strict};
 use clap::Parser;
 
 /// A scripted LLM provider that enforces the rules of the real APIs.

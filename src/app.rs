@@ -9,17 +9,17 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
-use crate::config::Config;
-use crate::drafting::Drafting;
-use crate::exchange;
-use crate::journal::Recorder;
-use crate::packet_files::{PacketSettings, PacketWriter};
-use crate::proxy::App;
-use crate::proxy::server::Bound;
-use crate::session::Sessions;
-use crate::store::SharedStore;
-use crate::store::seals::Seals;
-use crate::telemetry::{ExchangeEvent, Metrics, Traces};
+use crate::serve::exchange;
+use crate::serve::proxy::App;
+use crate::serve::proxy::server::Bound;
+use crate::state::config::Config;
+use crate::state::files::documents::{PacketSettings, PacketWriter};
+use crate::state::jobs::drafts::Drafting;
+use crate::state::journal::Recorder;
+use crate::state::session::Sessions;
+use crate::state::store::SharedStore;
+use crate::state::store::seals::Seals;
+use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
 
 /// An event on its way to the log, the counters, the journal and the traces. It gets there when it is dropped, so
 /// that none is lost with a task that did not come to it.

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use baton_proxy::record::WireId;
-use baton_proxy::record::{Conversation, Handoff, Origin, Update};
-use baton_proxy::store::sqlite::SqliteStore;
-use baton_proxy::store::{SharedStore, Store};
+use baton_core::record::WireId;
+use baton_core::record::{Conversation, Handoff, Origin, Update};
+use baton_proxy::state::store::sqlite::SqliteStore;
+use baton_proxy::state::store::{SharedStore, Store};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use tempfile::TempDir;

@@ -1,9 +1,9 @@
 //! How much of what must be kept stands in a carry-over prompt, beside what else would have been kept.
 
-use baton_proxy::draft::{Count, Index, Preset, Request, Settings};
-use baton_proxy::redact::Redactor;
-use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::View;
+use baton_core::handoffs::draft::{Count, Index, Preset, Request, Settings};
+use baton_core::redact::Redactor;
+use baton_core::transcript::Transcript;
+use baton_core::wire::View;
 
 /// Shares of all that must be kept.
 #[derive(Default, Clone, Copy)]

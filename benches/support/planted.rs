@@ -4,8 +4,8 @@
 //! in common with its statement what somebody who asks would know, mostly the name of a part of the program. Many facts are
 //! about the same few parts, and what is said of those in passing is everywhere.
 
-use baton_proxy::record::WireId;
-use baton_proxy::wire::{Operation, View};
+use baton_core::record::WireId;
+use baton_core::wire::{Operation, View};
 
 use super::history::Seeded;
 use super::sessions::{Event, Session, Tool};
@@ -410,14 +410,14 @@ impl Planted {
     /// A request of this wire that holds the session, and where its last handoff stands.
     pub(crate) fn request(&self, wire: WireId) -> (View, usize) {
         let body = self.session.body(wire);
-        let view = baton_proxy::wire::wire(wire)
+        let view = baton_core::wire::wire(wire)
             .read(&body.into(), Operation::Generate)
             .unwrap();
-        let marks = baton_proxy::transcript::Transcript::of(&view).marks();
+        let marks = baton_core::transcript::Transcript::of(&view).marks();
         let last = marks
             .iter()
             .rev()
-            .find(|mark| matches!(mark.kind, baton_proxy::transcript::Marked::Handoff(_)));
+            .find(|mark| matches!(mark.kind, baton_core::transcript::Marked::Handoff(_)));
         let end = last.map_or(view.list.end, |mark| mark.span.start);
         (view, end)
     }

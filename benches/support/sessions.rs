@@ -1,7 +1,7 @@
 //! Sessions of coding agents, from a seeded generator, in the words of an agent of each wire: requests that were
 //! finished, one that is open, and planted among them what must not be lost, and what must not be told.
 
-use baton_proxy::record::WireId;
+use baton_core::record::WireId;
 use serde_json::{Value, json};
 
 use super::history::{self, Seeded};
@@ -241,7 +241,7 @@ impl Session {
                     format!("{}\n{result}", tool.arguments())
                 }
             };
-            used += baton_proxy::draft::tokens(&text);
+            used += baton_core::handoffs::draft::tokens(&text);
             if used > tokens {
                 break;
             }

@@ -1,7 +1,7 @@
 //! Transcripts of any wire, from a seeded generator: a question, then rounds in which the model says a little and calls a
 //! tool, and the agent answers with its result.
 
-use baton_proxy::record::WireId;
+use baton_core::record::WireId;
 
 use crate::history::{self, Seeded};
 

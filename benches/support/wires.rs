@@ -1,15 +1,15 @@
 //! Text streams in the format of each wire: the opening frames, then a piece of text in each frame.
 
-use baton_proxy::course::StreamMerge;
-use baton_proxy::record::WireId;
-use baton_proxy::wire::{self, Operation, Watch, Wire};
+use baton_core::course::StreamMerge;
+use baton_core::record::WireId;
+use baton_core::wire::{self, Operation, Watch, Wire};
 use bytes::Bytes;
 
 use crate::history::{self, Seeded};
 
 /// What a response is looked through for.
 pub(crate) const WATCH: Watch = Watch {
-    hide: baton_proxy::tools::Names::HANDOFF,
+    hide: baton_core::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };
 

@@ -8,9 +8,9 @@ use super::args::CheckArgs;
 use super::exit::{Exit, Failure};
 use super::output::{Out, plural, visible};
 use super::{config_file, load};
-use crate::config::{Config, Flags, HandoffPolicy, Origin, Problem, ProblemKind, StoreKind};
-use crate::nudge;
-use crate::store::{self, StoreError};
+use crate::state::config::{Config, Flags, HandoffPolicy, Origin, Problem, ProblemKind, StoreKind};
+use crate::state::store::{self, StoreError};
+use baton_core::nudge;
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -155,7 +155,7 @@ fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Config;
+    use crate::state::config::Config;
 
     #[test]
     fn a_threshold_that_an_agent_never_reaches_is_warned_of() {

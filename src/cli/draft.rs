@@ -15,19 +15,19 @@ use super::log::{full_key, open, unread};
 use super::newest::Newest;
 use super::output::{Out, size, visible};
 use super::stored::{now_ms, resume_line, unanswered};
-use crate::config::{Config, PreambleMode as Keep, Secret, StoreKind};
-use crate::draft::{self, Count, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
-use crate::exchange::{FACTS_TOKENS, wants_facts};
-use crate::journal::{Filter, Query, Redactor};
-use crate::mark::sentinel;
-use crate::packet::fields::Size;
-use crate::packet_files::{self, PacketSettings, Stored};
-use crate::record::{Handoff, LOCAL, Origin};
-use crate::repository;
-use crate::rewrite::preamble::{self, Preamble};
-use crate::store::{self, SharedStore};
-use crate::transcript::{Answered, Transcript};
-use crate::wire;
+use crate::serve::exchange::{FACTS_TOKENS, wants_facts};
+use crate::state::config::{Config, PreambleMode as Keep, Secret, StoreKind};
+use crate::state::files::documents::{self, PacketSettings, Stored};
+use crate::state::files::repository;
+use crate::state::journal::{Filter, Query, Redactor};
+use crate::state::store::{self, SharedStore};
+use baton_core::handoffs::document::fields::Size;
+use baton_core::handoffs::draft::{self, Count, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
+use baton_core::mark::sentinel;
+use baton_core::record::{Handoff, LOCAL, Origin};
+use baton_core::rewrite::preamble::{self, Preamble};
+use baton_core::transcript::{Answered, Transcript};
+use baton_core::wire;
 
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
@@ -135,7 +135,7 @@ async fn packet(
         },
         transcript: Box::new(move || Some(body)),
     };
-    match packet_files::write(&Arc::new(settings), store, stored).await {
+    match documents::write(&Arc::new(settings), store, stored).await {
         Ok(folder) => Ok(Some(folder)),
         Err(error) => {
             Out::stderr().line(format_args!("baton: no packet: {}", visible(&error.to_string())))?;

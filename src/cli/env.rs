@@ -13,7 +13,7 @@ use super::run::written;
 use super::running::{self, RunState};
 use super::shells::Shell;
 use super::state_args::StateArgs;
-use crate::config::Config;
+use crate::state::config::Config;
 
 /// Folder of the config files that `env` writes.
 const FOLDER: &str = "agents";

@@ -10,7 +10,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::ListFormat;
-use crate::journal::{Filter, JournalError, Query, Row, date_time};
+use crate::state::journal::{Filter, JournalError, Query, Row, date_time};
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
 const LOOK: Duration = Duration::from_millis(400);
@@ -306,7 +306,7 @@ fn painted(row: &Row, line: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::journal::{Event, LegTokens};
+    use crate::state::journal::{Event, LegTokens};
 
     const TOKENS: LegTokens = LegTokens {
         input: 10,

@@ -45,7 +45,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use clap::error::ErrorKind;
 
-use crate::config::{Config, Environment, Flags, Problem, ProblemKind};
+use crate::state::config::{Config, Environment, Flags, Problem, ProblemKind};
 
 use self::args::{Args, Command};
 use self::exit::{Exit, Failure};
@@ -138,7 +138,7 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::proxy::fault::Code;
+    use crate::serve::proxy::fault::Code;
 
     #[test]
     fn the_readme_has_every_error_code_as_it_is() {

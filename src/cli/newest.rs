@@ -2,9 +2,9 @@
 
 use super::exit::Failure;
 use super::log::unread;
-use crate::journal::{Query, Row, Side};
-use crate::record::WireId;
-use crate::wire::{self, Operation, Role, View};
+use crate::state::journal::{Query, Row, Side};
+use baton_core::record::WireId;
+use baton_core::wire::{self, Operation, Role, View};
 
 /// A request in the journal.
 pub(super) struct Newest {

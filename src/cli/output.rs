@@ -6,8 +6,8 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use super::state_args::ListFormat;
-pub(super) use crate::journal::{plural, short, size};
-use crate::text::visible as text;
+pub(super) use crate::state::journal::{plural, short, size};
+use baton_core::text::visible as text;
 
 /// The output of a command.
 pub(super) struct Out {

@@ -8,13 +8,13 @@ use super::handoff_file_args::FolderArgs;
 use super::load_state;
 use super::output::{Out, plural, visible};
 use super::stored::{find_id, open, unanswered};
-use crate::config::Config;
-use crate::handoff_files::{FileError, Found, HandoffFolder, read_file};
-use crate::packet::fields::Packet;
-use crate::packet::ntm::{HandoffFile, names};
-use crate::packet_files::{JSON, packet_of};
-use crate::record::{HandoffId, PacketRecord};
-use crate::store::{PacketFilter, SharedStore};
+use crate::state::config::Config;
+use crate::state::files::documents::{JSON, packet_of};
+use crate::state::files::yaml_files::{FileError, Found, HandoffFolder, read_file};
+use crate::state::store::{PacketFilter, SharedStore};
+use baton_core::handoffs::document::fields::Packet;
+use baton_core::handoffs::yaml::{HandoffFile, names};
+use baton_core::record::{HandoffId, PacketRecord};
 
 /// The folder of handoff files, and the config that it was found by.
 pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), Failure> {

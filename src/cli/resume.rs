@@ -11,8 +11,8 @@ use super::exit::{Exit, Failure};
 use super::output::{Out, visible};
 use super::shells::Shell;
 use super::{agents, env, load_state, packets, run, stored};
-use crate::packet_files::{self, Compared};
-use crate::record::Handoff;
+use crate::state::files::documents::{self, Compared};
+use baton_core::record::Handoff;
 
 /// Time for all that git is asked.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -94,7 +94,7 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
         let handoff = stored::wanted(&store, &args.id).await?;
         packets::resume(&store, &handoff).await?;
         let dir = config.repository().map(Path::to_owned);
-        let compared = packet_files::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
+        let compared = documents::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
         let compared =
             compared.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
         Ok((handoff, compared))

@@ -15,8 +15,8 @@ use super::running::Process;
 use super::sharing::{self, Start, Stay};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
-use crate::config::Config;
-use crate::store::{make_dir, private_file};
+use crate::state::config::Config;
+use crate::state::store::{make_dir, private_file};
 
 pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
     let [program, own @ ..] = args.agent.as_slice() else {

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::store::{make_dir, private_file};
+use crate::state::store::{make_dir, private_file};
 
 /// The lock file, which is empty.
 const LOCK: &str = "serving.lock";

@@ -9,10 +9,10 @@ use super::load_state;
 use super::output::{Out, age, first_line, plural, table, visible};
 use super::seal_key_args::{RetireArgs, RotateArgs, SealKeyCommand, ShowKeysArgs};
 use super::stored::now_ms;
-use crate::config::Config;
-use crate::mark::seal::SealKey;
-use crate::store::StoreError;
-use crate::store::seal_key::{self, FILE, StoredKeys};
+use crate::state::config::Config;
+use crate::state::store::StoreError;
+use crate::state::store::seal_key::{self, FILE, StoredKeys};
+use baton_core::mark::seal::SealKey;
 
 /// What `show --json` prints; the names are API.
 #[derive(Serialize)]

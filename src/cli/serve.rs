@@ -19,17 +19,17 @@ use super::load_or_fail;
 use super::output::Out;
 use super::running::{self, Process, RunState, StateDirLock, reachable};
 use super::sharing;
-use crate::admin::readiness::{self, JournalPlace};
-use crate::admin::{self, AdminState, Inspector, Peers};
 use crate::app::DataListener;
-use crate::config::{Config, Flags, Keep};
-use crate::journal::{self, Recorder};
-use crate::mark::seal::{SealKey, SealKeys};
-use crate::proxy::{descriptors, server};
-use crate::store::records::Retention;
-use crate::store::seals::Seals;
-use crate::store::{self, SharedStore};
-use crate::telemetry::{self, Metrics, Traces};
+use crate::serve::admin::readiness::{self, JournalPlace};
+use crate::serve::admin::{self, AdminState, Inspector, Peers};
+use crate::serve::proxy::{descriptors, server};
+use crate::state::config::{Config, Flags, Keep};
+use crate::state::journal::{self, Recorder};
+use crate::state::store::records::Retention;
+use crate::state::store::seals::Seals;
+use crate::state::store::{self, SharedStore};
+use crate::state::telemetry::{self, Metrics, Traces};
+use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// Delay of the first sweep, so that the first requests do not wait for it.
 const FIRST_SWEEP: Duration = Duration::from_secs(60);

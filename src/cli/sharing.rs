@@ -20,7 +20,7 @@ use tokio::sync::oneshot;
 use super::exit::{Exit, Failure};
 use super::output::visible;
 use super::running::{self, Process, RunState};
-use crate::store::{make_dir, private_file};
+use crate::state::store::{make_dir, private_file};
 
 const AGENTS: &str = "agents.lock";
 const STARTING: &str = "starting.lock";

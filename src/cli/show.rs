@@ -7,7 +7,7 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, first_line, plural, short, size, visible};
-use crate::journal::{Exchange, Leg, LegTokens, Message, Query, Side, State, date_time};
+use crate::state::journal::{Exchange, Leg, LegTokens, Message, Query, Side, State, date_time};
 
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
 const FEW: usize = 4;
@@ -300,8 +300,8 @@ fn tokens(t: LegTokens) -> String {
     )
 }
 
-fn why(why: crate::rewrite::Why) -> &'static str {
-    use crate::rewrite::Why;
+fn why(why: baton_core::rewrite::Why) -> &'static str {
+    use baton_core::rewrite::Why;
     match why {
         Why::Cut => "carry-over",
         Why::Preamble => "preamble",

@@ -10,11 +10,11 @@ use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, plural, short, size};
 use super::running::{self, Process, RunState};
-use crate::config::{Config, StoreKind};
-use crate::handoff_files::{HandoffFolder, LineReader};
-use crate::journal::{Filter, Row, Totals};
-use crate::record::Handoff;
-use crate::store::{self, HandoffFilter};
+use crate::state::config::{Config, StoreKind};
+use crate::state::files::yaml_files::{HandoffFolder, LineReader};
+use crate::state::journal::{Filter, Row, Totals};
+use crate::state::store::{self, HandoffFilter};
+use baton_core::record::Handoff;
 
 /// The summary. The field names are API.
 #[derive(Serialize)]
@@ -97,7 +97,7 @@ fn handoffs(config: &Config) -> Result<Vec<Handoff>, Failure> {
 
 /// One short line of fixed form, for prompts.
 fn line(status: &Status) -> String {
-    let now = crate::journal::now_ms();
+    let now = crate::state::journal::now_ms();
     let last = status
         .last_exchange
         .as_ref()
@@ -132,7 +132,7 @@ fn ago(then_ms: u64, now_ms: u64) -> String {
 }
 
 fn rows(status: &Status) -> Vec<String> {
-    let now = crate::journal::now_ms();
+    let now = crate::state::journal::now_ms();
     let last = status.last_exchange.as_ref().map_or_else(
         || "none yet".to_owned(),
         |row| format!("{}, {}", ago(row.at_ms, now), row.id),

@@ -7,10 +7,10 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, plural, size, visible};
 use super::stored::unanswered;
-use crate::config::{Config, StoreKind};
-use crate::store::copy_and_check::{self, Amount};
-use crate::store::records::RecordKind;
-use crate::store::{self, SharedStore};
+use crate::state::config::{Config, StoreKind};
+use crate::state::store::copy_and_check::{self, Amount};
+use crate::state::store::records::RecordKind;
+use crate::state::store::{self, SharedStore};
 
 /// A kind of record in a report. The field names are API.
 #[derive(Serialize)]
@@ -86,7 +86,7 @@ async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
     })
 }
 
-type OpenStore = fn(&crate::config::Store, &std::path::Path) -> Result<SharedStore, store::StoreError>;
+type OpenStore = fn(&crate::state::config::Store, &std::path::Path) -> Result<SharedStore, store::StoreError>;
 
 /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
 fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, Failure> {

@@ -4,9 +4,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::exit::{Exit, Failure};
 use super::output::visible;
-use crate::config::{Config, StoreKind};
-use crate::record::{Handoff, HandoffId};
-use crate::store::{self, HandoffFilter, SharedStore, StoreError};
+use crate::state::config::{Config, StoreKind};
+use crate::state::store::{self, HandoffFilter, SharedStore, StoreError};
+use baton_core::record::{Handoff, HandoffId};
 
 pub(super) fn unanswered(error: StoreError) -> Failure {
     let message = format!("the store does not answer: {}", visible(&error.message));

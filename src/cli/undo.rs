@@ -19,9 +19,9 @@ use super::load_state;
 use super::output::{Out, visible};
 use super::running::{self, Process, RunState};
 use super::stored::{now_ms, open, unanswered, wanted};
-use crate::config::{Config, Secret, StoreKind};
-use crate::record::{AskedUndo, UndoAnswer};
-use crate::session::{Sessions, UndoRefused};
+use crate::state::config::{Config, Secret, StoreKind};
+use crate::state::session::{Sessions, UndoRefused};
+use baton_core::record::{AskedUndo, UndoAnswer};
 
 /// How long the running proxy may take.
 const TIME: Duration = Duration::from_secs(10);

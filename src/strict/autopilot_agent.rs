@@ -4,12 +4,12 @@ use http::HeaderValue;
 use serde_json::{Value, json};
 
 use super::super::{Autopilot, HANDOFF};
-use crate::strict::api::Wire;
-use crate::strict::complaint::Rule;
-use crate::strict::dialect::Received;
-use crate::strict::model::Model;
-use crate::strict::transcript::ToolCall;
-use crate::strict::usage::Usage;
+use crate::api::Wire;
+use crate::complaint::Rule;
+use crate::dialect::Received;
+use crate::model::Model;
+use crate::transcript::ToolCall;
+use crate::usage::Usage;
 
 pub(super) const WIRES: [Wire; 5] = [
     Wire::Anthropic,

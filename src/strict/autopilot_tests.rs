@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::strict::api::Wire;
+use crate::api::Wire;
 
 #[path = "autopilot_agent.rs"]
 mod agent;

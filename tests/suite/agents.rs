@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use baton_proxy::strict::{Options, Received, Reply, Strict};
+use baton_strict::{Options, Received, Reply, Strict};
 use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use serde_json::Value;
 

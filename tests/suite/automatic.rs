@@ -3,11 +3,11 @@
 use std::fs;
 use std::time::Duration;
 
-use baton_proxy::config::{Config, Mode, Review};
-use baton_proxy::nudge::{NudgeOutcome, Thresholds, Windows};
-use baton_proxy::record::Origin;
-use baton_proxy::store::{HandoffFilter, SharedStore};
-use baton_proxy::strict::{Options, Queue, Reply};
+use baton_core::nudge::{NudgeOutcome, Thresholds, Windows};
+use baton_core::record::Origin;
+use baton_proxy::state::config::{Config, Mode, Review};
+use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_strict::{Options, Queue, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use baton_proxy::store::{seal_key, sqlite};
-use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use baton_proxy::state::store::{seal_key, sqlite};
+use baton_strict::{Options, Queue, Reply, Strict};
 use rusqlite::Connection;
 
 use crate::harness::fixture::{PROMPT, handoff, history, texts, then};

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use async_compression::tokio::bufread::{GzipEncoder, ZstdEncoder};
-use baton_proxy::strict::{Fault, Reply};
+use baton_strict::{Fault, Reply};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use baton_strict::{Options, Queue, Reply, Strict};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 

@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use baton_proxy::strict::{Autopilot, Options, Strict};
+use baton_strict::{Autopilot, Options, Strict};
 
 use crate::harness::program::{self, Program};
 

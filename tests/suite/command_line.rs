@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use baton_proxy::strict::{Options, Received, Reply, Strict};
+use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::Value;
 
 use crate::harness::fixture::{PROMPT, handoff, history, texts};

@@ -2,11 +2,11 @@
 
 use std::sync::atomic::Ordering;
 
-use baton_proxy::config::Review;
-use baton_proxy::nudge::Windows;
-use baton_proxy::store::SharedStore;
-use baton_proxy::strict::Reply;
-use baton_proxy::text::{Span, json};
+use baton_core::nudge::Windows;
+use baton_core::text::{Span, json};
+use baton_proxy::state::config::Review;
+use baton_proxy::state::store::SharedStore;
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json as value};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use baton_proxy::store::Store;
-use baton_proxy::store::sqlite::{self, SqliteStore};
-use baton_proxy::strict::{Options, Received, Reply, Strict};
+use baton_proxy::state::store::Store;
+use baton_proxy::state::store::sqlite::{self, SqliteStore};
+use baton_strict::{Options, Received, Reply, Strict};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use serde_json::Value;
@@ -240,7 +240,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
 
 /// The text of an answer, as far as it came.
 fn text_of(raw: &[u8]) -> String {
-    let answered = baton_proxy::transcript::Answered::of(raw);
+    let answered = baton_core::transcript::Answered::of(raw);
     answered.parts.iter().map(|part| part.text()).collect()
 }
 

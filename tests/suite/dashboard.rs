@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use baton_proxy::record::WireId;
-use baton_proxy::telemetry::{ExchangeEvent, Metrics, Tokens};
+use baton_core::record::WireId;
+use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, Tokens};
 use serde_json::Value;
 
 /// Labels that Prometheus itself adds.

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use baton_proxy::config::Config;
-use baton_proxy::draft::DraftAsk;
-use baton_proxy::drafting::State;
-use baton_proxy::record::Origin;
-use baton_proxy::strict::{Reply, Stop};
+use baton_core::handoffs::draft::DraftAsk;
+use baton_core::record::Origin;
+use baton_proxy::state::config::Config;
+use baton_proxy::state::jobs::drafts::State;
+use baton_strict::{Reply, Stop};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 

@@ -1,11 +1,11 @@
 //! Drafts of seeded sessions on every wire: what must be kept is there, secrets are not, and no finished request is told
 //! as open. The sizes that the bench measures (`cargo bench --bench core -- drafts`) are larger.
 
-use baton_proxy::draft::{Count, Index, Preset, Request, Settings, tokens};
-use baton_proxy::record::WireId;
-use baton_proxy::redact::Redactor;
-use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::{Operation, View, WIRES};
+use baton_core::handoffs::draft::{Count, Index, Preset, Request, Settings, tokens};
+use baton_core::record::WireId;
+use baton_core::redact::Redactor;
+use baton_core::transcript::Transcript;
+use baton_core::wire::{Operation, View, WIRES};
 
 #[path = "../../benches/support/history.rs"]
 #[allow(dead_code)]
@@ -35,7 +35,7 @@ pub(crate) fn request(tokens: usize) -> Request<'static> {
 }
 
 pub(crate) fn view(wire: WireId, body: Vec<u8>) -> View {
-    let wire = baton_proxy::wire::wire(wire);
+    let wire = baton_core::wire::wire(wire);
     wire.read(&body.into(), Operation::Generate).unwrap()
 }
 
@@ -115,8 +115,8 @@ mod command {
     use std::path::Path;
     use std::process::{Command, Output};
 
-    use baton_proxy::journal;
-    use baton_proxy::strict::{Autopilot, Options, Strict};
+    use baton_proxy::state::journal;
+    use baton_strict::{Autopilot, Options, Strict};
     use bytes::Bytes;
     use serde_json::{Value, json};
 
@@ -148,7 +148,7 @@ mod command {
     async fn played(
         variant: &Variant,
         session: &Session,
-        wire: baton_proxy::record::WireId,
+        wire: baton_core::record::WireId,
     ) -> tempfile::TempDir {
         let provider = Strict::start(Autopilot, Options::default()).await.unwrap();
         let dir = harness::temp();
@@ -172,7 +172,7 @@ mod command {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_handoff_is_drafted_from_the_journal_of_every_wire() {
-        use baton_proxy::record::WireId;
+        use baton_core::record::WireId;
 
         let wires = [
             (WireId::Anthropic, variants::ANTHROPIC),
@@ -197,7 +197,10 @@ mod command {
             // Nobody knows the vocabulary of the model `m`.
             assert_eq!(
                 (&made["tokens"], &made["tokens_estimated"]),
-                (&json!(baton_proxy::draft::tokens(document)), &json!(true))
+                (
+                    &json!(baton_core::handoffs::draft::tokens(document)),
+                    &json!(true)
+                )
             );
             assert!(document.contains(&session.open), "{}: {document}", wire.name());
             let id = made["handoff"].as_str().unwrap();
@@ -231,7 +234,7 @@ mod command {
         let played = played(
             &variants::ANTHROPIC,
             &session,
-            baton_proxy::record::WireId::Anthropic,
+            baton_core::record::WireId::Anthropic,
         )
         .await;
         let dir = played.path();

@@ -1,9 +1,9 @@
 //! Drafts of sessions whose tools no table knows: what failed there and was not settled is kept, and what was settled is
 //! not told as failing. The seeds of the last test are not those that the code was tuned on.
 
-use baton_proxy::draft::{Index, tokens};
-use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::{WIRES, Wire};
+use baton_core::handoffs::draft::{Index, tokens};
+use baton_core::transcript::Transcript;
+use baton_core::wire::{WIRES, Wire};
 use serde_json::{Value, json};
 
 use crate::drafts::history::Seeded;

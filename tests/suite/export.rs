@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use baton_proxy::config::Mode;
-use baton_proxy::journal::{self, Recorder};
-use baton_proxy::strict::Reply;
+use baton_proxy::state::config::Mode;
+use baton_proxy::state::journal::{self, Recorder};
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

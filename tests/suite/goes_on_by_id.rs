@@ -1,8 +1,8 @@
 //! Agents that name the response which they go on from (Responses, `previous_response_id`): the provider holds the transcript,
 //! with hidden calls in it that nobody but the proxy can answer.
 
-use baton_proxy::record::HiddenResult;
-use baton_proxy::strict::Reply;
+use baton_core::record::HiddenResult;
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -122,7 +122,7 @@ async fn a_result_that_never_arrived_is_sent_with_the_next_request() {
 #[tokio::test]
 async fn a_dropped_call_is_answered_with_the_next_request() {
     for stream in [true, false] {
-        let cut_off = calls("hid_1", json!({"prompt": PROMPT})).stop(baton_proxy::strict::Stop::MaxTokens);
+        let cut_off = calls("hid_1", json!({"prompt": PROMPT})).stop(baton_strict::Stop::MaxTokens);
         let mut agent = Chained::new([Reply::text("One."), cut_off]).await;
         agent.say("Mend it.", stream).await;
         agent.say("More.", stream).await;
@@ -171,12 +171,12 @@ async fn a_handoff_that_waits_fires_at_the_end_of_a_turn_that_the_provider_holds
 #[tokio::test]
 async fn what_is_not_stored_is_owed_nothing() {
     let store = crate::harness::memory();
-    let cut_off = calls("hid_1", json!({"prompt": PROMPT})).stop(baton_proxy::strict::Stop::MaxTokens);
+    let cut_off = calls("hid_1", json!({"prompt": PROMPT})).stop(baton_strict::Stop::MaxTokens);
     let stage = Fixture::with(variants::RESPONSES, [cut_off], store.clone(), |_| {}).await;
     let answer = stage.send(&stage.history(), false).await;
     let id = answer.json()["id"].as_str().unwrap().to_owned();
     assert_eq!(
-        store.response_id(baton_proxy::record::LOCAL, &id).await.unwrap(),
+        store.response_id(baton_core::record::LOCAL, &id).await.unwrap(),
         None
     );
     stage.assert_clean();

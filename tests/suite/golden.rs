@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 
-use baton_proxy::course::{Circumstances, StreamMerge, Verdict, place_beside};
-use baton_proxy::mark::seal::{SealKey, SealKeys};
-use baton_proxy::mark::sentinel;
-use baton_proxy::record::WireId;
-use baton_proxy::record::{HiddenPair, HiddenResult, LOCAL};
-use baton_proxy::rewrite::preamble;
-use baton_proxy::rewrite::{Cut, GoesOn, Reading, Rewrite, rewrite};
-use baton_proxy::text::splice;
-use baton_proxy::wire::{Ending, Framing, Leg, Operation, Watch, Wire};
+use baton_core::course::{Circumstances, StreamMerge, Verdict, place_beside};
+use baton_core::mark::seal::{SealKey, SealKeys};
+use baton_core::mark::sentinel;
+use baton_core::record::WireId;
+use baton_core::record::{HiddenPair, HiddenResult, LOCAL};
+use baton_core::rewrite::preamble;
+use baton_core::rewrite::{Cut, GoesOn, Reading, Rewrite, rewrite};
+use baton_core::text::splice;
+use baton_core::wire::{Ending, Framing, Leg, Operation, Watch, Wire};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -20,7 +20,7 @@ use uuid::Uuid;
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
 const WATCH: Watch = Watch {
-    hide: baton_proxy::tools::Names::HANDOFF,
+    hide: baton_core::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };
 
@@ -71,7 +71,7 @@ fn shown(wire: &dyn Wire) -> String {
 
 fn plain<'a>() -> Rewrite<'a> {
     Rewrite {
-        tools: Some(baton_proxy::tools::ToolTable::handoff()),
+        tools: Some(baton_core::tools::ToolTable::handoff()),
         ..Rewrite::default()
     }
 }
@@ -198,7 +198,7 @@ fn reply_merges(f: &Folder) {
         ..Circumstances::default()
     };
     assert!(matches!(
-        baton_proxy::course::judge(&report, &now),
+        baton_core::course::judge(&report, &now),
         Verdict::Fire { .. }
     ));
     let second = f.bytes("04_leg2.json");
@@ -344,14 +344,14 @@ macro_rules! golden {
     };
 }
 
-golden!(anthropic, baton_proxy::wire::anthropic::Anthropic);
-golden!(openai_chat, baton_proxy::wire::openai_chat::OpenaiChat);
+golden!(anthropic, baton_core::wire::anthropic::Anthropic);
+golden!(openai_chat, baton_core::wire::openai_chat::OpenaiChat);
 golden!(
     openai_responses,
-    baton_proxy::wire::openai_responses::OpenaiResponses
+    baton_core::wire::openai_responses::OpenaiResponses
 );
-golden!(gemini, baton_proxy::wire::gemini::Gemini);
-golden!(ollama, baton_proxy::wire::ollama::Ollama);
+golden!(gemini, baton_core::wire::gemini::Gemini);
+golden!(ollama, baton_core::wire::ollama::Ollama);
 
 /// Damaged bytes are refused or relayed; nothing panics, and unchanged bytes are not lost.
 fn damage_never_panics(f: &Folder) {
@@ -394,12 +394,12 @@ fn damage_never_panics(f: &Folder) {
 
 #[test]
 fn damaged_gemini_never_panics() {
-    damage_never_panics(&Folder(&baton_proxy::wire::gemini::Gemini));
+    damage_never_panics(&Folder(&baton_core::wire::gemini::Gemini));
 }
 
 #[test]
 fn damaged_ollama_never_panics() {
-    damage_never_panics(&Folder(&baton_proxy::wire::ollama::Ollama));
+    damage_never_panics(&Folder(&baton_core::wire::ollama::Ollama));
 }
 
 /// A stream's events as the elements of one JSON array.
@@ -410,7 +410,7 @@ fn as_array(stream: &[u8]) -> Bytes {
 
 #[test]
 fn gemini_json_array_merges_at_every_split() {
-    let f = Folder(&baton_proxy::wire::gemini::Gemini);
+    let f = Folder(&baton_core::wire::gemini::Gemini);
     let request = f.reading("00_request_agent.json");
     let (leg1, leg2) = (as_array(&f.stream("03_leg1")), as_array(&f.stream("04_leg2")));
     for cut in 0..leg1.len().max(leg2.len()) {
@@ -454,7 +454,7 @@ fn every_wire_is_found_by_its_name() {
 
 #[test]
 fn a_response_stored_upstream_continues_from_its_last_leg() {
-    let f = Folder(&baton_proxy::wire::openai_responses::OpenaiResponses);
+    let f = Folder(&baton_core::wire::openai_responses::OpenaiResponses);
     let next = f.reading("09_stateful_next_agent.json");
     assert_eq!(
         next.view.facts.previous.as_ref().map(|p| &*p.id),

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use baton_proxy::draft::tokens;
-use baton_proxy::packet::ntm::time::Time;
-use baton_proxy::packet::ntm::{HandoffFile, SessionReader, read, score};
-use baton_proxy::redact::Redactor;
-use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::{Operation, WIRES};
+use baton_core::handoffs::draft::tokens;
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{HandoffFile, SessionReader, read, score};
+use baton_core::redact::Redactor;
+use baton_core::transcript::Transcript;
+use baton_core::wire::{Operation, WIRES};
 use serde_json::{Value, json};
 
 use crate::drafts::sessions;
@@ -521,7 +521,7 @@ fn a_transfer_without_a_server_says_what_to_set() {
 }
 
 /// A handoff of a session, as `create --conversation` makes it.
-fn of_session(seed: u64, turns: usize, wire: &dyn baton_proxy::wire::Wire) -> HandoffFile {
+fn of_session(seed: u64, turns: usize, wire: &dyn baton_core::wire::Wire) -> HandoffFile {
     let session = sessions::Session::new(seed, turns);
     let view = wire
         .read(&session.body(wire.id()).into(), Operation::Generate)

@@ -4,10 +4,10 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use baton_proxy::proxy::Reminder;
-use baton_proxy::store::{SharedStore, Store};
-use baton_proxy::strict::Reply;
-use baton_proxy::text::{Span, json};
+use baton_core::text::{Span, json};
+use baton_proxy::serve::proxy::Reminder;
+use baton_proxy::state::store::{SharedStore, Store};
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use baton_proxy::journal::{self, Exchange, Filter, Query, Recorder, Row, Side as Body, State};
-use baton_proxy::record::WireId;
-use baton_proxy::rewrite::Why;
-use baton_proxy::strict::{Fault, Reply};
-use baton_proxy::wire::Watch;
+use baton_core::record::WireId;
+use baton_core::rewrite::Why;
+use baton_core::wire::Watch;
+use baton_proxy::state::journal::{self, Exchange, Filter, Query, Recorder, Row, Side as Body, State};
+use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -143,7 +143,7 @@ fn in_the_order_of_events(row: &Row, exchange: &Exchange) {
 #[test]
 fn input_tokens_have_the_same_parts_on_every_wire() {
     let watch = Watch {
-        hide: baton_proxy::tools::Names::NONE,
+        hide: baton_core::tools::Names::NONE,
         held_bytes: 1 << 20,
     };
     let replies = [
@@ -176,7 +176,7 @@ fn input_tokens_have_the_same_parts_on_every_wire() {
         ),
     ];
     for (id, written, reply) in replies {
-        let wire = baton_proxy::wire::wire(id);
+        let wire = baton_core::wire::wire(id);
         let usage = wire.reply(&reply.to_string().into(), watch).unwrap().usage;
         let parts = (usage.input, usage.cache_read, usage.cache_write, usage.output);
         assert_eq!(parts, (100, 60, written, 7), "{id:?}");

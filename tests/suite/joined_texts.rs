@@ -1,6 +1,6 @@
 //! Agents that store an answer as one text, with blocks, parts or items joined without a separator.
 
-use baton_proxy::strict::Reply;
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 
 use crate::matrix::fixture::{Fixture, carry, fresh, handoff};

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use baton_proxy::store::SharedStore;
-use baton_proxy::strict::Reply;
+use baton_proxy::state::store::SharedStore;
+use baton_strict::Reply;
 use http_body_util::BodyExt;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

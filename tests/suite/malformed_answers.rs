@@ -3,16 +3,16 @@
 
 use std::path::PathBuf;
 
-use baton_proxy::course::StreamMerge;
-use baton_proxy::record::WireId;
-use baton_proxy::rewrite::Reading;
-use baton_proxy::wire::Replies;
-use baton_proxy::wire::{self, Ending, Leg, LegOutput, Operation, Watch, Wire};
+use baton_core::course::StreamMerge;
+use baton_core::record::WireId;
+use baton_core::rewrite::Reading;
+use baton_core::wire::Replies;
+use baton_core::wire::{self, Ending, Leg, LegOutput, Operation, Watch, Wire};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
 const WATCH: Watch = Watch {
-    hide: baton_proxy::tools::Names::HANDOFF,
+    hide: baton_core::tools::Names::HANDOFF,
     held_bytes: 1 << 20,
 };
 
@@ -204,8 +204,8 @@ fn streams_remain_valid_json(wire: &dyn Wire) {
 macro_rules! on_every_wire {
     ($($wire:ident $id:ident),*) => {
         $(mod $wire {
-            use baton_proxy::record::WireId;
-            use baton_proxy::wire::wire;
+            use baton_core::record::WireId;
+            use baton_core::wire::wire;
 
             #[test]
             fn replies_remain_valid_json() {

@@ -4,10 +4,10 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use baton_proxy::config::{Config, Mode};
-use baton_proxy::nudge::{NudgeOutcome, Treadmill, Windows, is_nudge};
-use baton_proxy::store::SharedStore;
-use baton_proxy::strict::{Options, Queue, Reply, Role, Rule};
+use baton_core::nudge::{NudgeOutcome, Treadmill, Windows, is_nudge};
+use baton_proxy::state::config::{Config, Mode};
+use baton_proxy::state::store::SharedStore;
+use baton_strict::{Options, Queue, Reply, Role, Rule};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -563,7 +563,7 @@ async fn nothing_is_said_without_thresholds_or_without_the_tool() {
         for off in [true, false] {
             let fixture = fixture(variant, memory(), |config| match off {
                 true => config.handoff.thresholds.nudge_tokens = 0,
-                false => config.handoff.inject = baton_proxy::config::Inject::Never,
+                false => config.handoff.inject = baton_proxy::state::config::Inject::Never,
             })
             .await;
             let mut history = Vec::new();

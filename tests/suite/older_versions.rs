@@ -7,8 +7,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use baton_proxy::store::sqlite;
-use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use baton_proxy::state::store::sqlite;
+use baton_strict::{Options, Queue, Reply, Strict};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use baton_proxy::config::Config;
-use baton_proxy::draft::{DraftAsk, Method};
-use baton_proxy::drafting::{Draft, State, Wanted};
-use baton_proxy::record::Origin;
-use baton_proxy::strict::{Fault, Received, Reply, Stop};
+use baton_core::handoffs::draft::{DraftAsk, Method};
+use baton_core::record::Origin;
+use baton_proxy::state::config::Config;
+use baton_proxy::state::jobs::drafts::{Draft, State, Wanted};
+use baton_strict::{Fault, Received, Reply, Stop};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -5,14 +5,16 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_proxy::config::{Config, FactsPolicy};
-use baton_proxy::handoff_files::{HandoffFolder, read_file};
-use baton_proxy::packet::fields::{Packet, Size, validate};
-use baton_proxy::packet_files::{self, Counts, JSON, MARKDOWN, PacketSettings, PacketWriter, Stored};
-use baton_proxy::record::{PacketRecord, PacketStatus};
-use baton_proxy::store::{HandoffFilter, PacketFilter, SharedStore};
-use baton_proxy::strict::Reply;
-use baton_proxy::telemetry::{FactsOutcome, Metrics};
+use baton_core::handoffs::document::fields::{Packet, Size, validate};
+use baton_core::record::{PacketRecord, PacketStatus};
+use baton_proxy::state::config::{Config, FactsPolicy};
+use baton_proxy::state::files::documents::{
+    self, Counts, JSON, MARKDOWN, PacketSettings, PacketWriter, Stored,
+};
+use baton_proxy::state::files::yaml_files::{HandoffFolder, read_file};
+use baton_proxy::state::store::{HandoffFilter, PacketFilter, SharedStore};
+use baton_proxy::state::telemetry::{FactsOutcome, Metrics};
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -403,7 +405,7 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
         transcript: Box::new(move || Some(sent)),
     };
     let store = harness::sqlite(other.path());
-    let folder = packet_files::write(&settings, &store, stored).await.unwrap();
+    let folder = documents::write(&settings, &store, stored).await.unwrap();
     assert_eq!(bytes(&folder), before);
     assert!(folder.starts_with(other.path()));
 }
@@ -497,7 +499,7 @@ async fn resumed_and_compared(side: Variant) {
         transcript: Box::new(|| None),
     });
     assert!(writer.flush(LONG).await);
-    let record = packet_files::find(&store, &principal, id).await.unwrap().unwrap();
+    let record = documents::find(&store, &principal, id).await.unwrap().unwrap();
     assert_eq!(record.branch, "main");
     assert!(git(&["checkout", "-q", "-b", "next"]));
     let line = "branch was main, is next";
@@ -542,7 +544,7 @@ async fn resumed_and_compared(side: Variant) {
     );
 
     // By a command, in another session; the packet was put away.
-    packet_files::set_status(&store, &principal, id, PacketStatus::Archived)
+    documents::set_status(&store, &principal, id, PacketStatus::Archived)
         .await
         .unwrap();
     let mut stage = stage;
@@ -564,7 +566,7 @@ async fn resumed_and_compared(side: Variant) {
         "{}",
         said.text
     );
-    let record = packet_files::find(&store, &principal, id).await.unwrap().unwrap();
+    let record = documents::find(&store, &principal, id).await.unwrap().unwrap();
     assert_eq!(record.status, PacketStatus::Active);
     let history = stage.then(&other, &said, "Go on.");
     stage.push(Reply::text("On it."));
@@ -706,7 +708,7 @@ fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
 
 #[tokio::test]
 async fn the_readme_shows_a_packet_as_it_is_written() {
-    use baton_proxy::record::{Handoff, Origin, WireId};
+    use baton_core::record::{Handoff, Origin, WireId};
 
     let ran = |n: usize, tool: &str, input: Value, result: &str, failed: bool| {
         let id = format!("toolu_{n}");
@@ -786,7 +788,7 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
         transcript: Box::new(move || Some(body.into())),
     };
     let settings = Arc::new(settings(dir.path(), |_| {}).unwrap());
-    let folder = packet_files::write(&settings, &harness::memory(), stored)
+    let folder = documents::write(&settings, &harness::memory(), stored)
         .await
         .unwrap();
     let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use baton_strict::{Options, Queue, Reply, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

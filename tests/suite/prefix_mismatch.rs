@@ -6,11 +6,11 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_proxy::config::Config;
-use baton_proxy::journal::{self, Query, Recorder};
-use baton_proxy::store::SharedStore;
-use baton_proxy::strict::{Options, Queue, Received, Reply, Rule, Strict};
-use baton_proxy::telemetry::{ExchangeEvent, Metrics, ThinkingRetry};
+use baton_proxy::state::config::Config;
+use baton_proxy::state::journal::{self, Query, Recorder};
+use baton_proxy::state::store::SharedStore;
+use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, ThinkingRetry};
+use baton_strict::{Options, Queue, Received, Reply, Rule, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -380,8 +380,8 @@ async fn thinking_that_is_dropped_silently_is_counted_and_shown() {
 /// What another account or another service has made, which the provider cannot read: OpenAI's encrypted reasoning, and Gemini's
 /// signatures.
 mod foreign {
-    use baton_proxy::strict::{Reply, Rule};
-    use baton_proxy::telemetry::ThinkingRetry;
+    use baton_proxy::state::telemetry::ThinkingRetry;
+    use baton_strict::{Reply, Rule};
     use pretty_assertions::assert_eq;
     use serde_json::{Value, json};
 
@@ -436,9 +436,8 @@ mod foreign {
         let sent = stage.provider.generations().split_off(before);
         let complaints = stage.provider.complaints();
         assert_eq!(sent.len(), 2, "{complaints:?}");
-        let foreign = |c: &baton_proxy::strict::Complaint| {
-            c.rule == Rule::ForeignThinking && c.request == sent[0].number
-        };
+        let foreign =
+            |c: &baton_strict::Complaint| c.rule == Rule::ForeignThinking && c.request == sent[0].number;
         assert!(
             !complaints.is_empty() && complaints.iter().all(foreign),
             "{complaints:?}"

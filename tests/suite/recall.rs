@@ -4,12 +4,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use baton_proxy::answers::{AnswerOutcome, Answers, CallToAnswer};
-use baton_proxy::config::Config;
-use baton_proxy::record::HiddenResult;
-use baton_proxy::store::SharedStore;
-use baton_proxy::strict::{Reply, Role};
-use baton_proxy::telemetry::ExchangeEvent;
+use baton_core::record::HiddenResult;
+use baton_proxy::state::config::Config;
+use baton_proxy::state::jobs::recalls::{AnswerOutcome, Answers, CallToAnswer};
+use baton_proxy::state::store::SharedStore;
+use baton_proxy::state::telemetry::ExchangeEvent;
+use baton_strict::{Reply, Role};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

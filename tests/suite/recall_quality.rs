@@ -1,10 +1,10 @@
 //! What recall finds of facts that were planted in seeded sessions five handoffs deep, asked for in other words, on every
 //! wire. The bench (`cargo bench --bench core -- recall`) measures larger ones, and what each way of finding other words brings.
 
-use baton_proxy::recall::{CutPart, Expand, Index, Question, Settings};
-use baton_proxy::redact::Redactor;
-use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::WIRES;
+use baton_core::handoffs::recall::{CutPart, Expand, Index, Question, Settings};
+use baton_core::redact::Redactor;
+use baton_core::transcript::Transcript;
+use baton_core::wire::WIRES;
 
 use crate::drafts::{history, sessions};
 

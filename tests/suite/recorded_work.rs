@@ -5,9 +5,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use baton_proxy::agents::files::FileChange;
-use baton_proxy::draft::{Changed, Failed, Seen, Verified};
-use baton_proxy::record::WireId;
+use baton_core::agents::files::FileChange;
+use baton_core::handoffs::draft::{Changed, Failed, Seen, Verified};
+use baton_core::record::WireId;
 use serde::Deserialize;
 use serde_json::Value;
 

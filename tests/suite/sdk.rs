@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
-use baton_proxy::strict::{Autopilot, Fault, Model, Options, Received, Reply, Role, Strict};
+use baton_strict::{Autopilot, Fault, Model, Options, Received, Reply, Role, Strict};
 
 use crate::harness::program::{self, Program};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use baton_proxy::mark::seal::SealKey;
-use baton_proxy::store::seal_key;
-use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use baton_core::mark::seal::SealKey;
+use baton_proxy::state::store::seal_key;
+use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::{Value, json};
 use uuid::Uuid;
 

@@ -3,18 +3,18 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use baton_proxy::agents::files::FileChange;
-use baton_proxy::draft::{Index, Seen, Settings, Whereabouts};
-use baton_proxy::record::WireId;
-use baton_proxy::redact::Redactor;
-use baton_proxy::transcript::Transcript;
-use baton_proxy::wire::{Operation, WIRES};
+use baton_core::agents::files::FileChange;
+use baton_core::handoffs::draft::{Index, Seen, Settings, Whereabouts};
+use baton_core::record::WireId;
+use baton_core::redact::Redactor;
+use baton_core::transcript::Transcript;
+use baton_core::wire::{Operation, WIRES};
 
 use crate::drafts::history::Seeded;
 use crate::drafts::sessions::{Event, Session, Tool};
 
 pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> Seen {
-    let wire = baton_proxy::wire::wire(wire);
+    let wire = baton_core::wire::wire(wire);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let transcript = Transcript::of(&view);
     let mut index = Index::new(Settings {

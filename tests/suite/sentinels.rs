@@ -1,11 +1,11 @@
 //! Sentinels in an agent's transcript: their two forms, whose they are, pasted resume lines, and requests whose sentinel
 //! is missing or unknown.
 
-use baton_proxy::config::{Client, Config, Secret, Transcript};
-use baton_proxy::mark::seal::SealKey;
-use baton_proxy::record::Handoff;
-use baton_proxy::store::HandoffFilter;
-use baton_proxy::strict::Reply;
+use baton_core::mark::seal::SealKey;
+use baton_core::record::Handoff;
+use baton_proxy::state::config::{Client, Config, Secret, Transcript};
+use baton_proxy::state::store::HandoffFilter;
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use uuid::Uuid;

@@ -5,7 +5,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::Command;
 
-use baton_proxy::strict::{Options, Received, Reply, Strict};
+use baton_strict::{Options, Received, Reply, Strict};
 use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
@@ -205,7 +205,7 @@ async fn status_says_whether_a_proxy_runs_and_where() {
 const ACTING: &str = "\u{1b}]0;x\u{7}\u{202e}\u{2066}\u{200b}\u{feff}\u{9b}31m\u{e0041}";
 
 fn acting(text: &str) -> Vec<char> {
-    let acts = |c: &char| *c != '\n' && baton_proxy::text::visible::acts(*c);
+    let acts = |c: &char| *c != '\n' && baton_core::text::visible::acts(*c);
     text.chars().filter(acts).collect()
 }
 

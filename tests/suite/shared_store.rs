@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton_proxy::config::{self, Durability, StoreKind, Transcript};
-use baton_proxy::store::redis::RedisStore;
-use baton_proxy::strict::{Options, Received, Reply, Strict};
+use baton_proxy::state::config::{self, Durability, StoreKind, Transcript};
+use baton_proxy::state::store::redis::RedisStore;
+use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
@@ -210,8 +210,8 @@ async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
         Reply::text("On."),
         Reply::text("On and on."),
     ];
-    let script = baton_proxy::strict::Queue::new(replies);
-    let provider = baton_proxy::strict::Strict::start(script, Default::default())
+    let script = baton_strict::Queue::new(replies);
+    let provider = baton_strict::Strict::start(script, Default::default())
         .await
         .unwrap();
     let dir = harness::temp();
@@ -341,8 +341,8 @@ async fn a_network_that_fails_costs_bounded_waits() {
             Reply::text("Fresh."),
             Reply::text("Slow and steady.").head_delay(Duration::from_secs(2)),
         ];
-        let script = baton_proxy::strict::Queue::new(replies);
-        let provider = baton_proxy::strict::Strict::start(script.clone(), Default::default())
+        let script = baton_strict::Queue::new(replies);
+        let provider = baton_strict::Strict::start(script.clone(), Default::default())
             .await
             .unwrap();
         let prefix = uuid::Uuid::now_v7().to_string();

@@ -5,10 +5,10 @@
 use std::path::PathBuf;
 
 use async_compression::tokio::bufread::ZstdEncoder;
-use baton_proxy::config::Config;
-use baton_proxy::journal::{self, Filter, Query};
-use baton_proxy::store::HandoffFilter;
-use baton_proxy::strict::{Autopilot, Model, Options, Queue, Received, Reply, Rule, Strict};
+use baton_proxy::state::config::Config;
+use baton_proxy::state::journal::{self, Filter, Query};
+use baton_proxy::state::store::HandoffFilter;
+use baton_strict::{Autopilot, Model, Options, Queue, Received, Reply, Rule, Strict};
 use bytes::Bytes;
 use http_body_util::Full;
 use pretty_assertions::assert_eq;

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
-use baton_proxy::config::{Config, Transcript};
-use baton_proxy::rewrite::flattened;
-use baton_proxy::strict::Reply;
-use baton_proxy::text::splice;
-use baton_proxy::wire::{Operation, WIRES};
+use baton_core::rewrite::flattened;
+use baton_core::text::splice;
+use baton_core::wire::{Operation, WIRES};
+use baton_proxy::state::config::{Config, Transcript};
+use baton_strict::Reply;
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

@@ -1,6 +1,6 @@
 //! Token counts: a conversation is counted as it would be sent, tools alone as the agent lists them.
 
-use baton_proxy::strict::Reply;
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

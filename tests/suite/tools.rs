@@ -4,11 +4,11 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use baton_proxy::answers::{AnswerOutcome, Answers, CallToAnswer};
-use baton_proxy::record::HiddenResult;
-use baton_proxy::store::SharedStore;
-use baton_proxy::strict::Reply;
-use baton_proxy::tools::{OnCall, Tool};
+use baton_core::record::HiddenResult;
+use baton_core::tools::{OnCall, Tool};
+use baton_proxy::state::jobs::recalls::{AnswerOutcome, Answers, CallToAnswer};
+use baton_proxy::state::store::SharedStore;
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

@@ -6,8 +6,8 @@ use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use baton_proxy::strict::{Autopilot, Options, Strict};
-use baton_proxy::telemetry::{ExchangeEvent, Metrics, Traces};
+use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, Traces};
+use baton_strict::{Autopilot, Options, Strict};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Request, Response};

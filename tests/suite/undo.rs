@@ -4,11 +4,11 @@
 use std::process::{Command, Output};
 use std::sync::Arc;
 
-use baton_proxy::nudge::Windows;
-use baton_proxy::record::{Handoff, HandoffId, UndoAnswer};
-use baton_proxy::session::{Sessions, UndoRefused};
-use baton_proxy::store::{HandoffFilter, SharedStore};
-use baton_proxy::strict::{Fault, Options, Queue, Reply, Strict};
+use baton_core::nudge::Windows;
+use baton_core::record::{Handoff, HandoffId, UndoAnswer};
+use baton_proxy::state::session::{Sessions, UndoRefused};
+use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_strict::{Fault, Options, Queue, Reply, Strict};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json as value};
 

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::Ordering;
 
-use baton_proxy::config::{Config, Inject};
-use baton_proxy::rewrite::untooled::Untooled;
-use baton_proxy::strict::Reply;
+use baton_core::rewrite::untooled::Untooled;
+use baton_proxy::state::config::{Config, Inject};
+use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

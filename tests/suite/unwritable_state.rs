@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use baton_proxy::strict::{Options, Queue, Reply, Strict};
+use baton_strict::{Options, Queue, Reply, Strict};
 use serde_json::Value;
 
 use crate::harness::anthropic::Anthropic;

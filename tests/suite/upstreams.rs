@@ -3,8 +3,8 @@
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use baton_proxy::config::{Config, Environment, Flags};
-use baton_proxy::strict::{Fault, Options, Queue, Reply, Strict};
+use baton_proxy::state::config::{Config, Environment, Flags};
+use baton_strict::{Fault, Options, Queue, Reply, Strict};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};

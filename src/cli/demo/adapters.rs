@@ -4,9 +4,9 @@
 use serde_json::{Value, json};
 
 use super::script::{PREAMBLE, SYSTEM, Script, TOOLS, wish};
-use crate::record::WireId;
-use crate::transcript::{Kind, Turn};
-use crate::wire::Role;
+use baton_core::record::WireId;
+use baton_core::transcript::{Kind, Turn};
+use baton_core::wire::Role;
 
 /// How the agent speaks one wire.
 pub(super) struct Adapter {

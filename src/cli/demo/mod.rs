@@ -20,7 +20,7 @@ use self::story::Story;
 use super::args::DemoArgs;
 use super::exit::{Exit, Failure};
 use super::output::Out;
-use crate::record::WireId;
+use baton_core::record::WireId;
 
 pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), Failure> {
     let script = script::Script {

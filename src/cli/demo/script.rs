@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 
 use crate::cli::args::MOST_TASKS;
-use crate::strict::{Model, Received, Reply, Role, Turn};
-use crate::tools::TOOL_NAME;
+use baton_core::tools::TOOL_NAME;
+use baton_strict::{Model, Received, Reply, Role, Turn};
 
 /// Length of the demo.
 #[derive(Debug, Clone, Copy)]

@@ -12,16 +12,16 @@ use super::agent::{Agent, RequestResult};
 use super::script::Script;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::first_line;
-use crate::config::{Config, Environment, Flags};
-use crate::exchange;
-use crate::limits::BYTES_PER_TOKEN;
-use crate::mark::seal::SealKey;
-use crate::proxy::{App, server};
-use crate::store::memory::MemoryStore;
-use crate::store::{HandoffFilter, SharedStore};
-use crate::strict::{Options, Received, Strict};
-use crate::transcript::{Kind, Transcript, Turn};
-use crate::wire::{Operation, Role, wire};
+use crate::serve::exchange;
+use crate::serve::proxy::{App, server};
+use crate::state::config::{Config, Environment, Flags};
+use crate::state::store::memory::MemoryStore;
+use crate::state::store::{HandoffFilter, SharedStore};
+use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::mark::seal::SealKey;
+use baton_core::transcript::{Kind, Transcript, Turn};
+use baton_core::wire::{Operation, Role, wire};
+use baton_strict::{Options, Received, Strict};
 
 /// Maximum number of requests before the run is aborted: more than the longest script needs.
 const MOST_REQUESTS: usize = 1000;

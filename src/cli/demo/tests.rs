@@ -3,7 +3,7 @@ use std::time::{Duration, Instant};
 use super::*;
 use crate::cli::demo::agent::Agent;
 use crate::cli::demo::script::Script;
-use crate::strict::{Options, Strict};
+use baton_strict::{Options, Strict};
 
 fn played(adapter: &'static Adapter, script: Script) -> Story {
     let runtime = tokio::runtime::Runtime::new().unwrap();

@@ -4,8 +4,8 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use super::work::Turn;
-use crate::mark::sentinel;
-use crate::record::Handoff;
+use baton_core::mark::sentinel;
+use baton_core::record::Handoff;
 
 /// An export. The names of its parts are API.
 #[derive(Serialize)]

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::document::{Document, Head};
 use super::work::{ExportedPart, Turn};
-use crate::journal::date_time;
+use crate::state::journal::date_time;
 
 /// The whole document.
 pub(super) fn document(document: &Document) -> String {

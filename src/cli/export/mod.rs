@@ -18,10 +18,10 @@ use super::log::{open, unread};
 use super::newest::{Newest, newest};
 use super::output::{Out, visible};
 use super::stored::{self, unanswered};
-use crate::config::{Config, StoreKind};
-use crate::journal::{Filter, Query, Row};
-use crate::record::Handoff;
-use crate::store::{HandoffFilter, SharedStore};
+use crate::state::config::{Config, StoreKind};
+use crate::state::journal::{Filter, Query, Row};
+use crate::state::store::{HandoffFilter, SharedStore};
+use baton_core::record::Handoff;
 
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;

@@ -5,12 +5,12 @@ use std::collections::{HashMap, HashSet};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::mark::{self, MarkKind};
-use crate::record::{Handoff, WireId};
-use crate::text::json;
-use crate::tools::TOOL_NAME;
-use crate::transcript::{Answered, Kind, Part, Said, Transcript};
-use crate::wire::{Role, View};
+use baton_core::mark::{self, MarkKind};
+use baton_core::record::{Handoff, WireId};
+use baton_core::text::json;
+use baton_core::tools::TOOL_NAME;
+use baton_core::transcript::{Answered, Kind, Part, Said, Transcript};
+use baton_core::wire::{Role, View};
 
 /// What one speaker said in one piece. The names are API.
 #[derive(Debug, Serialize)]

@@ -10,10 +10,10 @@ use crate::cli::handoff_file_args::{CheckArgs, RecoverArgs};
 use crate::cli::output::{Out, visible};
 use crate::cli::packet_names::Names;
 use crate::cli::packet_names::{failure, warn};
-use crate::config::Config;
-use crate::handoff_files::gather::still_true;
-use crate::handoff_files::{Found, now};
-use crate::packet::ntm::{Drift, Purpose, names, recover as recovered, score};
+use crate::state::config::Config;
+use crate::state::files::yaml_files::gather::still_true;
+use crate::state::files::yaml_files::{Found, now};
+use baton_core::handoffs::yaml::{Drift, Purpose, names, recover as recovered, score};
 
 /// Time for all that git is asked.
 const LIMIT: Duration = Duration::from_secs(20);

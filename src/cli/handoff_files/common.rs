@@ -3,9 +3,9 @@
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_file_args::Format;
 use crate::cli::output::Out;
-use crate::config::{Config, Secret};
-use crate::handoff_files::agent_mail::AgentMail;
-use crate::packet::ntm::HandoffFile;
+use crate::state::config::{Config, Secret};
+use crate::state::files::yaml_files::agent_mail::AgentMail;
+use baton_core::handoffs::yaml::HandoffFile;
 
 pub(super) fn print(file: &HandoffFile, format: Format, out: &mut Out) -> Result<(), Failure> {
     match format {

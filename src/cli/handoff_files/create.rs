@@ -13,12 +13,14 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_file_args::{CreateArgs, Format};
 use crate::cli::output::{Out, visible};
 use crate::cli::packet_names::{failure, folder, warn};
-use crate::config::Config;
-use crate::handoff_files::agent_mail::AgentMail;
-use crate::handoff_files::gather::Asker;
-use crate::handoff_files::{Naming, now, write_text, write_to};
-use crate::packet::ntm::time::Time;
-use crate::packet::ntm::{HandoffFile, ReservationTransfer, names, reservations_told, score, threads};
+use crate::state::config::Config;
+use crate::state::files::yaml_files::agent_mail::AgentMail;
+use crate::state::files::yaml_files::gather::Asker;
+use crate::state::files::yaml_files::{Naming, now, write_text, write_to};
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{
+    HandoffFile, ReservationTransfer, names, reservations_told, score, threads,
+};
 
 /// Time for all of a file that nobody waits for, since an agent's hook has to end; and for one that a person makes.
 const AUTO_LIMIT: Duration = Duration::from_secs(30);
@@ -214,8 +216,8 @@ fn enrich(
 /// What Agent Mail tells of an agent.
 struct Mailed {
     project: String,
-    messages: Vec<crate::packet::ntm::Message>,
-    reservations: Vec<crate::packet::ntm::Reservation>,
+    messages: Vec<baton_core::handoffs::yaml::Message>,
+    reservations: Vec<baton_core::handoffs::yaml::Reservation>,
 }
 
 fn mailed(args: &CreateArgs, config: &Config, dir: &Path, agent: &str, until: Instant) -> Option<Mailed> {
@@ -279,7 +281,7 @@ impl Mailed {
 /// Writes the file; returns where it is, unless it was printed.
 fn write(
     args: &CreateArgs,
-    folder: &crate::handoff_files::HandoffFolder,
+    folder: &crate::state::files::yaml_files::HandoffFolder,
     file: &mut HandoffFile,
     at: Time,
     out: &mut Out,
@@ -297,7 +299,9 @@ fn write(
     if place.as_os_str() == "-" {
         let errors = file.errors();
         if !errors.is_empty() {
-            return Err(failure(crate::handoff_files::FileError::Invalid(errors)));
+            return Err(failure(crate::state::files::yaml_files::FileError::Invalid(
+                errors,
+            )));
         }
         print(file, args.format, out)?;
         return Ok(None);

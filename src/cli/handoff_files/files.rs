@@ -13,8 +13,8 @@ use crate::cli::output::{Out, first_line, plural, table, visible};
 use crate::cli::packet_args::{PacketForm, PacketLatestArgs, PacketListArgs};
 use crate::cli::packet_names::{Named, Names};
 use crate::cli::packet_names::{failure, folder, warn};
-use crate::handoff_files::{LineReader, Listed, now, read_file};
-use crate::packet::ntm::{FieldError, names};
+use crate::state::files::yaml_files::{LineReader, Listed, now, read_file};
+use baton_core::handoffs::yaml::{FieldError, names};
 
 /// Pause between two looks of `line --follow`.
 const LOOK: Duration = Duration::from_secs(1);

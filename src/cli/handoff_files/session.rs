@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::packet::ntm::{MAX_LINE_BYTES, SessionReader};
+use baton_core::handoffs::yaml::{MAX_LINE_BYTES, SessionReader};
 
 /// Of a longer file the end is read: what an agent said last matters.
 const MOST: u64 = 256 << 20;
@@ -66,8 +66,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::packet::ntm::HandoffFile;
-    use crate::redact::Redactor;
+    use baton_core::handoffs::yaml::HandoffFile;
+    use baton_core::redact::Redactor;
 
     #[test]
     fn long_and_malformed_lines_are_skipped() {

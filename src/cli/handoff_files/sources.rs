@@ -12,10 +12,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_file_args::CreateArgs;
 use crate::cli::log::{full_key, open};
 use crate::cli::output::visible;
-use crate::config::{Config, Secret};
-use crate::packet::ntm::{HandoffFile, MAX_BYTES, SessionReader, analyze, names, read};
-use crate::redact::{Redactor, unnamed};
-use crate::transcript::{Answered, Transcript};
+use crate::state::config::{Config, Secret};
+use baton_core::handoffs::yaml::{HandoffFile, MAX_BYTES, SessionReader, analyze, names, read};
+use baton_core::redact::{Redactor, unnamed};
+use baton_core::transcript::{Answered, Transcript};
 
 /// Bytes of an agent's output that are looked at: its end.
 const OUTPUT_BYTES: usize = 4 << 20;

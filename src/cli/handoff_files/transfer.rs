@@ -7,10 +7,10 @@ use crate::cli::handoff_file_args::TransferArgs;
 use crate::cli::output::{Out, plural, visible};
 use crate::cli::packet_names::Names;
 use crate::cli::packet_names::failure;
-use crate::handoff_files::agent_mail::AgentMail;
-use crate::handoff_files::read_file;
-use crate::handoff_files::transfer::{Outcome, transfer};
-use crate::packet::ntm::ReservationTransfer;
+use crate::state::files::yaml_files::agent_mail::AgentMail;
+use crate::state::files::yaml_files::read_file;
+use crate::state::files::yaml_files::transfer::{Outcome, transfer};
+use baton_core::handoffs::yaml::ReservationTransfer;
 
 pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
     let names = Names::of(&args.folder)?;

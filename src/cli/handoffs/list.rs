@@ -10,9 +10,9 @@ use crate::cli::exit::Failure;
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::{now_ms, open, unanswered};
 use crate::cli::{load_state, packets};
-use crate::record::lineage::{self, Placed};
-use crate::record::{Handoff, HandoffId, PacketRecord};
-use crate::store::HandoffFilter;
+use crate::state::store::HandoffFilter;
+use baton_core::record::lineage::{self, Placed};
+use baton_core::record::{Handoff, HandoffId, PacketRecord};
 
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;

@@ -17,9 +17,9 @@ use super::output::{Out, age, first_line, size, table, visible};
 use super::packets;
 use super::stored::{now_ms, open, resume_line, unanswered, wanted};
 use super::undo;
-use crate::packet::fields::NO_NEXT_ACTION;
-use crate::record::{Handoff, HandoffId};
-use crate::store::{HandoffFilter, SharedStore};
+use crate::state::store::{HandoffFilter, SharedStore};
+use baton_core::handoffs::document::fields::NO_NEXT_ACTION;
+use baton_core::record::{Handoff, HandoffId};
 
 pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();

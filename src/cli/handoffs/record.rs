@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::stored::resume_line;
-use crate::record::{Handoff, PacketRecord, telling_line};
+use baton_core::record::{Handoff, PacketRecord, telling_line};
 
 /// Where a handoff's packet is. The names are API.
 #[derive(Serialize)]
@@ -73,7 +73,7 @@ pub(in crate::cli) fn named(handoff: &Handoff) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use crate::record::{Origin, WireId};
+    use baton_core::record::{Origin, WireId};
 
     pub(in super::super) const A: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
     pub(in super::super) const B: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12";

@@ -7,10 +7,10 @@ use crate::cli::output::{Out, age, first_line, table};
 use crate::cli::packet_args::PacketListArgs;
 use crate::cli::packet_names::{Names, all, blocking};
 use crate::cli::stored::{now_ms, unanswered};
-use crate::packet::fields::{Kind, NO_NEXT_ACTION};
-use crate::packet_files::packet_of;
-use crate::record::{PacketRecord, PacketStatus};
-use crate::store::PacketFilter;
+use crate::state::files::documents::packet_of;
+use crate::state::store::PacketFilter;
+use baton_core::handoffs::document::fields::{Kind, NO_NEXT_ACTION};
+use baton_core::record::{PacketRecord, PacketStatus};
 
 /// Packets of a list.
 const LISTED: usize = 20;

@@ -19,11 +19,11 @@ use super::packet_args::{
 };
 use super::packet_names::{Named, Names, all, blocking, is_session, one, other_version, read_packet};
 use super::stored::{open, unanswered};
-use crate::packet::fields::Packet;
-use crate::packet::ntm::HandoffFile;
-use crate::packet_files::{self, packet_of};
-use crate::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
-use crate::store::{PacketFilter, SharedStore};
+use crate::state::files::documents::{self, packet_of};
+use crate::state::store::{PacketFilter, SharedStore};
+use baton_core::handoffs::document::fields::Packet;
+use baton_core::handoffs::yaml::HandoffFile;
+use baton_core::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
 
 pub(super) fn run(command: &PacketsCommand, out: &mut Out) -> Result<(), Failure> {
     match command {
@@ -153,7 +153,7 @@ fn archive(args: &PacketArchiveArgs, out: &mut Out) -> Result<(), Failure> {
         if !args.undo && record.status == PacketStatus::Archived {
             return Err(Failure::new(Exit::USAGE, "it is archived already"));
         }
-        let done = packet_files::set_status(&store, &record.principal, id, status).await;
+        let done = documents::set_status(&store, &record.principal, id, status).await;
         let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
         let done = done.ok_or_else(|| Failure::new(Exit::NO_INPUT, "it is no longer there"))?;
         Ok(done.superseded)
@@ -197,7 +197,7 @@ pub(super) async fn of_handoff(
     principal: &str,
     id: HandoffId,
 ) -> Option<(PacketRecord, Option<Packet>)> {
-    let record = packet_files::find(store, principal, id).await.ok()??;
+    let record = documents::find(store, principal, id).await.ok()??;
     let packet = packet_of(&record);
     Some((record, packet))
 }
@@ -226,7 +226,7 @@ pub(super) async fn follow_archiving(
         true => PacketStatus::Superseded,
         false => PacketStatus::Archived,
     };
-    let done = packet_files::set_status(store, &handoff.principal, handoff.id, status).await;
+    let done = documents::set_status(store, &handoff.principal, handoff.id, status).await;
     done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
     Ok(())
 }
@@ -234,7 +234,7 @@ pub(super) async fn follow_archiving(
 /// Makes the packet of a handoff that is resumed active again, and says so.
 pub(super) async fn resume(store: &SharedStore, handoff: &Handoff) -> Result<(), Failure> {
     let active = PacketStatus::Active;
-    let done = packet_files::set_status(store, &handoff.principal, handoff.id, active).await;
+    let done = documents::set_status(store, &handoff.principal, handoff.id, active).await;
     let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
     if let Some(done) = done.filter(|done| done.before != active) {
         let mut out = Out::stderr();

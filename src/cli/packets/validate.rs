@@ -10,10 +10,10 @@ use crate::cli::output::{Out, visible};
 use crate::cli::packet_args::PacketValidateArgs;
 use crate::cli::packet_names::failure;
 use crate::cli::packet_names::{Named, Names, all, blocking};
-use crate::handoff_files::{FileError, read_file};
-use crate::packet::fields::{Difference, validate};
-use crate::packet::ntm::FieldError;
-use crate::packet_files::{JSON, MARKDOWN};
+use crate::state::files::documents::{JSON, MARKDOWN};
+use crate::state::files::yaml_files::{FileError, read_file};
+use baton_core::handoffs::document::fields::{Difference, validate};
+use baton_core::handoffs::yaml::FieldError;
 
 /// What is wrong with one document. The names are API.
 #[derive(Serialize)]

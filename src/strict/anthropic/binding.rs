@@ -11,9 +11,9 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::transcript::{as_blocks, canonical_form};
-use crate::strict::canonical;
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
+use crate::canonical;
+use crate::dialect::Received;
+use crate::fields::{list, text};
 
 /// Bytes of each of the four hashes: short enough to read in a log, long enough never to collide here.
 const PART: usize = 12;

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::fields::text;
+use crate::complaint::{Findings, Rule};
+use crate::fields::text;
 
 /// Checks a transcript against the rules of calls and results.
 pub(super) fn check(messages: &[Value], findings: &mut Findings<'_>) {

@@ -4,10 +4,10 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::binding::{self, Prefix};
-use crate::strict::dialect::{Received, Rendered, derived_id};
-use crate::strict::fields::text;
-use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
-use crate::strict::usage::Usage;
+use crate::dialect::{Received, Rendered, derived_id};
+use crate::fields::text;
+use crate::reply::{Arguments, Part, Reply, Stop, pieces};
+use crate::usage::Usage;
 
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
     let blocks = blocks(request, reply);

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::binding::{self, Broken, signature_of};
 use super::calls;
-use crate::strict::api::Endpoint;
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
+use crate::api::Endpoint;
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::fields::{list, text};
 
 /// Explicit cache breakpoints that one request may carry.
 const MAX_CACHE_MARKS: usize = 4;

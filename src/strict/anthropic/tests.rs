@@ -5,9 +5,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::strict::api::{Endpoint, Wire};
-use crate::strict::complaint::Rule;
-use crate::strict::reply::Part;
+use crate::api::{Endpoint, Wire};
+use crate::complaint::Rule;
+use crate::reply::Part;
 
 mod streams;
 

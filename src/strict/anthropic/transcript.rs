@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::strict::fields::text;
-use crate::strict::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use crate::fields::text;
+use crate::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
 /// Content as blocks: a string is one text block; anything else but a list has none.
 pub(super) fn as_blocks(content: Option<&Value>) -> Vec<Value> {

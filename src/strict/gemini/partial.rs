@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::transcript::{field, inner};
-use crate::strict::dialect::Received;
-use crate::strict::reply::pieces;
+use crate::dialect::Received;
+use crate::reply::pieces;
 
 /// Whether a request asks for such a stream.
 pub(super) fn asked(request: &Received) -> bool {

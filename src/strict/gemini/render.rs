@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use super::partial;
 use super::signatures::Prefix;
 use super::transcript::{field, in_envelope, inner, model};
-use crate::strict::dialect::{Received, Rendered, derived_id};
-use crate::strict::reply::{Part, Reply, Stop, pieces};
-use crate::strict::usage::{self, Usage};
+use crate::dialect::{Received, Rendered, derived_id};
+use crate::reply::{Part, Reply, Stop, pieces};
+use crate::usage::{self, Usage};
 
 /// How a stream is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

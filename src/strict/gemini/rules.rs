@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use super::signatures;
 use super::transcript::{Merged, declarations, field, inner, many, merged, role};
-use crate::strict::api::Endpoint;
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::fields::text;
+use crate::api::Endpoint;
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::fields::text;
 
 /// Function declarations that one request may hold.
 const MAX_TOOLS: usize = 512;

@@ -4,10 +4,10 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use super::transcript::{Merged, canonical_call, canonical_form, field, inner, many, merged, model};
-use crate::strict::canonical;
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::signature::Signature;
+use crate::canonical;
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::signature::Signature;
 
 /// What the API accepts in place of a signature, for histories that none of its models produced.
 const PLACEHOLDERS: [&str; 2] = [

@@ -4,9 +4,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::strict::api::Wire;
-use crate::strict::complaint::Rule;
-use crate::strict::reply::Stop;
+use crate::api::Wire;
+use crate::complaint::Rule;
+use crate::reply::Stop;
 
 const PATH: &str = "/v1beta/models/gemini-4-argon:generateContent";
 const STREAM: &str = "/v1beta/models/gemini-4-argon:streamGenerateContent";

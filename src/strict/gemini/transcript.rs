@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use crate::strict::canonical;
-use crate::strict::dialect::Received;
-use crate::strict::fields::text;
-use crate::strict::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use crate::canonical;
+use crate::dialect::Received;
+use crate::fields::text;
+use crate::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
 /// A field, in camelCase or in snake_case; `None` where it is null.
 pub(super) fn field<'a>(value: &'a Value, camel: &str) -> Option<&'a Value> {

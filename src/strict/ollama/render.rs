@@ -3,10 +3,10 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::strict::dialect::{Received, Rendered, derived_id};
-use crate::strict::fields::text;
-use crate::strict::reply::{Arguments, Part, Reply, Stop, pieces};
-use crate::strict::usage::Usage;
+use crate::dialect::{Received, Rendered, derived_id};
+use crate::fields::text;
+use crate::reply::{Arguments, Part, Reply, Stop, pieces};
+use crate::usage::Usage;
 
 /// The creation date of every reply: the API writes one, and no client reads it.
 const CREATED: &str = "2026-11-21T10:00:00Z";

@@ -3,9 +3,9 @@
 use serde_json::Value;
 
 use super::transcript::{answers, name};
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::fields::{list, text};
 
 /// Checks a request against all rules.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {

@@ -5,10 +5,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::strict::dialect::{Received, Rendered, derived_id};
-use crate::strict::fields::text;
-use crate::strict::reply::{CallStyle, Part, Reply, Stop, pieces};
-use crate::strict::usage::Usage;
+use crate::dialect::{Received, Rendered, derived_id};
+use crate::fields::text;
+use crate::reply::{CallStyle, Part, Reply, Stop, pieces};
+use crate::usage::Usage;
 
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
     let frame = Frame::new(request);

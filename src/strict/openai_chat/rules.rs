@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::transcript::name;
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::fields::{list, text};
 
 /// Tools that one request may offer.
 const MAX_TOOLS: usize = 128;

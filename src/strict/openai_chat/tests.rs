@@ -4,9 +4,9 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::strict::api::Wire;
-use crate::strict::complaint::Rule;
-use crate::strict::reply::{CallStyle, Stop};
+use crate::api::Wire;
+use crate::complaint::Rule;
+use crate::reply::{CallStyle, Stop};
 
 fn received(body: Value) -> Received {
     Received::for_test(Wire::OpenAiChat, "/v1/chat/completions", body)

@@ -2,8 +2,8 @@
 
 use serde_json::Value;
 
-use crate::strict::fields::{list, text};
-use crate::strict::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use crate::fields::{list, text};
+use crate::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
 /// The name of a tool or a call: that of its function or custom tool.
 pub(super) fn name(value: &Value) -> &str {

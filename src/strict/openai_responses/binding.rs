@@ -6,10 +6,10 @@ use serde_json::{Map, Value, json};
 use sha2::{Digest, Sha256};
 
 use super::transcript::{all, kind};
-use crate::strict::canonical;
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
-use crate::strict::signature::Signature;
+use crate::canonical;
+use crate::dialect::Received;
+use crate::fields::{list, text};
+use crate::signature::Signature;
 
 /// The content that encrypted reasoning is signed with: the prefix alone tells two of them apart.
 const CONTENT: &str = "reasoning";

@@ -10,11 +10,11 @@ use serde_json::{Value, json};
 
 use super::response::{Ending, object, usage_object};
 use super::{output, stream};
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::{Received, Rendered};
-use crate::strict::fields::text;
-use crate::strict::reply::Reply;
-use crate::strict::usage::{self, Usage};
+use crate::complaint::{Findings, Rule};
+use crate::dialect::{Received, Rendered};
+use crate::fields::text;
+use crate::reply::Reply;
+use crate::usage::{self, Usage};
 
 /// How its paths begin.
 pub(crate) const FOLDER: &str = "/backend-api/codex/";
@@ -89,7 +89,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::strict::api::Wire;
+    use crate::api::Wire;
 
     const HEADERS: [(&str, &str); 2] = [("authorization", "Bearer x"), ("chatgpt-account-id", "x")];
 

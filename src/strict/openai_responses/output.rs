@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::binding::Prefix;
 use super::transcript;
-use crate::strict::dialect::{Received, derived_id};
-use crate::strict::fields::{list, text};
-use crate::strict::memory::Produced;
-use crate::strict::reply::{Arguments, Part, Reply, Stop};
+use crate::dialect::{Received, derived_id};
+use crate::fields::{list, text};
+use crate::memory::Produced;
+use crate::reply::{Arguments, Part, Reply, Stop};
 
 /// The reply's items; the encrypted content of reasoning covers the request and the items before it.
 pub(super) fn items(request: &Received, reply: &Reply) -> Vec<Value> {

@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::transcript::{answer_of, is_answer, is_produced, kind};
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::fields::text;
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::fields::text;
 
 /// Checks a transcript against them.
 pub(super) fn check(request: &Received, items: &[Value], findings: &mut Findings<'_>) {

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 
 use super::response::{Ending, id, object, usage_object};
 use super::{output, stream, transcript};
-use crate::strict::dialect::{Received, Rendered, derived_id};
-use crate::strict::fields::text;
-use crate::strict::memory::StoredResponse;
-use crate::strict::reply::Reply;
-use crate::strict::usage::{self, Usage};
+use crate::dialect::{Received, Rendered, derived_id};
+use crate::fields::text;
+use crate::memory::StoredResponse;
+use crate::reply::Reply;
+use crate::usage::{self, Usage};
 
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
     let output = output::items(request, reply);

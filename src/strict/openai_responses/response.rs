@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{binding, tools, transcript};
-use crate::strict::dialect::{Received, derived_id};
-use crate::strict::fields::{list, text};
-use crate::strict::reply::{Reply, Stop};
-use crate::strict::usage::Usage;
+use crate::dialect::{Received, derived_id};
+use crate::fields::{list, text};
+use crate::reply::{Reply, Stop};
+use crate::usage::Usage;
 
 /// How a response ends, or that it has not ended.
 pub(super) struct Ending {

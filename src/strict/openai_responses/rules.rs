@@ -7,10 +7,10 @@ use serde_json::Value;
 use super::binding::{Prefix, Validity, encrypted};
 use super::transcript::{self, kind};
 use super::{pairing, tools};
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
-use crate::strict::signature::Signature;
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::fields::{list, text};
+use crate::signature::Signature;
 
 /// Characters of an item's id and of a call's id.
 const MAX_ID: usize = 64;

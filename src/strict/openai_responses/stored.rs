@@ -7,12 +7,12 @@ use serde_json::{Value, json};
 use super::binding::Prefix;
 use super::response::usage_object;
 use super::transcript::{self, kind};
-use crate::strict::api::Endpoint;
-use crate::strict::dialect::{Received, derived_id};
-use crate::strict::fields::text;
-use crate::strict::memory::StoredResponse;
-use crate::strict::openai_error;
-use crate::strict::usage::Usage;
+use crate::api::Endpoint;
+use crate::dialect::{Received, derived_id};
+use crate::fields::text;
+use crate::memory::StoredResponse;
+use crate::openai_error;
+use crate::usage::Usage;
 
 /// Answers every request that does not ask the model for a reply.
 pub(super) fn answer(request: &Received, usage: &Usage) -> (u16, Value) {

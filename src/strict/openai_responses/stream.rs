@@ -4,9 +4,9 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::response::{Ending, object};
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
-use crate::strict::reply::{Reply, pieces};
+use crate::dialect::Received;
+use crate::fields::{list, text};
+use crate::reply::{Reply, pieces};
 
 /// One server-sent event: its type first, its sequence number last.
 pub(super) fn event(kind: &str, number: usize, fields: Value) -> Bytes {

@@ -6,8 +6,8 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::strict::api::Wire;
-use crate::strict::reply::Stop;
+use crate::api::Wire;
+use crate::reply::Stop;
 
 mod pairs;
 mod streams;

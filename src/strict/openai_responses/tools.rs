@@ -5,9 +5,9 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::transcript::{self, kind};
-use crate::strict::complaint::{Findings, Rule};
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
+use crate::complaint::{Findings, Rule};
+use crate::dialect::Received;
+use crate::fields::{list, text};
 
 /// The most tools that one list may hold.
 const MAX_TOOLS: usize = 128;

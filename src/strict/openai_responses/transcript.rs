@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use crate::strict::dialect::Received;
-use crate::strict::fields::{list, text};
-use crate::strict::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
+use crate::dialect::Received;
+use crate::fields::{list, text};
+use crate::transcript::{Role, ToolCall, ToolDefinition, ToolResult, Turn};
 
 /// Calls that the client answers, each with the type of its answer.
 pub(super) const CALLS: [(&str, &str); 5] = [

@@ -1,7 +1,7 @@
 //! The oracle's blocks, made from the script.
 
-use baton_proxy::record::HiddenResult;
-use baton_proxy::strict::{Arguments, Part, Reply};
+use baton_core::record::HiddenResult;
+use baton_strict::{Arguments, Part, Reply};
 use serde_json::{Value, json};
 
 pub fn is_hidden(part: &Part) -> bool {

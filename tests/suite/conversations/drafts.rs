@@ -1,7 +1,7 @@
 //! Handoffs that a threshold begins: when one begins is for the machine's own tests to say; what is asked for it, and what it
 //! leaves behind, for these.
 
-use baton_proxy::strict::{Fault, Received, Reply, Stop};
+use baton_strict::{Fault, Received, Reply, Stop};
 
 use super::items::{self, Item};
 use super::oracle::Agent;
@@ -91,7 +91,7 @@ impl Drafted {
         let (_, last) = self.asked.last().ok_or("the model was not asked")?;
         let written = last.fault.is_none() && last.stop == Stop::Natural;
         let texts = last.parts.iter().filter_map(|part| match part {
-            baton_proxy::strict::Part::Text(text) => Some(text.trim()),
+            baton_strict::Part::Text(text) => Some(text.trim()),
             _ => None,
         });
         let lost = texts

@@ -22,11 +22,11 @@ use std::collections::{HashSet, VecDeque};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use baton_proxy::config::{Config, Mode};
-use baton_proxy::nudge::{Thresholds, Windows};
-use baton_proxy::record::{HandoffId, Origin};
-use baton_proxy::store::{HandoffFilter, SharedStore};
-use baton_proxy::strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
+use baton_core::nudge::{Thresholds, Windows};
+use baton_core::record::{HandoffId, Origin};
+use baton_proxy::state::config::{Config, Mode};
+use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
 use serde_json::Value;
 

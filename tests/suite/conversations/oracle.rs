@@ -1,8 +1,8 @@
 //! The expected result of an exchange, computed from the script alone: a second, slow implementation of the design that
 //! never looks at a sentinel. A message is a role and a list of blocks here, whatever the wire.
 
-use baton_proxy::record::HiddenResult;
-use baton_proxy::strict::{Arguments, Fault, Part, Reply, Stop};
+use baton_core::record::HiddenResult;
+use baton_strict::{Arguments, Fault, Part, Reply, Stop};
 use serde_json::{Value, json};
 
 use super::blocks::{block, is_hidden, is_recall, is_thinking, result, scrub, scrubbed, tokens};

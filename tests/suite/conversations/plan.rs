@@ -1,6 +1,6 @@
 //! Random plans of conversations: what the model, the agent and the network do.
 
-use baton_proxy::strict::{Arguments, CallStyle, Fault, Part, Reply, Stop};
+use baton_strict::{Arguments, CallStyle, Fault, Part, Reply, Stop};
 use proptest::prelude::*;
 use serde_json::json;
 

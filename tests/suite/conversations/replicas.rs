@@ -12,11 +12,11 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use baton_proxy::config::{Config, Durability, StoreKind};
-use baton_proxy::journal::Recorder;
-use baton_proxy::proxy::Clock;
-use baton_proxy::store::SharedStore;
-use baton_proxy::store::redis::RedisStore;
+use baton_proxy::serve::proxy::Clock;
+use baton_proxy::state::config::{Config, Durability, StoreKind};
+use baton_proxy::state::journal::Recorder;
+use baton_proxy::state::store::SharedStore;
+use baton_proxy::state::store::redis::RedisStore;
 use bytes::Bytes;
 use uuid::Uuid;
 
@@ -134,7 +134,7 @@ impl Replicas {
     }
 
     fn started_current(&self, ahead: i64) -> Baton {
-        let clock = |app: baton_proxy::proxy::App| app.with_clock(Clock::ahead(ahead));
+        let clock = |app: baton_proxy::serve::proxy::App| app.with_clock(Clock::ahead(ahead));
         let store = shared(&self.url, &self.prefix);
         Baton::changed(self.config.clone(), store, KEY.as_bytes(), Recorder::off(), clock)
     }
@@ -172,7 +172,7 @@ pub fn shared(url: &str, prefix: &str) -> SharedStore {
 
 /// The same, with a limit of a call's time.
 pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> SharedStore {
-    let mut settings = baton_proxy::config::Store::from(StoreKind::Redis);
+    let mut settings = baton_proxy::state::config::Store::from(StoreKind::Redis);
     settings.address = Some(url.parse().unwrap());
     settings.durability = Durability::Memory;
     prefix.clone_into(&mut settings.prefix);

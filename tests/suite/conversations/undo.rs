@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use baton_proxy::nudge::Windows;
-use baton_proxy::record::UndoAnswer;
-use baton_proxy::session::UndoRefused;
+use baton_core::nudge::Windows;
+use baton_core::record::UndoAnswer;
+use baton_proxy::state::session::UndoRefused;
 use uuid::Uuid;
 
 use super::plan::{Broken, LegPlan};

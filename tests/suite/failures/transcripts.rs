@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_proxy::strict::{Endpoint, Fault, Reply};
+use baton_strict::{Endpoint, Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
@@ -342,7 +342,8 @@ async fn a_history_that_ends_with_the_broken_answer_continues_behind_the_cut() {
 
 #[tokio::test]
 async fn in_stop_mode_the_next_message_continues_behind_the_cut() {
-    let stop = |c: &mut baton_proxy::config::Config| c.handoff.mode = baton_proxy::config::Mode::Stop;
+    let stop =
+        |c: &mut baton_proxy::state::config::Config| c.handoff.mode = baton_proxy::state::config::Mode::Stop;
     let fixture = AnthropicFixture::with([handoff()], memory(), stop).await;
     let message = fixture.turn(&history()).await;
     assert_eq!(

@@ -3,14 +3,14 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use baton_proxy::config::Config;
-use baton_proxy::record::{
+use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
     Update, Written,
 };
-use baton_proxy::store::records::Retention;
-use baton_proxy::store::{HandoffFilter, PacketFilter, SharedStore, Store, StoreError, StoreFuture};
-use baton_proxy::strict::{Options, Queue, Received, Reply, Strict};
+use baton_proxy::state::config::Config;
+use baton_proxy::state::store::records::Retention;
+use baton_proxy::state::store::{HandoffFilter, PacketFilter, SharedStore, Store, StoreError, StoreFuture};
+use baton_strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;

@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 
-use baton_proxy::strict::Strict;
+use baton_strict::Strict;
 use serde_json::Value;
 
 use super::anthropic::Anthropic;

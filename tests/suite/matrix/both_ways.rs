@@ -3,8 +3,8 @@
 
 use std::sync::atomic::Ordering;
 
-use baton_proxy::config::{Config, Mode};
-use baton_proxy::strict::{Fault, Reply};
+use baton_proxy::state::config::{Config, Mode};
+use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use regex::Regex;
 use serde_json::json;

@@ -1,10 +1,10 @@
 //! The real proxy in front of a scripted provider, for any variant of a wire.
 
-use baton_proxy::config::Config;
-use baton_proxy::journal::Recorder;
-use baton_proxy::proxy::App;
-use baton_proxy::store::SharedStore;
-use baton_proxy::strict::{Model, Options, Queue, Received, Reply, Role, Strict};
+use baton_proxy::serve::proxy::App;
+use baton_proxy::state::config::Config;
+use baton_proxy::state::journal::Recorder;
+use baton_proxy::state::store::SharedStore;
+use baton_strict::{Model, Options, Queue, Received, Reply, Role, Strict};
 use serde_json::{Value, json};
 
 use super::variants::{Answer, Variant};

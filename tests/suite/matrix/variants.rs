@@ -1,6 +1,6 @@
 //! A table of wires and of vendors' variants: how an agent builds requests and parses answers on each.
 
-use baton_proxy::strict::{CallStyle, Reply};
+use baton_strict::{CallStyle, Reply};
 use serde_json::{Value, json};
 
 use super::parse;

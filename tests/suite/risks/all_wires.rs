@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use baton_proxy::config::{Config, Mode};
-use baton_proxy::strict::{Fault, Reply};
+use baton_proxy::state::config::{Config, Mode};
+use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

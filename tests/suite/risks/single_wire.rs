@@ -1,6 +1,6 @@
 //! Risks that only one wire has.
 
-use baton_proxy::strict::{Part, Reply};
+use baton_strict::{Part, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 

@@ -1,7 +1,7 @@
 //! Hidden pairs are stored, and put back into the transcript at their place, in their branch, and in no other
 //! conversation.
 
-use baton_proxy::strict::{Fault, Reply};
+use baton_strict::{Fault, Reply};
 use http_body_util::{BodyExt, Full};
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::TokioExecutor;

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::strict::reply::Stop;
+use crate::reply::Stop;
 
 /// The events of a stream: names, and data without what differs from run to run.
 fn events(body: Value, reply: &Reply) -> Vec<(String, Value)> {

@@ -3,7 +3,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::strict::reply::Part;
+use crate::reply::Part;
 
 /// The events of a stream.
 fn events(reply: &Reply) -> Vec<Value> {

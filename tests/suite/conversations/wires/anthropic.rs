@@ -1,6 +1,6 @@
 //! Anthropic Messages.
 
-use baton_proxy::strict::{Part, Stop};
+use baton_strict::{Part, Stop};
 use serde_json::{Value, json};
 
 use super::{Traits, WireProfile, list, pieces, string, sum, whole_events};

@@ -1,6 +1,6 @@
 //! OpenAI Chat Completions.
 
-use baton_proxy::strict::{CallStyle, Part, Reply, Stop};
+use baton_strict::{CallStyle, Part, Reply, Stop};
 use serde_json::{Value, json};
 
 use super::{Traits, WireProfile, data, list, pieces, string, sum, whole_events};

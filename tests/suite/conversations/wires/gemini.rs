@@ -1,6 +1,6 @@
 //! Gemini's generateContent.
 
-use baton_proxy::strict::{Part, Reply, Stop};
+use baton_strict::{Part, Reply, Stop};
 use serde_json::{Value, json};
 
 use super::{Traits, WireProfile, data, list, pieces, string, sum, whole_events};

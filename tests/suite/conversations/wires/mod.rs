@@ -7,7 +7,7 @@ mod gemini;
 mod ollama;
 mod responses;
 
-use baton_proxy::strict::{Part, Reply, Stop};
+use baton_strict::{Part, Reply, Stop};
 use serde_json::Value;
 
 use super::agent_quirks::AgentQuirks;

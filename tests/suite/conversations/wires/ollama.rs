@@ -1,6 +1,6 @@
 //! Ollama's chat.
 
-use baton_proxy::strict::{Part, Stop};
+use baton_strict::{Part, Stop};
 use serde_json::{Value, json};
 
 use super::{Traits, WireProfile, chat, pieces, string, sum};

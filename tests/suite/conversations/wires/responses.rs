@@ -1,6 +1,6 @@
 //! OpenAI Responses.
 
-use baton_proxy::strict::{Part, Stop};
+use baton_strict::{Part, Stop};
 use serde_json::{Value, json};
 
 use super::{Traits, WireProfile, data, list, pieces, string, sum, whole_events};

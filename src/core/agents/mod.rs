@@ -1,0 +1,19 @@
+//! What is known of agents as tables: what their tools do, how they word summaries and what else stands in a user's
+//! place, which commands test, build or change something. Extended by a row.
+//!
+//! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is not known, and never
+//! guessed: what is made from these tables is told to people and models as fact.
+
+mod command_table;
+pub mod commands;
+pub mod ending;
+pub mod files;
+mod may_run;
+pub mod outcomes;
+mod shell_words;
+pub mod surroundings;
+pub mod todo;
+pub mod tools;
+pub mod wordings;
+
+pub use self::may_run::may_run_commands;

@@ -1,0 +1,187 @@
+//! Commands in the chat: what a person's text that begins with the prefix asks of baton. Pure.
+//!
+//! Knows words and flags. Knows no wire, store or transcript, and not what comes of a command.
+
+mod help;
+mod pins;
+mod undo;
+
+pub use help::help;
+pub use pins::{PinRefused, add_pin, listed, pinned_text};
+pub use undo::UndoOutcome;
+
+/// What a person asks of baton.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Command<'a> {
+    /// What the model sees, what is pinned, what is under way.
+    Status,
+    /// Back to before a handoff: the last one, or the one whose id begins so.
+    Undo(Option<&'a str>),
+    /// From here on the model knows this handoff: its id, the beginning of it, or its line.
+    Resume(&'a str),
+    /// A text that every later handoff carries.
+    Pin(&'a str),
+    /// The pinned texts.
+    Pins,
+    /// The pinned text of this number goes.
+    Unpin(&'a str),
+    /// A handoff now: the flags and what it is about.
+    HandOver(&'a str),
+    /// Yes to the draft that waits: it takes effect, with this text in its place where there is one.
+    Accept(Option<&'a str>),
+    /// No to it.
+    Reject,
+    /// The handoff that is being written is not.
+    Cancel,
+    /// How to use all this.
+    Help,
+    /// No command has this word.
+    Unknown(&'a str),
+}
+
+/// Longest word that is taken for a mistyped command.
+const WORD_CHARS: usize = 16;
+
+/// The words that commands begin with.
+const WORDS: [&str; 4] = ["handoff", "pin", "pins", "unpin"];
+
+/// Longest run of other characters that may have been a prefix.
+const PREFIX_CHARS: usize = 8;
+
+/// The command that a user's text is. `None` where it is none: without the prefix, or with something behind it that is no
+/// word of its own.
+pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<Command<'a>> {
+    let (word, rest) = split(text.trim(), prefix)?;
+    let known = WORDS.iter().find(|known| known.eq_ignore_ascii_case(word));
+    Some(match known {
+        Some(&"handoff") => handoff(rest),
+        Some(&"pin") => Command::Pin(rest),
+        Some(&"pins") => Command::Pins,
+        Some(_) => Command::Unpin(rest),
+        None => Command::Unknown(word),
+    })
+}
+
+/// Whether a text is a command that baton knows.
+pub fn is_command(text: &str, prefix: &str) -> bool {
+    parse(text, prefix).is_some_and(|command| !matches!(command, Command::Unknown(_)))
+}
+
+/// Whether a text that baton answered is a command, or was one under another prefix.
+pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
+    let text = text.trim();
+    if parse(text, prefix).is_some() {
+        return true;
+    }
+    let word = text.trim_start_matches(|c: char| c.is_ascii_punctuation());
+    let before = text.len() - word.len();
+    let named = |known: &&str| {
+        let rest = word.get(known.len()..);
+        word.get(..known.len())
+            .is_some_and(|w| w.eq_ignore_ascii_case(known))
+            && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(char::is_whitespace))
+    };
+    (1..=PREFIX_CHARS).contains(&before) && WORDS.iter().any(named)
+}
+
+/// The word behind the prefix, and what stands behind it.
+fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
+    let behind = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
+    let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
+    let (word, rest) = behind.split_at(end);
+    let is_word = (1..=WORD_CHARS).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_alphabetic());
+    is_word.then_some((word, rest.trim()))
+}
+
+/// What stands behind `handoff`.
+fn handoff(rest: &str) -> Command<'_> {
+    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    let (word, behind) = rest.split_at(end);
+    let behind = behind.trim();
+    let alone = behind.is_empty();
+    match word.to_ascii_lowercase().as_str() {
+        "status" if alone => Command::Status,
+        "undo" if !behind.contains(char::is_whitespace) => Command::Undo((!alone).then_some(behind)),
+        "resume" if !behind.contains(char::is_whitespace) => Command::Resume(behind),
+        "accept" if alone => Command::Accept(None),
+        "edit" if !alone => Command::Accept(Some(behind)),
+        "reject" if alone => Command::Reject,
+        "cancel" if alone => Command::Cancel,
+        "help" if alone => Command::Help,
+        _ => Command::HandOver(rest),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_other_texts() {
+        for (text, command) in [
+            ("::handoff status", Some(Command::Status)),
+            ("  ::handoff  STATUS \n", Some(Command::Status)),
+            ("::handoff undo", Some(Command::Undo(None))),
+            ("::handoff undo 0199a3c2", Some(Command::Undo(Some("0199a3c2")))),
+            (
+                "::handoff resume 0199a3c2-7d1e",
+                Some(Command::Resume("0199a3c2-7d1e")),
+            ),
+            ("::handoff help", Some(Command::Help)),
+            ("::handoff", Some(Command::HandOver(""))),
+            ("::handoff cancel", Some(Command::Cancel)),
+            ("::handoff accept", Some(Command::Accept(None))),
+            (
+                "::handoff edit # Goal\nIt.",
+                Some(Command::Accept(Some("# Goal\nIt."))),
+            ),
+            ("::handoff reject", Some(Command::Reject)),
+            (
+                "::handoff accept all of it",
+                Some(Command::HandOver("accept all of it")),
+            ),
+            (
+                "::handoff --no-git the tests",
+                Some(Command::HandOver("--no-git the tests")),
+            ),
+            (
+                "::handoff status of the tests",
+                Some(Command::HandOver("status of the tests")),
+            ),
+            (
+                "::pin Never touch\nthe schema.",
+                Some(Command::Pin("Never touch\nthe schema.")),
+            ),
+            ("::Pins", Some(Command::Pins)),
+            ("::unpin 2", Some(Command::Unpin("2"))),
+            ("::pni x", Some(Command::Unknown("pni"))),
+            (":: pin x", None),
+            ("::std::vector is slow", None),
+            ("::before { color: red }", Some(Command::Unknown("before"))),
+            ("::", None),
+            ("see ::pin", None),
+            (":pin x", None),
+            ("", None),
+        ] {
+            assert_eq!(parse(text, "::"), command, "{text:?}");
+        }
+        assert_eq!(parse("!!pins", "!!"), Some(Command::Pins));
+        assert_eq!(parse("::pins", ""), None, "switched off");
+        assert_eq!(parse("pins", ""), None);
+    }
+
+    #[test]
+    fn a_command_of_another_prefix_is_known_again() {
+        for (text, was) in [
+            ("::pin x", true),
+            ("!!pin x", true),
+            ("/handoff\nfocus", true),
+            ("pin x", false),
+            ("!!pinned x", false),
+            ("See !!pin", false),
+            ("!!!!!!!!!!pin", false),
+        ] {
+            assert_eq!(is_or_was_command(text, "::"), was, "{text}");
+        }
+    }
+}

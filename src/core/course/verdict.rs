@@ -1,0 +1,290 @@
+//! What a leg that has ended came to.
+
+use std::sync::Arc;
+
+use crate::handoffs::draft;
+use crate::limits;
+use crate::mark::sentinel;
+use crate::record::{HiddenResult, OwedResult, Place};
+use crate::text::json;
+use crate::tools::{OnCall, TOOL_NAME, ToolTable};
+use crate::wire::{Ending, HiddenCall, LegReport, Stop};
+
+/// What a verdict depends on beside the leg itself.
+#[derive(Debug, Clone, Default)]
+pub struct Circumstances {
+    /// Messages in the model's view behind the carry-over prompt.
+    pub messages: usize,
+    /// Legs so far, this one included.
+    pub legs: u32,
+    /// Most legs for one agent request.
+    pub max_chain: u32,
+    /// Refused calls that were answered in this agent request.
+    pub asked: u32,
+    /// Calls that our other tools have answered in this agent request, one name each.
+    pub answered: Vec<&'static str>,
+    /// Our tools.
+    pub tools: Arc<ToolTable>,
+    /// Carry-over prompt and reason of an earlier call that waits for the turn's end.
+    pub pending: Option<(String, Option<String>)>,
+    /// Whether no sentinel may stand in the output: it is bound to a JSON schema, or a summary.
+    pub structured: bool,
+}
+
+/// What to do at a leg's end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Verdict {
+    /// The response ends.
+    End(Ending),
+    /// The handoff fires.
+    Fire {
+        /// Carry-over prompt, normalised.
+        prompt: String,
+        /// Why, in the model's words.
+        reason: Option<String>,
+    },
+    /// The agent has calls of its own to answer: those of ours are remembered, and the response ends as it did.
+    Mixed(Vec<Answered>),
+    /// The call is answered, and the model goes on.
+    AskAgain(Answered),
+}
+
+/// A hidden call with what the model is told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Answered {
+    /// The call.
+    pub call: HiddenCall,
+    /// The answer; `None`: its tool is yet to be asked.
+    pub answer: Option<HiddenResult>,
+    /// Prompt and reason, where the handoff waits for the turn's end.
+    pub pending: Option<(String, Option<String>)>,
+}
+
+/// Judges a leg that has ended.
+pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
+    let may_chain = now.legs < now.max_chain && !now.structured;
+    if report.hidden.is_empty() {
+        return match &now.pending {
+            Some((prompt, reason)) if report.stop == Stop::Done && report.calls.is_empty() && may_chain => {
+                Verdict::Fire {
+                    prompt: prompt.clone(),
+                    reason: reason.clone(),
+                }
+            }
+            _ => Verdict::End(Ending::Own),
+        };
+    }
+    if !report.stop.natural() {
+        return match cut_off(report) {
+            none if none.is_empty() => Verdict::End(Ending::Own),
+            all => Verdict::Mixed(all),
+        };
+    }
+    if !report.calls.is_empty() {
+        return Verdict::Mixed(mixed(report, now));
+    }
+    alone(report, now, may_chain)
+}
+
+/// What becomes of a call.
+enum Fate {
+    /// It hands over, with this prompt and reason.
+    Fire(String, Option<String>),
+    /// Its tool answers it.
+    Ask,
+    /// It is told this, and nothing else comes of it.
+    Told(HiddenResult),
+}
+
+/// `before`: how many calls of the tool were answered in this agent request.
+fn fate(call: &HiddenCall, now: &Circumstances, before: usize) -> Fate {
+    let tool = now.tools.get(call.name());
+    match tool.map(|tool| (tool.on_call, tool.per_turn)) {
+        Some((OnCall::Answer, _)) if call.oversize || !call.complete => Fate::Told(HiddenResult::NOT_WHOLE),
+        Some((OnCall::Answer, most)) if before >= most as usize => Fate::Told(HiddenResult::TOO_OFTEN),
+        Some((OnCall::Answer, _)) => Fate::Ask,
+        Some((OnCall::Fire, _)) | None => match accept(call, now) {
+            Ok((prompt, reason)) => Fate::Fire(prompt, reason),
+            Err(answer) => Fate::Told(answer),
+        },
+    }
+}
+
+/// How many of these calls are of this tool.
+fn calls_of<'a>(tool: &str, calls: impl IntoIterator<Item = &'a &'static str>) -> usize {
+    calls.into_iter().filter(|name| **name == tool).count()
+}
+
+/// The last good call counts. Where none hands over the first one is answered: signatures and reasoning are bound to
+/// the first call of a message (Gemini, Responses).
+fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
+    let dropped = Verdict::End(Ending::WithoutCall);
+    if now.structured {
+        return dropped;
+    }
+    let fates = || {
+        let before = |call: &HiddenCall| calls_of(call.name(), &now.answered);
+        report
+            .hidden
+            .iter()
+            .map(move |call| (call, fate(call, now, before(call))))
+    };
+    let mut fires = fates().rev().filter_map(|(_, fate)| match fate {
+        Fate::Fire(prompt, reason) => Some(Verdict::Fire { prompt, reason }),
+        _ => None,
+    });
+    if let Some(fire) = fires.next() {
+        return if may_chain { fire } else { dropped };
+    }
+    let answer = match fates().next() {
+        Some((call, Fate::Ask)) => Some((call, None)),
+        // Where a handoff would have no leg to go on in, no call of it is worth an answer.
+        Some((call, Fate::Told(_))) if !may_chain && call.name() == TOOL_NAME => None,
+        Some((call, Fate::Told(answer))) if now.asked < limits::ASK_AGAIN => Some((call, Some(answer))),
+        _ => None,
+    };
+    answer.map_or(dropped, |(call, answer)| {
+        Verdict::AskAgain(Answered {
+            call: call.clone(),
+            answer,
+            pending: None,
+        })
+    })
+}
+
+/// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model went on behind
+/// them, and what it thought in front of them is bound to them. None of them takes effect.
+fn cut_off(report: &LegReport) -> Vec<Answered> {
+    if !matches!(report.stop, Stop::Truncated | Stop::Refused) {
+        return Vec::new();
+    }
+    let last = report.calls.last().map(|(_, at)| *at);
+    let before = report.hidden.iter().filter(|call| Some(call.after) <= last);
+    before
+        .map(|call| Answered {
+            call: call.clone(),
+            answer: Some(match call.name() {
+                TOOL_NAME => HiddenResult::CUT_OFF,
+                _ => HiddenResult::NOT_WHOLE,
+            }),
+            pending: None,
+        })
+        .collect()
+}
+
+/// The calls of a leg that come to nothing, with what the model is told of each where it must be told.
+pub(super) fn untaken(report: &LegReport) -> Vec<OwedResult> {
+    let natural = report.stop.natural();
+    let told = |call: &HiddenCall| OwedResult {
+        call_id: call.id.clone(),
+        answer: why_untaken(call, natural),
+    };
+    report.hidden.iter().map(told).collect()
+}
+
+fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
+    match (call.name(), natural) {
+        (TOOL_NAME, true) => HiddenResult::NOT_TAKEN,
+        (TOOL_NAME, false) => HiddenResult::CUT_OFF,
+        (_, true) => HiddenResult::TOO_OFTEN,
+        (_, false) => HiddenResult::NOT_WHOLE,
+    }
+}
+
+/// The dropped call that reasoning was for, where the model said more behind it: the API takes that reasoning back with this
+/// call behind it and nothing else. It is told that nothing came of it, and has its place behind the reasoning.
+pub(super) fn bound(report: &LegReport) -> Vec<(Answered, Option<Place>)> {
+    let natural = report.stop.natural();
+    let spoken_behind = report.hidden.iter().filter(|call| call.after < report.parts);
+    let bound = spoken_behind.filter_map(|call| Some((call, call.bound_to.clone()?)));
+    bound
+        .map(|(call, sibling)| {
+            let answered = Answered {
+                call: call.clone(),
+                answer: Some(why_untaken(call, natural)),
+                pending: None,
+            };
+            (answered, Some(Place::Beside { sibling, offset: 0 }))
+        })
+        .collect()
+}
+
+/// Every hidden call of a mixed batch is answered; the last good handoff is pending.
+fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
+    let mut names = now.answered.clone();
+    let mut all: Vec<Answered> = report
+        .hidden
+        .iter()
+        .map(|call| {
+            let fate = fate(call, now, calls_of(call.name(), &names));
+            names.push(call.name());
+            let (answer, pending) = match fate {
+                Fate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
+                Fate::Ask => (None, None),
+                Fate::Told(answer) => (Some(answer), None),
+            };
+            Answered {
+                call: call.clone(),
+                answer,
+                pending,
+            }
+        })
+        .collect();
+    let last = all.iter().rposition(|r| r.pending.is_some());
+    for (i, answered) in all.iter_mut().enumerate() {
+        if Some(i) != last {
+            answered.pending = None;
+        }
+    }
+    all
+}
+
+/// Prompt and reason of a call that may fire, or what the model is told instead.
+fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<String>), HiddenResult> {
+    if call.oversize {
+        return Err(HiddenResult::TOO_LONG);
+    }
+    let text = call.arguments.as_bytes();
+    let whole = json::whole(text)
+        .ok()
+        .filter(|_| call.complete)
+        .ok_or(HiddenResult::BAD_ARGUMENTS)?;
+    let prompt = json::get_string(text, whole, "prompt").ok_or(HiddenResult::BAD_ARGUMENTS)?;
+    let prompt = sentinel::normalised(&prompt);
+    if prompt.is_empty() {
+        return Err(HiddenResult::EMPTY_PROMPT);
+    }
+    if prompt.len() > limits::PROMPT {
+        return Err(HiddenResult::TOO_LONG);
+    }
+    if now.legs == 1 && !draft::enough(now.messages) {
+        return Err(HiddenResult::NOTHING_TO_HAND_OFF);
+    }
+    let reason = json::get_string(text, whole, "reason")
+        .map(|r| sentinel::normalised(&r))
+        .filter(|r| !r.is_empty());
+    Ok((prompt, reason))
+}
+
+/// Where a hidden call stands among its visible siblings: behind the nearest call before it, else in front of
+/// the nearest one after it.
+pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<Place> {
+    let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
+    // A server that names no calls leaves nothing to find the place by.
+    let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
+    let before = named().rev().find(|(_, at)| *at < call.after);
+    if let Some((sibling, at)) = before {
+        return Some(Place::Beside {
+            sibling: sibling.clone(),
+            offset: distance(call.after - 1 - at),
+        });
+    }
+    let (sibling, at) = named().find(|(_, at)| *at >= call.after)?;
+    Some(Place::Beside {
+        sibling: sibling.clone(),
+        offset: -1 - distance(at - call.after),
+    })
+}
+
+#[cfg(test)]
+mod tests;

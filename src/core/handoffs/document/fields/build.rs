@@ -1,0 +1,268 @@
+//! Makes a packet of a handoff and of what was seen.
+
+use std::collections::HashSet;
+
+use super::listed::{SENTENCE, listed, merged};
+use super::prompt::{Section, item, sections};
+use super::risks::{self, is_review};
+use super::source::Source;
+use super::{
+    ChangedFile, Claim, CommandRun, FailedAttempt, Kind, Packet, Pointer, Prerequisite, PrerequisiteKind,
+    Size, Todo, VERSION, VerdictPointer, Verification, next_action,
+};
+use crate::handoffs::draft::{self, Seen, one_line, seen};
+use crate::limits::BYTES_PER_TOKEN;
+use crate::record::PacketStatus;
+use crate::text::date::rfc3339;
+
+/// Commands that are told whatever came of them: the last ones.
+const LAST_COMMANDS: usize = 5;
+
+/// Commands beyond which only those that failed are told.
+const MOST_COMMANDS: usize = 30;
+
+/// Files that are to be read first.
+const MOST_FILES: usize = 20;
+
+/// Sentences of the prompt that are told as assumptions.
+const MOST_ASSUMED: usize = 40;
+
+/// Bytes of the summary.
+const SUMMARY: usize = 700;
+
+impl Packet {
+    /// The packet of a handoff. It is active.
+    pub fn of(source: &Source<'_>) -> Self {
+        let (handoff, seen) = (source.handoff, source.seen);
+        let prompt = (source.clean)(&handoff.prompt);
+        let sections = sections(&prompt);
+        let next = next_action::of(&prompt, &sections)
+            .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
+            .map(|step| one_line(&step, SENTENCE))
+            .filter(|step| !step.is_empty());
+        let claims: Vec<Claim> = seen.claims(&prompt).into_iter().map(claim).collect();
+        let (commands_run, commands_left_out) = commands(seen);
+        let about = |words: &[&str]| listed(&sections, words);
+        Self {
+            version: VERSION,
+            id: handoff.id,
+            kind: if next.is_some() {
+                Kind::Handoff
+            } else {
+                Kind::StatusReport
+            },
+            status: PacketStatus::Active,
+            created_at: rfc3339(handoff.created_ms / 1000),
+            summary: summary(&sections),
+            changed_files: seen.files.iter().map(changed).collect(),
+            commands_run,
+            commands_left_out,
+            failed_attempts: attempts(seen),
+            open_risks: risks::of(source, &sections, &claims),
+            verdict_pointer: pointers(seen),
+            verification: seen.verification.iter().map(verification).collect(),
+            todo: seen.todos.iter().map(todo).collect(),
+            decisions: merged(&seen.decisions, about(&["decision"])),
+            assumptions_to_validate: merged(&seen.assumptions, assumed(source, &sections, &prompt)),
+            questions_for_human: merged(
+                &seen.questions,
+                about(&["question"])
+                    .into_iter()
+                    .filter(|text| text.ends_with('?'))
+                    .collect(),
+            ),
+            prerequisites: prerequisites(source, &prompt),
+            repository: source.folder.unwrap_or_default().to_owned(),
+            branch: branch(source),
+            topic: source.topic.unwrap_or(&handoff.conversation).to_owned(),
+            last_known_good_commit: good_commit(source),
+            parent: handoff.parent,
+            origin: handoff.origin.name().to_owned(),
+            wire: handoff.wire.name().to_owned(),
+            model: handoff.model.as_deref().map(source.clean),
+            conversation: handoff.conversation.clone(),
+            exchange: source.exchange.map(str::to_owned),
+            turns: seen.turns,
+            tokens: Size {
+                before: source.bytes.before / BYTES_PER_TOKEN,
+                after: source.bytes.after / BYTES_PER_TOKEN,
+            },
+            bytes: source.bytes,
+            claims,
+            next_action: next,
+            prompt,
+        }
+    }
+}
+
+/// The first paragraph that says something, of what is told as goal, context or state before any other.
+fn summary(sections: &[Section<'_>]) -> String {
+    const FIRST: [&str; 5] = ["summary", "goal", "context", "state", "task"];
+    let named = FIRST
+        .iter()
+        .flat_map(|word| sections.iter().filter(move |section| section.is_about(&[word])));
+    let mut all = sections.first().into_iter().chain(named).chain(sections);
+    let told = all.find_map(|section| Some(section.paragraph()).filter(|text| !text.is_empty()));
+    one_line(&told.unwrap_or_default(), SUMMARY)
+}
+
+fn changed(file: &seen::Changed) -> ChangedFile {
+    ChangedFile {
+        path: file.path.clone(),
+        change: file.change.name().to_owned(),
+        why: file.why.clone(),
+    }
+}
+
+fn verification(run: &seen::Verified) -> Verification {
+    Verification {
+        command: run.command.clone(),
+        exit: run.exit,
+        passed: run.passed.filter(|_| run.exit.is_none()),
+        turn: run.turn,
+        stale: run.stale,
+    }
+}
+
+fn todo(todo: &crate::agents::todo::Todo) -> Todo {
+    Todo {
+        text: todo.text.clone(),
+        state: todo.state.name().to_owned(),
+    }
+}
+
+fn claim(claim: seen::Claim) -> Claim {
+    Claim {
+        claim: claim.text,
+        verdict: claim.held.name().to_owned(),
+        why: claim.why,
+    }
+}
+
+/// The last commands and all that are known to have failed; and how many are left out.
+fn commands(seen: &Seen) -> (Vec<CommandRun>, usize) {
+    let all = &seen.commands;
+    let has_failed = |ran: &seen::Ran| ran.exit.is_some_and(|code| code != 0);
+    let from = all.len().saturating_sub(LAST_COMMANDS);
+    let mut kept: Vec<&seen::Ran> = all
+        .iter()
+        .enumerate()
+        .filter(|(at, ran)| *at >= from || has_failed(ran))
+        .map(|(_, ran)| ran)
+        .collect();
+    if kept.len() > MOST_COMMANDS {
+        kept.retain(|ran| has_failed(ran));
+        kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
+    }
+    let left_out = all.len() - kept.len();
+    let told = kept.into_iter().map(|ran| CommandRun {
+        command: ran.command.clone(),
+        exit: ran.exit,
+        turn: ran.turn,
+        output: ran.tail.clone(),
+    });
+    (told.collect(), left_out)
+}
+
+fn attempts(seen: &Seen) -> Vec<FailedAttempt> {
+    let commands = seen.failed.iter().map(|failed| FailedAttempt {
+        tried: failed.command.clone(),
+        why: one_line(&failed.lines.join("; "), SENTENCE),
+    });
+    let said = seen.attempts.iter().map(|stated| FailedAttempt {
+        tried: stated.text.clone(),
+        why: String::new(),
+    });
+    commands.chain(said).collect()
+}
+
+fn pointers(seen: &Seen) -> VerdictPointer {
+    let last = |review: bool| {
+        let found = seen
+            .verdicts
+            .iter()
+            .rev()
+            .find(|verdict| is_review(&verdict.path) == review);
+        found.map(|verdict| Pointer {
+            path: verdict.path.clone(),
+            missing: verdict.missing,
+        })
+    };
+    VerdictPointer {
+        verification: last(false),
+        review: last(true),
+    }
+}
+
+/// What the prompt takes for granted: under a heading of its own, or in a sentence that says so.
+fn assumed(source: &Source<'_>, sections: &[Section<'_>], prompt: &str) -> Vec<String> {
+    let mut all = listed(sections, &["assum", "taken for granted"]);
+    let said = draft::assumptions(prompt, source.assumptions).into_iter();
+    // A heading is none; and what stands below one is an item here, too, so that it is told once.
+    let said = said.filter(|sentence| !sentence.ends_with(':'));
+    let said = said.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
+    all.extend(said.take(MOST_ASSUMED));
+    all
+}
+
+/// The packet before, files that the prompt names, and what was started.
+fn prerequisites(source: &Source<'_>, prompt: &str) -> Vec<Prerequisite> {
+    let one = |kind: PrerequisiteKind, what: &str| Prerequisite {
+        kind,
+        what: what.to_owned(),
+    };
+    let seen = source.seen;
+    let mut all: Vec<_> = source
+        .handoff
+        .parent
+        .iter()
+        .map(|id| one(PrerequisiteKind::Packet, &id.to_string()))
+        .collect();
+    let is_path = |c: char| c.is_alphanumeric() || matches!(c, '/' | '.' | '_' | '-' | '@' | '+' | '~');
+    let words: HashSet<&str> = prompt
+        .split(|c: char| !is_path(c))
+        .map(|word| word.trim_end_matches('.').trim_start_matches("./"))
+        .collect();
+    let gone = crate::agents::files::FileChange::Deleted;
+    let there = seen
+        .files
+        .iter()
+        .filter(|file| file.change != gone)
+        .map(|file| &file.path);
+    let mut known = HashSet::new();
+    let named = there
+        .chain(&seen.read)
+        .filter(|path| words.contains(path.as_str()) && known.insert(path.as_str()));
+    all.extend(
+        named
+            .take(MOST_FILES)
+            .map(|path| one(PrerequisiteKind::File, path)),
+    );
+    all.extend(
+        seen.services
+            .iter()
+            .map(|started| one(PrerequisiteKind::Service, &started.text)),
+    );
+    all
+}
+
+fn branch(source: &Source<'_>) -> String {
+    let checkout = source.checkout.map(|checkout| checkout.branch.clone());
+    let checkout = checkout.filter(|branch| !branch.is_empty());
+    checkout
+        .or_else(|| source.seen.branch.clone())
+        .unwrap_or_default()
+}
+
+/// The commit at the last verification that passed, with nothing changed: as git said then, or as it says now where
+/// nothing changed since.
+fn good_commit(source: &Source<'_>) -> String {
+    let now = source.checkout.filter(|checkout| {
+        let last = source.seen.verification.last();
+        checkout.changed.is_empty()
+            && last.is_some_and(|run| run.passed == Some(true) && run.stale == Some(false))
+    });
+    let now = now.map(|checkout| checkout.head.clone());
+    now.or_else(|| source.seen.good_commit.clone())
+        .unwrap_or_default()
+}

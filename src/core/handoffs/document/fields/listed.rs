@@ -1,0 +1,39 @@
+//! What a carry-over prompt lists under headings, and what was said beside it.
+
+use std::collections::HashSet;
+
+use super::Stated;
+use super::prompt::Section;
+use crate::handoffs::draft::{one_line, seen};
+
+/// Bytes of a sentence or an item.
+pub(super) const SENTENCE: usize = 400;
+
+/// What stands in the lists below headings with one of these words.
+pub(super) fn listed(sections: &[Section<'_>], words: &[&str]) -> Vec<String> {
+    let about = sections.iter().filter(|section| section.is_about(words));
+    let items = about
+        .flat_map(Section::items)
+        .map(|item| one_line(item, SENTENCE));
+    items
+        .filter(|item| item.chars().any(char::is_alphanumeric) && !is_none(item))
+        .collect()
+}
+
+/// How a list is written that has nothing.
+fn is_none(item: &str) -> bool {
+    let word = item.trim_end_matches('.').to_lowercase();
+    matches!(
+        word.as_str(),
+        "none" | "n/a" | "nothing" | "no" | "none known" | "none yet" | "-"
+    )
+}
+
+/// What was said and what the prompt lists, each once.
+pub(super) fn merged(said: &[seen::Stated], prompt: Vec<String>) -> Vec<Stated> {
+    let said = said.iter().map(|stated| (stated.text.clone(), stated.turn));
+    let mut known = HashSet::new();
+    let all = said.chain(prompt.into_iter().map(|text| (text, 0)));
+    let once = all.filter(|(text, _)| known.insert(text.to_lowercase()));
+    once.map(|(text, turn)| Stated { text, turn }).collect()
+}

@@ -1,0 +1,125 @@
+//! What may go wrong, the worst first.
+
+use super::listed::{SENTENCE, listed, merged};
+use super::prompt::Section;
+use super::source::Source;
+use super::{Claim, Risk, Severity};
+use crate::handoffs::draft::{Seen, one_line, seen};
+
+/// Files that a risk names.
+const NAMED: usize = 8;
+
+/// A review with fewer tenths is a risk.
+const GOOD_REVIEW: u32 = 70;
+
+/// Each risk once.
+#[derive(Default)]
+struct Risks(Vec<Risk>);
+
+impl Risks {
+    fn add(&mut self, severity: Severity, detail: String) {
+        if !self.0.iter().any(|risk| risk.detail == detail) {
+            self.0.push(Risk { severity, detail });
+        }
+    }
+}
+
+pub(super) fn of(source: &Source<'_>, sections: &[Section<'_>], claims: &[Claim]) -> Vec<Risk> {
+    let seen = source.seen;
+    let mut risks = Risks::default();
+    checks_that_failed(seen, &mut risks);
+    for stated in merged(&seen.blockers, listed(sections, &["blocker", "blocked"])) {
+        risks.add(Severity::Warn, stated.text);
+    }
+    uncommitted(source, &mut risks);
+    poor_reviews(seen, &mut risks);
+    let contradicted = seen::Held::Contradicted.name();
+    for claim in claims.iter().filter(|claim| claim.verdict == contradicted) {
+        let detail = format!("claimed, and contradicted: {}", claim.claim);
+        risks.add(Severity::Warn, detail);
+    }
+    other_failures(seen, &mut risks);
+    stale_checks(seen, &mut risks);
+    risks.0.sort_by_key(|risk| risk.severity);
+    risks.0
+}
+
+fn checks_that_failed(seen: &Seen, risks: &mut Risks) {
+    for run in &seen.verification {
+        if run.passed != Some(false) {
+            continue;
+        }
+        let how = match run.exit {
+            Some(code) => format!("ended with {code}"),
+            None => "failed, as its output says,".to_owned(),
+        };
+        let since = if run.stale == Some(true) {
+            "; files changed after it"
+        } else {
+            ""
+        };
+        let detail = format!("`{}` {how} in turn {}{since}", run.command, run.turn);
+        risks.add(Severity::Block, detail);
+    }
+}
+
+/// As git has it, else as the transcript shows.
+fn uncommitted(source: &Source<'_>, risks: &mut Risks) {
+    let (changed, what) = match source.checkout {
+        Some(checkout) => (&checkout.changed, "not committed"),
+        None => (
+            &source.seen.uncommitted,
+            "changed after the last commit that was seen",
+        ),
+    };
+    if !changed.is_empty() {
+        let named = changed.iter().take(NAMED).cloned().collect::<Vec<_>>().join(", ");
+        let more = if changed.len() > NAMED { ", …" } else { "" };
+        let detail = format!("{what}: {named}{more} ({} in all)", changed.len());
+        risks.add(Severity::Warn, detail);
+    }
+}
+
+fn poor_reviews(seen: &Seen, risks: &mut Risks) {
+    for verdict in seen.verdicts.iter().filter(|verdict| is_review(&verdict.path)) {
+        if let Some(score) = verdict.score.filter(|score| *score < GOOD_REVIEW) {
+            let (whole, tenth) = (score / 10, score % 10);
+            let detail = format!("the review {} gives {whole}.{tenth} of 10", verdict.path);
+            risks.add(Severity::Warn, detail);
+        }
+    }
+}
+
+/// Commands that failed, and are not told as checks.
+fn other_failures(seen: &Seen, risks: &mut Risks) {
+    let is_told = |failed: &seen::Failed| {
+        let mut runs = seen.verification.iter();
+        runs.any(|run| {
+            run.turn == failed.turn && run.exit == Some(failed.exit) && failed.command.contains(&run.command)
+        })
+    };
+    for failed in seen.failed.iter().filter(|failed| !is_told(failed)) {
+        let command = one_line(&failed.command, SENTENCE);
+        let detail = format!(
+            "`{command}` ended with {} in turn {}, and was not run again with success",
+            failed.exit, failed.turn
+        );
+        risks.add(Severity::Info, detail);
+    }
+}
+
+fn stale_checks(seen: &Seen, risks: &mut Risks) {
+    let passed = seen.verification.iter().filter(|run| run.passed == Some(true));
+    for run in passed.filter(|run| run.stale == Some(true)) {
+        let detail = format!(
+            "files changed after `{}` passed in turn {}",
+            run.command, run.turn
+        );
+        risks.add(Severity::Info, detail);
+    }
+}
+
+pub(super) fn is_review(path: &str) -> bool {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.to_ascii_lowercase().contains("review")
+}

@@ -1,0 +1,38 @@
+//! What a packet is made of.
+
+use super::Size;
+use crate::handoffs::draft::Seen;
+use crate::record::Handoff;
+
+/// What a packet is made of.
+pub struct Source<'s> {
+    /// The handoff.
+    pub handoff: &'s Handoff,
+    /// What was seen since the handoff before it.
+    pub seen: &'s Seen,
+    /// The folder that the agent worked in.
+    pub folder: Option<&'s str>,
+    /// The repository as git has it (`packets.git_dir`).
+    pub checkout: Option<&'s Checkout>,
+    /// What it is about; without one it is the session.
+    pub topic: Option<&'s str>,
+    /// The exchange in which it fired.
+    pub exchange: Option<&'s str>,
+    /// Words by which a sentence of the prompt is an assumption, in small letters.
+    pub assumptions: &'s [String],
+    /// Bytes of the request before the handoff and of the first one behind it.
+    pub bytes: Size,
+    /// Takes credentials out of a text.
+    pub clean: &'s dyn Fn(&str) -> String,
+}
+
+/// A repository as git has it.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Checkout {
+    /// The branch; empty where none is checked out.
+    pub branch: String,
+    /// The commit.
+    pub head: String,
+    /// Files that differ from it or are new.
+    pub changed: Vec<String>,
+}

@@ -1,0 +1,303 @@
+use serde_json::json;
+
+use super::*;
+use crate::agents::commands::Purpose;
+use crate::agents::files::FileChange;
+use crate::agents::todo::{self, TodoState};
+use crate::handoffs::draft::{Seen, seen};
+use crate::record::{Handoff, Origin, WireId};
+
+fn handoff(prompt: &str) -> Handoff {
+    Handoff {
+        id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".parse().unwrap(),
+        principal: "local".into(),
+        conversation: "c0ffee".into(),
+        wire: WireId::Anthropic,
+        prompt: prompt.into(),
+        reason: None,
+        head: String::new(),
+        parent: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e10".parse().unwrap()),
+        model: Some("claude".into()),
+        created_ms: 1_732_272_000_123,
+        history_bytes: 4096,
+        origin: Origin::Model,
+        recall: false,
+        archived: false,
+        spelled_out: None,
+    }
+}
+
+fn run(purpose: Purpose, command: &str, exit: Option<i32>, stale: Option<bool>) -> seen::Verified {
+    seen::Verified {
+        purpose,
+        command: command.into(),
+        exit,
+        passed: exit.map(|code| code == 0),
+        turn: 3,
+        stale,
+    }
+}
+
+fn ran(command: &str, exit: Option<i32>) -> seen::Ran {
+    let failed = exit.is_some_and(|code| code != 0);
+    seen::Ran {
+        command: command.into(),
+        exit,
+        turn: 2,
+        tail: if failed {
+            vec!["error: no".into(), "## not a heading".into()]
+        } else {
+            Vec::new()
+        },
+    }
+}
+
+fn full() -> Seen {
+    let stated = |text: &str| seen::Stated {
+        text: text.into(),
+        turn: 1,
+    };
+    Seen {
+        turns: 3,
+        verification: vec![
+            run(Purpose::Lint, "cargo clippy", Some(0), Some(true)),
+            run(Purpose::Test, "cargo test", Some(101), Some(false)),
+        ],
+        commands: vec![
+            ran("cargo clippy", Some(0)),
+            ran("cargo test", Some(101)),
+            ran("ls `pwd`", None),
+        ],
+        files: vec![seen::Changed {
+            path: "src/a.rs".into(),
+            change: FileChange::Modified,
+            why: Some("The reader.".into()),
+            turn: 2,
+        }],
+        read: vec!["docs/plan.md".into(), "src/b.rs".into()],
+        failed: vec![seen::Failed {
+            command: "cargo test".into(),
+            exit: 101,
+            turn: 3,
+            lines: vec!["error: no".into()],
+        }],
+        todos: vec![todo::Todo {
+            text: "Write the parser".into(),
+            state: TodoState::Active,
+        }],
+        questions: vec![stated("Which port?")],
+        decisions: vec![stated("Decided to use SQLite.")],
+        blockers: vec![stated("Blocked by the missing key.")],
+        attempts: vec![stated("The cache did not work.")],
+        assumptions: vec![stated("Assuming UTF-8.")],
+        services: vec![stated("docker compose up -d")],
+        verdicts: vec![seen::Verdict {
+            path: "docs/review-1.md".into(),
+            score: Some(65),
+            missing: false,
+        }],
+        branch: Some("main".into()),
+        good_commit: Some("1a2b3c4".into()),
+        uncommitted: vec!["src/a.rs".into()],
+    }
+}
+
+fn packet(prompt: &str, seen: &Seen) -> Packet {
+    Packet::of(&Source {
+        handoff: &handoff(prompt),
+        seen,
+        folder: Some("/home/ada/app"),
+        checkout: None,
+        topic: None,
+        exchange: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e00"),
+        assumptions: &["presumably".to_owned(), "should be".to_owned()],
+        bytes: Size {
+            before: 8000,
+            after: 400,
+        },
+        clean: &|text| text.replace("hunter2", "[redacted]"),
+    })
+}
+
+const PROMPT: &str = "# Goal\nSkip BOMs in the importer (hunter2).\n\n## Done\nThe survey; all tests pass.\n\n\
+    ## Next steps\n1. Edit src/a.rs\n2. See docs/plan.md\n\n## Open questions\n- Which files?\n- none of it\n```\n## x\n```";
+
+#[test]
+fn a_packet_says_what_was_seen_and_what_was_only_claimed() {
+    let made = packet(PROMPT, &full());
+    assert_eq!(made.summary, "Skip BOMs in the importer ([redacted]).");
+    assert_eq!(made.next_action.as_deref(), Some("Edit src/a.rs"));
+    assert_eq!(
+        (made.kind, made.created_at.as_str()),
+        (Kind::Handoff, "2024-11-22T10:40:00Z")
+    );
+    assert_eq!(made.claims.len(), 1);
+    assert_eq!(
+        (made.claims[0].verdict.as_str(), made.claims[0].claim.as_str()),
+        ("contradicted", "The survey; all tests pass.")
+    );
+    let risks: Vec<_> = made
+        .open_risks
+        .iter()
+        .map(|risk| (risk.severity, risk.detail.as_str()))
+        .collect();
+    assert_eq!(
+        risks[0],
+        (Severity::Block, "`cargo test` ended with 101 in turn 3")
+    );
+    let warned = risks.iter().filter(|risk| risk.0 == Severity::Warn).count();
+    // The blocker, what is not committed, the review, the contradicted claim.
+    assert_eq!(warned, 4, "{risks:?}");
+    assert_eq!(made.questions_for_human.len(), 2);
+    assert_eq!(
+        made.verdict_pointer.review.as_ref().unwrap().path,
+        "docs/review-1.md"
+    );
+    let needed: Vec<_> = made
+        .prerequisites
+        .iter()
+        .map(|one| (one.kind.name(), one.what.as_str()))
+        .collect();
+    assert_eq!(
+        needed[1..],
+        [
+            ("file", "src/a.rs"),
+            ("file", "docs/plan.md"),
+            ("service", "docker compose up -d")
+        ]
+    );
+    assert_eq!((made.topic.as_str(), made.branch.as_str()), ("c0ffee", "main"));
+    assert!(!made.json().contains("hunter2"));
+}
+
+#[test]
+fn without_a_first_step_it_is_a_status_report_and_says_so() {
+    let seen = Seen {
+        todos: full().todos,
+        ..Seen::default()
+    };
+    assert_eq!(
+        packet("All is said.", &seen).next_action.as_deref(),
+        Some("Write the parser")
+    );
+    let made = packet("All is said.", &Seen::default());
+    assert_eq!(
+        (made.kind, made.next_action.as_deref()),
+        (Kind::StatusReport, None)
+    );
+    assert!(
+        made.markdown().contains(&format!("**{NO_NEXT_ACTION}**")),
+        "{}",
+        made.markdown()
+    );
+}
+
+#[test]
+fn the_json_counts_and_validate_says_where_the_markdown_differs() {
+    let made = packet(PROMPT, &full());
+    let (json, markdown) = (made.json(), made.markdown());
+    assert_eq!(Packet::read(&json).unwrap(), made);
+    assert_eq!(validate(&json, Some(&markdown)), []);
+    let edited = markdown
+        .replacen("- Which files?", "- Which file?", 1)
+        .replace("Edit src/a.rs\n\n", "Edit src/b.rs\n\n");
+    let found = validate(&json, Some(&edited));
+    let fields: Vec<_> = found
+        .iter()
+        .map(|one| (one.field.as_str(), one.value.as_str()))
+        .collect();
+    assert_eq!(
+        fields,
+        [
+            ("Next action", "Edit src/b.rs"),
+            ("Questions for a human", "- Which file?")
+        ]
+    );
+    let without = markdown.replace("\n## Decisions\n", "\n## Other\n");
+    let found = validate(&json, Some(&without));
+    assert_eq!(
+        found.iter().map(|one| one.field.as_str()).collect::<Vec<_>>(),
+        ["Decisions", "Other"]
+    );
+    let report = json.replace("\"kind\": \"handoff\"", "\"kind\": \"status_report\"");
+    assert_eq!(validate(&report, None)[0].field, "kind");
+    assert!(validate("{}", None)[0].message.contains("version"));
+}
+
+#[test]
+fn failures_are_kept_and_many_commands_are_counted() {
+    let mut seen = Seen {
+        commands: (0..60)
+            .map(|n| ran(&format!("run {n}"), Some(i32::from(n % 2 == 0))))
+            .collect(),
+        ..Seen::default()
+    };
+    let made = packet("x", &seen);
+    assert_eq!((made.commands_run.len(), made.commands_left_out), (30, 30));
+    assert!(
+        made.commands_run
+            .iter()
+            .all(|run| run.exit == Some(1) && !run.output.is_empty())
+    );
+    seen.commands.retain(|ran| ran.exit == Some(0));
+    let made = packet("x", &seen);
+    assert_eq!((made.commands_run.len(), made.commands_left_out), (5, 25));
+    assert!(made.commands_run.iter().all(|run| run.output.is_empty()));
+}
+
+#[test]
+fn every_packet_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
+    let schema = serde_json::from_str(include_str!("../../../../../docs/packet.schema.json")).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let mut all = vec![
+        packet(PROMPT, &full()),
+        packet("x", &Seen::default()),
+        packet("", &full()),
+    ];
+    all.push(packet("x", &full()).with_status(PacketStatus::Archived));
+    for packet in all {
+        let json = serde_json::from_str(&packet.json()).unwrap();
+        let errors: Vec<_> = validator
+            .iter_errors(&json)
+            .map(|error| error.to_string())
+            .collect();
+        assert!(errors.is_empty(), "{errors:?}");
+        for (member, value) in [
+            ("status", json!("open")),
+            ("next_action", json!(3)),
+            ("more", json!(1)),
+            ("version", json!(2)),
+            ("parent", json!("x")),
+        ] {
+            let mut wrong = json.clone();
+            wrong[member] = value;
+            assert!(!validator.is_valid(&wrong), "{member}");
+        }
+    }
+}
+
+#[test]
+fn the_same_handoff_and_transcript_make_the_same_bytes() {
+    let (one, two) = (packet(PROMPT, &full()), packet(PROMPT, &full()));
+    assert_eq!((one.json(), one.markdown()), (two.json(), two.markdown()));
+}
+
+#[test]
+fn what_the_prompt_takes_for_granted_is_told_once() {
+    let prompt = "# Goal\nShip it. Presumably the port is free.\n\n## Assumptions\n- The cache should be warm.\n- CI runs on Linux\n\n\
+        ## Next\n1. Deploy\n";
+    let packet = packet(prompt, &Seen::default());
+    let assumed: Vec<_> = packet
+        .assumptions_to_validate
+        .iter()
+        .map(|stated| (stated.text.as_str(), stated.turn))
+        .collect();
+    assert_eq!(
+        assumed,
+        [
+            ("The cache should be warm.", 0),
+            ("CI runs on Linux", 0),
+            ("Presumably the port is free.", 0)
+        ]
+    );
+}

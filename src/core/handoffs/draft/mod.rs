@@ -1,0 +1,178 @@
+//! Drafts: from a conversation to the document that its work is handed over with. Pure.
+//!
+//! ```text
+//! transcript ─► Index (extended by what is new; redacted) ─► facts ─► what must be kept, then what fits
+//!                                        local: a document, composed without a model ◄─┤
+//!                              bundle: what a model is shown that writes the document ◄─┘
+//! ```
+//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, who asked for the draft. The same
+//! conversation and the same request make the same bytes.
+
+mod ask;
+mod bundle;
+mod count;
+mod ends;
+mod errors;
+mod excerpt;
+mod facts;
+mod fill;
+mod index;
+mod keeps;
+mod left_open;
+mod local;
+mod markers;
+mod message;
+mod pairs;
+mod prompts;
+mod reader;
+mod request;
+pub mod seen;
+mod terms;
+mod tokens;
+mod turns;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+pub use ask::{BadFlag, DraftAsk, FLAGS, Method, Wrong};
+pub use count::Count;
+pub use ends::{End, Failure};
+pub use excerpt::one_line;
+pub use fill::TooSmall;
+pub use index::Index;
+pub use markers::assumptions;
+pub use prompts::Prompts;
+pub use reader::Settings;
+pub use request::{Preset, Request};
+pub use seen::{Changed, Failed, Seen, Verified, Whereabouts};
+pub use tokens::tokens;
+pub use turns::Row;
+
+use self::facts::Facts;
+use self::terms::Terms;
+use crate::limits;
+
+/// Tokens of the repository's state.
+const REPOSITORY: usize = 400;
+
+/// The section of a document that only some conversations have.
+const TO_DOS: &str = "To-do list";
+
+/// Tokens of what is appended to a model's document.
+const ALSO_KNOWN: usize = 800;
+
+impl Index {
+    /// A row for each turn.
+    pub fn rows(&self) -> Vec<Row> {
+        let rows = turns::of(&self.messages);
+        rows.iter().map(|turn| turn.row(&self.messages)).collect()
+    }
+
+    /// The document, composed without a model.
+    ///
+    /// # Errors
+    /// What must be kept does not fit.
+    pub fn local(&self, request: &Request<'_>) -> Result<String, TooSmall> {
+        let facts = Facts::of(self);
+        let repository = self.repository(request);
+        let request = Request {
+            repository: &repository,
+            ..*request
+        };
+        local::document(&facts, &self.relevance(&facts, request.focus), &request)
+    }
+
+    /// What a model is shown that writes the document.
+    ///
+    /// # Errors
+    /// What must be kept does not fit.
+    pub fn bundle(&self, request: &Request<'_>) -> Result<String, TooSmall> {
+        let facts = Facts::of(self);
+        let repository = self.repository(request);
+        let request = Request {
+            repository: &repository,
+            ..*request
+        };
+        bundle::text(&facts, &self.relevance(&facts, request.focus), &request)
+    }
+
+    /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
+    /// which it says nothing. As it is where it lacks nothing.
+    pub fn completed(&self, document: &str, prompts: &Prompts, count: Count) -> String {
+        let facts = Facts::of(self);
+        let mut headings = prompts.headings();
+        // Where there is no list, there is nothing to say of it.
+        headings.retain(|heading| facts.todos.is_some() || *heading != TO_DOS);
+        let lacking = keeps::lacking(&facts, document, &headings, ALSO_KNOWN, count);
+        match lacking.is_empty() {
+            true => document.to_owned(),
+            false => format!("{}\n\n## Also known\n{lacking}", document.trim_end()),
+        }
+    }
+
+    /// Of how much that must be kept a text says something, and how much there is: what `completed` would not append.
+    pub fn kept_in(&self, text: &str) -> (usize, usize) {
+        keeps::share(&Facts::of(self), text)
+    }
+
+    fn repository(&self, request: &Request<'_>) -> String {
+        excerpt::within(&self.clean(request.repository), REPOSITORY, request.count).into_owned()
+    }
+
+    /// How much each turn has to do with the focus; without one, with the current task.
+    fn relevance(&self, facts: &Facts<'_>, focus: &str) -> Vec<f32> {
+        let task = || {
+            facts
+                .of_task()
+                .map(|turn| turn.asked())
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let question = if focus.trim().is_empty() {
+            task()
+        } else {
+            focus.to_owned()
+        };
+        let documents: Vec<Vec<&Terms>> = facts
+            .turns
+            .iter()
+            .map(|turn| {
+                self.messages[turn.messages.clone()]
+                    .iter()
+                    .map(|message| &message.terms)
+                    .collect()
+            })
+            .collect();
+        terms::ranked(&question, &documents)
+    }
+}
+
+/// A document as a carry-over prompt. The text around it is always the same, since it stands at the start of a prefix.
+pub fn carried(document: &str) -> String {
+    format!(
+        "<handoff-context>\n{}\n</handoff-context>\n\nThis comes from an earlier session; go on from it. Requests that it \
+         calls done are done: do not run them again.",
+        document.trim()
+    )
+}
+
+/// The document of a carry-over prompt that [`carried`] made; the whole prompt where it is another.
+pub fn document_of(prompt: &str) -> &str {
+    let behind = prompt.strip_prefix("<handoff-context>\n");
+    let inside = behind.and_then(|behind| behind.split_once("\n</handoff-context>\n"));
+    inside.map_or(prompt, |(document, _)| document)
+}
+
+/// A carry-over prompt with what the person said last, which nobody has answered yet.
+pub fn with_open_message(prompt: &str, message: &str) -> String {
+    match message.trim() {
+        "" => prompt.to_owned(),
+        message => format!("{prompt}\n\nThe person's last message, still to be answered:\n\n{message}"),
+    }
+}
+
+/// Whether there is enough to hand off: so many messages since the last handoff, system and preamble not counted. Every
+/// trigger asks here.
+pub fn enough(messages: usize) -> bool {
+    messages >= limits::LEAST_MESSAGES
+}

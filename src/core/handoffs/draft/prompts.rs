@@ -1,0 +1,89 @@
+//! What models are asked with. The built-in texts are files, and a config may have its own in their place.
+
+/// The texts that models are asked with.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompts {
+    /// What the document is: its sections, and what belongs there.
+    pub document: String,
+    /// What stands in front of that where a model is asked behind its own history.
+    pub oneshot: String,
+    /// What stands between that and a bundle.
+    pub bundle: String,
+}
+
+impl Prompts {
+    /// The files' names and the built-in texts.
+    pub const FILES: [(&'static str, &'static str); 3] = [
+        (
+            "document.md",
+            include_str!("../../../../config/prompts/document.md"),
+        ),
+        (
+            "oneshot.md",
+            include_str!("../../../../config/prompts/oneshot.md"),
+        ),
+        ("bundle.md", include_str!("../../../../config/prompts/bundle.md")),
+    ];
+
+    /// The built-in texts, and in place of each what `given` has under its file's name.
+    pub fn with(mut given: impl FnMut(&str) -> Option<String>) -> Self {
+        let [document, oneshot, bundle] =
+            Self::FILES.map(|(name, text)| given(name).unwrap_or_else(|| text.to_owned()));
+        Self {
+            document,
+            oneshot,
+            bundle,
+        }
+    }
+
+    /// What a model is asked with behind its own history.
+    pub fn behind_history(&self, focus: &str) -> String {
+        format!("{}{}{}", self.oneshot, self.document.trim_end(), about(focus))
+    }
+
+    /// What a model is asked with for a bundle.
+    pub fn with_bundle(&self, bundle: &str, focus: &str) -> String {
+        let (document, asked) = (self.document.trim_end(), about(focus));
+        format!("{document}{asked}\n\n{}\n{bundle}", self.bundle)
+    }
+
+    /// The sections that the document has: headings of the second level.
+    pub fn headings(&self) -> Vec<&str> {
+        let lines = self.document.lines();
+        let headings = lines.filter_map(|line| line.strip_prefix("## "));
+        headings.map(str::trim).collect()
+    }
+}
+
+impl Default for Prompts {
+    fn default() -> Self {
+        Self::with(|_| None)
+    }
+}
+
+fn about(focus: &str) -> String {
+    match focus.trim() {
+        "" => String::new(),
+        focus => format!("\n\nThe person wants it to be about: {focus}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_text_can_be_replaced_and_the_others_stay() {
+        let own =
+            Prompts::with(|name| (name == "document.md").then(|| "Write.\n\n## One\n## Two \n".to_owned()));
+        assert_eq!(own.headings(), ["One", "Two"]);
+        assert_eq!(own.bundle, Prompts::default().bundle);
+        let asked = own.behind_history(" the parser ");
+        assert!(
+            asked.starts_with("Stop here") && asked.ends_with("about: the parser"),
+            "{asked}"
+        );
+        assert!(Prompts::default().behind_history("").ends_with("there is none."));
+        assert!(own.with_bundle("[turn 1]", "").ends_with("\n[turn 1]"));
+    }
+}

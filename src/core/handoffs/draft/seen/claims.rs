@@ -1,0 +1,264 @@
+//! Claims of success, held against what was seen.
+
+use super::{Seen, Verified};
+use crate::agents::commands::Purpose;
+use crate::handoffs::draft::excerpt::{one_line, sentences};
+
+/// What a claim comes to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Held {
+    /// The last run says otherwise.
+    Contradicted,
+    /// Files changed after the last run that says so.
+    Stale,
+    /// Nothing was seen that says so.
+    Unverified,
+}
+
+impl Held {
+    /// In a word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Contradicted => "contradicted",
+            Self::Stale => "stale",
+            Self::Unverified => "unverified",
+        }
+    }
+}
+
+/// A claim that is not proven.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Claim {
+    /// The sentence that claims it, on one line.
+    pub text: String,
+    /// What it comes to.
+    pub held: Held,
+    /// Why, in words.
+    pub why: String,
+}
+
+/// Bytes of a sentence.
+const SENTENCE: usize = 200;
+
+/// Claims that are told, the first ones.
+const MOST: usize = 12;
+
+/// Words that claim success; small letters. Without a purpose, any run that verifies will do.
+const CLAIMS: &[(Option<Purpose>, &[&str])] = &[
+    (
+        Some(Purpose::Test),
+        &[
+            "tests pass",
+            "tests passed",
+            "tests are passing",
+            "tests now pass",
+            "tests all pass",
+            "tests are green",
+            "tests succeed",
+            "tests green",
+            "test suite passes",
+            "test suite is green",
+            "suite is green",
+            "suite passes",
+        ],
+    ),
+    (
+        Some(Purpose::Build),
+        &[
+            "build passes",
+            "build passed",
+            "build succeeds",
+            "build is green",
+            "builds cleanly",
+            "builds without errors",
+            "compiles cleanly",
+            "compiles without errors",
+        ],
+    ),
+    (
+        Some(Purpose::Lint),
+        &[
+            "lint passes",
+            "lint is clean",
+            "linter is clean",
+            "clippy is clean",
+            "clippy passes",
+            "type check passes",
+            "typecheck passes",
+        ],
+    ),
+    (
+        None,
+        &[
+            "checks pass",
+            "everything passes",
+            "everything works",
+            "everything is green",
+            "all green",
+            "verified that",
+            "is verified",
+            "fully tested",
+            "tested and working",
+        ],
+    ),
+];
+
+/// Words that make a sentence no claim of what is: a wish, a condition, a denial, a question, what is still to come.
+const NO_CLAIM: [&str; 34] = [
+    "not", "no", "n't", "never", "until", "unless", "once", "when", "if", "whether", "should", "must",
+    "shall", "will", "would", "can", "could", "may", "might", "ensure", "make", "so", "then", "before",
+    "after", "verify", "check", "confirm", "need", "needs", "goal", "want", "wants", "cannot",
+];
+
+impl Seen {
+    /// The claims of success in a text that are not proven by a run after which no file changed.
+    pub fn claims(&self, text: &str) -> Vec<Claim> {
+        let mut found: Vec<Claim> = Vec::new();
+        for sentence in sentences(text) {
+            let small = sentence.to_lowercase();
+            let claimed = CLAIMS
+                .iter()
+                .find(|(_, words)| words.iter().any(|word| claims(&small, word)));
+            let Some((purpose, _)) = claimed else { continue };
+            let Some((held, why)) = self.held(*purpose) else {
+                continue;
+            };
+            let text = one_line(sentence, SENTENCE);
+            if found.len() < MOST && !found.iter().any(|claim| claim.text == text) {
+                found.push(Claim { text, held, why });
+            }
+        }
+        found
+    }
+
+    /// What a claim of success comes to; `None` where it is proven.
+    fn held(&self, purpose: Option<Purpose>) -> Option<(Held, String)> {
+        let of = |run: &&Verified| purpose.is_none_or(|purpose| run.purpose == purpose);
+        let runs: Vec<&Verified> = self.verification.iter().filter(of).collect();
+        let failed = runs.iter().rev().find(|run| run.passed == Some(false));
+        if let Some(run) = failed {
+            let how = match run.exit {
+                Some(code) => format!("ended with {code}"),
+                None => "failed, as its output says,".to_owned(),
+            };
+            let why = format!("the last run of `{}` {how} in turn {}", run.command, run.turn);
+            return Some((Held::Contradicted, why));
+        }
+        let passed: Vec<&&Verified> = runs.iter().filter(|run| run.passed == Some(true)).collect();
+        if passed.iter().any(|run| run.stale == Some(false)) {
+            return None;
+        }
+        Some(match (passed.last(), runs.last()) {
+            (Some(run), _) if run.stale == Some(true) => (
+                Held::Stale,
+                format!(
+                    "files changed after `{}` passed in turn {}",
+                    run.command, run.turn
+                ),
+            ),
+            (Some(run), _) => (
+                Held::Unverified,
+                format!(
+                    "files may have changed after `{}` passed in turn {}",
+                    run.command, run.turn
+                ),
+            ),
+            (None, Some(run)) => (
+                Held::Unverified,
+                format!("how `{}` ended in turn {} is not known", run.command, run.turn),
+            ),
+            (None, None) => (Held::Unverified, "no run of it was seen".to_owned()),
+        })
+    }
+}
+
+/// Whether a sentence in small letters says so of what is: nothing in front of the words takes it back.
+fn claims(sentence: &str, words: &str) -> bool {
+    let Some(at) = sentence.find(words) else {
+        return false;
+    };
+    if sentence.trim_end().ends_with('?') {
+        return false;
+    }
+    let before = sentence[..at].split(|c: char| !(c.is_alphanumeric() || c == '\''));
+    let behind = sentence[at + words.len()..].split_whitespace().take(3);
+    let takes_back = |word: &str| NO_CLAIM.contains(&word) || word.ends_with("n't");
+    !before.into_iter().any(takes_back)
+        && !behind
+            .into_iter()
+            .any(|word| matches!(word, "if" | "once" | "when" | "except" | "but"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(purpose: Purpose, exit: Option<i32>, stale: Option<bool>) -> Verified {
+        Verified {
+            purpose,
+            command: "cargo test".to_owned(),
+            exit,
+            passed: exit.map(|code| code == 0),
+            turn: 3,
+            stale,
+        }
+    }
+
+    fn told(verification: Vec<Verified>, text: &str) -> Vec<(Held, String)> {
+        let seen = Seen {
+            verification,
+            ..Seen::default()
+        };
+        seen.claims(text)
+            .into_iter()
+            .map(|claim| (claim.held, claim.text))
+            .collect()
+    }
+
+    #[test]
+    fn a_claim_is_held_against_the_last_run() {
+        let claim = "Done: all tests pass.";
+        let one = |held: Held| vec![(held, claim.to_owned())];
+        let test = Purpose::Test;
+        assert_eq!(told(vec![], claim), one(Held::Unverified));
+        assert_eq!(told(vec![run(test, Some(0), Some(false))], claim), []);
+        assert_eq!(
+            told(vec![run(test, Some(0), Some(true))], claim),
+            one(Held::Stale)
+        );
+        assert_eq!(told(vec![run(test, Some(0), None)], claim), one(Held::Unverified));
+        assert_eq!(
+            told(vec![run(test, None, Some(false))], claim),
+            one(Held::Unverified)
+        );
+        assert_eq!(
+            told(vec![run(test, Some(101), Some(false))], claim),
+            one(Held::Contradicted)
+        );
+        assert_eq!(
+            told(vec![run(Purpose::Lint, Some(0), Some(false))], claim),
+            one(Held::Unverified)
+        );
+    }
+
+    #[test]
+    fn a_wish_and_a_denial_are_no_claims() {
+        for text in [
+            "Make sure all tests pass.",
+            "Two tests don't work, so not all tests pass.",
+            "Run it until the tests pass.",
+            "Do the tests pass?",
+            "Next: fix it so the tests pass.",
+            "The tests should be green: tests are green is the goal.",
+            "The parser is done.",
+        ] {
+            assert_eq!(told(vec![], text), [], "{text}");
+        }
+        for text in [
+            "The build passes and clippy is clean.",
+            "I ran it: everything works.",
+        ] {
+            assert_eq!(told(vec![], text).len(), 1, "{text}");
+        }
+    }
+}

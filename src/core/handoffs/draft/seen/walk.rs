@@ -1,0 +1,408 @@
+//! Goes through calls and their results, and keeps what they prove.
+
+use std::collections::{HashMap, HashSet};
+
+use super::changed_files::{ChangedFiles, Occasion};
+use super::failures::{Failures, Keyed, RunKey};
+use super::repository::Repository;
+use super::runs::{Run, Runs};
+use super::shell_folder::ShellFolder;
+use super::{Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
+use crate::agents::commands::{self, Purpose};
+use crate::agents::ending::{LineEnd, RunEnd};
+use crate::agents::files::{self, FileChange};
+use crate::agents::tools::ToolKind;
+use crate::handoffs::draft::excerpt::{first_line, one_line};
+use crate::handoffs::draft::facts::{Facts, looks};
+use crate::handoffs::draft::message::{Call, Item, ItemPosition, Outcome};
+use crate::wire::Role;
+
+/// Bytes of what the model said before a change.
+const WHY: usize = 140;
+
+/// Verdicts that are remembered, the newest ones.
+const MOST_VERDICTS: usize = 50;
+
+/// What is known at one place of the transcript.
+///
+/// Time is counted in groups: calls that the model made at once, of which it is not known which ran first.
+pub(super) struct Walk<'w> {
+    whereabouts: &'w Whereabouts,
+    verdict_paths: &'w [String],
+    group: usize,
+    call: usize,
+    behind_result: bool,
+    /// The last group in which a file was surely changed.
+    changed: Option<usize>,
+    /// The last two calls that may have changed one, each with its group.
+    maybe: [Option<(usize, usize)>; 2],
+    runs: Runs,
+    shell_folder: ShellFolder,
+    commands: Vec<Ran>,
+    files: ChangedFiles,
+    read: Vec<String>,
+    was_read: HashSet<String>,
+    failures: Failures,
+    questions: Vec<Stated>,
+    services: Vec<Stated>,
+    verdicts: Vec<Verdict>,
+    repository: Repository,
+    /// The last group with a commit.
+    committed: Option<usize>,
+}
+
+impl<'w> Walk<'w> {
+    pub(super) fn new(whereabouts: &'w Whereabouts, verdict_paths: &'w [String]) -> Self {
+        Self {
+            whereabouts,
+            verdict_paths,
+            group: 0,
+            call: 0,
+            behind_result: false,
+            changed: None,
+            maybe: [None, None],
+            runs: Runs::default(),
+            shell_folder: ShellFolder::default(),
+            commands: Vec::new(),
+            files: ChangedFiles::default(),
+            read: Vec::new(),
+            was_read: HashSet::new(),
+            failures: Failures::default(),
+            questions: Vec::new(),
+            services: Vec::new(),
+            verdicts: Vec::new(),
+            repository: Repository::on(whereabouts.branch.clone()),
+            committed: None,
+        }
+    }
+
+    pub(super) fn all(&mut self, facts: &Facts<'_>) {
+        let items = facts.messages.iter().flat_map(|message| &message.items);
+        let answers: HashMap<ItemPosition, &Outcome> = items
+            .filter_map(|item| match item {
+                Item::Result(outcome) => Some((outcome.call?, outcome)),
+                _ => None,
+            })
+            .collect();
+        for turn in &facts.turns {
+            let mut why: Option<&str> = None;
+            // The person has said something since: what was asked before may be answered.
+            self.questions.clear();
+            for at in turn.messages.clone() {
+                let message = &facts.messages[at];
+                for (i, item) in message.items.iter().enumerate() {
+                    match item {
+                        Item::Said(said) if message.role == Role::Assistant => why = Some(&said.text),
+                        Item::Said(_) | Item::Task(_) => {}
+                        Item::Gap => self.gap(),
+                        Item::Result(_) => self.behind_result = true,
+                        Item::Call(call) => {
+                            self.begin();
+                            self.take(turn.n, call, answers.get(&(at, i)).copied(), why);
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Calls are missing here: what was known may not be the last of it.
+    fn gap(&mut self) {
+        self.runs.clear();
+        self.failures.clear();
+        self.files.undone("*");
+        self.may_change(false);
+    }
+
+    fn begin(&mut self) {
+        self.group += usize::from(self.behind_result);
+        self.behind_result = false;
+        self.call += 1;
+    }
+
+    fn take(&mut self, turn: usize, call: &Call, outcome: Option<&Outcome>, why: Option<&str>) {
+        if matches!(call.kind, ToolKind::Own | ToolKind::Todo | ToolKind::Search) {
+            return;
+        }
+        let Some(outcome) = outcome else {
+            // It may have done something, or may be doing it.
+            self.asked(turn, call);
+            return self
+                .may_change(call.kind == ToolKind::Read || call.only_looks || call.kind == ToolKind::Ask);
+        };
+        if outcome.not_run {
+            return self.asked(turn, call);
+        }
+        self.verdict(call, outcome);
+        match call.kind {
+            ToolKind::Shell => self.shell(turn, call, outcome, why),
+            ToolKind::Read => self.reads(call, outcome),
+            ToolKind::Ask => {}
+            kind if kind.changes() => self.changes(turn, call, outcome, why),
+            _ => self.may_change(false),
+        }
+    }
+
+    fn asked(&mut self, turn: usize, call: &Call) {
+        let asked = call.questions.iter().map(|text| Stated {
+            text: text.clone(),
+            turn,
+        });
+        self.questions.extend(asked);
+    }
+
+    fn may_change(&mut self, surely_not: bool) {
+        if !surely_not {
+            self.maybe = [Some((self.group, self.call)), self.maybe[0]];
+            self.repository.changed();
+        }
+    }
+
+    fn reads(&mut self, call: &Call, outcome: &Outcome) {
+        if outcome.is_error() {
+            return;
+        }
+        for (path, _) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            if self.was_read.insert(path.clone()) {
+                self.read.push(path);
+            }
+        }
+    }
+
+    fn changes(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+        match outcome.changed {
+            Some(true) => {}
+            Some(false) => return,
+            None => return self.may_change(false),
+        }
+        for (path, change) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            let known = self.was_read.contains(&path) || self.files.holds(&path);
+            let change = match (call.kind, outcome.made) {
+                (ToolKind::Write | ToolKind::Edit, Some(true)) => Some(FileChange::Created),
+                (ToolKind::Write, None) if !known => Some(FileChange::Written),
+                _ => *change,
+            };
+            if let Some(change) = change {
+                self.file(turn, path, change, why);
+            }
+        }
+    }
+
+    fn file(&mut self, turn: usize, path: String, change: FileChange, why: Option<&str>) {
+        self.changed = Some(self.group);
+        self.repository.changed();
+        let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+        let why = said.filter(|said| !said.is_empty());
+        self.files.add(
+            path,
+            change,
+            Occasion {
+                turn,
+                group: self.group,
+                why,
+            },
+        );
+    }
+
+    fn shell(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+        let Some(command) = &call.command else {
+            return self.may_change(false);
+        };
+        let end = match call.whole {
+            true => outcome.end,
+            false => LineEnd::default(),
+        };
+        let exit = end.code;
+        self.may_change(call.only_looks);
+        for (path, change) in &call.paths {
+            if let (Some(change), Some(0)) = (change, exit) {
+                self.file(turn, self.whereabouts.relative(path), *change, why);
+            }
+        }
+        if commands::may_undo(command) {
+            self.files.undone(command);
+        }
+        let begins = self.shell_folder.before(call, self.whereabouts);
+        self.shell_folder.behind(call, outcome, exit, self.whereabouts);
+        if commands::may_hide(command) {
+            let words: HashSet<&str> = commands::hidden_words(command).collect();
+            let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
+            self.runs.forget_hidden(may_be);
+            self.failures.forget(may_be);
+        }
+        let mut runs = commands::runs(command);
+        // What was to prepare them failed, so they did not run, or somewhere else.
+        runs.retain(|run| !(outcome.unprepared && run.in_front));
+        let keyed = self.keyed(&runs, begins.as_deref());
+        self.failures.settle(command, begins.as_deref(), &end, &keyed);
+        for Keyed { run, key } in &keyed {
+            let ended = run.end(&end);
+            match run.purpose {
+                Purpose::Serve if ended == RunEnd::Passed => self.services.push(Stated {
+                    text: one_line(run.text, WHY),
+                    turn,
+                }),
+                purpose if purpose.verifies() && !run.rewrites => {
+                    let exit = match ended {
+                        RunEnd::Passed => end.code,
+                        RunEnd::Failed(code) => code,
+                        RunEnd::Unknown => None,
+                    };
+                    let verified = Verified {
+                        purpose: run.purpose,
+                        command: told(run, key),
+                        exit,
+                        passed: ended.passed(),
+                        turn,
+                        stale: None,
+                    };
+                    self.ran(call, run, key, verified);
+                }
+                _ => {}
+            }
+        }
+        for said in &outcome.git {
+            if self.repository.said(said) {
+                self.committed = Some(self.group);
+            }
+        }
+        // Of what failed in a folder that is not known it would not be seen that it was run again.
+        let lost = keyed.len() < runs.len();
+        self.note(
+            turn,
+            command,
+            outcome,
+            exit,
+            (!lost).then_some(begins.as_deref()),
+            &keyed,
+        );
+    }
+
+    /// The commands of a line with the folders that they ran in. Where a folder is not known, whatever was known of
+    /// such commands in any folder is not the last of it any more.
+    fn keyed<'r, 'l>(&mut self, runs: &'r [commands::Run<'l>], begins: Option<&str>) -> Vec<Keyed<'r, 'l>> {
+        let mut keyed = Vec::with_capacity(runs.len());
+        for run in runs {
+            let name = commands::name_of(run.text);
+            let known = begins.or(run.folder.starts_with('/').then_some(""));
+            let Some(begins) = known else {
+                self.runs.forget(|key| key.1 == name);
+                self.failures.forget(|key| key.1.starts_with(&name));
+                continue;
+            };
+            let folder = self.whereabouts.inside(&commands::joined(begins, &run.folder));
+            keyed.push(Keyed {
+                run,
+                key: (run.purpose, name, folder),
+            });
+        }
+        keyed
+    }
+
+    /// Keeps the run as the last one of its command.
+    fn ran(&mut self, call: &Call, run: &commands::Run<'_>, key: &RunKey, verified: Verified) {
+        match verified.passed {
+            Some(true) => self.repository.passed(),
+            _ => self.repository.failed(),
+        }
+        let kept = Run {
+            verified,
+            group: self.group,
+            call: self.call,
+            changes_behind: run.changes_behind || !call.whole,
+        };
+        self.runs.put(key.clone(), kept);
+    }
+
+    /// Keeps the command, and that it failed.
+    fn note(
+        &mut self,
+        turn: usize,
+        command: &str,
+        outcome: &Outcome,
+        exit: Option<i32>,
+        begins: Option<Option<&str>>,
+        runs: &[Keyed<'_, '_>],
+    ) {
+        self.commands.push(Ran {
+            command: command.to_owned(),
+            exit,
+            turn,
+            tail: outcome.tail.clone(),
+        });
+        let failed = exit.filter(|code| *code != 0 && !looks(command));
+        let (Some(exit), Some(begins)) = (failed, begins) else {
+            return;
+        };
+        let failed = Failed {
+            command: command.to_owned(),
+            exit,
+            turn,
+            lines: outcome.lines.clone(),
+        };
+        self.failures.add(failed, begins, runs);
+    }
+
+    fn verdict(&mut self, call: &Call, outcome: &Outcome) {
+        for (path, change) in &call.paths {
+            let path = self.whereabouts.relative(path);
+            if !self
+                .verdict_paths
+                .iter()
+                .any(|pattern| files::fits(pattern, &path))
+            {
+                continue;
+            }
+            let missing = *change == Some(FileChange::Deleted)
+                || call.kind == ToolKind::Read && outcome.failed == Some(true);
+            let score = call.score.or(outcome.score);
+            self.verdicts.retain(|known| known.path != path);
+            if self.verdicts.len() == MOST_VERDICTS {
+                self.verdicts.remove(0);
+            }
+            self.verdicts.push(Verdict { path, score, missing });
+        }
+    }
+
+    pub(super) fn seen(self) -> Seen {
+        let verification = self.runs.all(self.changed, self.maybe);
+        Seen {
+            verification,
+            uncommitted: self.files.since(self.committed),
+            files: self.files.all(),
+            commands: once(self.commands),
+            read: self.read,
+            failed: self.failures.all(),
+            questions: self.questions,
+            services: self.services,
+            verdicts: self.verdicts,
+            branch: self.repository.branch,
+            good_commit: self.repository.good,
+            ..Seen::default()
+        }
+    }
+}
+
+/// A command with the folder that it runs in.
+fn told(run: &commands::Run<'_>, key: &RunKey) -> String {
+    let told = match &*key.2 {
+        "" => run.text.to_owned(),
+        folder => format!("cd {folder} && {}", run.text),
+    };
+    one_line(&told, WHY * 2)
+}
+
+/// Each command with each of its ends once, the last time.
+fn once(commands: Vec<Ran>) -> Vec<Ran> {
+    let mut known = HashSet::new();
+    let mut kept: Vec<Ran> = Vec::with_capacity(commands.len());
+    for ran in commands.into_iter().rev() {
+        if known.insert((ran.command.clone(), ran.exit, ran.tail.clone())) {
+            kept.push(ran);
+        }
+    }
+    kept.reverse();
+    kept
+}

@@ -1,0 +1,81 @@
+//! Budgets hold as the model's own vocabulary counts, on text of which bytes say little.
+
+use super::*;
+use crate::handoffs::draft::Whereabouts;
+
+/// Turns in texts that are dense, a few sentences of which must be kept.
+fn dense() -> Vec<Value> {
+    let mut all = Vec::new();
+    for n in 0..160_usize {
+        all.push(user(&format!(
+            "第{n}步：请继续处理下一个文件并运行测试，然后报告结果。"
+        )));
+        let key: String = (0..12)
+            .map(|at| format!("{:08x}", (n * 40 + at) * 2_654_435_761 % 4_294_967_291))
+            .collect();
+        all.extend(called(
+            &format!("e{n}"),
+            "Edit",
+            json!({"file_path": format!("源代码/导出器/AbstractTransactionAwareConnectionFactory{n}.rs")}),
+            "ok",
+            false,
+        ));
+        all.extend(ran(
+            &format!("r{n}"),
+            &format!("cargo test -p part_{n} -- --exact 模块::测试_{n}"),
+            &format!("断言 left={key} right=TWFuIGlzIGRpc3Rpbmd1aXNoZWQ{n}sIG5vdCBvbmx5IGJ5"),
+            false,
+        ));
+        let kept = if n % 8 == 0 {
+            "We decided to keep the order: "
+        } else {
+            ""
+        };
+        all.push(model(&format!("{kept}保持 key_{n} 的顺序，服务器要求 {key}。")));
+    }
+    all
+}
+
+#[test]
+fn budgets_hold_as_the_models_own_vocabulary_counts() {
+    let index = indexed(&dense());
+    for count in [Count::O200k, Count::Estimated] {
+        for tokens in [3_000, 4_000, 8_000] {
+            let asked = Request {
+                count,
+                ..request(tokens)
+            };
+            for made in [index.local(&asked).unwrap(), index.bundle(&asked).unwrap()] {
+                let counted = count.tokens(&made);
+                assert!(counted <= tokens, "{count:?}: {counted} of {tokens} in\n{made}");
+                assert!(counted * 10 > tokens * 8, "{count:?}: {counted} of {tokens}");
+                // Four bytes a token, as is often said, is not near.
+                let by_bytes = made.len() / 4;
+                assert!(Count::O200k.tokens(&made) * 100 > by_bytes * 115, "{by_bytes}");
+            }
+        }
+        let whole = index.completed("## Goal\nx", &super::super::Prompts::default(), count);
+        let (_, also) = whole.split_once("## Also known").unwrap();
+        assert!(count.tokens(also) <= 800, "{count:?}: {}", count.tokens(also));
+        let block = index.seen(&Whereabouts::default()).block(200, count).unwrap();
+        assert!(count.tokens(&block) <= 200, "{count:?}: {}", count.tokens(&block));
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_told_in_tokens_and_an_estimate_is_marked() {
+    let index = indexed(&dense());
+    let told = |count| {
+        let asked = Request {
+            count,
+            ..request(500)
+        };
+        index.local(&asked).unwrap_err().to_string()
+    };
+    let (counted, estimated) = (told(Count::O200k), told(Count::Estimated));
+    assert!(
+        !counted.contains('≈') && counted.ends_with("and there are 500"),
+        "{counted}"
+    );
+    assert!(estimated.starts_with("what must be kept takes ≈ "), "{estimated}");
+}

@@ -1,0 +1,376 @@
+use super::*;
+
+fn local(messages: &[Value]) -> String {
+    indexed(messages).local(&request(4000)).unwrap()
+}
+
+#[test]
+fn a_document_tells_goal_runs_files_and_what_is_done() {
+    let mut all = vec![
+        user("Port the parser to Rust. It must stay under 3 MB."),
+        model("Decided to use nom because it is small."),
+    ];
+    all.extend(ran(
+        "a",
+        "cargo test",
+        "Exit code 101\nerror[E0425]: cannot find value `x`",
+        true,
+    ));
+    all.extend(ran(
+        "b",
+        "cargo test",
+        "test result: ok. 3 passed; 0 failed",
+        false,
+    ));
+    all.push(model("Done: the parser is ported."));
+    all.push(user("Now write the exporter."));
+    all.extend(called(
+        "c",
+        "TodoWrite",
+        json!({"todos": [{"content": "Write the writer", "status": "in_progress"}]}),
+        "ok",
+        false,
+    ));
+    all.push(model("The writer goes into a file of its own."));
+    all.extend(called(
+        "d",
+        "Write",
+        json!({"file_path": "src/writer.rs", "content": "x"}),
+        "ok",
+        false,
+    ));
+    all.extend(called(
+        "e",
+        "Read",
+        json!({"file_path": "src/lib.rs"}),
+        "a\nb",
+        false,
+    ));
+    all.extend(ran(
+        "f",
+        "cargo clippy",
+        "Exit code 101\nerror: unused import",
+        true,
+    ));
+    let document = local(&all);
+    let expected = "\
+## Context
+Under way after 2 turns: Now write the exporter.
+It began with (done): Port the parser to Rust. It must stay under 3 MB.
+
+Constraints:
+- It must stay under 3 MB. (turn 1)
+
+Decisions:
+- Decided to use nom because it is small. (turn 1)
+
+Before this task the model ended with:
+- Done: the parser is ported. (turn 1)
+
+## Operational context
+
+Last runs:
+- `cargo test`: passed (turn 1; files changed after it)
+- `cargo clippy`: FAILED (turn 2)
+
+Failed, and not yet settled:
+- `cargo clippy` (exit 101)
+    > error: unused import (turn 2)
+
+## Files
+- `src/writer.rs` changed in turn 2: The writer goes into a file of its own.
+
+## Task
+Goal (the last open request): Now write the exporter.
+
+In the person's words:
+- Now write the exporter. (turn 2)
+
+Steps:
+1. Write the writer
+
+To-do list as last written:
+- [in progress] Write the writer
+
+What the model said last:
+- The writer goes into a file of its own. (turn 2)
+
+## Notes
+
+Earlier requests. They are done; do not run them again:
+- Port the parser to Rust. It must stay under 3 MB. (turn 1)
+
+<read-files>
+src/lib.rs
+</read-files>
+
+<modified-files>
+src/writer.rs
+</modified-files>
+";
+    pretty_assertions::assert_eq!(document, expected);
+    assert_eq!(local(&all), document, "the same bytes");
+}
+
+#[test]
+fn a_finished_request_is_not_open_and_a_question_keeps_it_open() {
+    let finished = local(&[user("Add a flag."), model("Done, all tests pass.")]);
+    assert!(
+        finished.contains("Nothing is open") && !finished.contains("Goal (the last open"),
+        "{finished}"
+    );
+    let asked = local(&[
+        user("Add a flag."),
+        model("Shall it be long or short?"),
+        user("long"),
+    ]);
+    assert!(
+        asked.contains("Goal (the last open request): Add a flag."),
+        "{asked}"
+    );
+}
+
+#[test]
+fn what_must_be_kept_and_does_not_fit_is_an_error_with_the_number() {
+    let wishes: Vec<Value> = (0..200)
+        .flat_map(|n| {
+            [
+                user(&format!("Do {n}. The limit of part {n} must stay at {n} bytes.")),
+                model("Done."),
+            ]
+        })
+        .collect();
+    let index = indexed(&wishes);
+    let error = index.local(&request(1000)).unwrap_err();
+    assert!(error.needed > 1000 && error.given == 1000, "{error}");
+    assert!(index.local(&request(error.needed)).is_ok());
+    let error = index.bundle(&request(1000)).unwrap_err();
+    assert!(index.bundle(&request(error.needed)).is_ok());
+}
+
+#[test]
+fn files_with_credentials_are_never_quoted() {
+    let words = "alpha-bravo-plain";
+    let mut all = vec![user("Look at the config.")];
+    all.extend(called(
+        "a",
+        "Read",
+        json!({"file_path": "/app/.env.local"}),
+        &format!("NAME={words}"),
+        true,
+    ));
+    all.extend(ran(
+        "b",
+        "cat tls/server.pem && false",
+        &format!("Exit code 1\nerror: {words}"),
+        true,
+    ));
+    let index = indexed(&all);
+    for text in [
+        index.local(&request(4000)).unwrap(),
+        index.bundle(&request(8000)).unwrap(),
+    ] {
+        assert!(!text.contains(words), "{text}");
+    }
+}
+
+#[test]
+fn an_earlier_carry_over_is_no_request() {
+    let mut index = Index::new(Settings {
+        carry_overs: vec!["Goal: port the parser.".to_owned()],
+        ..Settings::default()
+    });
+    index.extend(&Transcript::of(&view(&[
+        user("Goal: port the parser.\n\nNow go on."),
+        model("Working."),
+    ])));
+    let document = index.local(&request(4000)).unwrap();
+    assert!(
+        document.contains("From an earlier session or summary:\n- Goal: port the parser."),
+        "{document}"
+    );
+    assert!(
+        document.contains("Goal (the last open request): Now go on."),
+        "{document}"
+    );
+}
+
+#[test]
+fn a_models_document_is_completed_with_what_it_lacks() {
+    let mut all = vec![user("Port it. The cache_limit must stay at 37 entries.")];
+    all.extend(ran(
+        "a",
+        "cargo test -p exporter",
+        "Exit code 101\nerror: symbol_q9 is missing",
+        true,
+    ));
+    all.push(model("Blocked: the exporter needs symbol_q9."));
+    all.push(user("Go on with the exporter."));
+    let index = indexed(&all);
+    let prompts = super::super::Prompts::default();
+    let whole: String = prompts
+        .headings()
+        .iter()
+        .map(|heading| format!("## {heading}\nx\n"))
+        .collect();
+    let told = "Port it, keeping cache_limit at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
+                symbol_q9 is missing (exit 101). The exporter needs symbol_q9; go on with it.";
+    assert_eq!(
+        index.completed(&format!("{whole}{told}"), &prompts, Count::Estimated),
+        format!("{whole}{told}")
+    );
+    let lacking = index.completed("## Goal\nPort it.", &prompts, Count::Estimated);
+    assert!(!lacking.contains("To-do list"), "there was none: {lacking}");
+    assert!(
+        lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
+        "{lacking}"
+    );
+    assert!(
+        lacking.contains("cache_limit must stay at 37") && lacking.contains("symbol_q9 is missing"),
+        "{lacking}"
+    );
+    let also = &lacking[lacking.find("## Also known").unwrap()..];
+    assert!(crate::handoffs::draft::tokens(also) <= 810);
+}
+
+#[test]
+fn presets_weigh_sections_where_there_is_not_room_for_all() {
+    let mut all = Vec::new();
+    for n in 0..40 {
+        all.push(user(&format!("Do part {n}.")));
+        all.extend(called(
+            &format!("e{n}"),
+            "Edit",
+            json!({"file_path": format!("src/part_{n}.rs")}),
+            "ok",
+            false,
+        ));
+        all.extend(ran(
+            &format!("r{n}"),
+            &format!("cargo test -p part_{n}"),
+            "ok",
+            false,
+        ));
+        all.push(model(&format!("Done. The old way {n} did not work.")));
+    }
+    let index = indexed(&all);
+    let count = |preset: Preset, what: &str| {
+        let made = index
+            .local(&Request {
+                preset,
+                ..request(700)
+            })
+            .unwrap();
+        made.matches(what).count()
+    };
+    assert!(count(Preset::Debug, "`cargo test -p") > count(Preset::Docs, "`cargo test -p"));
+    assert!(count(Preset::Docs, "did not work") > count(Preset::Debug, "did not work"));
+}
+
+/// What the config names beside the known ones: nothing of such a file is quoted.
+#[test]
+fn files_that_the_config_calls_secret_are_not_quoted() {
+    let messages = [
+        user("Deploy it. It must stay up."),
+        called(
+            "a",
+            "Read",
+            json!({"file_path": "infra/prod.tfvars"}),
+            "db_pass = hunter2-and-more",
+            false,
+        )[0]
+        .clone(),
+        called(
+            "a",
+            "Read",
+            json!({"file_path": "infra/prod.tfvars"}),
+            "db_pass = hunter2-and-more",
+            false,
+        )[1]
+        .clone(),
+        ran(
+            "b",
+            "cat infra/prod.tfvars",
+            "error: db_pass = hunter2-and-more",
+            true,
+        )[0]
+        .clone(),
+        ran(
+            "b",
+            "cat infra/prod.tfvars",
+            "error: db_pass = hunter2-and-more",
+            true,
+        )[1]
+        .clone(),
+        model("Read."),
+        user("And now?"),
+    ];
+    let told = |redactor: Redactor| {
+        let mut index = Index::new(Settings {
+            redactor,
+            ..Settings::default()
+        });
+        index.extend(&Transcript::of(&view(&messages)));
+        [
+            index.local(&request(4000)).unwrap(),
+            index.bundle(&request(4000)).unwrap(),
+        ]
+        .concat()
+    };
+    let patterns = ["*.tfvars".to_owned()];
+    assert!(told(Redactor::default()).contains("hunter2"));
+    let quiet = told(Redactor::default().with_secret_files(&patterns));
+    assert!(
+        !quiet.contains("hunter2") && quiet.contains("infra/prod.tfvars"),
+        "{quiet}"
+    );
+}
+
+/// What baton tells a model of its context is no word of the person's.
+#[test]
+fn a_notice_of_our_own_is_not_the_persons() {
+    let notice = "<context-notice>\nThis notice comes from the session's proxy, not from the user. You must hand over.\n</context-notice>";
+    let mut asked = user("Port it. It must stay small.");
+    let part = json!({"type": "text", "text": notice});
+    asked["content"].as_array_mut().unwrap().push(part);
+    let messages = [asked, model("Ported."), user("Now the tests.")];
+    let index = indexed(&messages);
+    let told = [
+        index.local(&request(4000)).unwrap(),
+        index.bundle(&request(4000)).unwrap(),
+        index.completed(
+            "## Goal\nThe tests.",
+            &super::super::Prompts::default(),
+            Count::Estimated,
+        ),
+    ];
+    for text in told {
+        assert!(
+            !text.contains("notice") && !text.contains("must hand over"),
+            "{text}"
+        );
+    }
+}
+
+#[test]
+fn of_more_failures_than_there_is_room_for_the_newest_are_kept() {
+    let mut messages = vec![user("Port all of it.")];
+    for n in 0..120 {
+        let error =
+            format!("error[E0277]: `Part{n}` is not Send, and neither is anything that holds one of them");
+        messages.extend(called(
+            &format!("c{n}"),
+            "run_thing",
+            json!({"target": format!("part{n}")}),
+            &error,
+            false,
+        ));
+    }
+    let index = indexed(&messages);
+    for document in [
+        index.local(&request(2500)).unwrap(),
+        index.bundle(&request(2500)).unwrap(),
+    ] {
+        assert!(document.contains("`Part119`"), "{document}");
+    }
+}

@@ -1,0 +1,96 @@
+use std::time::Duration;
+
+use super::*;
+use crate::handoffs::draft::Whereabouts;
+
+/// The processor's time that this thread takes: what else runs on the machine is not in it.
+pub(crate) fn worked(work: impl FnOnce()) -> Duration {
+    let now = || {
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+        Duration::try_from(now).unwrap()
+    };
+    let began = now();
+    work();
+    now() - began
+}
+
+/// The best of three.
+fn time(messages: &[Value]) -> Duration {
+    let view = view(messages);
+    let once = || {
+        let mut index = index();
+        index.extend(&Transcript::of(&view));
+        let _ = (
+            index.local(&request(4000)),
+            index.bundle(&request(4000)),
+            index.completed("x", &super::super::Prompts::default(), Count::Estimated),
+            index.seen(&Whereabouts::default()).claims("All tests pass."),
+        );
+    };
+    (0..3).map(|_| worked(once)).min().unwrap()
+}
+
+/// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
+#[test]
+fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
+    type Make = fn(usize) -> Vec<Value>;
+    let shapes: [(&str, Make); 6] = [
+        ("calls in one message, answered in one", |n| {
+            let calls = (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": "Bash", "input": {"command": format!("make a{i}")}}));
+            let results = (0..n).map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));
+            vec![
+                user("go"),
+                json!({"role": "assistant", "content": calls.collect::<Vec<_>>()}),
+                json!({"role": "user", "content": results.collect::<Vec<_>>()}),
+            ]
+        }),
+        ("summaries and their followers", |n| {
+            (0..n)
+                .flat_map(|i| {
+                    [
+                        user(&format!("a{i}")),
+                        model("Part of your context was compacted."),
+                    ]
+                })
+                .collect()
+        }),
+        ("followers without a summary", |n| {
+            let follower = || model("Part of your context was compacted.");
+            std::iter::once(user("go"))
+                .chain((0..n).map(|_| follower()))
+                .collect()
+        }),
+        ("files that are changed and taken away", |n| {
+            let edit = |i: usize| {
+                called(
+                    &format!("e{i}"),
+                    "Edit",
+                    json!({"file_path": format!("src/{i}.rs")}),
+                    "ok",
+                    false,
+                )
+            };
+            let gone = |i: usize| {
+                ran(
+                    &format!("r{i}"),
+                    &format!("rm other{i} && make a{i}"),
+                    "ok",
+                    false,
+                )
+            };
+            let all = (0..n / 4).flat_map(|i| edit(i).into_iter().chain(gone(i)));
+            std::iter::once(user("go")).chain(all).collect()
+        }),
+        ("one long line", |n| {
+            vec![user("go"), model(&"must [redacted:a] src/a.rs: error ".repeat(n))]
+        }),
+        ("tags that never close", |n| {
+            vec![user(&"<system-reminder>".repeat(n)), model("x")]
+        }),
+    ];
+    for (name, make) in shapes {
+        let small = time(&make(400)).max(Duration::from_millis(4));
+        let large = time(&make(4_000));
+        assert!(large < small * 40, "{name}: {small:?}, then {large:?}");
+    }
+}

@@ -1,0 +1,9 @@
+//! Handoffs as documents, and what is found again behind them.
+//!
+//! `draft` makes the prompt of a handoff from a transcript, `document` is a handoff with what was seen of its work, `yaml`
+//! the same as a file that other tools read, and `recall` searches the part that a handoff cut off.
+
+pub mod document;
+pub mod draft;
+pub mod recall;
+pub mod yaml;

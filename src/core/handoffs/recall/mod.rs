@@ -1,0 +1,31 @@
+//! Recall: searches what was cut from a conversation at its handoffs, for the model. Pure.
+//!
+//! ```text
+//! the part that was cut ─► Index (extended by what is new) ─┐
+//! question ─► words, their stems, words of like meaning ────┴► passages ranked ─► excerpts, redacted
+//! ```
+//! The index is made of the request at hand, since the agent sends its whole history each time. It keeps words and where they
+//! stand, and no text: excerpts are read from the request again. What the model still sees is never searched, nor are
+//! earlier recalls, which no agent's transcript holds. The same transcript and question make the same answer.
+//!
+//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, who asked, how long an index is kept.
+
+mod answer;
+mod calls;
+mod cut_part;
+mod index;
+mod meanings;
+mod question;
+mod quote;
+mod rank;
+mod sections;
+mod stem;
+mod vocabulary;
+
+#[cfg(test)]
+mod tests;
+
+pub use answer::Found;
+pub use cut_part::{CutPart, Settings};
+pub use index::Index;
+pub use question::{Expand, NotAsked, Question};

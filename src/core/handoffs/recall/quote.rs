@@ -1,0 +1,141 @@
+//! What is quoted of a passage: without credentials, and of a long one the lines around what was asked for.
+
+use std::ops::Range;
+
+use super::rank::Telling;
+use crate::handoffs::draft::tokens;
+use crate::redact::{Redactor, unnamed};
+use crate::text::words;
+
+/// Bytes on both sides of a passage in which credentials are looked for: a private key is known by its first line.
+const AROUND: usize = 8 * 1024;
+
+/// A range of a text without credentials.
+pub(super) fn clean(text: &str, range: &Range<usize>, redactor: &Redactor) -> String {
+    let window = floor(text, range.start.saturating_sub(AROUND))..floor(text, range.end + AROUND);
+    let mut out = String::with_capacity(range.len());
+    let mut at = range.start;
+    for found in redactor.find(&text[window.clone()]) {
+        let (start, end) = (window.start + found.range.start, window.start + found.range.end);
+        if end <= at || start >= range.end {
+            continue;
+        }
+        out.push_str(&text[at..start.max(at)]);
+        out.push_str(&crate::redact::mark(found.kind));
+        at = end.min(range.end);
+    }
+    out.push_str(&text[at..range.end]);
+    unnamed::redacted(&out).into_owned()
+}
+
+fn floor(text: &str, at: usize) -> usize {
+    let mut at = at.min(text.len());
+    while !text.is_char_boundary(at) {
+        at -= 1;
+    }
+    at
+}
+
+/// At most so many tokens of a text: the lines that tell most of what was asked for, and those around them.
+pub(super) fn excerpt(text: &str, telling: &Telling, most: usize) -> String {
+    let text = text.trim_matches(['\n', '\r']).trim_end();
+    if tokens(text) <= most {
+        return text.to_owned();
+    }
+    let lines: Vec<&str> = text.lines().collect();
+    let costs: Vec<usize> = lines.iter().map(|line| tokens(line) + 1).collect();
+    let tells: Vec<f32> = lines.iter().map(|line| told(line, telling)).collect();
+    let Some(best) = (0..lines.len()).max_by(|a, b| tells[*a].total_cmp(&tells[*b]).then(b.cmp(a))) else {
+        return String::new();
+    };
+    if costs[best] > most {
+        return within(lines[best], telling, most);
+    }
+    let (mut from, mut to, mut used) = (best, best + 1, costs[best]);
+    loop {
+        let before = from.checked_sub(1).filter(|at| used + costs[*at] <= most);
+        let behind = Some(to).filter(|at| *at < lines.len() && used + costs[*at] <= most);
+        match (before, behind) {
+            (Some(at), Some(next)) if tells[at] > tells[next] => (from, used) = (at, used + costs[at]),
+            (_, Some(next)) => (to, used) = (next + 1, used + costs[next]),
+            (Some(at), None) => (from, used) = (at, used + costs[at]),
+            (None, None) => break,
+        }
+    }
+    let mark = |cut: bool| if cut { "[…]\n" } else { "" };
+    let end = if to < lines.len() { "\n[…]" } else { "" };
+    format!("{}{}{end}", mark(from > 0), lines[from..to].join("\n"))
+}
+
+/// How much of what was asked for stands in a line.
+fn told(line: &str, telling: &Telling) -> f32 {
+    let mut sum = 0.0;
+    words::each(line, &mut |_, word| {
+        sum += telling.get(&words::hash(word)).copied().unwrap_or_default()
+    });
+    sum
+}
+
+/// A part of one line, around the word that tells most.
+fn within(line: &str, telling: &Telling, most: usize) -> String {
+    let mut best = (0.0, 0);
+    words::each(line, &mut |_, word| {
+        let tells = telling.get(&words::hash(word)).copied().unwrap_or_default();
+        let at = word.as_ptr() as usize - line.as_ptr() as usize;
+        if tells > best.0 {
+            best = (tells, at);
+        }
+    });
+    // Three bytes are less than a token in nearly any text.
+    let bytes = most * 3;
+    let from = floor(line, best.1.saturating_sub(bytes / 3));
+    let mut to = floor(line, from + bytes);
+    while tokens(&line[from..to]) > most && to > from {
+        to = floor(line, from + (to - from) * 9 / 10);
+    }
+    let dots = |cut: bool| if cut { "…" } else { "" };
+    format!(
+        "{}{}{}",
+        dots(from > 0),
+        line[from..to].trim(),
+        dots(to < line.len())
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_text_is_quoted_around_what_was_asked_for() {
+        let mut lines: Vec<String> = (0..200).map(|n| format!("line {n} of a log")).collect();
+        lines[120] = "error: the port is taken".to_owned();
+        let telling = Telling::from([(words::hash("port"), 2.0)]);
+        let shown = excerpt(&lines.join("\n"), &telling, 60);
+        assert!(
+            shown.contains("port is taken") && shown.contains("line 121"),
+            "{shown}"
+        );
+        assert!(
+            shown.starts_with("[…]\n") && shown.ends_with("\n[…]") && tokens(&shown) <= 70,
+            "{shown}"
+        );
+        let one = format!("{} the port is 7 {}", "ä".repeat(900), "b c ".repeat(900));
+        let shown = excerpt(&one, &telling, 40);
+        assert!(shown.contains("port is 7") && tokens(&shown) <= 45, "{shown}");
+        assert_eq!(excerpt("\nshort\n", &telling, 40), "short");
+    }
+
+    #[test]
+    fn a_credential_goes_though_only_its_end_is_quoted() {
+        let key = format!(
+            "-----BEGIN {0} KEY-----\n{1}\n-----END {0} KEY-----\nrest",
+            "PRIVATE",
+            "QUJD".repeat(60)
+        );
+        let redactor = Redactor::new(&[]);
+        let shown = clean(&key, &(200..key.len()), &redactor);
+        assert!(!shown.contains("QUJD") && shown.ends_with("rest"), "{shown}");
+        assert_eq!(clean("a plain text", &(2..7), &redactor), "plain");
+    }
+}

@@ -1,0 +1,248 @@
+use super::*;
+
+/// What a document, a variable or a file that nobody should see says.
+const SECRET: &str = "k7QaBcDeFgHiJkLmNoPqRsTuVwXyZ0123459xZ2";
+
+#[test]
+fn an_excerpt_says_where_it_stands_and_what_came_of_its_call() {
+    let mut messages = vec![user("Port the importer.")];
+    messages.extend(ran(
+        "a",
+        "cargo test -p importer",
+        "Exit code 101\nerror[E0277]: Flurbo is not Send",
+        true,
+    ));
+    messages.push(user("Once more."));
+    messages.extend(ran(
+        "b",
+        "cargo test -p importer",
+        "test result: ok. 9 passed",
+        false,
+    ));
+    let told = asked(&messages, "compile error of the importer: Flurbo");
+    assert!(
+        told.contains("Turn 1, before handoff 1: result of Bash `cargo test -p importer` (failed, exit 101)"),
+        "{told}"
+    );
+    assert!(told.contains("\n   error[E0277]: Flurbo is not Send"), "{told}");
+    assert!(
+        told.starts_with("From what was cut (turns 1 to 2, 1 handoff)."),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_the_harness_puts_behind_a_result_is_neither_found_nor_told() {
+    let reminder = "<system-reminder>\nThe zibble list is empty.\n</system-reminder>";
+    let mut blocks = ran("b", "cat flurbo.md", "", false);
+    blocks[1]["content"][0]["content"] = json!([
+        {"type": "text", "text": "Flurbo needs 512 slots."},
+        {"type": "text", "text": reminder},
+    ]);
+    let mut messages = vec![user("Read it.")];
+    messages.extend(ran(
+        "a",
+        "cat notes.md",
+        &format!("Flurbo needs 256 slots.\n\n{reminder}\n\n{reminder}"),
+        false,
+    ));
+    messages.extend(blocks);
+    // A file that only quotes one is the tool's own text.
+    let quoted = format!("{reminder}\nis what a murgle looks like.");
+    messages.extend(ran("c", "cat hooks.md", &quoted, false));
+    let told = asked(&messages, "flurbo slots");
+    assert!(told.contains("256 slots") && told.contains("512 slots"), "{told}");
+    assert!(!told.contains("reminder"), "{told}");
+    let told = asked(&messages, "murgle");
+    assert!(told.contains("The zibble list is empty."), "{told}");
+    messages.truncate(5);
+    let told = asked(&messages, "zibble");
+    assert!(told.starts_with("Nothing found for \"zibble\"."), "{told}");
+}
+
+#[test]
+fn a_file_that_changed_later_says_so() {
+    let edit = |id: &str, new: &str| {
+        called(
+            id,
+            "Edit",
+            json!({"file_path": "src/limits.rs", "old_string": "x", "new_string": new}),
+            "ok",
+            false,
+        )
+    };
+    let mut messages = vec![user("Raise the limit.")];
+    messages.extend(called(
+        "r",
+        "Read",
+        json!({"file_path": "src/limits.rs"}),
+        "const FLURBO: u32 = 10;",
+        false,
+    ));
+    messages.push(user("Higher."));
+    messages.extend(edit("a", "const FLURBO: u32 = 20;"));
+    messages.push(user("Higher still."));
+    messages.extend(edit("b", "const FLURBO: u32 = 30;"));
+    let told = asked(&messages, "flurbo in src/limits.rs");
+    let excerpts: Vec<&str> = told.split("\n\n").skip(1).collect();
+    assert!(excerpts[0].contains("u32 = 30"), "the newest first: {told}");
+    assert!(!excerpts[0].contains("changed later"), "{told}");
+    let read = excerpts
+        .iter()
+        .find(|excerpt| excerpt.contains("u32 = 10"))
+        .unwrap();
+    assert!(read.contains("; changed later in turn 3"), "{told}");
+}
+
+#[test]
+fn of_two_results_that_match_alike_the_later_one_stands_first() {
+    let listing: String = (0..45).map(|n| format!("setting_{n} = value_{n}\n")).collect();
+    for (early, late) in [
+        ("flurbo_port = 8080", "flurbo_port = 9090"),
+        ("flurbo_port = 8080", &*format!("{listing}flurbo_port = 9090\n")),
+        (&*format!("{listing}flurbo_port = 8080\n"), "flurbo_port = 9090"),
+    ] {
+        let mut messages = vec![user("Look at it.")];
+        messages.extend(ran("a", "./settings one", early, false));
+        for n in 0..20 {
+            messages.push(user(&format!("Next, part {n}.")));
+            messages.push(model("Done with that part, as it was asked for."));
+        }
+        messages.extend(ran("b", "./settings two", late, false));
+        let told = asked(&messages, "flurbo_port");
+        let (new, old) = (told.find("= 9090").unwrap(), told.find("= 8080").unwrap());
+        assert!(new < old, "{told}");
+    }
+}
+
+#[test]
+fn the_newest_revision_stands_first_and_the_older_one_says_that_there_is_one() {
+    let mut messages = vec![
+        user("Plan it."),
+        model("Decision: flurbo events go through kafka, it is simplest."),
+    ];
+    for n in 0..30 {
+        messages.push(user(&format!("Next, part {n}.")));
+        messages.push(model("Done with the events of that part."));
+    }
+    messages.push(model("We change that: flurbo events go through nats now."));
+    let told = asked(&messages, "what was chosen for flurbo events");
+    let (new, old) = (told.find("nats now").unwrap(), told.find("kafka").unwrap());
+    assert!(new < old, "{told}");
+    assert!(
+        told.contains("Turn 1, before handoff 1: you said; changed later in turn 31"),
+        "{told}"
+    );
+}
+
+#[test]
+fn other_forms_and_words_of_like_meaning_are_found() {
+    let mut messages = vec![user("Sessions expire after 45 minutes of silence.")];
+    messages.extend((0..40).map(|n| model(&format!("Part {n} is done."))));
+    for query in ["session expiry", "timeout of a login", "expiration"] {
+        let told = asked(&messages, query);
+        assert!(told.contains("45 minutes"), "{query}: {told}");
+    }
+    let told = asked(&[user("x"), model("See StreamMergeTable for it.")], "merge table");
+    assert!(told.contains("StreamMergeTable"), "{told}");
+}
+
+#[test]
+fn no_credential_is_told() {
+    let mut messages = vec![user("Deploy it.")];
+    messages.extend(called(
+        "r",
+        "Read",
+        json!({"file_path": "/app/.env"}),
+        &format!("SEED={SECRET}"),
+        false,
+    ));
+    messages.extend(ran(
+        "c",
+        "curl -sv https://api",
+        &format!("> Authorization: Bearer {SECRET}\n< 200"),
+        false,
+    ));
+    messages.extend(ran("e", &format!("export API_KEY={SECRET}; make"), "ok", false));
+    messages.push(model(&format!("The value {SECRET} works for the deploy.")));
+    for query in [
+        "deploy",
+        "authorization bearer",
+        "API_KEY",
+        "SEED",
+        SECRET,
+        "k7QaBcDeFgHiJkLmNoPqRsTuVwXyZ",
+    ] {
+        let told = asked(&messages, query);
+        assert!(
+            !told.contains(SECRET) && !told.contains("k7qab"),
+            "{query}: {told}"
+        );
+    }
+    let told = asked(&messages, "authorization bearer");
+    assert!(told.contains("[redacted:"), "{told}");
+}
+
+#[test]
+fn nothing_is_found_politely() {
+    let messages = [user("Mend the importer."), model("The retention is 45 days.")];
+    let told = asked(&messages, "retentiom importor");
+    assert!(
+        told.starts_with("Nothing found for \"retentiom importor\". Searched: texts, 0 tool calls"),
+        "{told}"
+    );
+    assert!(
+        told.ends_with("The nearest words there: importer, retention.")
+            || told.ends_with("retention, importer."),
+        "{told}"
+    );
+    let view = view(&messages);
+    let nothing = CutPart {
+        end: view.list.start,
+        ..whole(&view)
+    };
+    let mut index = Index::default();
+    index.extend(&nothing, &settings());
+    let found = index.answer(&nothing, &settings(), &question("retention"));
+    assert_eq!(
+        (found.excerpts, found.text.starts_with("Nothing to search")),
+        (0, true)
+    );
+}
+
+#[test]
+fn an_answer_is_bounded_whatever_was_cut() {
+    let long = |n: usize| format!("the flurbo limit is here, and {n} of it. ").repeat(4_000);
+    let mut messages: Vec<Value> = (0..20).map(|n| model(&long(n))).collect();
+    messages.extend(ran(
+        "a",
+        &"flurbo ".repeat(5_000),
+        &"flurbo\n".repeat(50_000),
+        false,
+    ));
+    let told = asked(&messages, "flurbo limit");
+    assert!(
+        crate::handoffs::draft::tokens(&told) <= 2_000,
+        "{}",
+        crate::handoffs::draft::tokens(&told)
+    );
+    assert!(told.matches("\n\n").count() >= 5, "{told}");
+}
+
+#[test]
+fn no_line_of_ours_and_nothing_of_the_harness_is_quoted() {
+    let messages = [
+        user("<system-reminder>flurbo rules</system-reminder>"),
+        model("Flurbo it is.\n\n[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n\nSo be it."),
+        user("[Request interrupted by user]"),
+    ];
+    let told = asked(&messages, "flurbo aside interrupted rules");
+    assert!(
+        told.contains("Flurbo it is.") && !told.contains("handoff-aside"),
+        "{told}"
+    );
+    assert!(
+        !told.contains("flurbo rules") && !told.contains("interrupted by"),
+        "{told}"
+    );
+}

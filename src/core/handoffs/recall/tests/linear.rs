@@ -1,0 +1,64 @@
+use std::time::Duration;
+
+use super::*;
+use crate::handoffs::draft::tests::linear::worked;
+
+/// The best of three, by the processor's time of this thread.
+fn time(messages: &[Value], query: &str) -> Duration {
+    let view = view(messages);
+    let once = || {
+        let mut index = Index::default();
+        index.extend(&whole(&view), &settings());
+        let _ = index.answer(&whole(&view), &settings(), &question(query));
+    };
+    (0..3).map(|_| worked(once)).min().unwrap()
+}
+
+/// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
+#[test]
+fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
+    type Make = fn(usize) -> Vec<Value>;
+    let shapes: [(&str, Make); 6] = [
+        ("calls in one message, answered in one", |n| {
+            let calls = (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": "Edit", "input": {"file_path": "src/a.rs"}}));
+            let results = (0..n).map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));
+            vec![
+                user("go"),
+                json!({"role": "assistant", "content": calls.collect::<Vec<_>>()}),
+                json!({"role": "user", "content": results.collect::<Vec<_>>()}),
+            ]
+        }),
+        ("calls of one id", |n| {
+            (0..n)
+                .flat_map(|_| ran("same", "make error", "x", true))
+                .collect()
+        }),
+        ("lines of ours", |n| {
+            let line = "[[handoff-resume:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\nerror\n";
+            vec![user("go"), model(&line.repeat(n))]
+        }),
+        ("one word of letters", |n| {
+            vec![
+                user("go"),
+                model(&"error/".repeat(20 * n)),
+                model(&"é".repeat(20 * n)),
+            ]
+        }),
+        ("words that look alike", |n| {
+            vec![
+                user("go"),
+                model(&(0..n).map(|i| format!("errox{i} ")).collect::<String>()),
+            ]
+        }),
+        ("tags that never close", |n| {
+            vec![user(&"<system-reminder>".repeat(n)), model("error")]
+        }),
+    ];
+    for (name, make) in shapes {
+        for query in ["error in src/a.rs", "errov"] {
+            let small = time(&make(400), query).max(Duration::from_millis(4));
+            let large = time(&make(4_000), query);
+            assert!(large < small * 40, "{name}, {query}: {small:?}, then {large:?}");
+        }
+    }
+}

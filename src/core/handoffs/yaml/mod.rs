@@ -1,0 +1,54 @@
+//! Handoff files in YAML 1.0, the format of ntm's handoff package: written so that its reader reads them, and read as
+//! its writer (Go's yaml.v3) lays them out. `docs/packets.md` describes the format.
+//!
+//! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is always
+//! read, and whatever breaks a rule of the format is reported beside it. `text_rules` fills a document from what an
+//! agent said, `session_file` from an agent's own session file, `quality` judges it, `recover` shortens it for the next
+//! session, `line` reads the two values of a status line, `names` has the names of files and folders.
+
+mod conversation;
+mod drift;
+mod emit;
+mod integrations;
+mod ledger;
+mod lenient;
+mod line;
+mod markdown;
+mod members;
+mod model;
+pub mod names;
+mod of_packet;
+mod parse;
+mod parts;
+mod quality;
+mod recover;
+mod session_file;
+mod terms;
+mod text;
+mod text_rules;
+pub mod time;
+mod tree;
+mod validate;
+mod value;
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests;
+
+pub use drift::{Drift, Repository};
+pub use integrations::{Message, Reservation, beads, reservations_told, threads};
+pub use ledger::entry as ledger_entry;
+pub use line::{GoalAndNow, goal_and_now, value_of};
+pub use model::{
+    Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot, ReservationTransfer, Task,
+};
+pub use parse::{MAX_BYTES, Malformed};
+pub use quality::score;
+pub use recover::{Purpose, recover};
+pub use session_file::{MAX_LINE_BYTES, SessionReader};
+pub use terms::{GENERAL, VERSION};
+pub use text::cut;
+pub use text_rules::{Analysis, analyze};
+pub use tree::{Read, read};
+pub use validate::FieldError;
+pub use value::Value;

@@ -1,0 +1,129 @@
+//! The file of a handoff that baton saw, from its packet of seven fields. The same packet makes the same file.
+
+use super::model::{FileChanges, HandoffFile, Task};
+use super::names;
+use super::text::{one_line, shortened};
+use super::time::Time;
+use crate::handoffs::document::fields::{ChangedFile, NO_NEXT_ACTION, Packet, Severity};
+
+/// Items of a list, and bytes of one: the packet itself has all.
+const ITEMS: usize = 8;
+const ITEM_BYTES: usize = 160;
+
+/// Bytes of the goal.
+const GOAL_BYTES: usize = 240;
+
+impl HandoffFile {
+    /// The file of a packet.
+    pub fn of_packet(packet: &Packet) -> Self {
+        let mut file = Self::headed(packet);
+        file.say(packet);
+        for changed in &packet.changed_files {
+            let list = file.files.of(changed);
+            if list.len() < ITEMS {
+                list.push(changed.path.clone());
+            }
+        }
+        file.infer_status();
+        if let Some(at) = Time::parse(&packet.created_at) {
+            file.prepare(at);
+        }
+        file
+    }
+
+    /// The same with every file that the packet names: to be compared with the repository, not to be read.
+    pub fn of_whole_packet(packet: &Packet) -> Self {
+        let mut file = Self::of_packet(packet);
+        file.files = FileChanges::default();
+        for changed in &packet.changed_files {
+            file.files.of(changed).push(changed.path.clone());
+        }
+        file
+    }
+
+    /// Whose it is, its goal and what comes first.
+    fn headed(packet: &Packet) -> Self {
+        let folder = packet
+            .repository
+            .rsplit(['/', '\\'])
+            .find(|name| !name.is_empty());
+        let session = folder.map_or_else(|| packet.topic.clone(), str::to_owned);
+        let now = packet.next_action.as_deref().unwrap_or(NO_NEXT_ACTION);
+        Self {
+            session: names::session_of(&session),
+            created_at: packet.created_at.clone(),
+            goal: shortened(&sentence(&packet.summary), GOAL_BYTES),
+            now: shortened(&one_line(now), GOAL_BYTES),
+            test: test(packet),
+            ..Self::default()
+        }
+    }
+
+    /// What was done, decided and found, and what is left.
+    fn say(&mut self, packet: &Packet) {
+        let state = |state: &'static str| packet.todo.iter().filter(move |todo| todo.state == state);
+        let done = items(state("done").map(|todo| &todo.text));
+        self.done_this_session = done.into_iter().map(Task::new).collect();
+        let risks = packet.open_risks.iter();
+        let blocks = risks.filter(|risk| risk.severity == Severity::Block);
+        self.blockers = items(blocks.map(|risk| &risk.detail));
+        self.questions = items(packet.questions_for_human.iter().map(|question| &question.text));
+        let open = state("in progress").chain(state("pending"));
+        self.next = items(open.map(|todo| &todo.text));
+        for (at, decision) in packet.decisions.iter().take(ITEMS).enumerate() {
+            let told = shortened(&one_line(&decision.text), ITEM_BYTES);
+            self.decisions.insert(format!("{:02}", at + 1), told);
+        }
+        let runs = packet.verification.iter();
+        let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
+        self.worked = items(passed.map(|run| format!("`{}` passed", run.command)));
+        let failed = packet.failed_attempts.iter();
+        self.failed = items(failed.map(|attempt| match attempt.why.as_str() {
+            "" => attempt.tried.clone(),
+            why => format!("{}: {why}", attempt.tried),
+        }));
+        for (name, told) in [
+            ("handoff", packet.id.to_string()),
+            ("git_branch", packet.branch.clone()),
+            ("last_known_good_commit", packet.last_known_good_commit.clone()),
+        ] {
+            if !told.is_empty() {
+                self.findings.insert(name.to_owned(), told);
+            }
+        }
+    }
+}
+
+impl FileChanges {
+    /// The list that a changed file belongs into.
+    fn of(&mut self, changed: &ChangedFile) -> &mut Vec<String> {
+        match changed.change.as_str() {
+            "created" => &mut self.created,
+            "deleted" => &mut self.deleted,
+            _ => &mut self.modified,
+        }
+    }
+}
+
+/// The command that verifies the work: the last one that passed, else the last one.
+fn test(packet: &Packet) -> String {
+    let runs = || packet.verification.iter().rev();
+    let last = runs()
+        .find(|run| run.has_passed() == Some(true))
+        .or_else(|| runs().next());
+    last.map_or(String::new(), |run| {
+        shortened(&one_line(&run.command), ITEM_BYTES)
+    })
+}
+
+fn items<T: AsRef<str>>(texts: impl Iterator<Item = T>) -> Vec<String> {
+    let texts = texts.map(|text| shortened(&one_line(text.as_ref()), ITEM_BYTES));
+    texts.filter(|text| !text.is_empty()).take(ITEMS).collect()
+}
+
+/// The first sentence of a paragraph.
+fn sentence(text: &str) -> String {
+    let text = one_line(text);
+    let end = text.find(". ").map_or(text.len(), |at| at + 1);
+    text[..end].to_owned()
+}

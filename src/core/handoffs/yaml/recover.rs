@@ -1,0 +1,151 @@
+//! A file in few words, for the first minute of the next session.
+
+use super::line::GoalAndNow;
+use super::model::HandoffFile;
+use super::text::{cut, one_line};
+use crate::handoffs::draft::tokens;
+
+/// What the next session needs it for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Purpose {
+    /// It begins.
+    #[default]
+    Fresh,
+    /// Its context was cleared.
+    Clear,
+    /// Its context was compacted.
+    Compact,
+}
+
+impl Purpose {
+    /// Every purpose with its name.
+    pub const ALL: [(&'static str, Self); 3] = [
+        ("fresh", Self::Fresh),
+        ("clear", Self::Clear),
+        ("compact", Self::Compact),
+    ];
+}
+
+/// Tokens of all of it, and of each item; a token is four bytes here.
+const TOKENS: usize = 500;
+const SINGLE: usize = 80;
+const NEXT: (usize, usize) = (3, 60);
+const DECISIONS: (usize, usize) = (3, 40);
+const FINDINGS: (usize, usize) = (2, 40);
+const BLOCKERS: (usize, usize) = (2, 50);
+const MEMORIES: (usize, usize) = (3, 60);
+const BYTES_PER_TOKEN: usize = 4;
+
+/// What a session that goes on from a file is told; at most 500 tokens, by bytes and as they are estimated.
+pub fn recover(file: &HandoffFile, purpose: Purpose) -> String {
+    if purpose == Purpose::Compact {
+        let line = GoalAndNow {
+            goal: file.goal.clone(),
+            now: file.now.clone(),
+        };
+        return line.line();
+    }
+    let mut text = String::new();
+    single(&mut text, "Now", &file.now);
+    single(&mut text, "Goal", &file.goal);
+    list(&mut text, "Next", file.next.iter().cloned(), NEXT);
+    let pairs = |(name, told): (&String, &String)| format!("{name}: {told}");
+    list(
+        &mut text,
+        "Decisions",
+        file.decisions.iter().map(pairs),
+        DECISIONS,
+    );
+    list(&mut text, "Findings", file.findings.iter().map(pairs), FINDINGS);
+    list(&mut text, "Blockers", file.blockers.iter().cloned(), BLOCKERS);
+    if purpose == Purpose::Clear {
+        list(&mut text, "Memories", file.cm_memories.iter().cloned(), MEMORIES);
+    }
+    bounded(&text).trim_end().to_owned()
+}
+
+fn single(out: &mut String, name: &str, text: &str) {
+    let text = one_line(text);
+    if !text.is_empty() {
+        out.push_str(&format!(
+            "{name}: {}\n",
+            cut(&text, SINGLE * BYTES_PER_TOKEN).trim_end()
+        ));
+    }
+}
+
+fn list(out: &mut String, name: &str, items: impl Iterator<Item = String>, (most, size): (usize, usize)) {
+    let items: Vec<_> = items
+        .map(|item| one_line(&item))
+        .filter(|item| !item.is_empty())
+        .take(most)
+        .collect();
+    if items.is_empty() {
+        return;
+    }
+    out.push_str(&format!("{name}:\n"));
+    for item in items {
+        out.push_str(&format!("- {}\n", cut(&item, size * BYTES_PER_TOKEN).trim_end()));
+    }
+}
+
+/// The beginning of a text that has at most 500 tokens by either count.
+fn bounded(text: &str) -> &str {
+    let mut kept = cut(text, TOKENS * BYTES_PER_TOKEN);
+    while tokens(kept) > TOKENS {
+        kept = cut(kept, kept.len() * 19 / 20);
+    }
+    kept
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::full;
+    use super::*;
+
+    #[test]
+    fn a_session_is_told_what_to_do_first() {
+        let text = recover(&full(), Purpose::Fresh);
+        assert_eq!(
+            text,
+            "Now: Run the tests, then read src/auth.rs\nGoal: Login works: \"remember me\" too\nNext:\n- logout\n- docs\n\
+             Decisions:\n- a: b\n- cookie: signed, since no store is there\nFindings:\n- git_branch: main\nBlockers:\n\
+             - no key for the mail server"
+        );
+        let clear = recover(&full(), Purpose::Clear);
+        assert_eq!(clear, format!("{text}\nMemories:\n- tests need a key"));
+        assert_eq!(
+            recover(&full(), Purpose::Compact),
+            "Last: Login works: \"remember me\" too | Now: Run the tests, then read src/auth.rs"
+        );
+        assert_eq!(recover(&HandoffFile::default(), Purpose::Fresh), "");
+    }
+
+    #[test]
+    fn every_item_and_the_whole_have_a_budget() {
+        let long = |c: &str| c.repeat(2000);
+        for c in ["a ", "ü", "{", "1 ", "漢", "🦀"] {
+            let mut file = full();
+            file.now = long(c);
+            file.goal = long(c);
+            file.next = vec![long(c); 9];
+            file.blockers = vec![long(c); 9];
+            file.cm_memories = vec![long(c); 9];
+            file.decisions = (0..9).map(|n| (n.to_string(), long(c))).collect();
+            file.findings = (0..9).map(|n| (n.to_string(), long(c))).collect();
+            let text = recover(&file, Purpose::Clear);
+            assert!(
+                text.len() <= 2000 && tokens(&text) <= 500,
+                "{c}: {} {}",
+                text.len(),
+                tokens(&text)
+            );
+            assert!(text.starts_with("Now: "));
+            let goal = text.lines().nth(1).unwrap_or_default();
+            assert!(goal.len() <= "Goal: ".len() + 320);
+        }
+        let mut file = full();
+        file.next = (0..9).map(|n| format!("step {n}")).collect();
+        assert_eq!(recover(&file, Purpose::Fresh).matches("- step").count(), 3);
+    }
+}

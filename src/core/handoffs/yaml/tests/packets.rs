@@ -1,0 +1,75 @@
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use super::super::{HandoffFile, read};
+use crate::handoffs::document::fields::Packet;
+use crate::handoffs::draft::tokens;
+
+fn packet() -> Value {
+    serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap()
+}
+
+fn of(packet: &Value) -> HandoffFile {
+    HandoffFile::of_packet(&Packet::read(&packet.to_string()).unwrap())
+}
+
+#[test]
+fn the_file_of_a_packet_says_the_same() {
+    let file = of(&packet());
+    assert_eq!(file.errors(), []);
+    assert_eq!(
+        (file.session.as_str(), file.date.as_str()),
+        ("shop-app", "2026-11-22")
+    );
+    assert_eq!(
+        (file.goal.as_str(), file.now.as_str()),
+        ("The login form works.", "Write the cookie")
+    );
+    assert_eq!(file.test, "cargo test");
+    assert_eq!(file.done_this_session[0].task, "form");
+    assert_eq!(file.next, ["cookie", "docs"]);
+    assert_eq!(file.questions, ["Keep the old cookie?"]);
+    assert_eq!(
+        (file.worked.len(), file.failed[0].as_str()),
+        (1, "a global lock: deadlock")
+    );
+    assert_eq!(file.decisions["01"], "Signed cookies, since no store is there.");
+    let files = &file.files;
+    assert_eq!(
+        [&files.created[0], &files.modified[0], &files.deleted[0]],
+        ["src/auth.rs", "src/lib.rs", "src/old.rs"]
+    );
+    assert_eq!(file.findings["handoff"], "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
+    assert_eq!(
+        (file.status.as_str(), file.created_at.as_str()),
+        ("complete", "2026-11-22T18:05:48Z")
+    );
+    assert_eq!(file.updated_at, file.created_at);
+    assert_eq!(of(&packet()), file);
+    assert!(tokens(&file.to_yaml()) < 500, "{}", file.to_yaml());
+    assert_eq!(read(&file.to_yaml()).unwrap().file, file);
+}
+
+#[test]
+fn without_a_next_action_it_says_so_and_a_block_is_a_blocker() {
+    let mut packet = packet();
+    packet["next_action"] = Value::Null;
+    packet["open_risks"] = json!([{"severity": "block", "detail": "`cargo test` failed"}]);
+    packet["repository"] = json!("");
+    let file = of(&packet);
+    assert_eq!(file.now, "no next_action recorded; needs a human");
+    assert_eq!(
+        (file.status.as_str(), file.blockers.as_slice()),
+        ("blocked", &["`cargo test` failed".to_owned()][..])
+    );
+    assert_eq!(file.session, "3f2a");
+    let many: Vec<_> = (0..50)
+        .map(|n| json!({"path": format!("src/{n}.rs"), "change": "written", "why": null}))
+        .collect();
+    packet["changed_files"] = json!(many);
+    packet["todo"] = (0..50)
+        .map(|_| json!({"text": "long ".repeat(100), "state": "pending"}))
+        .collect();
+    let file = of(&packet);
+    assert_eq!((file.files.modified.len(), file.next.len()), (8, 8));
+}

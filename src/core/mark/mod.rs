@@ -1,0 +1,18 @@
+//! The texts that baton puts into an agent's transcript: sentinels, asides and notes, the seals, and the escaping that keeps
+//! other text from being taken for them.
+//!
+//! Writes, finds and reads them. Whether one counts (whose text it stands in, whether its id is known) is decided by
+//! `rewrite`. Knows no wire, store or clock.
+
+pub mod aside;
+pub mod escape;
+mod find;
+pub mod gap;
+pub mod note;
+pub(crate) mod paste_tag;
+pub mod pasted;
+pub mod seal;
+pub mod sentinel;
+
+pub use find::{Mark, MarkKind, STEM, marks};
+pub(crate) use find::{closing_end, marks_and_others};

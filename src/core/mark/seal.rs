@@ -1,0 +1,185 @@
+//! Seals: a MAC that proves that a carry-over prompt in a transcript was written by this proxy, even if its store is lost.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+use uuid::Uuid;
+
+use crate::record::LOCAL;
+
+/// Bytes of the HMAC that make a seal: 128 bits.
+const SEAL_BYTES: usize = 16;
+
+/// Bytes of the HMAC that make a key's id: enough to tell a handful of keys apart.
+const ID_BYTES: usize = 4;
+
+/// Characters of a seal in base64url without padding.
+pub(super) const SEAL_CHARS: usize = 22;
+
+/// Whether this has the form of a seal.
+pub(super) fn is_seal(text: &[u8]) -> bool {
+    text.len() == SEAL_CHARS
+        && text
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
+}
+
+/// One key of the seals.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SealKey(Vec<u8>);
+
+impl fmt::Debug for SealKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SealKey(…)")
+    }
+}
+
+impl SealKey {
+    /// A key from its bytes; any length will do for HMAC.
+    pub fn new(bytes: impl Into<Vec<u8>>) -> Self {
+        Self(bytes.into())
+    }
+
+    /// Every principal but `local` is part of what is sealed: a sealed prompt that is copied into another client's
+    /// transcript proves nothing there.
+    fn mac(&self, principal: &str, id: Uuid, prompt: &str) -> Hmac<Sha256> {
+        // HMAC takes keys of every length, so the empty fallback is never used.
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        if principal != LOCAL {
+            mac.update(principal.as_bytes());
+            mac.update(b"\0");
+        }
+        mac.update(id.hyphenated().to_string().as_bytes());
+        mac.update(b"\n");
+        mac.update(prompt.as_bytes());
+        mac
+    }
+
+    /// The seal over an id and its prompt, for one principal.
+    pub fn seal(&self, principal: &str, id: Uuid, prompt: &str) -> String {
+        let mac = self.mac(principal, id, prompt).finalize().into_bytes();
+        URL_SAFE_NO_PAD.encode(&mac[..SEAL_BYTES])
+    }
+
+    /// Whether `seal` is the one over this id and prompt for this principal; compared in constant time.
+    pub fn verifies(&self, principal: &str, id: Uuid, prompt: &str, seal: &[u8]) -> bool {
+        let Ok(bytes) = URL_SAFE_NO_PAD.decode(seal) else {
+            return false;
+        };
+        let mac = self.mac(principal, id, prompt);
+        bytes.len() == SEAL_BYTES && mac.verify_truncated_left(&bytes).is_ok()
+    }
+
+    /// A name for the key, eight hexadecimal digits, from which the key cannot be computed.
+    pub fn id(&self) -> String {
+        let mut mac =
+            Hmac::<Sha256>::new_from_slice(&self.0).unwrap_or_else(|_| Hmac::new(&Default::default()));
+        mac.update(b"the id of a seal key");
+        let mac = mac.finalize().into_bytes();
+        mac[..ID_BYTES].iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The key itself.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+/// The keys in use: the newest makes seals, and all of them verify.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealKeys {
+    newest: SealKey,
+    older: Vec<SealKey>,
+}
+
+impl From<SealKey> for SealKeys {
+    fn from(only: SealKey) -> Self {
+        Self::new(only, Vec::new())
+    }
+}
+
+impl SealKeys {
+    /// The key that makes seals, and those whose seals still verify.
+    pub fn new(newest: SealKey, older: Vec<SealKey>) -> Self {
+        Self { newest, older }
+    }
+
+    /// How many there are; never none.
+    pub fn count(&self) -> usize {
+        1 + self.older.len()
+    }
+
+    /// All of them, the one that makes seals first.
+    pub fn all(&self) -> impl Iterator<Item = &SealKey> {
+        std::iter::once(&self.newest).chain(&self.older)
+    }
+
+    /// The newest key's seal over an id and its prompt, for one principal.
+    pub fn seal(&self, principal: &str, id: Uuid, prompt: &str) -> String {
+        self.newest.seal(principal, id, prompt)
+    }
+
+    /// Whether `seal` is one of any of the keys over this id and prompt for this principal.
+    pub fn verifies(&self, principal: &str, id: Uuid, prompt: &str, seal: &[u8]) -> bool {
+        self.all().any(|key| key.verifies(principal, id, prompt, seal))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
+    const PROMPT: &str = "Goal: make the CSV importer skip BOMs. Done: survey of src/import/*.rs; decided to strip U+FEFF in reader.rs::open(). Next: edit reader.rs, then run the importer tests.";
+
+    #[test]
+    fn the_seal_is_the_golden_one() {
+        let key = SealKey::new(*b"golden-test-key");
+        let golden = b"VR-iunEUwURMLNGuL8sekw";
+        assert_eq!(key.seal(LOCAL, ID, PROMPT).as_bytes(), golden);
+        assert!(key.verifies(LOCAL, ID, PROMPT, golden));
+        assert!(!key.verifies(LOCAL, ID, "another", golden));
+        assert!(!key.verifies(LOCAL, ID, PROMPT, b"VR-iunEUwURMLNGuL8sekx!"));
+        assert!(!key.verifies(LOCAL, ID, PROMPT, b""));
+    }
+
+    #[test]
+    fn the_newest_key_makes_seals_and_all_of_them_verify() {
+        let key = |byte: u8| SealKey::new([byte; 32]);
+        let keys = SealKeys::new(key(3), vec![key(2), key(1)]);
+        assert_eq!(
+            (keys.seal(LOCAL, ID, PROMPT), keys.count()),
+            (key(3).seal(LOCAL, ID, PROMPT), 3)
+        );
+        for (byte, holds) in [(1, true), (2, true), (3, true), (4, false)] {
+            let seal = key(byte).seal("ann", ID, PROMPT);
+            assert_eq!(keys.verifies("ann", ID, PROMPT, seal.as_bytes()), holds, "{byte}");
+            assert!(!keys.verifies("bob", ID, PROMPT, seal.as_bytes()), "{byte}");
+        }
+    }
+
+    #[test]
+    fn an_id_is_short_and_no_part_of_a_seal_or_the_key() {
+        let (one, other) = (SealKey::new([1; 32]), SealKey::new([2; 32]));
+        assert_eq!((one.id().len(), one.id()), (8, one.id()));
+        assert_ne!(one.id(), other.id());
+        assert!(!"01".repeat(32).contains(&one.id()));
+    }
+
+    #[test]
+    fn a_seal_is_its_principals_alone() {
+        let key = SealKey::new(*b"golden-test-key");
+        let of = |principal| key.seal(principal, ID, PROMPT);
+        assert!(key.verifies("ann", ID, PROMPT, of("ann").as_bytes()));
+        for (sealed, shown) in [("ann", "bob"), ("ann", LOCAL), (LOCAL, "ann")] {
+            assert!(
+                !key.verifies(shown, ID, PROMPT, of(sealed).as_bytes()),
+                "{sealed} for {shown}"
+            );
+        }
+    }
+}

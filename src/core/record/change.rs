@@ -1,0 +1,440 @@
+//! Changes to the record of a conversation.
+//!
+//! A write names what it changes and not what the whole record then is, so that processes which serve one conversation at
+//! the same time lose nothing of each other's. Every store applies changes by [`Update::on`], atomically.
+
+use uuid::Uuid;
+
+use super::conversation::{AskedUndo, Conversation, Repeat};
+use super::ids::HandoffId;
+use super::omission::ThinkingOmission;
+
+/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer behind
+/// its handoff.
+pub const LEFT_OUT_KEPT: usize = 32;
+
+/// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut behind it.
+pub const INSERTIONS_KEPT: usize = 256;
+
+/// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest says all, but to a rewind.
+const OMISSIONS_KEPT: usize = 16;
+
+/// Notes of broken answers kept for one key; the oldest goes first.
+const REPEATS_KEPT: usize = 32;
+
+/// One change.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// Whether requests carry the tool. A decision that another writer made since stays.
+    Tooled {
+        /// The decision that this one replaces.
+        from: Option<bool>,
+        /// The new decision.
+        to: bool,
+    },
+    /// The handoff that the newest transcript is pinned to. What another writer noted since is newer and stays.
+    Followed {
+        /// The handoff that was active before.
+        from: Option<HandoffId>,
+        /// The active one.
+        to: Option<HandoffId>,
+        /// The one whose undo is the last change of what the model sees there.
+        undone: Option<HandoffId>,
+    },
+    /// A handoff fired.
+    Fired {
+        /// Its id.
+        handoff: HandoffId,
+        /// Whether it has a cut point, by which it is found while the agent may leave its answer out.
+        placed: bool,
+        /// The pairs before the cut. Pairs that another writer added since stay listed.
+        pairs: Vec<Uuid>,
+        /// The note by which a repetition of its request is known in other processes.
+        repeat: Option<Repeat>,
+    },
+    /// A handoff of another conversation, of which this one is a copy, is found by its cut point.
+    LeftOut(HandoffId),
+    /// A request was cut by the cut point of this handoff: it stays, whatever becomes of the answer that showed it.
+    ReliedOn(HandoffId),
+    /// The answer that showed these handoffs went out whole: they are found by their sentinels, and its request is
+    /// repeated no more.
+    Shown(Vec<HandoffId>),
+    /// Pairs were written.
+    Paired(Vec<Uuid>),
+    /// Insertions were written, or taken over from a conversation of which this one is a copy.
+    Inserted(Vec<Uuid>),
+    /// Upstream refused this thinking, and took the request without it.
+    ThinkingOmitted(ThinkingOmission),
+    /// A person pinned a text, or took one away.
+    Pins {
+        /// The new text.
+        pinned: Option<String>,
+        /// The text that goes.
+        unpinned: Option<String>,
+    },
+    /// An undo was asked for from outside of the chat. It takes the place of one that waits.
+    UndoAsked(AskedUndo),
+    /// That undo waits no longer: a transcript tells it, or it was withdrawn, or cannot be done.
+    UndoOver(AskedUndo),
+}
+
+impl Change {
+    /// Makes the change. Making it twice does the same as making it once.
+    pub fn apply(&self, record: &mut Conversation) {
+        match self {
+            Self::Tooled { from, to } if record.tooled == *from => record.tooled = Some(*to),
+            Self::Followed { from, to, undone } if record.active == *from => {
+                record.active = *to;
+                record.undone = *undone;
+            }
+            Self::Tooled { .. } | Self::Followed { .. } => {}
+            Self::Fired {
+                handoff,
+                placed,
+                pairs,
+                repeat,
+            } => {
+                record.active = Some(*handoff);
+                // What was undone, or was to be, was about the task before.
+                record.undone = None;
+                record.asked_undo = None;
+                record.pairs.retain(|id| !pairs.contains(id));
+                if *placed {
+                    list(record, *handoff);
+                }
+                if let Some(repeat) = repeat {
+                    note(record, repeat);
+                }
+            }
+            Self::LeftOut(handoff) => list(record, *handoff),
+            Self::ReliedOn(handoff) => {
+                if record.left_out.contains(handoff) && !record.relied_on.contains(handoff) {
+                    record.relied_on.push(*handoff);
+                }
+            }
+            Self::Shown(handoffs) => {
+                let relied_on = &record.relied_on;
+                record
+                    .left_out
+                    .retain(|id| !handoffs.contains(id) || relied_on.contains(id));
+                record.repeats.retain(|note| !handoffs.contains(&note.handoff));
+            }
+            Self::Paired(pairs) => {
+                let new = pairs.iter().filter(|id| !record.pairs.contains(id));
+                let new: Vec<Uuid> = new.copied().collect();
+                record.pairs.extend(new);
+            }
+            Self::Inserted(new) => {
+                record.insertions.retain(|id| !new.contains(id));
+                record.insertions.extend(new);
+                let more = record.insertions.len().saturating_sub(INSERTIONS_KEPT);
+                record.insertions.drain(..more);
+            }
+            Self::ThinkingOmitted(omission) => {
+                record.omissions.retain(|old| old != omission);
+                record.omissions.push(omission.clone());
+                let more = record.omissions.len().saturating_sub(OMISSIONS_KEPT);
+                record.omissions.drain(..more);
+            }
+            Self::Pins { pinned, unpinned } => {
+                record.pins.retain(|pin| Some(pin) != unpinned.as_ref());
+                let known = |text: &&String| record.pins.contains(text);
+                let new = pinned.as_ref().filter(|text| !known(text)).cloned();
+                record.pins.extend(new);
+            }
+            Self::UndoAsked(asked) => record.asked_undo = Some(Box::new(*asked)),
+            Self::UndoOver(asked) => {
+                record.asked_undo = record.asked_undo.take().filter(|waiting| **waiting != *asked);
+            }
+        }
+    }
+}
+
+/// Lists a handoff as one whose answer may be left out.
+fn list(record: &mut Conversation, handoff: HandoffId) {
+    record.left_out.retain(|id| *id != handoff);
+    if record.left_out.len() == LEFT_OUT_KEPT {
+        let gone = record.left_out.remove(0);
+        record.relied_on.retain(|id| *id != gone);
+    }
+    record.left_out.push(handoff);
+}
+
+/// Notes a broken answer in place of the one that its own answer left before.
+fn note(record: &mut Conversation, repeat: &Repeat) {
+    let replaced = |old: &Repeat| {
+        old.handoff == repeat.handoff
+            || old.body_hash == repeat.body_hash && repeat.replaces.contains(&old.handoff)
+    };
+    record.repeats.retain(|old| !replaced(old));
+    if record.repeats.len() == REPEATS_KEPT {
+        record.repeats.remove(0);
+    }
+    record.repeats.push(repeat.clone());
+}
+
+/// Changes to one conversation's record, to be written as one.
+#[derive(Debug, Clone)]
+pub struct Update {
+    /// The record as the writer knows it: what is changed where the store has none.
+    pub known: Conversation,
+    /// What changes, in order.
+    pub changes: Vec<Change>,
+    /// Milliseconds since the Unix epoch.
+    pub now_ms: u64,
+}
+
+/// What an update came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Written {
+    /// The record as it was written.
+    pub record: Conversation,
+    /// Whether another writer had changed the record since the writer read it.
+    pub overtaken: bool,
+}
+
+impl Update {
+    /// The record that the update makes of the stored one; `None` where that belongs to another principal. `step`, at least
+    /// 1, is added to the version.
+    pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<Written> {
+        let mut overtaken = false;
+        let mut record = match stored {
+            Some(stored) if stored.principal != self.known.principal => return None,
+            Some(stored) => {
+                overtaken = stored.version != self.known.version;
+                stored
+            }
+            None => self.known.clone(),
+        };
+        for change in &self.changes {
+            change.apply(&mut record);
+        }
+        record.version += step;
+        record.updated_ms = record.updated_ms.max(self.now_ms);
+        Some(Written { record, overtaken })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::{Position, UndoAnswer};
+
+    fn id(n: u128) -> Uuid {
+        Uuid::from_u128(n)
+    }
+
+    fn changed(record: &Conversation, changes: &[Change]) -> Conversation {
+        let mut record = record.clone();
+        for change in changes {
+            change.apply(&mut record);
+        }
+        record
+    }
+
+    fn omission(handoff: u128, turns: usize) -> ThinkingOmission {
+        ThinkingOmission {
+            handoff: id(handoff),
+            position: Position {
+                turns,
+                digest: turns.to_string(),
+            },
+        }
+    }
+
+    #[test]
+    fn the_newest_omissions_of_thinking_are_kept_once_each() {
+        let mut record = Conversation::default();
+        for turns in 0..2 * OMISSIONS_KEPT {
+            let change = Change::ThinkingOmitted(omission(1, turns));
+            record = changed(&record, &[change.clone(), change]);
+        }
+        let kept: Vec<usize> = record
+            .omissions
+            .iter()
+            .map(|omission| omission.position.turns)
+            .collect();
+        assert_eq!(kept, (OMISSIONS_KEPT..2 * OMISSIONS_KEPT).collect::<Vec<_>>());
+    }
+
+    fn fired(handoff: u128, pairs: Vec<Uuid>) -> Change {
+        Change::Fired {
+            handoff: id(handoff),
+            placed: true,
+            pairs,
+            repeat: Some(Repeat {
+                body_hash: 9,
+                handoff: id(handoff),
+                replaces: Vec::new(),
+                at_ms: 1,
+            }),
+        }
+    }
+
+    #[test]
+    fn two_writers_of_one_record_lose_nothing() {
+        let known = Conversation {
+            pairs: vec![id(1)],
+            active: Some(id(100)),
+            ..Conversation::default()
+        };
+        let all = [
+            Change::Tooled { from: None, to: true },
+            fired(101, vec![id(1)]),
+            Change::Paired(vec![id(2)]),
+            Change::LeftOut(id(102)),
+            Change::Inserted(vec![id(3)]),
+            Change::ThinkingOmitted(omission(100, 3)),
+            Change::Pins {
+                pinned: Some("p".into()),
+                unpinned: None,
+            },
+        ];
+        for (a, one) in all.iter().enumerate() {
+            for two in all.iter().skip(a + 1) {
+                let both = changed(&known, &[one.clone(), two.clone()]);
+                assert_eq!(changed(&both, &[one.clone(), two.clone()]), both, "twice is once");
+                let other = changed(&known, &[two.clone(), one.clone()]);
+                let lists = |c: &Conversation| {
+                    let (mut pairs, mut left_out) = (c.pairs.clone(), c.left_out.clone());
+                    pairs.sort_unstable();
+                    left_out.sort_unstable();
+                    (
+                        c.tooled,
+                        c.active,
+                        pairs,
+                        left_out,
+                        c.insertions.clone(),
+                        c.omissions.clone(),
+                    )
+                };
+                assert_eq!(lists(&both), lists(&other), "{one:?} {two:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_decided_since_stays() {
+        let known = Conversation::default();
+        let decided = changed(&known, &[Change::Tooled { from: None, to: true }]);
+        let late = Change::Tooled {
+            from: None,
+            to: false,
+        };
+        assert_eq!(changed(&decided, &[late]).tooled, Some(true));
+        let toggled = Change::Tooled {
+            from: Some(true),
+            to: false,
+        };
+        assert_eq!(changed(&decided, &[toggled]).tooled, Some(false));
+
+        let followed = Change::Followed {
+            from: None,
+            to: Some(id(1)),
+            undone: None,
+        };
+        let fired = changed(&known, &[fired(2, Vec::new())]);
+        assert_eq!(
+            changed(&fired, std::slice::from_ref(&followed)).active,
+            Some(id(2))
+        );
+        assert_eq!(changed(&known, &[followed]).active, Some(id(1)));
+    }
+
+    #[test]
+    fn an_undo_waits_until_it_is_told_withdrawn_or_overtaken_by_a_handoff() {
+        let pinned = Conversation {
+            active: Some(id(1)),
+            ..Conversation::default()
+        };
+        let UndoAnswer::Asked(asked) = pinned.ask_undo(id(1), 5) else {
+            panic!("the active one can be undone");
+        };
+        assert!(asked.undone);
+        assert_eq!(
+            pinned.ask_undo(id(2), 5),
+            UndoAnswer::NotActive { active: Some(id(1)) }
+        );
+        let waiting = changed(&pinned, &[Change::UndoAsked(asked)]);
+        assert_eq!(waiting.asked_undo.as_deref(), Some(&asked));
+        assert_eq!(waiting.ask_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
+        let over = Change::UndoOver(asked);
+        assert_eq!(changed(&waiting, std::slice::from_ref(&over)).asked_undo, None);
+        // One that was asked for since is another one.
+        let later = AskedUndo { at_ms: 7, ..asked };
+        let again = changed(&waiting, &[Change::UndoAsked(later), over]);
+        assert_eq!(again.asked_undo.as_deref(), Some(&later));
+        // The transcript tells it: then the undo can be undone.
+        let told = Change::Followed {
+            from: Some(id(1)),
+            to: None,
+            undone: Some(id(1)),
+        };
+        let told = changed(&pinned, &[told]);
+        assert_eq!((told.active, told.undone), (None, Some(id(1))));
+        let UndoAnswer::Asked(back) = told.ask_undo(id(1), 8) else {
+            panic!("its undo can be taken back");
+        };
+        assert!(!back.undone);
+        let fired = changed(&told, &[Change::UndoAsked(back), fired(3, Vec::new())]);
+        assert_eq!((fired.undone, fired.asked_undo), (None, None));
+    }
+
+    #[test]
+    fn shown_handoffs_are_listed_no_more_but_where_a_request_was_cut_by_one() {
+        let listed = changed(
+            &Conversation::default(),
+            &[fired(1, Vec::new()), fired(2, Vec::new())],
+        );
+        assert_eq!((listed.left_out.len(), listed.repeats.len()), (2, 2));
+        let relied = changed(&listed, &[Change::ReliedOn(id(1)), Change::ReliedOn(id(7))]);
+        assert_eq!(relied.relied_on, [id(1)]);
+        let shown = changed(&relied, &[Change::Shown(vec![id(1), id(2)])]);
+        assert_eq!((&*shown.left_out, shown.repeats.len()), (&[id(1)][..], 0));
+        let mut many = shown;
+        for n in 0..2 * LEFT_OUT_KEPT as u128 {
+            many = changed(&many, &[fired(1000 + n, Vec::new())]);
+        }
+        assert_eq!(
+            (many.left_out.len(), many.repeats.len()),
+            (LEFT_OUT_KEPT, REPEATS_KEPT)
+        );
+        assert!(many.relied_on.is_empty(), "gone with its place");
+    }
+
+    #[test]
+    fn an_update_is_made_on_what_is_stored() {
+        let known = Conversation {
+            key: "k".into(),
+            principal: "a".into(),
+            version: 3,
+            ..Conversation::default()
+        };
+        let update = Update {
+            known: known.clone(),
+            changes: vec![Change::Paired(vec![id(1)])],
+            now_ms: 5,
+        };
+        let new = update.on(None, 1).unwrap();
+        assert_eq!(
+            (new.record.version, new.record.updated_ms, new.overtaken),
+            (4, 5, false)
+        );
+        let stored = Conversation {
+            version: 8,
+            updated_ms: 9,
+            pairs: vec![id(2)],
+            ..known.clone()
+        };
+        let written = update.on(Some(stored), 2).unwrap();
+        assert_eq!(written.record.pairs, [id(2), id(1)]);
+        assert_eq!((written.record.version, written.record.updated_ms), (10, 9));
+        assert!(written.overtaken);
+        assert!(!update.on(Some(known), 1).unwrap().overtaken);
+        let foreign = Conversation {
+            principal: "b".into(),
+            ..Conversation::default()
+        };
+        assert!(update.on(Some(foreign), 1).is_none());
+    }
+}

@@ -1,0 +1,287 @@
+//! Redacts credentials in texts before they are stored, shown or passed on. Pure: text in, text out.
+//!
+//! ```text
+//! text ─► keywords (one automaton, one pass) ─► scan: each hit runs its rule, name or place ─► matches
+//! ```
+//! It finds the credential formats of `gitleaks.tsv` and `own.tsv`; values of assignments and JSON members with telling
+//! names (`names`, `values`); private keys, JWTs, passwords in URLs and commands (`context`); and the config's own secrets.
+//! In JSON each string is unescaped, searched, and rewritten only where something was found, so JSON stays valid and
+//! everything else keeps its bytes. In streams the strings under one key are searched as one text, since providers split
+//! them anywhere.
+//!
+//! Everything runs in linear time: the automaton reads a text once, and each hit examines a bounded number of bytes, or
+//! bytes that no other hit examines. A text without hits costs one pass. Expressions are compiled when their keyword
+//! first occurs.
+
+mod assign;
+mod context;
+mod documents;
+mod names;
+mod rules;
+mod scan;
+pub mod unnamed;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use aho_corasick::AhoCorasick;
+use regex::Regex;
+
+use crate::text::json;
+
+/// Texts shorter than the shortest credential are not searched.
+const SHORTEST: usize = 8;
+
+/// Minimum length of a known secret: shorter ones would match in ordinary words.
+const SHORTEST_KNOWN: usize = 6;
+
+/// Finds and replaces credentials.
+#[derive(Debug, Clone, Default)]
+pub struct Redactor {
+    /// The config's expressions, which are not anchored at keywords.
+    custom: Vec<Regex>,
+    /// Secrets known by value, in all their encodings.
+    known: Option<AhoCorasick>,
+    /// Patterns of files that hold credentials, further to those that are known by name.
+    secret_files: Vec<String>,
+}
+
+/// A match in a text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Match {
+    pub(crate) range: Range<usize>,
+    pub(crate) kind: &'static str,
+}
+
+impl Redactor {
+    /// A redactor with the built-in rules and these expressions. The config has validated them; invalid ones are ignored.
+    pub fn new(custom: &[String]) -> Self {
+        // Built eagerly: the caller is not on the hot path.
+        scan::prepare();
+        Self::lazy(custom)
+    }
+
+    /// The same, but the automaton is built for the first text, which then takes milliseconds.
+    pub fn lazy(custom: &[String]) -> Self {
+        Self {
+            custom: custom
+                .iter()
+                .filter_map(|pattern| Regex::new(pattern).ok())
+                .collect(),
+            known: None,
+            secret_files: Vec::new(),
+        }
+    }
+
+    /// Also keeps what is quoted of calls from telling of files that fit these patterns (`draft.secret_files`).
+    #[must_use]
+    pub fn with_secret_files(mut self, patterns: &[String]) -> Self {
+        self.secret_files = patterns.to_vec();
+        self
+    }
+
+    /// Those patterns.
+    pub fn secret_files(&self) -> &[String] {
+        &self.secret_files
+    }
+
+    /// Also redacts these values (the proxy's own keys) everywhere. Values shorter than six bytes are ignored.
+    #[must_use]
+    pub fn knowing<'a>(mut self, secrets: impl IntoIterator<Item = &'a str>) -> Self {
+        let long = secrets.into_iter().filter(|s| s.len() >= SHORTEST_KNOWN);
+        let spelled = long.flat_map(|secret| {
+            let quoted = json::quote(secret);
+            let escaped = quoted[1..quoted.len() - 1].to_owned();
+            [
+                secret.to_owned(),
+                escaped,
+                in_url(secret, true),
+                in_url(secret, false),
+            ]
+        });
+        let mut all: Vec<String> = spelled.collect();
+        all.sort();
+        all.dedup();
+        self.known = (!all.is_empty()).then(|| AhoCorasick::new(all).ok()).flatten();
+        self
+    }
+
+    /// Redacts plain text.
+    pub fn text<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        replaced(text, &self.find(text))
+    }
+
+    /// Redacts bytes that are neither JSON nor a stream.
+    pub fn raw<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        match String::from_utf8_lossy(text) {
+            Cow::Borrowed(text) => match self.text(text) {
+                Cow::Borrowed(_) => Cow::Borrowed(text.as_bytes()),
+                Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
+            },
+            Cow::Owned(lossy) => match self.text(&lossy) {
+                Cow::Borrowed(_) => Cow::Borrowed(text),
+                Cow::Owned(clean) => Cow::Owned(clean.into_bytes()),
+            },
+        }
+    }
+
+    /// Redacts JSON, a fragment of it, or anything containing JSON.
+    pub fn json<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        self.json_in_steps(text, &mut |_| {})
+    }
+
+    /// The same; `step` is called after each string with its length, for callers that pause long work.
+    pub fn json_in_steps<'a>(&self, text: &'a [u8], step: &mut dyn FnMut(usize)) -> Cow<'a, [u8]> {
+        documents::json(self, text, step)
+    }
+
+    /// Redacts a stream of JSON events. Strings under one key are searched across events.
+    pub fn stream<'a>(&self, text: &'a [u8]) -> Cow<'a, [u8]> {
+        documents::stream(self, text)
+    }
+
+    /// Redacts a path, or a method and a path, including segments that look like credentials.
+    pub fn path<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let mut found = self.known_in(text);
+        segments(text, &mut found);
+        replaced(text, &merged(found))
+    }
+
+    /// Redacts the path of a URL without query; scheme and host stay.
+    pub fn address(&self, url: &str) -> String {
+        let host = url.find("://").map_or(0, |at| at + 3);
+        let at = url[host..].find('/').map_or(url.len(), |at| host + at);
+        [&url[..at], &*self.path(&url[at..])].concat()
+    }
+
+    /// Redacts a header's value.
+    pub fn header(&self, name: &str, value: &[u8]) -> String {
+        self.header_value(Self::is_credential_header(name), value)
+            .into_owned()
+    }
+
+    /// Whether a header of this name has a credential as its value. For callers that see the same names again and again.
+    pub fn is_credential_header(name: &str) -> bool {
+        names::is_credential_header(name)
+    }
+
+    /// Redacts the value of a header, of which it is known whether it is a credential.
+    pub fn header_value<'a>(&self, is_credential: bool, value: &'a [u8]) -> Cow<'a, str> {
+        if is_credential {
+            return Cow::Owned(mark("credential"));
+        }
+        match String::from_utf8_lossy(value) {
+            Cow::Borrowed(value) => self.text(value),
+            Cow::Owned(value) => Cow::Owned(self.text(&value).into_owned()),
+        }
+    }
+
+    /// The matches in order, without overlaps.
+    pub(crate) fn find(&self, text: &str) -> Vec<Match> {
+        let mut found = self.known_in(text);
+        if text.len() >= SHORTEST {
+            scan::find(text, &mut found);
+        }
+        merged(found)
+    }
+
+    /// Matches of the proxy's own keys and of the config's expressions.
+    fn known_in(&self, text: &str) -> Vec<Match> {
+        let mut found = Vec::new();
+        if let Some(known) = &self.known {
+            // Overlapping, since one key may be a prefix of another; overlaps are merged.
+            found.extend(known.find_overlapping_iter(text).map(|hit| Match {
+                range: hit.range(),
+                kind: "own-key",
+            }));
+        }
+        for pattern in &self.custom {
+            found.extend(pattern.find_iter(text).map(|hit| Match {
+                range: hit.range(),
+                kind: "custom",
+            }));
+        }
+        found
+    }
+}
+
+/// Percent-encodes everything but unreserved characters (RFC 3986, section 2.3), with upper or lower case digits.
+fn in_url(text: &str, upper: bool) -> String {
+    let spelled = text.bytes().map(|b| match (b, upper) {
+        (b'-' | b'.' | b'_' | b'~', _) => char::from(b).to_string(),
+        _ if b.is_ascii_alphanumeric() => char::from(b).to_string(),
+        (_, true) => format!("%{b:02X}"),
+        (_, false) => format!("%{b:02x}"),
+    });
+    spelled.collect()
+}
+
+/// Appends the path segments that are credentials, and credentials of known formats.
+fn segments(path: &str, found: &mut Vec<Match>) {
+    /// Minimum length of a segment that may be a credential. Usual paths have none and are not scanned.
+    const LONG: usize = 16;
+    const ENDS: [char; 5] = ['/', '?', '&', '=', ' '];
+    let mut at = 0;
+    let mut long = false;
+    for segment in path.split_inclusive(ENDS) {
+        let word = segment.trim_end_matches(ENDS);
+        long |= word.len() >= LONG;
+        if values::is_credential_segment(word) {
+            found.push(Match {
+                range: at..at + word.len(),
+                kind: "segment",
+            });
+        }
+        at += segment.len();
+    }
+    if long {
+        scan::find(path, found);
+    }
+}
+
+/// The replacement of a match.
+pub(crate) fn mark(kind: &str) -> String {
+    format!("[redacted:{kind}]")
+}
+
+/// Sorts the matches and merges overlapping ones.
+fn merged(mut found: Vec<Match>) -> Vec<Match> {
+    found.retain(|f| !f.range.is_empty());
+    found.sort_by_key(|f| (f.range.start, std::cmp::Reverse(f.range.end)));
+    let mut out: Vec<Match> = Vec::with_capacity(found.len());
+    for next in found {
+        match out.last_mut() {
+            Some(last) if next.range.start < last.range.end => {
+                last.range.end = last.range.end.max(next.range.end);
+            }
+            _ => out.push(next),
+        }
+    }
+    out
+}
+
+fn replaced<'a>(text: &'a str, found: &[Match]) -> Cow<'a, str> {
+    if found.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut at = 0;
+    for one in found {
+        out.push_str(&text[at..one.range.start]);
+        out.push_str(&mark(one.kind));
+        at = one.range.end;
+    }
+    out.push_str(&text[at..]);
+    Cow::Owned(out)
+}
+
+/// Counts the bytes examined besides the automaton's pass, in tests.
+#[inline]
+fn worked(_bytes: usize) {
+    #[cfg(test)]
+    tests::WORK.with(|work| work.set(work.get() + _bytes));
+}

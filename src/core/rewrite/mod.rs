@@ -1,0 +1,39 @@
+//! Turns the agent's request into the one that goes upstream: cut, hidden pairs, unescaped text, tool.
+//!
+//! Two steps, so that whoever calls can ask the store between them: `Reading` finds what may be ours,
+//! `rewrite` applies what is. Both are pure. Knows a wire only by its trait, and no socket, store or clock.
+
+mod apply;
+mod chat_marks;
+mod count;
+mod cut;
+pub mod flattened;
+mod flattened_wordings;
+pub mod insertions;
+pub mod left_out;
+#[cfg(test)]
+mod linear_tests;
+mod lost_pairs;
+pub mod notes;
+mod orphans;
+mod pairs;
+mod plan;
+pub mod positions;
+pub mod preamble;
+mod reading;
+mod removed_texts;
+#[cfg(test)]
+mod shared_turns_tests;
+pub mod text_fingerprints;
+mod texts;
+pub mod thinking;
+mod undone;
+pub mod undone_pairs;
+mod unescape;
+pub mod untooled;
+mod users_words;
+
+pub use apply::rewrite;
+pub use lost_pairs::lost;
+pub use plan::{Cut, GoesOn, PlacedInsertion, Rewrite, Rewritten, SizeChange, Why};
+pub use reading::{Candidate, Reading};

@@ -1,0 +1,121 @@
+//! Why a request does not get the tool: one table of reasons, used by the response header, the log, the journal and the
+//! page.
+
+use crate::wire::view::{Choice, View};
+
+macro_rules! reasons {
+    ($($id:ident = $name:literal, $about:literal;)*) => {
+        /// Why a request goes out without the tool.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        #[allow(missing_docs, reason = "the table says it")]
+        pub enum Untooled {
+            $($id,)*
+        }
+
+        impl Untooled {
+            /// Every reason.
+            pub const ALL: &'static [Self] = &[$(Self::$id),*];
+
+            /// The name: the value of `x-baton-untooled`, and of the log's and the journal's `untooled`.
+            pub fn name(self) -> &'static str {
+                match self {
+                    $(Self::$id => $name,)*
+                }
+            }
+
+            /// The same in words, as the second half of a sentence that begins with "No tool was offered: ".
+            pub fn about(self) -> &'static str {
+                match self {
+                    $(Self::$id => $about,)*
+                }
+            }
+        }
+    };
+}
+
+reasons! {
+    NoClientTools = "no_client_tools", "the request lists no tools that the agent itself runs";
+    TooManyTools = "too_many_tools", "the request lists as many tools as providers accept";
+    NameTaken = "name_taken", "the agent has a tool of the name session_handoff itself";
+    ToolChoice = "tool_choice", "the request says which tool is to be called, or that none is";
+    StructuredOutput = "structured_output", "the output is bound to a format, which a sentinel would break";
+    ManyChoices = "many_choices", "the request asks for more than one answer at once";
+    SmallOutput = "small_output", "the request leaves the answer too little room for a call (1,024 tokens)";
+    ProviderHeld = "provider_held", "the provider holds the conversation, or runs the request in the background";
+    Summary = "summary", "the request is a summary or another one beside the conversation";
+    CountProbe = "count_probe", "the request counts tools alone, beside no conversation, so a tool of baton's would be counted as one of them";
+    BoundHistory = "bound_history", "the conversation was under way without the tool, and its thinking is bound to that; a new session gets it";
+    PrefixRefused = "prefix_refused", "the provider refused the history with the tool, and took it without";
+    OffByHeader = "off_by_header", "the request says x-baton-handoff: off";
+    OffByConfig = "off_by_config", "handoff.inject is \"never\" in the config, or handoff.max_chain is 1";
+    StoreDown = "store_down", "the store cannot be read or written";
+    UnreadCoding = "unread_coding", "the body's compression is unknown or broken, so it is relayed as it is";
+    UnreadJson = "unread_json", "the body is not JSON, so it is relayed as it is";
+    UnreadShape = "unread_shape", "the body is not of the API's shape, so it is relayed as it is";
+    UnreadRepeatedKey = "unread_repeated_key", "a key stands in the body twice, so it is relayed as it is";
+    Signed = "signed", "the body is signed or has a digest, or is of an API that is not read, so it is relayed as it is";
+}
+
+impl Untooled {
+    /// The reason of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|reason| reason.name() == name)
+    }
+}
+
+/// Tools beyond which no provider is known to accept one more.
+const MOST_TOOLS: usize = 127;
+
+/// Why this request, taken alone, should not get the tool.
+pub fn unfit(view: &View) -> Option<Untooled> {
+    let f = &view.facts;
+    let full = view.tools.is_some_and(|t| t.count >= MOST_TOOLS);
+    no_room(view)
+        .or(full.then_some(Untooled::TooManyTools))
+        .or((f.choice != Choice::Auto).then_some(Untooled::ToolChoice))
+        .or(f.structured.then_some(Untooled::StructuredOutput))
+        .or(f.cramped.then_some(Untooled::SmallOutput))
+        .or(f.summary.then_some(Untooled::Summary))
+}
+
+/// Whether there is room for a second tool of ours.
+pub fn has_room_for_two(view: &View) -> bool {
+    view.tools.is_some_and(|tools| tools.count + 1 < MOST_TOOLS)
+}
+
+/// Why the tool cannot be added at all.
+pub fn no_room(view: &View) -> Option<Untooled> {
+    match view.tools {
+        Some(tools) if tools.taken => Some(Untooled::NameTaken),
+        Some(tools) if tools.client => match &view.facts {
+            facts if facts.held => Some(Untooled::ProviderHeld),
+            facts if facts.many => Some(Untooled::ManyChoices),
+            _ => None,
+        },
+        _ => Some(Untooled::NoClientTools),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_has_a_name_of_its_own_that_a_header_can_carry() {
+        for reason in Untooled::ALL {
+            assert_eq!(Untooled::named(reason.name()), Some(*reason));
+            assert!(reason.name().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
+            assert!(!reason.about().ends_with('.'));
+        }
+        assert_eq!(Untooled::named("x"), None);
+    }
+
+    #[test]
+    fn the_documentation_has_every_reason_as_it_is() {
+        let page = include_str!("../../../docs/untooled.md");
+        for reason in Untooled::ALL {
+            let row = format!("| `{}` | {} |\n", reason.name(), reason.about());
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}

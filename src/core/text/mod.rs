@@ -1,0 +1,18 @@
+//! JSON text as bytes: where values begin and end, and edits as slices.
+//!
+//! `visible` makes control characters visible in whatever is printed.
+//!
+//! Knows JSON's structure and nothing of requests or providers; imports nothing of the other rooms. No tree is built,
+//! and no byte outside an edit is copied.
+
+pub mod cost;
+pub mod date;
+pub mod json;
+pub mod prescan;
+pub(crate) mod scan;
+mod span;
+pub mod splice;
+pub mod visible;
+pub mod words;
+
+pub use span::Span;

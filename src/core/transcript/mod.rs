@@ -1,0 +1,202 @@
+//! One reading of a transcript, for people and for whatever is made from transcripts: whose turn it is, what was said,
+//! which tools were called, what they answered. Pure.
+//!
+//! Everything is a span of the body: nothing is copied, parts are read when a turn is asked for them, and a string
+//! loses its escapes when its text is asked for. Time and memory are proportional to what is read.
+//!
+//! [`View`] says where the turns are and whose, and this room takes that from it. What a turn is made of it reads for
+//! itself: `wire`'s own reading of parts tells what a rewrite may edit, and stops at a result's edge; this one tells
+//! what is said, down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not
+//! collide, so a message that stands alone can be read as well (the journal has many of those).
+//!
+//! Must not know: what is done with a transcript, stores, policies.
+
+mod agents;
+mod answer;
+mod exits;
+mod literal;
+mod message;
+mod part;
+mod prose;
+mod request;
+mod texts;
+mod tool_use;
+mod turn;
+
+#[cfg(test)]
+#[allow(clippy::disallowed_methods)]
+mod tests;
+
+use uuid::Uuid;
+
+use crate::mark::{self, MarkKind};
+use crate::text::Span;
+use crate::wire::{Role, View};
+
+pub use agents::Agent;
+pub use answer::{Answered, AnsweredPart, Said};
+pub use literal::{Arguments, Text};
+pub use part::{Kind, Part, ToolCall, ToolResult};
+pub use prose::as_read;
+pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
+pub use tool_use::ToolUse;
+pub use turn::Turn;
+
+/// A request's transcript.
+#[derive(Clone, Copy)]
+pub struct Transcript<'a> {
+    view: &'a View,
+}
+
+/// What the agent's harness put before the first real user text.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct PreambleParts {
+    /// Turns that are nothing else.
+    pub turns: Vec<usize>,
+    /// Of the user's next turn, so many parts at its start.
+    pub parts: usize,
+}
+
+/// A line of ours in a transcript. Whether it counts is not decided here.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The turn that it stands in.
+    pub turn: usize,
+    /// Its bytes, from the first bracket to the last.
+    pub span: Span,
+    /// What it says.
+    pub kind: Marked,
+}
+
+/// What a line of ours says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Marked {
+    /// A handoff happened here: what follows, up to the closing line, is its carry-over prompt.
+    Handoff(Uuid),
+    /// The carry-over prompt ends here.
+    HandoffEnd,
+    /// A hidden call and its result stand here in the model's view.
+    Aside(Uuid),
+}
+
+impl<'a> Transcript<'a> {
+    /// The transcript of a request that its wire has read.
+    pub fn of(view: &'a View) -> Self {
+        Self { view }
+    }
+
+    /// How many turns it has.
+    pub fn len(&self) -> usize {
+        self.view.turns.len()
+    }
+
+    /// Whether it has none.
+    pub fn is_empty(&self) -> bool {
+        self.view.turns.is_empty()
+    }
+
+    /// The turn at this place, from 0.
+    pub fn turn(&self, at: usize) -> Option<Turn<'a>> {
+        let turn = self.view.turns.get(at)?;
+        Some(Turn {
+            body: &self.view.body,
+            span: turn.span,
+            role: turn.role,
+        })
+    }
+
+    /// All turns, in order.
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = Turn<'a>> + use<'a> {
+        let body: &'a [u8] = &self.view.body;
+        self.view.turns.iter().map(move |turn| Turn {
+            body,
+            span: turn.span,
+            role: turn.role,
+        })
+    }
+
+    /// What stands around the turns: system prompts and tools.
+    pub fn surroundings(&self) -> Surroundings<'a> {
+        Surroundings::of(&self.view.body)
+    }
+
+    /// Every text that the system says: beside the turns, then in turns of its own, in order.
+    pub fn system_texts(&self) -> Vec<Text<'a>> {
+        let beside = self.surroundings().system;
+        let own = self.turns().filter(|turn| turn.role == Role::System);
+        let mut all: Vec<_> = beside.iter().flat_map(SystemPrompt::texts).collect();
+        all.extend(own.flat_map(|turn| turn.parts()).flat_map(|part| part.texts()));
+        all
+    }
+
+    /// The names of all tools that are offered: beside the turns and by turns, those in a namespace each by itself.
+    pub fn tool_names(&self) -> Vec<Text<'a>> {
+        let mut tools = self.surroundings().tools;
+        for turn in self.turns().filter(|turn| turn.role == Role::Tools) {
+            tools.extend(OfferedTool::of_item(turn.body, turn.span));
+        }
+        let single = tools.into_iter().flat_map(|tool| tool.single());
+        single.filter_map(|tool| tool.name()).collect()
+    }
+
+    /// The agent that sends this, where its system prompt or the opening of its first message says so.
+    pub fn agent(&self) -> Option<Agent> {
+        let opening = self.turns().find(|turn| turn.role == Role::User);
+        let opening = opening.map_or(Vec::new(), |turn| turn.parts());
+        let mut texts = self.system_texts();
+        texts.extend(opening.iter().flat_map(Part::texts));
+        Agent::of(&texts)
+    }
+
+    /// Every call of a tool with its result, in the order of the calls.
+    pub fn tool_uses(&self) -> Vec<ToolUse<'a>> {
+        tool_use::all(self.turns())
+    }
+
+    /// What the agent's harness put before the first real user text: whatever of the user begins with one of these tags.
+    pub fn preamble(&self, tags: &[String]) -> PreambleParts {
+        let is_tagged = |part: &Part<'_>| match part.kind {
+            Kind::Text(text) => {
+                let text = text.get();
+                let text = text.trim_start();
+                tags.iter()
+                    .any(|tag| !tag.is_empty() && text.starts_with(tag.as_str()))
+            }
+            _ => false,
+        };
+        let mut found = PreambleParts::default();
+        for (at, turn) in self.turns().enumerate() {
+            match turn.role {
+                Role::System | Role::Tools => continue,
+                Role::User => {}
+                _ => break,
+            }
+            let parts = turn.parts();
+            let tagged = parts.iter().take_while(|part| is_tagged(part)).count();
+            if tagged < parts.len() || parts.is_empty() {
+                found.parts = tagged;
+                break;
+            }
+            found.turns.push(at);
+        }
+        found
+    }
+
+    /// Lines of ours, in order.
+    pub fn marks(&self) -> Vec<Mark> {
+        let list = self.view.text(self.view.list);
+        let at = self.view.list.start;
+        let marks = mark::marks(list).into_iter().filter_map(|mark| {
+            let kind = match mark.kind {
+                MarkKind::Open(id) => Marked::Handoff(id),
+                MarkKind::Close(..) => Marked::HandoffEnd,
+                MarkKind::Aside(id) => Marked::Aside(id),
+                MarkKind::Note(_) | MarkKind::Draft(_) | MarkKind::Broken(_) => return None,
+            };
+            let span = Span::new(mark.span.start + at, mark.span.end + at);
+            let turn = self.view.turn_at(span.start)?;
+            Some(Mark { turn, span, kind })
+        });
+        marks.collect()
+    }
+}

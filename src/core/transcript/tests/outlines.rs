@@ -1,0 +1,175 @@
+//! Requests as outlines: one file each in `tests/golden/transcripts`, the outline beside it. A new case is a new file;
+//! `UPDATE_OUTLINES=1` writes what is read, to be looked at before it is kept.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+/// What Claude Code, Codex, Gemini CLI and Qwen Code put before a person's words.
+const TAGS: [&str; 3] = ["<system-reminder>", "<environment_context>", "<session_context>"];
+
+fn golden(name: &str) -> PathBuf {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."))
+        .join("tests/golden")
+        .join(name)
+}
+
+fn short(text: &str) -> String {
+    const MOST: usize = 60;
+    let cut: String = text.chars().take(MOST).collect();
+    match cut.len() == text.len() {
+        true => format!("{text:?}"),
+        false => format!("{cut:?}…"),
+    }
+}
+
+fn texts(all: &[Text<'_>]) -> String {
+    let all: Vec<_> = all.iter().map(|text| short(&text.get())).collect();
+    all.join(" ")
+}
+
+fn said(text: Option<Text<'_>>) -> String {
+    text.map_or("-".to_owned(), |text| text.get().into_owned())
+}
+
+fn line(part: &Part<'_>) -> String {
+    match part.kind {
+        Kind::Text(text) => format!("text {}", short(&text.get())),
+        Kind::Call(call) => {
+            let arguments = call.arguments.map(|arguments| short(&arguments.get()));
+            format!(
+                "call {} {} {}",
+                said(call.id),
+                said(call.name),
+                arguments.unwrap_or_default()
+            )
+        }
+        Kind::Result(result) => {
+            let (call, name) = (said(result.call), said(result.name));
+            format!(
+                "result {call} {name} error={:?} {}",
+                result.error,
+                texts(&part.texts())
+            )
+        }
+        Kind::Thinking => format!("thinking {}", texts(&part.texts())),
+        Kind::Image => "image".to_owned(),
+        Kind::ToolChange => "tools".to_owned(),
+        Kind::Other(name) => format!("other {:?} {}", name.get(), texts(&part.texts())),
+    }
+}
+
+fn outline(transcript: &Transcript<'_>) -> String {
+    let mut out = String::new();
+    let agent = transcript.agent();
+    let _ = writeln!(out, "agent: {}", agent.map_or("-", Agent::name));
+    let tools: Vec<_> = transcript
+        .tool_names()
+        .iter()
+        .map(|name| name.get().into_owned())
+        .collect();
+    let _ = writeln!(out, "tools: {}", tools.join(" "));
+    let _ = writeln!(out, "system: {}", texts(&transcript.system_texts()));
+    let preamble = transcript.preamble(&TAGS.map(str::to_owned));
+    let (turns, parts) = (&preamble.turns, preamble.parts);
+    let _ = writeln!(out, "preamble: Preamble {{ turns: {turns:?}, parts: {parts} }}");
+    for (at, turn) in transcript.turns().enumerate() {
+        let time = turn.time().map(|time| format!(" at {time}")).unwrap_or_default();
+        let _ = writeln!(out, "{at} {:?}{time}", turn.role);
+        for part in turn.parts() {
+            let _ = writeln!(out, "  {}", line(&part).trim_end());
+        }
+    }
+    for mark in transcript.marks() {
+        let _ = writeln!(out, "mark in {}: {:?}", mark.turn, mark.kind);
+    }
+    for tool in transcript.tool_uses() {
+        let answered = tool
+            .answer
+            .map_or("nowhere".to_owned(), |(turn, _)| turn.to_string());
+        let (name, exit, failed) = (said(tool.call.name), tool.exit(agent), tool.failed(agent));
+        let _ = writeln!(
+            out,
+            "{name} of {} answered in {answered}: exit {exit:?}, failed {failed:?}",
+            tool.turn
+        );
+    }
+    out
+}
+
+fn check(wire: &str, request: &Path, expected: &Path) {
+    let view = view(wire, fs::read(request).unwrap());
+    let outline = outline(&Transcript::of(&view));
+    if std::env::var_os("UPDATE_OUTLINES").is_some() {
+        fs::write(expected, &outline).unwrap();
+    }
+    assert_eq!(
+        outline,
+        fs::read_to_string(expected).unwrap_or_default(),
+        "{}",
+        request.display()
+    );
+}
+
+/// All files of a wire: the recorded ones, one with every kind of part, and the golden ones of the rewrite.
+fn check_all(wire: &str) {
+    let mut count = 0;
+    let folder = golden("transcripts");
+    for file in fs::read_dir(&folder).unwrap() {
+        let file = file.unwrap().path();
+        let name = file.file_stem().unwrap().to_string_lossy().into_owned();
+        if file.extension().is_some_and(|end| end == "json") && name.contains(wire) {
+            check(wire, &file, &file.with_extension("txt"));
+            count += 1;
+        }
+    }
+    assert!(count > 0, "no request of {wire}");
+    for name in ["07_next_request_agent", "23_mixed_next_upstream"] {
+        let expected = folder.join(format!("{wire}_{name}.txt"));
+        check(wire, &golden(wire).join(name).with_extension("json"), &expected);
+    }
+}
+
+macro_rules! outlines {
+    ($($wire:ident)*) => {$(
+        #[test]
+        fn $wire() {
+            check_all(stringify!($wire));
+        }
+    )*};
+}
+
+outlines!(anthropic openai_chat openai_responses gemini ollama);
+
+/// What the agents ran in the recorded requests, and how it ended.
+#[test]
+fn recorded_commands_tell_how_they_ended() {
+    let ended = |file: &str, wire: &str| -> Vec<Option<i32>> {
+        let view = view(wire, fs::read(golden("transcripts").join(file)).unwrap());
+        let transcript = Transcript::of(&view);
+        let agent = transcript.agent();
+        assert!(agent.is_some(), "{file}");
+        let uses = transcript.tool_uses();
+        assert!(uses.iter().all(ToolUse::is_command), "{file}");
+        uses.iter().map(|tool| tool.exit(agent)).collect()
+    };
+    let (zero, unknown) = (Some(0), None);
+    // exit 3; echo; ls of nothing; grep of nothing; true; diff of two; echo into a file.
+    let all = [Some(3), zero, Some(2), Some(1), zero, Some(1), zero];
+    for file in ["codex_openai_responses.json", "codex_openai_responses_exec.json"] {
+        assert_eq!(ended(file, "openai_responses"), all);
+    }
+    assert_eq!(ended("pi_anthropic.json", "anthropic"), all);
+    assert_eq!(ended("gemini_cli_gemini.json", "gemini"), all);
+    assert_eq!(ended("qwen_code_openai_chat.json", "openai_chat"), all);
+    // These two take exit code 1 of grep and diff for a success, and nobody is told of it.
+    let judged = [Some(3), zero, Some(2), unknown, zero, unknown, zero];
+    assert_eq!(ended("claude_code_anthropic.json", "anthropic"), judged);
+    let failures = all.map(|code| code.filter(|code| *code != 0));
+    assert_eq!(ended("goose_openai_chat.json", "openai_chat"), failures);
+    assert_eq!(ended("opencode_anthropic.json", "anthropic"), [unknown; 7]);
+}

@@ -1,0 +1,78 @@
+//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (what a message
+//! is made of), `texts` (texts of ours put in), `pairs` (hidden pairs put back), `stream` (what upstream streams), `reply` (what it answers in one piece),
+//! `ask_again` (what the model said, told back to it), `compose` (an answer of our own), `error`, `usage`. Each implements
+//! one of the traits of `api`; what a wire needs besides stands in files of its own.
+//!
+//! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
+//! translation between wires.
+
+use crate::record::WireId;
+
+pub mod anthropic;
+mod api;
+mod call_fingerprint;
+mod dropped_thinking;
+pub mod error;
+mod fingerprint_index;
+mod fingerprints;
+mod frame_template;
+pub mod framer;
+pub mod framing;
+pub mod gemini;
+mod known_turns;
+pub mod leg;
+mod local_answer;
+mod members;
+pub mod ollama;
+mod openai;
+pub mod openai_chat;
+pub mod openai_responses;
+mod own_text;
+mod sibling_calls;
+pub mod sse;
+#[cfg(test)]
+mod text_only_tests;
+mod turn;
+pub mod view;
+mod walk;
+
+pub use api::{
+    AskAgain, Compose, LoneText, Pairs, Replies, Requests, StreamOpening, Streams, TextOnly, TextRequests,
+    Texts, Turns, Wire,
+};
+pub use call_fingerprint::unique_part;
+pub use dropped_thinking::DroppedThinking;
+pub(crate) use error::error_in;
+pub use error::{Errors, OwnError, tells_error};
+pub use fingerprints::CallMemo;
+pub use frame_template::Pass;
+pub use framing::Framing;
+pub use known_turns::{KnownTurns, OpenCalls, Scanned, SharedTurns};
+pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Stop, Usage, Watch};
+pub use local_answer::{AnswerShape, LocalAnswer};
+pub use own_text::NOTHING_SAID;
+pub use sibling_calls::{Beside, CallAt};
+pub use view::{
+    Choice, Facts, Operation, OwnItem, OwnKind, Part, PartKind, Previous, Role, Tools, Turn, TurnContent,
+    Unread, View,
+};
+
+/// The wire of that id.
+pub fn wire(id: WireId) -> &'static dyn Wire {
+    match id {
+        WireId::Anthropic => &anthropic::Anthropic,
+        WireId::OpenaiChat => &openai_chat::OpenaiChat,
+        WireId::OpenaiResponses => &openai_responses::OpenaiResponses,
+        WireId::Gemini => &gemini::Gemini,
+        WireId::Ollama => &ollama::Ollama,
+    }
+}
+
+/// All wires.
+pub const WIRES: &[&dyn Wire] = &[
+    &anthropic::Anthropic,
+    &openai_chat::OpenaiChat,
+    &openai_responses::OpenaiResponses,
+    &gemini::Gemini,
+    &ollama::Ollama,
+];

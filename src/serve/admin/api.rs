@@ -1,0 +1,185 @@
+//! The inspector's JSON API: what is only read. `docs/inspector-api.md` documents it.
+
+use http::StatusCode;
+use http::header::{CONTENT_DISPOSITION, HeaderValue};
+use serde_json::{Value, json};
+
+use super::peers::Scope;
+use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
+use super::responses::{FullResponse, TEXT, error, respond};
+use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_undo};
+use crate::state::journal::{Filter, Query, Side};
+
+/// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
+pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
+    let params = QueryParams::of(query.unwrap_or_default());
+    let peers = &inspector.peers;
+    match peers.scope(params.text("replica").as_deref()) {
+        Scope::Here => here(inspector, path, &params).await,
+        Scope::All => {
+            let own = here(inspector, path, &params).await;
+            all_replicas::answer(peers, path, &params, own).await
+        }
+        Scope::Peer(peer) => all_replicas::of_one(&peer, path, &params).await,
+        Scope::Unknown => error(
+            StatusCode::NOT_FOUND,
+            "not_found",
+            "there is no replica of this name (admin.peers, admin.url)",
+        ),
+    }
+}
+
+/// This replica's own answer.
+async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullResponse {
+    let told = match path.split('/').collect::<Vec<_>>().as_slice() {
+        ["status"] => status(inspector).await,
+        ["conversations"] => conversations(inspector, params).await,
+        ["conversations", key] => conversation(inspector, key).await,
+        ["exchanges"] => exchanges(inspector, params).await,
+        ["exchanges", id] => exchange(inspector, id).await,
+        ["exchanges", id, "message"] => message(inspector, id, params).await,
+        ["exchanges", id, "har"] => har(inspector, id).await,
+        ["exchanges", id, side] => body(inspector, id, side, params).await,
+        ["handoffs"] => api_handoffs::list(inspector, params).await,
+        ["handoffs", id] => api_handoffs::one(inspector, id).await,
+        ["drafts"] => api_drafts::list(inspector),
+        ["drafts", id] => api_drafts::one(inspector, id).await,
+        ["search"] => search(inspector, params).await,
+        _ => Err(Unanswered::NotFound("there is nothing at this path")),
+    };
+    told.unwrap_or_else(Unanswered::answer)
+}
+
+async fn status(inspector: &Inspector) -> ApiResult {
+    let totals = read(inspector, Query::totals).await?.unwrap_or_default();
+    let handoffs = api_handoffs::all(inspector, None, 0).await?;
+    shown(&json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "uptime_s": inspector.started.elapsed().as_secs(),
+        "store": inspector.store.kind(),
+        "journal": {
+            "enabled": inspector.journal.is_on(),
+            "exchanges": totals.exchanges,
+            "bytes": totals.bytes,
+            "dropped": inspector.journal.dropped(),
+        },
+        "data_listener": inspector.data_listener.to_string(),
+        "conversations": totals.conversations,
+        "handoffs": handoffs.len(),
+        "drafts": api_drafts::open(inspector),
+    }))
+}
+
+async fn conversations(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let limit = params.limit()?;
+    let all = read(inspector, move |q| q.conversations(None, limit)).await?;
+    shown(&json!({"conversations": all.unwrap_or_default()}))
+}
+
+async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
+    let wanted = key.to_owned();
+    let found = read(inspector, move |q| {
+        let filter = Filter {
+            conversation: Some(wanted.clone()),
+            ..Filter::default()
+        };
+        Ok((q.conversations(Some(&wanted), 1)?.pop(), q.list(&filter)?))
+    });
+    let Some((Some(conversation), mut exchanges)) = found.await? else {
+        return Err(Unanswered::NotFound(
+            "there is no such conversation in the journal",
+        ));
+    };
+    exchanges.reverse();
+    let handoffs = api_handoffs::all(inspector, Some(key), 0).await?;
+    inspector.drafting.restored_in(&inspector.store, key).await?;
+    let draft = inspector.drafting.newest_in(key);
+    let record = inspector.store.conversation(key).await?;
+    shown(&json!({
+        "conversation": conversation,
+        "exchanges": exchanges,
+        "handoffs": handoffs,
+        "draft": draft.as_ref().map(api_drafts::value),
+        "undo": api_undo::state(record.as_ref(), &inspector.command_prefix),
+    }))
+}
+
+async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let filter = Filter {
+        conversation: params.text("conversation"),
+        before: params.text("before"),
+        limit: params.limit()?,
+    };
+    let rows = read(inspector, move |q| q.list(&filter)).await?;
+    shown(&json!({"exchanges": rows.unwrap_or_default()}))
+}
+
+/// The error for an unknown exchange.
+const NO_EXCHANGE: Unanswered = Unanswered::NotFound("there is no such exchange in the journal");
+
+async fn exchange(inspector: &Inspector, id: &str) -> ApiResult {
+    let wanted = id.to_owned();
+    let found = read(inspector, move |q| q.exchange(&wanted)).await?.flatten();
+    let exchange = found.ok_or(NO_EXCHANGE)?;
+    let event = &exchange.exchange.event;
+    let ids: Vec<_> = event.pinned.iter().chain(&event.fired).cloned().collect();
+    let handoffs = api_handoffs::named(inspector, &ids).await?;
+    let mut value = serde_json::to_value(&exchange).map_err(|e| Unanswered::Unavailable(e.to_string()))?;
+    if let Value::Object(members) = &mut value {
+        members.insert("handoffs".to_owned(), json!(handoffs));
+    }
+    shown(&value)
+}
+
+async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiResult {
+    let side = match params.text("side").as_deref() {
+        Some("received") => Side::Received,
+        Some("sent") => Side::Sent(params.leg()?),
+        _ => return Err(Unanswered::Bad("side is received or sent".to_owned())),
+    };
+    let i = params
+        .number("i")?
+        .ok_or_else(|| Unanswered::Bad("i is missing".to_owned()))?;
+    let wanted = id.to_owned();
+    let envelope = params.text("of").as_deref() == Some("envelope");
+    let found = read(inspector, move |q| match envelope {
+        true => q.envelope_row(&wanted, side, i),
+        false => q.message(&wanted, side, i),
+    })
+    .await?
+    .flatten();
+    shown(&found.ok_or(Unanswered::NotFound("there is no such message in the journal"))?)
+}
+
+async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams) -> ApiResult {
+    let side = match side {
+        "received" => Side::Received,
+        "sent" => Side::Sent(params.leg()?),
+        "response" => Side::Response(params.leg()?),
+        "shown" => Side::Shown,
+        _ => return Err(Unanswered::NotFound("there is nothing at this path")),
+    };
+    let wanted = id.to_owned();
+    let found = read(inspector, move |q| q.body(&wanted, side)).await?.flatten();
+    let body = found.ok_or(Unanswered::NotFound("the journal has no such body"))?;
+    Ok(respond(StatusCode::OK, TEXT, body))
+}
+
+async fn har(inspector: &Inspector, id: &str) -> ApiResult {
+    let wanted = id.to_owned();
+    let found = read(inspector, move |q| q.har(&wanted)).await?.flatten();
+    let mut answer = shown(&found.ok_or(NO_EXCHANGE)?)?;
+    // Without the id, which is untrusted text from the path.
+    let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
+    answer.headers_mut().insert(CONTENT_DISPOSITION, file);
+    Ok(answer)
+}
+
+async fn search(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let Some(wanted) = params.text("q") else {
+        return Err(Unanswered::Bad("q is missing".to_owned()));
+    };
+    let limit = params.limit()?;
+    let found = read(inspector, move |q| q.search(&wanted, limit)).await?;
+    shown(&found.unwrap_or_default())
+}

@@ -1,0 +1,387 @@
+//! Drafts in the JSON API.
+
+use http::{HeaderMap, Method, StatusCode};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::Inspector;
+use super::query::{ApiResult, Unanswered, body_in_json, shown};
+use super::responses::{FullResponse, JSON, error, respond};
+use crate::state::jobs::drafts::{Draft, NotOpen, State, Wanted};
+use crate::state::store::PacketFilter;
+use baton_core::handoffs::draft::{self, DraftAsk, Failure, Preset};
+use baton_core::limits;
+use baton_core::record::Origin;
+
+/// The header by which a repeated request is recognised.
+const IDEMPOTENCY_KEY: &str = "idempotency-key";
+
+/// Characters of its value.
+const KEY_CHARS: usize = 255;
+
+/// A member of a body, and what is wrong with it.
+type BadField = (String, String);
+
+fn bad<T>(field: &str, why: impl Into<String>) -> Result<T, BadField> {
+    Err((field.to_owned(), why.into()))
+}
+
+/// The members of a body, each asked for once.
+struct Fields(Map<String, Value>);
+
+impl Fields {
+    /// A text; `null` counts as left out.
+    fn text(&mut self, field: &str) -> Result<Option<String>, BadField> {
+        match self.0.remove(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text)),
+            Some(_) => bad(field, "it is not a string"),
+        }
+    }
+
+    fn flag(&mut self, field: &str) -> Result<Option<bool>, BadField> {
+        match self.0.remove(field) {
+            None | Some(Value::Null) => Ok(None),
+            Some(Value::Bool(flag)) => Ok(Some(flag)),
+            Some(_) => bad(field, "it is neither true nor false"),
+        }
+    }
+
+    /// A document or a carry-over prompt.
+    fn document(&mut self, field: &str) -> Result<Option<String>, BadField> {
+        let text = self.text(field)?;
+        match &text {
+            Some(text) if text.trim().is_empty() => bad(field, "it is empty"),
+            Some(text) if text.len() > limits::PROMPT => bad(
+                field,
+                format!("it has {} bytes, more than {}", text.len(), limits::PROMPT),
+            ),
+            _ => Ok(text),
+        }
+    }
+
+    /// One of these names.
+    fn named<T>(
+        &mut self,
+        field: &str,
+        names: &[&str],
+        named: impl Fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, BadField> {
+        let Some(text) = self.text(field)? else {
+            return Ok(None);
+        };
+        match named(&text) {
+            Some(value) => Ok(Some(value)),
+            None => bad(field, format!("{text:?} is none of {}", names.join(", "))),
+        }
+    }
+
+    /// Nothing is left that nobody asked for.
+    fn no_more(self, known: &str) -> Result<(), BadField> {
+        match self.0.keys().next() {
+            Some(field) => bad(field, format!("there is no such field; there are {known}")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What is wanted: a carry-over prompt as it is given, or a draft of one.
+fn wanted(body: Map<String, Value>) -> Result<Wanted, BadField> {
+    let mut fields = Fields(body);
+    let methods = draft::Method::ALL.map(draft::Method::name);
+    let presets = Preset::ALL.map(|(name, _)| name);
+    let prompt = fields.document("prompt")?;
+    if prompt.is_some()
+        && let Some(field) = ["focus", "method", "preset", "model", "show"]
+            .into_iter()
+            .find(|field| fields.0.contains_key(*field))
+    {
+        return bad(field, "a prompt needs no draft: leave it out, or the prompt");
+    }
+    let ask = DraftAsk {
+        origin: Origin::Api,
+        method: fields.named("method", &methods, draft::Method::named)?,
+        focus: fields.text("focus")?.unwrap_or_default(),
+        preset: fields
+            .named("preset", &presets, Preset::named)?
+            .unwrap_or_default(),
+        model: fields.text("model")?,
+        git: fields.flag("git")?.unwrap_or(true),
+        commands: fields.flag("commands")?.unwrap_or(true),
+        why: fields.flag("why")?.unwrap_or(true),
+        reason: fields.text("reason")?,
+        review: fields.flag("review")?.unwrap_or(false),
+        show: fields.flag("show")?,
+    };
+    fields.no_more("prompt, focus, method, preset, model, reason, git, commands, why, review, show")?;
+    Ok(Wanted { ask, prompt })
+}
+
+/// Whether a path is one of those that take something else than `GET`.
+pub(super) fn is_for(path: &str) -> bool {
+    let parts: Vec<_> = path.split('/').collect();
+    matches!(
+        parts[..],
+        ["conversations", _, "handoff"] | ["drafts", _] | ["drafts", _, "accept" | "reject"]
+    )
+}
+
+/// Answers a request that changes something; `None`: the method is none of the path's.
+pub(super) async fn change(
+    inspector: &Inspector,
+    (method, path): (&Method, &str),
+    headers: &HeaderMap,
+    body: &[u8],
+) -> Option<FullResponse> {
+    let told = match (method, &path.split('/').collect::<Vec<_>>()[..]) {
+        (&Method::POST, ["conversations", key, "handoff"]) => ask(inspector, key, headers, body).await,
+        (&Method::DELETE, ["drafts", id]) => cancel(inspector, id).await,
+        (&Method::POST, ["drafts", id, "accept"]) => accept(inspector, id, headers, body).await,
+        (&Method::POST, ["drafts", id, "reject"]) => reject(inspector, id).await,
+        _ => return None,
+    };
+    Some(told.unwrap_or_else(Unanswered::answer))
+}
+
+async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
+    let wanted = wanted(body_in_json(headers, body)?).map_err(in_field)?;
+    let repeated = headers
+        .get(IDEMPOTENCY_KEY)
+        .map(|value| value.to_str().unwrap_or_default());
+    if repeated.is_some_and(|value| value.is_empty() || value.len() > KEY_CHARS) {
+        return Err(Unanswered::Bad(format!(
+            "{IDEMPOTENCY_KEY} is a text of up to {KEY_CHARS} characters"
+        )));
+    }
+    let Some(conversation) = inspector.store.conversation(key).await? else {
+        return Err(Unanswered::NotFound("there is no such conversation"));
+    };
+    let repeated = repeated.map(str::to_owned);
+    let is_new = !inspector.drafting.was_asked(key, repeated.as_deref());
+    if is_new && is_too_short(inspector, key, &conversation.principal) {
+        return Ok(error(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            Failure::NothingYet.name(),
+            &Failure::NothingYet.to_string(),
+        ));
+    }
+    let asked = inspector
+        .drafting
+        .ask(key, &conversation.principal, wanted, repeated);
+    Ok(match asked {
+        Ok(draft) => respond(
+            StatusCode::ACCEPTED,
+            JSON,
+            json!({"draft": value(&draft)}).to_string(),
+        ),
+        Err(busy) => error(
+            StatusCode::CONFLICT,
+            "already_drafting",
+            &format!(
+                "a handoff of this conversation is already being written: {}",
+                busy.id
+            ),
+        ),
+    })
+}
+
+/// Whether so little has been said since the last handoff that there is nothing to hand off; `false` where that is not known here.
+fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
+    let (live, _) = inspector.sessions.peek(key, principal);
+    live.spoken.known().is_some_and(|said| !draft::enough(said))
+}
+
+fn in_field((field, why): BadField) -> Unanswered {
+    Unanswered::Field(field, why)
+}
+
+async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
+    let id = parsed(id)?;
+    let draft = inspector.drafting.get(id);
+    match inspector.drafting.cancel(id) {
+        Ok(()) => {
+            // It is in the store, and would be brought back.
+            if let Some(draft) = draft.filter(Draft::is_for_review) {
+                inspector.store.archive(&draft.principal, id, true).await?;
+            }
+            one(inspector, &id.to_string()).await
+        }
+        Err(NotOpen::Unknown) => Err(NO_DRAFT),
+        Err(NotOpen::Ended) => Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended")),
+    }
+}
+
+/// A person says yes: it takes effect with the conversation's next request.
+async fn accept(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
+    let mut fields = Fields(body_in_json(headers, body)?);
+    let document = fields.document("document").map_err(in_field)?;
+    fields.no_more("document").map_err(in_field)?;
+    let id = parsed(id)?;
+    restore(inspector, id).await?;
+    match inspector.drafting.accept(id, document) {
+        Ok(_) => one(inspector, &id.to_string()).await,
+        Err(why) => decided(why),
+    }
+}
+
+/// A person says no.
+async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
+    let id = parsed(id)?;
+    restore(inspector, id).await?;
+    match inspector.drafting.reject(id) {
+        Ok(draft) => {
+            inspector.store.archive(&draft.principal, id, true).await?;
+            one(inspector, &id.to_string()).await
+        }
+        Err(why) => decided(why),
+    }
+}
+
+fn decided(why: NotOpen) -> ApiResult {
+    match why {
+        NotOpen::Unknown => Err(NO_DRAFT),
+        NotOpen::Ended => Ok(error(
+            StatusCode::CONFLICT,
+            "not_in_review",
+            "the draft waits for nobody's yes",
+        )),
+    }
+}
+
+/// A draft that waited for a person when an earlier process ended is in the store, under its own id.
+async fn restore(inspector: &Inspector, id: Uuid) -> Result<(), Unanswered> {
+    if inspector.drafting.get(id).is_some() {
+        return Ok(());
+    }
+    let Some(handoff) = super::api_handoffs::record(inspector, id).await? else {
+        return Err(NO_DRAFT);
+    };
+    inspector
+        .drafting
+        .restored_in(&inspector.store, &handoff.conversation)
+        .await?;
+    // One that took effect is a handoff, and no draft any more.
+    inspector.drafting.get(id).map(drop).ok_or(NO_DRAFT)
+}
+
+const NO_DRAFT: Unanswered = Unanswered::NotFound("there is no such draft");
+
+fn parsed(id: &str) -> Result<Uuid, Unanswered> {
+    Uuid::parse_str(id).map_err(|_| NO_DRAFT)
+}
+
+/// A draft, with what came of it.
+pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
+    let id = parsed(id)?;
+    restore(inspector, id).await?;
+    let draft = inspector.drafting.get(id).ok_or(NO_DRAFT)?;
+    let mut all = json!({"draft": value(&draft)});
+    if let Value::Object(members) = &mut all {
+        members.insert("handoff".to_owned(), json!(draft.handoff));
+        members.insert("document".to_owned(), json!(draft.document));
+        members.insert(
+            "saved_path".to_owned(),
+            json!(saved_path(inspector, &draft).await?),
+        );
+    }
+    shown(&all)
+}
+
+/// Where the document was written to: the file of an automatic handoff, else the folder of the handoff's packet.
+async fn saved_path(inspector: &Inspector, draft: &Draft) -> Result<Option<String>, Unanswered> {
+    if let Some(path) = &draft.saved_path {
+        return Ok(Some(path.display().to_string()));
+    }
+    let Some(handoff) = draft.handoff.filter(|_| draft.state == State::Done) else {
+        return Ok(None);
+    };
+    let filter = PacketFilter {
+        principal: Some(draft.principal.clone()),
+        handoff: Some(handoff),
+        without_documents: true,
+        ..PacketFilter::default()
+    };
+    let packet = inspector.store.packets(&filter).await?.into_iter().next();
+    Ok(packet
+        .map(|packet| packet.folder)
+        .filter(|folder| !folder.is_empty()))
+}
+
+/// The open drafts.
+pub(super) fn list(inspector: &Inspector) -> ApiResult {
+    shown(&json!({"drafts": open(inspector)}))
+}
+
+/// The open drafts, oldest first.
+pub(super) fn open(inspector: &Inspector) -> Vec<Value> {
+    inspector.drafting.all_open().iter().map(value).collect()
+}
+
+/// A draft in lists. The names are API.
+pub(super) fn value(draft: &Draft) -> Value {
+    json!({
+        "id": draft.id,
+        "conversation": draft.conversation,
+        "state": draft.state.name(),
+        "origin": draft.wanted.ask.origin.name(),
+        "method": draft.method.map(draft::Method::name),
+        "focus": draft.wanted.ask.focus,
+        "handoff": draft.handoff,
+        "failure": draft.failure,
+        "why": draft.why,
+        "created_ms": draft.created_ms,
+        "updated_ms": draft.updated_ms,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wanted(body: &str) -> Result<Wanted, String> {
+        let body = serde_json::from_str(body).map_err(|why| why.to_string())?;
+        super::wanted(body).map_err(|(field, why)| format!("{field}: {why}"))
+    }
+
+    #[test]
+    fn a_body_names_a_prompt_or_what_to_draft() {
+        let given = wanted(r#"{"prompt": "Go on.", "reason": "late"}"#).unwrap();
+        assert_eq!(given.prompt.as_deref(), Some("Go on."));
+        assert_eq!(given.ask.reason.as_deref(), Some("late"));
+        let drafted =
+            wanted(r#"{"focus": "tests", "method": "local", "preset": "debug", "git": false}"#).unwrap();
+        assert_eq!(
+            (drafted.ask.method, drafted.ask.preset),
+            (Some(draft::Method::Local), Preset::Debug)
+        );
+        assert_eq!(
+            (drafted.ask.origin, drafted.ask.git, drafted.ask.why),
+            (Origin::Api, false, true)
+        );
+        for (body, told) in [
+            (r#"{"prompt": " "}"#, "prompt: it is empty"),
+            (
+                r#"{"prompt": "a", "focus": "b"}"#,
+                "focus: a prompt needs no draft",
+            ),
+            (
+                r#"{"method": "fast"}"#,
+                "method: \"fast\" is none of oneshot, bundle, local",
+            ),
+            (
+                r#"{"preset": "x"}"#,
+                "preset: \"x\" is none of implement, docs, debug",
+            ),
+            (
+                r#"{"promt": "a"}"#,
+                "promt: there is no such field; there are prompt, focus,",
+            ),
+            (r#"{"focus": 1}"#, "focus: it is not a string"),
+            (r#"{"review": "yes"}"#, "review: it is neither true nor false"),
+            ("[1]", "invalid"),
+        ] {
+            let why = wanted(body).unwrap_err();
+            assert!(why.contains(told), "{why}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Live updates of the journal as server-sent events, with those of the other replicas.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame};
+use serde_json::json;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{mpsc, watch};
+
+use super::query::QueryParams;
+use super::responses::{AnyResponse, boxed, error};
+use super::{Inspector, peer_events};
+use crate::state::journal::{LiveEvent, Query};
+
+/// Interval of keep-alive comments, so that no intermediary closes the connection.
+const QUIET: Duration = Duration::from_secs(15);
+
+/// Events buffered for a slow reader.
+const WAITING: usize = 64;
+
+/// Streams events until the reader leaves or the listener closes.
+pub(super) fn answer(
+    inspector: &Inspector,
+    query: Option<&str>,
+    closing: watch::Receiver<bool>,
+) -> AnyResponse {
+    let Some(live) = inspector.journal.watch() else {
+        return boxed(error(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "journal_off",
+            "the journal is not kept (journal.enabled)",
+        ));
+    };
+    let (out, events) = mpsc::channel(WAITING);
+    let params = QueryParams::of(query.unwrap_or_default());
+    if params.text("replica").is_none() {
+        let peers = Arc::clone(&inspector.peers);
+        tokio::spawn(peer_events::follow_all(peers, out.clone(), closing.clone()));
+    }
+    let own_name = (inspector.peers.are_possible()).then(|| inspector.peers.own_name().to_owned());
+    tokio::spawn(tell(live, inspector.dir.clone(), own_name, out, closing));
+    let mut answer = Response::new(Events(events).boxed_unsync());
+    let kind = HeaderValue::from_static("text/event-stream");
+    answer.headers_mut().insert(header::CONTENT_TYPE, kind);
+    answer
+}
+
+async fn tell(
+    mut live: tokio::sync::broadcast::Receiver<LiveEvent>,
+    dir: PathBuf,
+    own_name: Option<String>,
+    out: mpsc::Sender<Bytes>,
+    mut closing: watch::Receiver<bool>,
+) {
+    // Sent at once, so that the reader knows that it is connected.
+    let mut next = Some(Bytes::from_static(b": hello\n\n"));
+    loop {
+        if let Some(event) = next.take()
+            && out.send(event).await.is_err()
+        {
+            return;
+        }
+        tokio::select! {
+            () = out.closed() => return,
+            () = closed(&mut closing) => return,
+            news = live.recv() => match news {
+                Ok(news) => next = event(news, dir.clone(), own_name.as_deref()).await,
+                // Some events were missed: the page reloads its list.
+                Err(RecvError::Lagged(missed)) => next = Some(format!("event: missed\ndata: {missed}\n\n").into()),
+                Err(RecvError::Closed) => return,
+            },
+            () = tokio::time::sleep(QUIET) => next = Some(Bytes::from_static(b": still here\n\n")),
+        }
+    }
+}
+
+async fn closed(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closed| *closed).await;
+}
+
+async fn event(news: LiveEvent, dir: PathBuf, own_name: Option<&str>) -> Option<Bytes> {
+    let (name, data) = match news {
+        LiveEvent::Begun {
+            id,
+            conversation,
+            at_ms,
+        } => (
+            "begun",
+            json!({"id": id, "conversation": conversation, "at_ms": at_ms}).to_string(),
+        ),
+        LiveEvent::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
+        LiveEvent::Ended { id } => {
+            let row = tokio::task::spawn_blocking(move || Query::open(&dir).ok()??.row(&id).ok()?);
+            ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
+        }
+    };
+    let block = format!("event: {name}\ndata: {data}\n\n");
+    match own_name {
+        Some(own_name) => peer_events::of_replica(block.as_bytes(), own_name),
+        None => Some(block.into()),
+    }
+}
+
+/// The buffered events as a response body.
+struct Events(mpsc::Receiver<Bytes>);
+
+impl Body for Events {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        self.0
+            .poll_recv(cx)
+            .map(|event| event.map(|event| Ok(Frame::data(event))))
+    }
+}

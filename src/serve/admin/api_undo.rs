@@ -1,0 +1,75 @@
+//! Undos in the JSON API: asked for here, done by the conversation's next request.
+
+use http::{HeaderMap, StatusCode};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::Inspector;
+use super::api_handoffs;
+use super::query::{ApiResult, Unanswered, body_in_json};
+use super::responses::{JSON, error, respond};
+use crate::state::journal::now_ms;
+use crate::state::session::UndoRefused;
+use baton_core::record::{AskedUndo, Conversation, UndoAnswer};
+
+/// What asks for an undo.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Body {
+    /// Where the handoff was resumed; without it, where it was made.
+    conversation: Option<String>,
+}
+
+/// Whether a path asks for one.
+pub(super) fn is_for(path: &str) -> bool {
+    matches!(path.split('/').collect::<Vec<_>>()[..], ["handoffs", _, "undo"])
+}
+
+/// A person asks that a handoff be undone, that its undo be taken back, or that what waits wait no longer.
+pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
+    let Body { conversation } = body_in_json(headers, body)?;
+    let unknown = || Unanswered::NotFound("there is no such handoff");
+    let id = Uuid::parse_str(id).map_err(|_| unknown())?;
+    let handoff = api_handoffs::record(inspector, id).await?.ok_or_else(unknown)?;
+    let (sessions, windows) = (&inspector.sessions, &inspector.windows);
+    let asked = sessions
+        .ask_undo(&handoff, conversation.as_deref(), windows, now_ms())
+        .await?;
+    Ok(match asked {
+        Ok(answer) => {
+            let key = conversation.as_deref().unwrap_or(&handoff.conversation);
+            let told = json!({"conversation": key, "undo": told(answer)});
+            respond(StatusCode::ACCEPTED, JSON, told.to_string())
+        }
+        Err(refused) => {
+            let status = match refused {
+                UndoRefused::UnknownConversation => StatusCode::NOT_FOUND,
+                UndoRefused::NotActive { .. } | UndoRefused::OverWindow { .. } => StatusCode::CONFLICT,
+            };
+            error(status, refused.name(), &refused.to_string())
+        }
+    })
+}
+
+fn told(answer: UndoAnswer) -> Value {
+    match answer {
+        UndoAnswer::Asked(asked) => waiting(asked),
+        UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => Value::Null,
+    }
+}
+
+/// An undo that waits. The names are API.
+fn waiting(asked: AskedUndo) -> Value {
+    json!({"handoff": asked.handoff, "undone": asked.undone, "at_ms": asked.at_ms})
+}
+
+/// What a conversation's newest transcript is cut at, what was undone there last, and what waits. The names are API.
+pub(super) fn state(record: Option<&Conversation>, prefix: &str) -> Value {
+    json!({
+        "active": record.and_then(|record| record.active),
+        "undone": record.and_then(|record| record.undone),
+        "waits": record.and_then(|record| record.asked_undo.as_deref().copied()).map(waiting),
+        "command": (!prefix.is_empty()).then(|| format!("{prefix}handoff undo")),
+    })
+}

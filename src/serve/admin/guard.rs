@@ -1,0 +1,207 @@
+//! Access control of the admin listener.
+//!
+//! A web page can make a browser send requests to this listener under the page's own host name (DNS rebinding) and read
+//! the answers. Such a request carries that name in `Host`, so only host names that nobody else can own are accepted, or
+//! requests with the token.
+
+use std::net::{IpAddr, SocketAddr};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{AUTHORIZATION, HOST, ORIGIN};
+use http::{HeaderMap, Request};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use crate::state::access::hosts;
+use crate::state::config::Secret;
+
+/// Why a request is rejected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denied {
+    /// The request names more than one host.
+    Ambiguous,
+    /// The token is missing or wrong.
+    Token,
+    /// The request's `Host` is not the listener's.
+    Host,
+    /// The request comes from a web page of another origin.
+    Origin,
+}
+
+/// Checks a request's token, or its host where no token is configured, and its origin.
+///
+/// # Errors
+/// The reason for the rejection.
+pub(super) fn admit<B>(
+    request: &Request<B>,
+    token: Option<&Secret>,
+    bound: SocketAddr,
+) -> Result<(), Denied> {
+    one_host(request.headers())?;
+    if !from_own_page(request.headers()) {
+        return Err(Denied::Origin);
+    }
+    match token {
+        Some(token) if presents(request.headers(), token) => Ok(()),
+        Some(_) => Err(Denied::Token),
+        None if host(request).is_some_and(|host| is_ours(host, bound.ip())) => Ok(()),
+        None => Err(Denied::Host),
+    }
+}
+
+/// Checks that a request names at most one host: an intermediary may have used either of two (RFC 9112, section 3.2).
+///
+/// # Errors
+/// [`Denied::Ambiguous`].
+pub(super) fn one_host(headers: &HeaderMap) -> Result<(), Denied> {
+    match headers.get_all(HOST).iter().count() {
+        0 | 1 => Ok(()),
+        _ => Err(Denied::Ambiguous),
+    }
+}
+
+/// Whether the request's origin is the listener itself. Browsers send an origin at least for cross-origin requests; other
+/// clients send none.
+fn from_own_page(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else {
+        return true;
+    };
+    let named = origin
+        .to_str()
+        .ok()
+        .and_then(|origin| Some(origin.split_once("://")?.1));
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    matches!((named, host), (Some(named), Some(host)) if named.eq_ignore_ascii_case(host))
+}
+
+/// The presented token: a bearer token, or the password of HTTP basic authentication, which browsers can ask for.
+fn presented(value: &str) -> Option<String> {
+    let (scheme, rest) = value.split_once(' ')?;
+    if scheme.eq_ignore_ascii_case("bearer") {
+        return Some(rest.trim().to_owned());
+    }
+    if !scheme.eq_ignore_ascii_case("basic") {
+        return None;
+    }
+    let pair = String::from_utf8(STANDARD.decode(rest.trim()).ok()?).ok()?;
+    Some(pair.split_once(':')?.1.to_owned())
+}
+
+/// Compares digests in constant time, so that timing reveals neither the token nor its length.
+fn presents(headers: &HeaderMap, token: &Secret) -> bool {
+    let Some(value) = headers.get(AUTHORIZATION).and_then(|value| value.to_str().ok()) else {
+        return false;
+    };
+    let Some(presented) = presented(value) else {
+        return false;
+    };
+    let digest = |text: &str| Sha256::digest(text.as_bytes());
+    digest(&presented)
+        .as_slice()
+        .ct_eq(digest(token.reveal()).as_slice())
+        .into()
+}
+
+/// The request's host without its port.
+fn host<B>(request: &Request<B>) -> Option<&str> {
+    let named = match request.uri().authority() {
+        Some(authority) => authority.as_str(),
+        None => request.headers().get(HOST)?.to_str().ok()?,
+    };
+    hosts::without_port(named)
+}
+
+fn is_ours(host: &str, bound: IpAddr) -> bool {
+    hosts::is_loopback(host) || hosts::is_address(host, bound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn asked(host: &str, authorization: Option<&str>) -> Request<()> {
+        let mut request = Request::builder().uri("/").header(HOST, host);
+        if let Some(value) = authorization {
+            request = request.header(AUTHORIZATION, value);
+        }
+        request.body(()).unwrap()
+    }
+
+    #[test]
+    fn only_names_that_are_ours_are_answered() {
+        let bound: SocketAddr = "10.0.0.5:8788".parse().unwrap();
+        let ours = [
+            "localhost:8788",
+            "127.0.0.1:8788",
+            "[::1]:8788",
+            "LOCALHOST",
+            "10.0.0.5:1",
+            "baton.localhost",
+        ];
+        for host in ours {
+            assert_eq!(admit(&asked(host, None), None, bound), Ok(()), "{host}");
+        }
+        for host in [
+            "evil.example:8788",
+            "localhost.evil.example",
+            "10.0.0.6",
+            "127.0.0.1.evil.example",
+            "",
+            "[::1",
+        ] {
+            assert_eq!(
+                admit(&asked(host, None), None, bound),
+                Err(Denied::Host),
+                "{host}"
+            );
+        }
+    }
+
+    #[test]
+    fn pages_of_others_are_turned_away() {
+        let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
+        let with = |origin: &str| {
+            let mut request = asked("localhost:8788", None);
+            request.headers_mut().insert(ORIGIN, origin.parse().unwrap());
+            admit(&request, None, bound)
+        };
+        assert_eq!(with("http://localhost:8788"), Ok(()));
+        for other in [
+            "null",
+            "https://evil.example",
+            "http://localhost:3000",
+            "http://127.0.0.1:8788",
+        ] {
+            assert_eq!(with(other), Err(Denied::Origin), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_browser_may_present_the_token_as_a_password() {
+        let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
+        let token = Secret::new("0123456789abcdef");
+        let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
+        let ask = |value: &str| admit(&asked("proxy.example", Some(value)), Some(&token), bound);
+        assert_eq!(ask(&basic("me:0123456789abcdef")), Ok(()));
+        assert_eq!(ask(&basic("0123456789abcdef:")), Err(Denied::Token));
+    }
+
+    #[test]
+    fn a_token_is_asked_for_and_is_enough() {
+        let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
+        let token = Secret::new("0123456789abcdef");
+        let admit = |authorization| admit(&asked("proxy.example", authorization), Some(&token), bound);
+        assert_eq!(admit(Some("Bearer 0123456789abcdef")), Ok(()));
+        assert_eq!(admit(Some("bearer 0123456789abcdef")), Ok(()));
+        for wrong in [
+            None,
+            Some("Bearer 0123456789abcdee"),
+            Some("Basic 0123456789abcdef"),
+            Some("Bearer "),
+            Some("Bearer"),
+        ] {
+            assert_eq!(admit(wrong), Err(Denied::Token), "{wrong:?}");
+        }
+    }
+}

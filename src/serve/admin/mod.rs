@@ -1,0 +1,83 @@
+//! The admin listener: health checks, metrics, the inspector page and its JSON API.
+//!
+//! It gets the metrics, a readiness check, the journal, the store and the admin listeners of other replicas, and only
+//! reads them; of drafts and undos it asks for some, and cancels some. Everything it shows was written by models and agents: it is
+//! treated as text, never as markup.
+
+mod all_replicas;
+mod api;
+mod api_drafts;
+mod api_events;
+mod api_handoffs;
+mod api_undo;
+mod guard;
+mod merge;
+mod page;
+mod peer_events;
+mod peers;
+mod query;
+pub mod readiness;
+mod responses;
+mod routes;
+mod server;
+#[cfg(test)]
+mod tests;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Instant;
+
+use self::readiness::Ready;
+use crate::state::config::Secret;
+use crate::state::jobs::drafts::Drafting;
+use crate::state::journal::Recorder;
+use crate::state::session::Sessions;
+use crate::state::store::SharedStore;
+use crate::state::telemetry::Metrics;
+use baton_core::nudge::Windows;
+
+pub use peers::Peers;
+pub use server::serve;
+
+/// State of the admin listener.
+pub struct AdminState {
+    /// Shown at `/metrics`.
+    pub metrics: Arc<Metrics>,
+    /// Evaluated at `/readyz`.
+    pub ready: Ready,
+    /// The bearer token required for everything except the health checks.
+    pub token: Option<Secret>,
+    /// The data of `/api`; `None` turns the API off.
+    pub inspector: Option<Inspector>,
+}
+
+/// The inspector's data sources.
+pub struct Inspector {
+    /// Source of live updates.
+    pub journal: Recorder,
+    /// The state directory with the journal.
+    pub dir: PathBuf,
+    /// The handoffs.
+    pub store: SharedStore,
+    /// The other processes behind the same balancer.
+    pub peers: Arc<Peers>,
+    /// The drafts.
+    pub drafting: Arc<Drafting>,
+    /// The conversations in use.
+    pub sessions: Arc<Sessions>,
+    /// How many tokens models take.
+    pub windows: Windows,
+    /// What commands in the chat begin with.
+    pub command_prefix: String,
+    /// Address of the data listener.
+    pub data_listener: SocketAddr,
+    /// When the process started to serve.
+    pub started: Instant,
+}
+
+impl std::fmt::Debug for AdminState {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("AdminState").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,179 @@
+//! Requests to the inspector's JSON API: parameters, errors, and reading the journal.
+
+use http::{HeaderMap, StatusCode, header};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::Inspector;
+use super::responses::{FullResponse, JSON, error, field_error, respond};
+use crate::state::journal::{JournalError, Query};
+use crate::state::store::StoreError;
+
+/// Default length of a list.
+const ROWS: usize = 100;
+
+/// Why a request failed.
+#[derive(Debug)]
+pub(super) enum Unanswered {
+    /// The resource does not exist.
+    NotFound(&'static str),
+    /// The request is invalid.
+    Bad(String),
+    /// A member of its body is: its name, and what is wrong with it.
+    Field(String, String),
+    /// The journal or the store cannot be read.
+    Unavailable(String),
+}
+
+impl Unanswered {
+    /// What is told.
+    pub(super) fn answer(self) -> FullResponse {
+        match self {
+            Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
+            Self::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
+            Self::Field(field, message) => field_error(&field, &message),
+            Self::Unavailable(message) => {
+                tracing::warn!(target: "baton", message, "the inspector cannot answer");
+                error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
+            }
+        }
+    }
+}
+
+/// The result of a request.
+pub(super) type ApiResult = Result<FullResponse, Unanswered>;
+
+impl From<JournalError> for Unanswered {
+    fn from(error: JournalError) -> Self {
+        Self::Unavailable(error.to_string())
+    }
+}
+
+impl From<StoreError> for Unanswered {
+    fn from(error: StoreError) -> Self {
+        Self::Unavailable(error.message)
+    }
+}
+
+/// A body in JSON. Forms of other sites' pages cannot have that type.
+pub(super) fn body_in_json<T: DeserializeOwned>(headers: &HeaderMap, body: &[u8]) -> Result<T, Unanswered> {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
+    if !kind.is_some_and(|kind| kind.starts_with(JSON)) {
+        return Err(Unanswered::Bad(format!("the body's content-type is {JSON}")));
+    }
+    serde_json::from_slice(body).map_err(|why| Unanswered::Bad(why.to_string()))
+}
+
+/// Query parameters.
+pub(super) struct QueryParams {
+    pairs: Vec<(String, String)>,
+    raw: String,
+}
+
+impl QueryParams {
+    pub(super) fn of(query: &str) -> Self {
+        let pairs = query.split('&').filter_map(|pair| pair.split_once('='));
+        Self {
+            pairs: pairs.map(|(name, value)| (plain(name), plain(value))).collect(),
+            raw: query.to_owned(),
+        }
+    }
+
+    /// The query as it came, but for whom it asks.
+    pub(super) fn without_replica(&self) -> String {
+        let others = self.raw.split('&').filter(|pair| !pair.starts_with("replica="));
+        others.collect::<Vec<_>>().join("&")
+    }
+
+    pub(super) fn text(&self, name: &str) -> Option<String> {
+        let found = self.pairs.iter().find(|(known, _)| known == name);
+        found
+            .map(|(_, value)| value.clone())
+            .filter(|value| !value.is_empty())
+    }
+
+    pub(super) fn number(&self, name: &str) -> Result<Option<usize>, Unanswered> {
+        let Some(text) = self.text(name) else {
+            return Ok(None);
+        };
+        let number = text.parse();
+        number
+            .map(Some)
+            .map_err(|_| Unanswered::Bad(format!("{name} is not a whole number")))
+    }
+
+    pub(super) fn limit(&self) -> Result<usize, Unanswered> {
+        Ok(self.number("limit")?.unwrap_or(ROWS))
+    }
+
+    pub(super) fn leg(&self) -> Result<u32, Unanswered> {
+        let leg = self.number("leg")?.unwrap_or(0);
+        u32::try_from(leg).map_err(|_| Unanswered::Bad("there is no such leg".to_owned()))
+    }
+}
+
+/// Decodes query text (WHATWG URL, `application/x-www-form-urlencoded`).
+fn plain(text: &str) -> String {
+    let mut out = Vec::with_capacity(text.len());
+    let mut bytes = text.bytes();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'+' => out.push(b' '),
+            b'%' => {
+                let digits: Vec<u8> = bytes.by_ref().take(2).collect();
+                let value = std::str::from_utf8(&digits).ok();
+                out.push(value.and_then(|v| u8::from_str_radix(v, 16).ok()).unwrap_or(b'?'));
+            }
+            byte => out.push(byte),
+        }
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+/// Reads the journal on a blocking thread; `None` where nothing was ever written.
+///
+/// # Errors
+/// The journal cannot be read.
+pub(super) async fn read<T: Send + 'static>(
+    inspector: &Inspector,
+    ask: impl FnOnce(&Query) -> Result<T, JournalError> + Send + 'static,
+) -> Result<Option<T>, Unanswered> {
+    let dir = inspector.dir.clone();
+    let read = tokio::task::spawn_blocking(move || match Query::open(&dir)? {
+        Some(query) => ask(&query).map(Some),
+        None => Ok(None),
+    });
+    match read.await {
+        Ok(answer) => Ok(answer?),
+        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
+    }
+}
+
+pub(super) fn shown(value: &impl Serialize) -> ApiResult {
+    match serde_json::to_vec(value) {
+        Ok(body) => Ok(respond(StatusCode::OK, JSON, body)),
+        Err(error) => Err(Unanswered::Unavailable(error.to_string())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_unescaped() {
+        let params = QueryParams::of("q=a+b%20%C3%A4%zz&limit=7&x=");
+        assert_eq!(params.text("q").as_deref(), Some("a b ä?"));
+        assert_eq!(params.limit().unwrap(), 7);
+        assert_eq!(params.text("x"), None);
+        assert!(QueryParams::of("limit=-1").limit().is_err());
+        let params = QueryParams::of("q=a+b&replica=two&limit=7");
+        assert_eq!(
+            (params.text("replica").as_deref(), params.without_replica()),
+            (Some("two"), "q=a+b&limit=7".to_owned())
+        );
+        assert_eq!(QueryParams::of("replica=two").without_replica(), "");
+    }
+}

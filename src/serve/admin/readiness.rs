@@ -1,0 +1,365 @@
+//! Readiness: tests the dependencies of requests the way requests use them, and says which one fails.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use futures_util::future::BoxFuture;
+use serde::Serialize;
+use tokio::sync::{Mutex, oneshot};
+
+use crate::state::journal::{Query, Recorder};
+use crate::state::store::{SharedStore, StoreError};
+
+/// Timeout of the store's answer, and of the journal's.
+const TIME: Duration = Duration::from_secs(2);
+
+/// How long a result is cached: the store writes and flushes a page for it, and anybody may ask at any rate.
+const HOLDS: Duration = Duration::from_secs(2);
+
+const STORE_READ: &str = "store_read";
+const STORE_WRITE: &str = "store_write";
+const JOURNAL: &str = "journal";
+const UPSTREAMS: &str = "upstreams";
+
+/// Finds out whether requests can be served now.
+pub type Ready = Arc<dyn Fn() -> BoxFuture<'static, Report> + Send + Sync>;
+
+/// What is known of the dependencies. Safe to show to anybody, but for [`Check::why`].
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Report {
+    /// Whether requests can be served.
+    pub ready: bool,
+    /// Whether a signal to stop has come: open streams may end, and no new requests are taken.
+    pub stopping: bool,
+    /// Each dependency.
+    pub checks: Vec<Check>,
+}
+
+/// One dependency. The names are API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Check {
+    /// `store_read`, `store_write`, `journal`, `upstreams`.
+    pub name: &'static str,
+    /// How it is.
+    pub state: State,
+    /// Whether requests need it.
+    pub required: bool,
+    /// The error, for the log only: it may contain paths.
+    #[serde(skip)]
+    pub why: Option<String>,
+}
+
+/// How a dependency is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// It works.
+    Ok,
+    /// It does not.
+    Failed,
+    /// It was not asked: a failed dependency stands in front of it, or asking would cost somebody something.
+    NotChecked,
+    /// The config turns it off.
+    Off,
+}
+
+impl Report {
+    fn of(checks: Vec<Check>) -> Self {
+        let failed = |check: &Check| check.required && check.state == State::Failed;
+        Self {
+            ready: !checks.iter().any(failed),
+            stopping: false,
+            checks,
+        }
+    }
+
+    fn stopping() -> Self {
+        Self {
+            ready: false,
+            stopping: true,
+            checks: Vec::new(),
+        }
+    }
+
+    /// Why it is not ready: `stopping`, or the first required dependency that fails, and the error.
+    pub fn failure(&self) -> Option<(&'static str, &str)> {
+        if self.stopping {
+            return Some(("stopping", "a signal to stop has come"));
+        }
+        let failed = |check: &&Check| check.required && check.state == State::Failed;
+        let check = self.checks.iter().find(failed)?;
+        Some((check.name, check.why.as_deref().unwrap_or_default()))
+    }
+}
+
+/// Where the journal is, and whether it is to be kept.
+pub struct JournalPlace {
+    /// `journal.enabled`.
+    pub enabled: bool,
+    /// What writes it.
+    pub recorder: Recorder,
+    /// The state directory.
+    pub dir: PathBuf,
+}
+
+/// Makes the check of a store and a journal. While `draining`, the answer is no.
+pub fn of(store: SharedStore, journal: JournalPlace, draining: Arc<AtomicBool>) -> Ready {
+    let readiness = Arc::new(Readiness {
+        store,
+        journal: Arc::new(journal),
+        draining,
+        holds: HOLDS,
+        time: TIME,
+        known: Mutex::new(Known::default()),
+    });
+    Arc::new(move || {
+        let readiness = Arc::clone(&readiness);
+        Box::pin(async move { readiness.now().await })
+    })
+}
+
+struct Readiness {
+    store: SharedStore,
+    journal: Arc<JournalPlace>,
+    draining: Arc<AtomicBool>,
+    holds: Duration,
+    time: Duration,
+    /// Locked while the dependencies are asked, so that concurrent callers share one answer.
+    known: Mutex<Known>,
+}
+
+#[derive(Default)]
+struct Known {
+    answer: Option<(Instant, Report)>,
+    /// Checks that timed out. No other one of the same kind starts before it ends.
+    store: Waiting<[Check; 2]>,
+    journal: Waiting<Check>,
+}
+
+type Waiting<T> = Option<oneshot::Receiver<T>>;
+
+impl Readiness {
+    async fn now(&self) -> Report {
+        if self.draining.load(Ordering::Relaxed) {
+            return Report::stopping();
+        }
+        let mut known = self.known.lock().await;
+        if let Some((at, report)) = &known.answer
+            && at.elapsed() < self.holds
+        {
+            return report.clone();
+        }
+        let known = &mut *known;
+        let (store, journal) = tokio::join!(
+            self.ask(&mut known.store, self.ask_store()),
+            self.ask(&mut known.journal, self.ask_journal()),
+        );
+        let slow = || {
+            let why = Some("the store takes too long".to_owned());
+            [
+                check(STORE_READ, State::NotChecked, None),
+                check(STORE_WRITE, State::Failed, why),
+            ]
+        };
+        let mut checks = Vec::from(store.unwrap_or_else(slow));
+        checks.push(journal.unwrap_or_else(|| check(JOURNAL, State::Failed, None)));
+        checks.push(check(UPSTREAMS, State::NotChecked, None));
+        let report = Report::of(checks);
+        known.answer = Some((Instant::now(), report.clone()));
+        report
+    }
+
+    /// The answer of a task, or of the one before it that still runs; `None` where it takes too long. What hangs occupies
+    /// one task, however often it is asked.
+    async fn ask<T: Send + 'static>(
+        &self,
+        waiting: &mut Waiting<T>,
+        asking: impl Future<Output = T> + Send + 'static,
+    ) -> Option<T> {
+        let mut asked = waiting.take().unwrap_or_else(|| {
+            let (answer, asked) = oneshot::channel();
+            tokio::spawn(async move { answer.send(asking.await) });
+            asked
+        });
+        match tokio::time::timeout(self.time, &mut asked).await {
+            Ok(answer) => answer.ok(),
+            Err(_) => {
+                *waiting = Some(asked);
+                None
+            }
+        }
+    }
+
+    fn ask_store(&self) -> impl Future<Output = [Check; 2]> + Send + use<> {
+        let store = Arc::clone(&self.store);
+        async move {
+            if let Err(StoreError { message }) = store.ping().await {
+                return [
+                    check(STORE_READ, State::Failed, Some(message)),
+                    check(STORE_WRITE, State::NotChecked, None),
+                ];
+            }
+            let write = match store.probe().await {
+                Ok(()) => check(STORE_WRITE, State::Ok, None),
+                Err(error) => check(STORE_WRITE, State::Failed, Some(error.message)),
+            };
+            [check(STORE_READ, State::Ok, None), write]
+        }
+    }
+
+    fn ask_journal(&self) -> impl Future<Output = Check> + Send + use<> {
+        let journal = Arc::clone(&self.journal);
+        async move {
+            if !journal.enabled {
+                return check(JOURNAL, State::Off, None);
+            }
+            let read = tokio::task::spawn_blocking(move || journal.state()).await;
+            match read {
+                Ok(Ok(())) => check(JOURNAL, State::Ok, None),
+                Ok(Err(why)) => check(JOURNAL, State::Failed, Some(why)),
+                Err(error) => check(JOURNAL, State::Failed, Some(error.to_string())),
+            }
+        }
+    }
+}
+
+impl JournalPlace {
+    fn state(&self) -> Result<(), String> {
+        if !self.recorder.is_on() {
+            return Err("it could not be started".to_owned());
+        }
+        match Query::open(&self.dir) {
+            // Nothing was ever written.
+            Ok(None) => Ok(()),
+            Ok(Some(query)) => query.last_end().map(|_| ()).map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}
+
+fn check(name: &'static str, state: State, why: Option<String>) -> Check {
+    Check {
+        name,
+        state,
+        // Without a journal, and where upstream does not answer, agents are still served, or told.
+        required: [STORE_READ, STORE_WRITE].contains(&name),
+        why,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::store::Store;
+    use crate::state::store::sqlite::{FILE, SqliteStore};
+
+    fn readiness(store: Arc<dyn Store>, holds: Duration) -> Readiness {
+        Readiness {
+            store,
+            journal: Arc::new(JournalPlace {
+                enabled: false,
+                recorder: Recorder::off(),
+                dir: PathBuf::new(),
+            }),
+            draining: Arc::default(),
+            holds,
+            time: Duration::from_millis(300),
+            known: Mutex::default(),
+        }
+    }
+
+    fn what(report: Report) -> &'static str {
+        let failure = report.failure().map(|(what, _)| what);
+        assert_eq!(report.ready, failure.is_none());
+        failure.unwrap_or("ready")
+    }
+
+    fn states(report: &Report) -> Vec<(&'static str, State)> {
+        report
+            .checks
+            .iter()
+            .map(|check| (check.name, check.state))
+            .collect()
+    }
+
+    #[tokio::test]
+    async fn a_table_that_was_dropped_is_missed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = SqliteStore::open(dir.path()).unwrap();
+        let readiness = readiness(Arc::new(store), Duration::ZERO);
+        assert_eq!(what(readiness.now().await), "ready");
+        let other = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+        other.execute_batch("DROP TABLE pairs").unwrap();
+        assert_eq!(what(readiness.now().await), "store_write");
+    }
+
+    #[tokio::test]
+    async fn probes_share_an_answer_for_a_moment() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(dir.path()).unwrap());
+        let readiness = readiness(store.clone(), Duration::from_secs(60));
+        let before = store.commits();
+        let all = futures_util::future::join_all((0..1000).map(|_| readiness.now())).await;
+        assert!(all.into_iter().all(|report| report.ready));
+        assert_eq!(store.commits(), before + 1);
+        // Of this nobody needs to ask the store.
+        readiness.draining.store(true, Ordering::Relaxed);
+        assert_eq!(what(readiness.now().await), "stopping");
+    }
+
+    #[tokio::test]
+    async fn a_writer_that_hangs_is_asked_once_and_one_that_died_is_missed() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Arc::new(SqliteStore::open(dir.path()).unwrap());
+        let readiness = readiness(store.clone(), Duration::ZERO);
+        let release = store.hold_writer();
+        let before = store.commits();
+        for _ in 0..3 {
+            assert_eq!(what(readiness.now().await), "store_write");
+        }
+        release.send(()).unwrap();
+        while !readiness.now().await.ready {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // What held the writer, the one question that waited, and no more than one behind it.
+        assert!(store.commits() <= before + 3, "{}", store.commits() - before);
+        store.kill_writer();
+        while readiness.now().await.ready {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert_eq!(what(readiness.now().await), "store_write");
+    }
+
+    #[tokio::test]
+    async fn each_dependency_is_told_and_only_the_store_is_needed() {
+        use State::{Failed, NotChecked, Off, Ok};
+
+        let dir = tempfile::tempdir().unwrap();
+        let store: Arc<dyn Store> = Arc::new(crate::state::store::memory::MemoryStore::default());
+        let mut readiness = readiness(store, Duration::ZERO);
+        let expected = |journal| {
+            vec![
+                (STORE_READ, Ok),
+                (STORE_WRITE, Ok),
+                (JOURNAL, journal),
+                (UPSTREAMS, NotChecked),
+            ]
+        };
+        assert_eq!(states(&readiness.now().await), expected(Off));
+        for (text, state) in [(None, Failed), (Some("no database"), Failed)] {
+            if let Some(text) = text {
+                std::fs::write(dir.path().join(crate::state::journal::FILE), text).unwrap();
+            }
+            readiness.journal = Arc::new(JournalPlace {
+                enabled: true,
+                recorder: Recorder::off(),
+                dir: dir.path().to_owned(),
+            });
+            let report = readiness.now().await;
+            assert_eq!(states(&report), expected(state));
+            assert!(report.ready, "{report:?}");
+        }
+    }
+}

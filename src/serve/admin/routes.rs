@@ -1,0 +1,243 @@
+//! Routes of the admin listener.
+
+use std::net::SocketAddr;
+
+use http::header::{
+    ACCEPT, ALLOW, CACHE_CONTROL, CONTENT_SECURITY_POLICY, HeaderName, REFERRER_POLICY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderValue, Method, Request, StatusCode};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use tokio::sync::watch;
+
+use super::guard::{Denied, admit, one_host};
+use super::query::Unanswered;
+use super::readiness::Report;
+use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, respond};
+use super::{AdminState, api, api_drafts, api_events, api_undo, page};
+
+/// A page that is not part of the inspector.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Page {
+    Alive,
+    Ready,
+    Metrics,
+}
+
+/// Path, page, and whether it is open to everybody: orchestrators have no token and use the address as host.
+const ROUTES: [(&str, Page, bool); 3] = [
+    ("/healthz", Page::Alive, true),
+    ("/readyz", Page::Ready, true),
+    ("/metrics", Page::Metrics, false),
+];
+
+/// Bytes of a request's body: a carry-over prompt of the largest size, escaped.
+const BODY_BYTES: usize = 8 << 20;
+
+const PROMETHEUS: &str = "text/plain; version=0.0.4; charset=utf-8";
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Security headers of every response: no caching, framing, sniffing, or foreign content; only our own files are scripts.
+const SAFETY: [(HeaderName, &str); 5] = [
+    (CACHE_CONTROL, "no-store"),
+    (X_CONTENT_TYPE_OPTIONS, "nosniff"),
+    (X_FRAME_OPTIONS, "DENY"),
+    (REFERRER_POLICY, "no-referrer"),
+    (CONTENT_SECURITY_POLICY, page::POLICY),
+];
+
+/// Answers one request. `closing` becomes true when the listener stops.
+pub(super) async fn answer(
+    state: &AdminState,
+    bound: SocketAddr,
+    closing: watch::Receiver<bool>,
+    request: Request<Incoming>,
+) -> AnyResponse {
+    let (parts, body) = request.into_parts();
+    let request = Request::from_parts(parts, ());
+    let mut answer = found(state, bound, closing, &request, body).await;
+    let headers = answer.headers_mut();
+    for (name, value) in SAFETY {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    }
+    answer
+}
+
+async fn found(
+    state: &AdminState,
+    bound: SocketAddr,
+    closing: watch::Receiver<bool>,
+    request: &Request<()>,
+    body: Incoming,
+) -> AnyResponse {
+    let path = request.uri().path();
+    let route = ROUTES.iter().find(|(known, ..)| *known == path);
+    let open = route.is_some_and(|(_, _, open)| *open);
+    let admitted = match open {
+        true => one_host(request.headers()),
+        false => admit(request, state.token.as_ref(), bound),
+    };
+    if let Err(denied) = admitted {
+        return boxed(denial(denied));
+    }
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return boxed(change(state, request, body).await);
+    }
+    if let Some((_, page, _)) = route {
+        let accept = request.headers().get_all(ACCEPT);
+        let accept: Vec<_> = accept.iter().filter_map(|value| value.to_str().ok()).collect();
+        return boxed(show(state, *page, &accept).await);
+    }
+    match (path.strip_prefix("/api/"), &state.inspector) {
+        (Some("events"), Some(inspector)) => api_events::answer(inspector, request.uri().query(), closing),
+        (Some(path), Some(inspector)) => boxed(api::answer(inspector, path, request.uri().query()).await),
+        (Some(_), None) => boxed(error(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "inspector",
+            "this listener has no inspector",
+        )),
+        (None, _) => boxed(page::serve(path).unwrap_or_else(|| {
+            let message = "there is nothing at this path";
+            error(StatusCode::NOT_FOUND, "not_found", message)
+        })),
+    }
+}
+
+/// Answers a request that is not only to read.
+async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> FullResponse {
+    let path = request.uri().path().strip_prefix("/api/");
+    let wanted = path
+        .filter(|path| api_drafts::is_for(path) || api_undo::is_for(path))
+        .zip(state.inspector.as_ref());
+    let Some((path, inspector)) = wanted else {
+        return only_read();
+    };
+    let Ok(body) = Limited::new(body, BODY_BYTES).collect().await else {
+        return error(
+            StatusCode::PAYLOAD_TOO_LARGE,
+            "too_large",
+            "the body is too large, or broke off",
+        );
+    };
+    let (method, headers) = (request.method(), request.headers());
+    let body = body.to_bytes();
+    if let (&Method::POST, ["handoffs", id, "undo"]) = (method, &path.split('/').collect::<Vec<_>>()[..]) {
+        let told = api_undo::ask(inspector, id, headers, &body).await;
+        return told.unwrap_or_else(Unanswered::answer);
+    }
+    let changed = api_drafts::change(inspector, (method, path), headers, &body).await;
+    changed.unwrap_or_else(only_read)
+}
+
+fn only_read() -> FullResponse {
+    let mut answer = error(
+        StatusCode::METHOD_NOT_ALLOWED,
+        "method_not_allowed",
+        "this path is only read",
+    );
+    answer
+        .headers_mut()
+        .insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    answer
+}
+
+/// Whether a scraper prefers OpenMetrics to the text format, by the weights of `Accept` (RFC 9110, section 12.5.1).
+/// OpenMetrics wins a tie: a scraper that lists it can read it.
+fn asks_for_open_metrics(accept: &[&str]) -> bool {
+    let (mut open, mut plain) = (0.0, 0.0);
+    for (kind, weight) in ranges(accept) {
+        match kind.as_str() {
+            "application/openmetrics-text" => open = weight.max(open),
+            "text/plain" | "text/*" => plain = weight.max(plain),
+            _ => {}
+        }
+    }
+    open > 0.0 && open >= plain
+}
+
+/// Whether a probe asks for JSON: only where it says so.
+fn asks_for_json(accept: &[&str]) -> bool {
+    ranges(accept).any(|(kind, weight)| kind == "application/json" && weight > 0.0)
+}
+
+/// The kinds in `Accept`, in lower case, each with its weight.
+fn ranges(accept: &[&str]) -> impl Iterator<Item = (String, f32)> {
+    accept.iter().flat_map(|value| value.split(',')).map(|range| {
+        let mut parts = range.split(';').map(str::trim);
+        let kind = parts.next().unwrap_or_default().to_ascii_lowercase();
+        let weight = parts.find_map(|part| part.strip_prefix("q=")?.trim().parse().ok());
+        (kind, weight.unwrap_or(1.0))
+    })
+}
+
+fn readiness(report: &Report, json: bool) -> FullResponse {
+    let failure = report.failure();
+    let status = match failure {
+        None => StatusCode::OK,
+        // The error goes only to the log: this page is open to everybody, and errors contain paths and addresses.
+        Some((what, why)) => {
+            tracing::warn!(target: "baton", what, why, "not ready");
+            StatusCode::SERVICE_UNAVAILABLE
+        }
+    };
+    if json {
+        let body = serde_json::to_string(report).unwrap_or_default();
+        return respond(status, JSON, format!("{body}\n"));
+    }
+    let said = failure.map_or("ready\n".to_owned(), |(what, _)| format!("not ready: {what}\n"));
+    respond(status, TEXT, said)
+}
+
+async fn show(state: &AdminState, page: Page, accept: &[&str]) -> FullResponse {
+    match page {
+        Page::Alive => respond(StatusCode::OK, TEXT, "ok\n"),
+        Page::Ready => readiness(&(state.ready)().await, asks_for_json(accept)),
+        Page::Metrics => match state.metrics.text() {
+            Ok(text) if asks_for_open_metrics(accept) => respond(StatusCode::OK, OPEN_METRICS, text),
+            Ok(text) => respond(
+                StatusCode::OK,
+                PROMETHEUS,
+                crate::state::telemetry::prometheus::plain(&text),
+            ),
+            Err(_) => error(
+                StatusCode::INTERNAL_SERVER_ERROR,
+                "metrics",
+                "the metrics cannot be written",
+            ),
+        },
+    }
+}
+
+fn denial(denied: Denied) -> FullResponse {
+    match denied {
+        Denied::Ambiguous => error(
+            StatusCode::BAD_REQUEST,
+            "bad_host",
+            "send one Host header, as HTTP/1.1 asks",
+        ),
+        Denied::Token => {
+            let mut answer = error(
+                StatusCode::UNAUTHORIZED,
+                "token",
+                "present admin.token as `Authorization: Bearer …`",
+            );
+            // One header line each: Chromium ignores a list and would not prompt for the password.
+            for challenge in ["Bearer", "Basic realm=\"baton\""] {
+                let challenge = HeaderValue::from_static(challenge);
+                answer.headers_mut().append(WWW_AUTHENTICATE, challenge);
+            }
+            answer
+        }
+        Denied::Origin => error(
+            StatusCode::FORBIDDEN,
+            "origin",
+            "pages of other origins may not ask",
+        ),
+        Denied::Host => error(
+            StatusCode::FORBIDDEN,
+            "host",
+            "ask for localhost or the bound address, or set admin.token",
+        ),
+    }
+}

@@ -1,0 +1,225 @@
+//! The handoff that a request is pinned to: found by its sentinel, by the response that the request goes on from, or by
+//! where an answer was left out.
+
+use super::heavy;
+use crate::serve::proxy::{App, RequestContext};
+use crate::state::config::{PreambleMode, Transcript};
+use crate::state::store::{HandoffFilter, StoreError};
+use baton_core::mark::sentinel::Sealed;
+use baton_core::record::{Behind, Handoff, HandoffId};
+use baton_core::rewrite::{Candidate, Reading, preamble};
+use baton_core::text::splice::Edit;
+use baton_core::wire::Wire;
+
+/// Sentinels looked up in one request, last ones first; more of them are no transcript of ours.
+pub(super) const MOST_CANDIDATES: usize = 64;
+
+/// What a byte under a seal weighs: it is unescaped and hashed, twice at most.
+const SEALING: usize = 16;
+
+/// Why the line that a person resumes by leads to no handoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unresolved {
+    /// None with this id, or with one that begins so, is known.
+    Unknown,
+    /// Several ids begin so.
+    Ambiguous,
+}
+
+/// The active handoff.
+#[derive(Clone)]
+pub(super) struct Active {
+    /// Where its sentinel stands; `None` where it is not in the transcript.
+    pub(super) candidate: Option<Candidate>,
+    /// Without a sentinel: the turn in front of which it stands, the agent having left out the answer that showed it.
+    /// `None` where the transcript before this request is held upstream.
+    pub(super) before: Option<usize>,
+    /// It stands in a transcript that was flattened into one text: the cut there.
+    pub(super) text: Option<Vec<Edit>>,
+    pub(super) id: HandoffId,
+    pub(super) prompt: String,
+    /// Whether transcripts show the prompt: what stands behind a sentinel without it is the model's own.
+    pub(super) spelled_out: bool,
+    pub(super) head: String,
+    /// Whether the requests that are cut at it have the tool that searches what was cut. With the store lost nobody knows:
+    /// then as the config has it.
+    pub(super) recall: bool,
+}
+
+impl Active {
+    /// The turn that it stands in, or in front of which.
+    pub(super) fn turn(&self) -> Option<usize> {
+        self.candidate.as_ref().map(|c| c.turn).or(self.before)
+    }
+}
+
+/// What the agent's harness put in front of the conversation. Of one that the provider holds it is not known: what a later
+/// request begins with is none.
+pub(super) fn fresh_preamble(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &Reading,
+    until: Option<(usize, usize)>,
+) -> preamble::Preamble {
+    if reading.view.facts.previous.is_some() {
+        return preamble::Preamble::default();
+    }
+    match app.config.handoff.preamble {
+        PreambleMode::Keep => preamble::of(wire, &reading.view, until, &app.config.handoff.preamble_tags),
+        PreambleMode::Drop => preamble::Preamble::default(),
+    }
+}
+
+/// The last sentinel whose id the store knows or whose seal verifies.
+pub(super) async fn find_active(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &Reading,
+    candidates: Vec<Candidate>,
+    weight: usize,
+) -> Result<Option<Active>, StoreError> {
+    for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
+        if let Some(ids) = candidate.id_range {
+            match meant(app, ctx, ids).await?[..] {
+                [only] => candidate.sentinel.id = only,
+                _ => continue,
+            }
+        }
+        let id = candidate.sentinel.id;
+        if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
+            let head = heavy::work(weight, || known_head(app, wire, reading, &candidate, &handoff));
+            return Ok(Some(Active {
+                id,
+                prompt: handoff.prompt.clone(),
+                spelled_out: is_spelled_out(app, &handoff),
+                head,
+                recall: handoff.recall,
+                candidate: Some(candidate),
+                before: None,
+                text: None,
+            }));
+        }
+        let proven = candidate.sentinel.sealed.and_then(|sealed: Sealed| {
+            let keys = app.seals.now();
+            let open = || sealed.opened(&reading.view.body, &keys, &ctx.principal, id);
+            heavy::work(sealed.len() * SEALING * keys.count(), open)
+        });
+        if let Some(prompt) = proven {
+            let head = heavy::work(weight, || new_head(app, wire, reading, &candidate, &prompt));
+            return Ok(Some(Active {
+                id,
+                prompt,
+                // What a seal proves stands there.
+                spelled_out: true,
+                head,
+                recall: app.config.recall.enabled,
+                candidate: Some(candidate),
+                before: None,
+                text: None,
+            }));
+        }
+    }
+    Ok(None)
+}
+
+/// Whether transcripts show the prompt of this handoff: as it was shown, whatever the config says since.
+pub(super) fn is_spelled_out(app: &App, handoff: &Handoff) -> bool {
+    let now = app.config.handoff.transcript == Transcript::Full;
+    handoff.spelled_out.unwrap_or(now)
+}
+
+/// Why no handoff was found by a person's line.
+pub(super) async fn why_unresolved(
+    app: &App,
+    ctx: &RequestContext,
+    candidate: &Candidate,
+) -> Result<Unresolved, StoreError> {
+    let found = match candidate.id_range {
+        Some(ids) => meant(app, ctx, ids).await?.len(),
+        None => 0,
+    };
+    Ok(if found > 1 {
+        Unresolved::Ambiguous
+    } else {
+        Unresolved::Unknown
+    })
+}
+
+/// The handoffs that an id may mean of which only the beginning is left: two at most.
+pub(super) async fn meant(
+    app: &App,
+    ctx: &RequestContext,
+    ids: (HandoffId, HandoffId),
+) -> Result<Vec<HandoffId>, StoreError> {
+    let filter = HandoffFilter {
+        principal: Some(ctx.principal.clone()),
+        ids: Some(ids),
+        archived: true,
+        limit: 2,
+        ..HandoffFilter::default()
+    };
+    let found = app.sessions.store().handoffs(&filter).await?;
+    Ok(found.iter().map(|handoff| handoff.id).collect())
+}
+
+/// What stands behind the response that the request goes on from, where that is known, and the handoff that it ended at.
+/// `ahead`: what the store has behind that response, where that was read.
+pub(super) async fn find_previous(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &dyn Wire,
+    reading: &Reading,
+    ahead: Option<Option<String>>,
+) -> Result<(Option<Active>, Option<Behind>), StoreError> {
+    let Some(previous) = &reading.view.facts.previous else {
+        return Ok((None, None));
+    };
+    let found = match ahead {
+        Some(found) => found,
+        None => {
+            let store = app.sessions.store();
+            store.response_id(&ctx.principal, &previous.id).await?
+        }
+    };
+    let id = match found.as_deref().map(Behind::read) {
+        Some(Behind::Handoff(id)) => id,
+        other => return Ok((None, other)),
+    };
+    let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
+        return Ok((None, None));
+    };
+    let head = stored_head(wire, &handoff)
+        .unwrap_or_else(|| preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt));
+    let active = Active {
+        candidate: None,
+        before: None,
+        text: None,
+        id,
+        prompt: handoff.prompt.clone(),
+        spelled_out: true,
+        recall: handoff.recall,
+        head,
+    };
+    Ok((Some(active), Some(Behind::Handoff(id))))
+}
+
+/// The stored head where it is of this wire; else one made of this request's preamble.
+fn known_head(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &Reading,
+    candidate: &Candidate,
+    handoff: &Handoff,
+) -> String {
+    stored_head(wire, handoff).unwrap_or_else(|| new_head(app, wire, reading, candidate, &handoff.prompt))
+}
+
+pub(super) fn stored_head(wire: &dyn Wire, handoff: &Handoff) -> Option<String> {
+    (handoff.wire == wire.id() && !handoff.head.is_empty()).then(|| handoff.head.clone())
+}
+
+fn new_head(app: &App, wire: &dyn Wire, reading: &Reading, candidate: &Candidate, prompt: &str) -> String {
+    let until = candidate.by_user.then_some((candidate.turn, candidate.part));
+    preamble::head(wire, &fresh_preamble(app, wire, reading, until), prompt)
+}

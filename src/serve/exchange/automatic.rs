@@ -1,0 +1,126 @@
+//! Handoffs that a threshold begins: a draft is written where the context has filled up that far, and the conversation goes on
+//! behind it in the same answer.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::Exchange;
+use crate::state::jobs::drafts::Job;
+use crate::state::store::private_file;
+use baton_core::handoffs::draft::DraftAsk;
+use baton_core::nudge::{ContextUse, NudgeOutcome};
+use baton_core::record::{Handoff, Origin};
+use baton_core::text::date::rfc3339;
+
+/// Files of one second: more are an error.
+const MOST_ALIKE: u32 = 100;
+
+impl Exchange {
+    /// Begins a draft of the conversation, at this use of its context. `None`: this is no point to hand over at, or another
+    /// draft is open.
+    pub(super) fn automatic_draft(&self, tokens: u64) -> Option<Job> {
+        let live = self.prepared.live.as_ref()?;
+        if !self.is_safe_point() {
+            return None;
+        }
+        let ask = DraftAsk {
+            origin: Origin::Auto,
+            reason: Some(format!("the context had {tokens} tokens")),
+            ..DraftAsk::default()
+        };
+        let drafting = &self.app.drafting;
+        drafting.begin(live.key(), live.principal(), ask.into()).ok()
+    }
+
+    /// A draft came to nothing: a threshold begins none again until the context has grown further.
+    pub(super) fn note_no_draft(&self, origin: Origin) {
+        self.in_context(ContextUse::tried);
+        if origin == Origin::Auto {
+            self.note_nudge(NudgeOutcome::AutoFailed);
+        }
+    }
+
+    /// Keeps the prompt of an automatic handoff as a file, where the config names a folder. Nobody waits for it, and a file that
+    /// cannot be written is only told of.
+    pub(super) fn save_automatic(&self, draft: Uuid, handoff: &Handoff) {
+        let folder = &self.app.config.handoff.save_dir;
+        let Some(folder) = folder.clone().filter(|_| handoff.origin == Origin::Auto) else {
+            return;
+        };
+        let text = format!("{}\n", self.app.redactor.text(&handoff.prompt).trim_end());
+        let (name, exchange) = (stem(handoff.created_ms), self.ctx.id.clone());
+        let drafting = Arc::clone(&self.app.drafting);
+        tokio::task::spawn_blocking(move || match write_new(&folder, &name, &text) {
+            Ok(path) => {
+                tracing::info!(exchange, path = %path.display(), "automatic handoff saved");
+                drafting.saved(draft, path);
+            }
+            Err(error) => {
+                tracing::warn!(exchange, folder = %folder.display(), %error, "automatic handoff not saved");
+            }
+        });
+    }
+}
+
+/// `handoff-2026-11-22T19-30-00`
+fn stem(at_ms: u64) -> String {
+    let date = rfc3339(at_ms / 1000);
+    format!("handoff-{}", date.trim_end_matches('Z').replace(':', "-"))
+}
+
+/// Writes a file of that name, or of the next free one, readable by its owner only.
+fn write_new(folder: &Path, stem: &str, text: &str) -> io::Result<PathBuf> {
+    fs::create_dir_all(folder)?;
+    for n in 1..=MOST_ALIKE {
+        let name = match n {
+            1 => format!("{stem}.md"),
+            n => format!("{stem}-{n}.md"),
+        };
+        let path = folder.join(name);
+        match private_file().create_new(true).open(&path) {
+            Ok(mut file) => {
+                file.write_all(text.as_bytes())?;
+                return Ok(path);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::Error::other(format!("{MOST_ALIKE} files of that name")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_named_by_their_second_and_none_is_overwritten() {
+        let name = stem(1_732_272_000_999);
+        assert_eq!(name, "handoff-2024-11-22T10-40-00");
+        let folder = tempfile::tempdir().unwrap();
+        let inner = folder.path().join("a/b");
+        for n in 1..=3 {
+            let path = write_new(&inner, &name, &format!("{n}\n")).unwrap();
+            assert_eq!(fs::read_to_string(path).unwrap(), format!("{n}\n"));
+        }
+        let mut names: Vec<_> = fs::read_dir(&inner)
+            .unwrap()
+            .map(|f| f.unwrap().file_name())
+            .collect();
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "handoff-2024-11-22T10-40-00-2.md",
+                "handoff-2024-11-22T10-40-00-3.md",
+                "handoff-2024-11-22T10-40-00.md"
+            ]
+        );
+        let file = inner.join("handoff-2024-11-22T10-40-00.md");
+        assert!(write_new(&file, &name, "x").is_err(), "its folder is a file");
+    }
+}

@@ -1,0 +1,158 @@
+//! Answers commands in the chat. Nothing goes upstream, and neither the command nor its answer is ever in the model's view.
+
+mod hand_over;
+mod pins;
+mod resume;
+mod said;
+mod undo;
+
+use std::sync::Arc;
+
+use http::Response;
+
+use self::hand_over::{Asked, NONE_WAITS};
+use self::pins::{pin, pins_told, unpin};
+use self::resume::shown;
+pub(super) use self::said::Said;
+use super::Exchange;
+use crate::serve::proxy::fault::{Code, Fault};
+use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::jobs::drafts::State;
+use crate::state::session::LiveConversation;
+use crate::state::store::StoreError;
+use baton_core::commands::{Command, help, parse};
+use baton_core::handoffs::draft::{DraftAsk, FLAGS};
+use baton_core::limits::BYTES_PER_TOKEN;
+
+impl Exchange {
+    /// Answers the command that the request's last text is.
+    pub(super) async fn answer_command(self) -> Response<ResponseBody> {
+        let prepared = Arc::clone(&self.prepared);
+        let text = prepared.command.as_deref().unwrap_or_default();
+        let app = Arc::clone(&self.app);
+        let prefix = app.config.commands.prefix.as_str();
+        let Some(command) = parse(text, prefix) else {
+            return self.begin().await;
+        };
+        match command {
+            Command::HandOver(asked) => match DraftAsk::parse(asked) {
+                Ok(ask) => return self.hand_over_now(Asked::Draft(ask)).await,
+                Err(bad) => {
+                    let said = Said::new(format!("{bad}.\n\n    {prefix}handoff {FLAGS}"));
+                    return self.say_noted(&said).await;
+                }
+            },
+            Command::Accept(edited) => {
+                let edited = edited.map(str::to_owned);
+                return self.hand_over_now(Asked::Accept(edited)).await;
+            }
+            _ => {}
+        }
+        match self.command(command, prefix).await {
+            Ok(said) => {
+                tracing::info!(exchange = self.ctx.id, "a command was answered");
+                self.say_noted(&said).await
+            }
+            Err(error) => {
+                tracing::error!(exchange = self.ctx.id, %error, "a command cannot be answered");
+                self.ctx.refuse(Fault::from(Code::STORE))
+            }
+        }
+    }
+
+    /// Does what is asked. What it changes is written when this returns.
+    async fn command(&self, command: Command<'_>, prefix: &str) -> Result<Said, StoreError> {
+        let live = self.live()?;
+        if matches!(command, Command::Status | Command::Cancel | Command::Reject) {
+            self.restored_draft(live).await?;
+        }
+        let said = match command {
+            Command::Help => Said::new(help(prefix, None)),
+            Command::Unknown(word) => Said::new(help(prefix, Some(word))),
+            Command::Status => self.status(live).await?,
+            Command::Pins => Said::new(pins_told(&live.pins(), prefix)),
+            Command::Pin(text) => pin(&live.pins(), text, prefix),
+            Command::Unpin(number) => unpin(&live.pins(), number, prefix),
+            Command::Undo(id) => self.undo(id).await?,
+            Command::Resume(id) => self.resume(id).await?,
+            Command::Cancel => self.cancelled(live).await?,
+            Command::Reject => self.rejected(live).await?,
+            // Answered where it is written.
+            Command::HandOver(_) | Command::Accept(_) => Said::new(help(prefix, None)),
+        };
+        let (pinned, unpinned) = (said.pinned.clone(), said.unpinned.clone());
+        self.app
+            .sessions
+            .command(live, pinned, unpinned, self.app.clock.now_ms())
+            .await?;
+        Ok(said)
+    }
+
+    /// A person says no to the draft that waits.
+    async fn rejected(&self, live: &LiveConversation) -> Result<Said, StoreError> {
+        let drafting = &self.app.drafting;
+        let open = drafting.open_in(live.key());
+        let Some(draft) = open.and_then(|draft| drafting.reject(draft.id).ok()) else {
+            return Ok(Said::new(NONE_WAITS));
+        };
+        let store = self.app.sessions.store();
+        store.archive(&self.ctx.principal, draft.id, true).await?;
+        Ok(Said::new("the draft was rejected, and nothing was changed."))
+    }
+
+    async fn cancelled(&self, live: &LiveConversation) -> Result<Said, StoreError> {
+        let drafting = &self.app.drafting;
+        let open = drafting.open_in(live.key());
+        let Some(draft) = open.filter(|draft| drafting.cancel(draft.id).is_ok()) else {
+            return Ok(Said::new("no handoff is being written."));
+        };
+        if draft.is_for_review() {
+            let store = self.app.sessions.store();
+            store.archive(&self.ctx.principal, draft.id, true).await?;
+        }
+        Ok(Said::new("the handoff that was being written is not made."))
+    }
+
+    async fn status(&self, live: &LiveConversation) -> Result<Said, StoreError> {
+        let prepared = &self.prepared;
+        let tokens = prepared.request.len() as u64 / BYTES_PER_TOKEN;
+        let sees = match &prepared.active {
+            Some(active) => {
+                let handoff = self.app.sessions.handoff(&self.ctx.principal, active.id).await?;
+                let about = handoff.map(|h| shown(&h)).unwrap_or_default();
+                let sent = baton_core::text::splice::len(&prepared.first(&self.app, prepared.tooled).rope);
+                format!(
+                    "the model sees the handoff {}{about} and what came after it, about {} tokens of the {tokens} that the \
+                     agent sends.",
+                    active.id,
+                    sent as u64 / BYTES_PER_TOKEN
+                )
+            }
+            None => format!("the model sees the whole history, about {tokens} tokens."),
+        };
+        let tool = match prepared.untooled {
+            None => "\n\n    It may hand over by itself.".to_owned(),
+            Some(why) => format!("\n\n    It cannot hand over by itself here: {}.", why.name()),
+        };
+        let pins = match live.pins().len() {
+            0 => "Nothing is pinned.".to_owned(),
+            1 => "One text is pinned.".to_owned(),
+            many => format!("{many} texts are pinned."),
+        };
+        let draft = match self.app.drafting.open_in(live.key()) {
+            Some(draft) => format!("\n    {} ({}).", drafted(draft.state), draft.id),
+            None => String::new(),
+        };
+        Ok(Said::new(format!("{sees}{tool}\n    {pins}{draft}")))
+    }
+}
+
+/// How far a conversation's open draft is.
+fn drafted(state: State) -> &'static str {
+    match state {
+        State::Asked => "A handoff was asked for; it is made with the next request",
+        State::Review => "A draft waits for your yes",
+        State::Accepted => "An accepted draft takes effect with the next request",
+        _ => "A handoff is being written",
+    }
+}

@@ -1,0 +1,105 @@
+//! Undoes a handoff, or its undo: what the model would see without it.
+
+use super::said::Said;
+use crate::serve::exchange::active_handoff::{Active, find_active};
+use crate::serve::exchange::nudges::betas;
+use crate::serve::exchange::{Exchange, heavy};
+use crate::state::store::StoreError;
+use baton_core::commands::UndoOutcome;
+use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::record::HandoffId;
+use baton_core::rewrite::Candidate;
+
+impl Exchange {
+    /// Undoes a handoff, or its undo.
+    pub(in crate::serve::exchange) async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
+        let said = self.undone_or_not(id).await?;
+        let outcome = said.undo.unwrap_or(UndoOutcome::Refused);
+        self.ctx.recorder.note(|e| e.undo = Some(outcome));
+        Ok(said)
+    }
+
+    /// What is said where another handoff counts by now than the one that was to be undone.
+    pub(in crate::serve::exchange) fn overtaken(&self) -> Said {
+        self.ctx.recorder.note(|e| e.undo = Some(UndoOutcome::Refused));
+        Said::new("nothing was undone: another handoff is active by now.")
+    }
+
+    async fn undone_or_not(&self, id: Option<&str>) -> Result<Said, StoreError> {
+        let prepared = &self.prepared;
+        let reading = prepared.request.reading();
+        if prepared.request.view().facts.previous.is_some() {
+            return Ok(Said::new(
+                "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
+            ));
+        }
+        let candidates = heavy::work(prepared.weight, || reading.candidates(prepared.wire));
+        let active = prepared.active.as_ref().map(|active| active.id);
+        let target = match id {
+            Some(id) => {
+                let known = candidates.iter().map(|c| c.sentinel.id).chain(active);
+                let undone = prepared.undone.ever().iter().copied();
+                let named = |known: &HandoffId| known.to_string().starts_with(id) && !id.is_empty();
+                known.chain(undone).find(named)
+            }
+            None => prepared.undone.last.or(active),
+        };
+        let Some(target) = target else {
+            return Ok(Said::new(match id {
+                Some(_) => "nothing was undone: no handoff of this transcript has that id.",
+                None => "there is nothing to undo: the model sees the whole history.",
+            }));
+        };
+        match prepared.undone.is_undone(target) {
+            true => Ok(Said {
+                note: target,
+                undo: Some(UndoOutcome::TakenBack),
+                ..Said::new(format!(
+                    "the undo was taken back. The model sees the handoff {target} again, and what came after it."
+                ))
+            }),
+            false => self.undone(target, candidates).await,
+        }
+    }
+
+    /// What the model sees where this handoff does not count.
+    async fn undone(&self, target: HandoffId, mut candidates: Vec<Candidate>) -> Result<Said, StoreError> {
+        let prepared = &self.prepared;
+        let reading = prepared.request.reading();
+        candidates.retain(|c| c.sentinel.id != target);
+        let (app, wire) = (&*self.app, prepared.wire);
+        let before = find_active(app, &self.ctx, wire, reading, candidates, prepared.weight).await?;
+        let from = before.as_ref().and_then(Active::turn);
+        let list = prepared.request.view().list;
+        let start = from.map_or(list.start, |turn| prepared.request.view().turns[turn].span.start);
+        let head = before.as_ref().map_or(0, |active| active.head.len());
+        // System prompt and tools are part of it.
+        let cut = start.saturating_sub(list.start);
+        let tokens = (prepared.request.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
+        let model = prepared.request.view().facts.model.as_deref().unwrap_or_default();
+        let window = self.app.config.handoff.windows.of(model, betas(&self.ctx));
+        if let Some(over) = window
+            .and_then(|window| tokens.checked_sub(window))
+            .filter(|over| *over > 0)
+        {
+            return Ok(Said::new(format!(
+                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
+            )));
+        }
+        Ok(Said {
+            note: target,
+            undo: Some(UndoOutcome::Undone),
+            ..Said::new(match before {
+                Some(before) => format!(
+                    "the handoff {target} was undone. The model sees the handoff before it, {}, and all that came after, about \
+                 {tokens} tokens. The same command takes this back.",
+                    before.id
+                ),
+                None => format!(
+                    "the handoff {target} was undone. The model sees the whole history again, about {tokens} tokens. The same \
+                 command takes this back."
+                ),
+            })
+        })
+    }
+}

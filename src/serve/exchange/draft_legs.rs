@@ -1,0 +1,242 @@
+//! The requests that ask a model for the document of a handoff, and their answers. Nothing of them reaches the agent.
+
+use bytes::Bytes;
+use http::Response;
+
+use super::Exchange;
+use super::drafts::Asked;
+use super::shown::TextExtractor;
+use crate::serve::proxy::download::UpstreamBody;
+use crate::serve::proxy::route;
+use crate::state::files::repository;
+use crate::state::jobs::drafts::LentIndex;
+use baton_core::course::StreamMerge;
+use baton_core::handoffs::draft::{Count, End, Failure, Method, Request};
+use baton_core::limits;
+use baton_core::rewrite::{Rewritten, SizeChange, Why};
+use baton_core::text::splice;
+use baton_core::tools::Names;
+use baton_core::transcript::{Answered, Said, Transcript};
+use baton_core::wire::{self, LegReport, LoneText, Operation, Stop, TextOnly, View, Watch};
+
+/// Statuses by which a server tells that it takes no such request.
+const REFUSES: [u16; 2] = [400, 422];
+
+/// Bytes of an error's body that are read.
+const ERROR_BYTES: usize = 64 << 10;
+
+impl Exchange {
+    /// Asks the model once more behind its own history: the live request, and one message more.
+    pub(super) async fn ask_behind_history(&self, asked: &Asked<'_>) -> End {
+        let prepared = &self.prepared;
+        let text = self.app.prompts.behind_history(&asked.ask.focus);
+        let more = [prepared.wire.user_text(&text)];
+        let max_tokens = self.app.config.draft.max_tokens;
+        for forbids_calls in [true, false] {
+            let how = TextOnly {
+                forbids_calls,
+                max_tokens,
+            };
+            let leg = prepared.for_a_text(&self.app, &more, how);
+            match self.draft_leg(&leg, &self.ctx.target, Method::Oneshot).await {
+                End::Failed(Failure::Provider(Some(status), why))
+                    if forbids_calls && REFUSES.contains(&status) =>
+                {
+                    tracing::warn!(
+                        exchange = self.ctx.id,
+                        status,
+                        why,
+                        "a draft without calls was refused: asked again"
+                    );
+                }
+                end => return end,
+            }
+        }
+        End::Failed(Failure::Internal)
+    }
+
+    /// Asks a model with what was selected from the transcript, and nothing else.
+    pub(super) async fn ask_with_bundle(&self, asked: &Asked<'_>) -> End {
+        let config = &self.app.config.draft;
+        let model = asked.ask.model.as_deref().or(config.model.as_deref());
+        let request = Request {
+            tokens: config.bundle_tokens,
+            count: model.map_or(asked.count, Count::of_model),
+            ..asked.request()
+        };
+        let bundle = match asked.index.bundle(&request) {
+            Ok(bundle) => bundle,
+            Err(why) => return End::Failed(Failure::TooSmall(why)),
+        };
+        let text = self.app.prompts.with_bundle(&bundle, &asked.ask.focus);
+        let view = self.prepared.request.view();
+        let lone = LoneText {
+            text: &text,
+            model,
+            max_tokens: config.max_tokens,
+        };
+        let edits = self.prepared.wire.lone_text(view, lone);
+        let leg = Rewritten {
+            changes: SizeChange::of(Why::Draft, &edits).into_iter().collect(),
+            rope: splice::splice(&view.body, edits),
+            messages: 1,
+            placed: Vec::new(),
+            pending: None,
+        };
+        let target = model.and_then(|model| route::with_model(&self.ctx.target, model));
+        let target = target.as_deref().unwrap_or(&self.ctx.target);
+        self.draft_leg(&leg, target, Method::Bundle).await
+    }
+
+    /// Sends one such request and reads the answer to its end.
+    async fn draft_leg(&self, leg: &Rewritten, target: &str, method: Method) -> End {
+        let response = match self.send_draft(leg, target, method).await {
+            Ok(response) => response,
+            Err(fault) => return End::Failed(Failure::Unreached(fault.code.message.to_owned())),
+        };
+        let status = response.status();
+        let (parts, body) = response.into_parts();
+        let Ok(body) = self.readable(&parts, body) else {
+            return End::Failed(Failure::Unreached("its answer cannot be decoded".to_owned()));
+        };
+        if !status.is_success() {
+            let body = body
+                .whole(ERROR_BYTES, &self.app.bodies)
+                .await
+                .unwrap_or_default();
+            return End::Failed(Failure::of_answer(status.as_u16(), &body));
+        }
+        match self.is_stream(&parts) {
+            true => self.read_streamed_draft(body).await,
+            false => self.read_whole_draft(body).await,
+        }
+    }
+
+    /// No call is hidden: none is looked at.
+    fn watch_nothing(&self) -> Watch {
+        Watch {
+            hide: Names::NONE,
+            held_bytes: self.app.config.limits.held_bytes,
+        }
+    }
+
+    async fn read_streamed_draft(&self, mut body: UpstreamBody) -> End {
+        let prepared = &self.prepared;
+        let dialect = prepared
+            .wire
+            .dialect(prepared.request.view(), self.watch_nothing());
+        let limit = self.app.config.limits.frame_bytes;
+        let framing = self.framing().unwrap_or(prepared.wire.framing());
+        let mut shown = self
+            .shown
+            .as_deref()
+            .map(|shown| (shown, TextExtractor::new(framing, limit)));
+        let mut merge = match self.framing() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, false),
+            None => StreamMerge::new(dialect, limit, false),
+        };
+        let (mut raw, mut out) = (Vec::new(), Vec::new());
+        loop {
+            match body.next().await {
+                None => {
+                    merge.finish_leg(&mut out);
+                    break;
+                }
+                Some(Err(fault)) => return End::Failed(Failure::Unreached(fault.to_string())),
+                Some(Ok(piece)) if raw.len() + piece.len() > limits::LEG_LOG => {
+                    return End::Failed(Failure::TooLong);
+                }
+                Some(Ok(piece)) => {
+                    raw.extend_from_slice(&piece);
+                    if let Some((shown, pieces)) = &mut shown {
+                        shown.piece(&pieces.feed(piece.clone()));
+                    }
+                    merge.feed(piece, &mut out);
+                    out.clear();
+                }
+            }
+            if merge.leg_ended() {
+                body.drained();
+                break;
+            }
+        }
+        self.read_draft(&raw, merge.report())
+    }
+
+    async fn read_whole_draft(&self, body: UpstreamBody) -> End {
+        let prepared = &self.prepared;
+        let body = match body.whole(limits::LEG_LOG, &self.app.bodies).await {
+            Ok(body) => body,
+            Err(fault) => return End::Failed(Failure::Unreached(fault.message().to_owned())),
+        };
+        let view = prepared.request.view();
+        match prepared.wire.reply_to(view, &body, self.watch_nothing()) {
+            _ if wire::tells_error(&body) => End::Failed(Failure::of_event(&body)),
+            Some(report) => self.read_draft(&body, &report),
+            None => End::Failed(Failure::Unreached("its answer cannot be read".to_owned())),
+        }
+    }
+
+    /// What an answer came to.
+    fn read_draft(&self, raw: &[u8], report: &LegReport) -> End {
+        self.count(report);
+        let answered = Answered::of(raw);
+        if report.stop == Stop::Error {
+            let error = answered.parts.iter().find(|part| part.said == Said::Error);
+            let told = error
+                .and_then(|part| part.pieces.first())
+                .map_or(&b"null"[..], |piece| piece.of(raw));
+            let event = [&br#"{"error":"#[..], told, b"}"].concat();
+            return End::Failed(Failure::of_event(&event));
+        }
+        if answered.parts.iter().any(|part| part.said == Said::Refusal) {
+            return End::Failed(Failure::Refused);
+        }
+        let texts = answered.parts.iter().filter(|part| part.said == Said::Text);
+        let texts: Vec<String> = texts
+            .map(|part| part.text().trim().to_owned())
+            .filter(|text| !text.is_empty())
+            .collect();
+        End::of(report.stop, &texts.join("\n"))
+    }
+
+    /// The index of the transcript as the model sees it.
+    pub(super) fn index(&self, rope: Vec<Bytes>) -> Option<LentIndex<'_>> {
+        let prepared = &self.prepared;
+        let live = prepared.live.as_ref()?;
+        let body = splice::flat(rope);
+        let view: View = prepared.wire.read(&body, Operation::Generate).ok()?;
+        let carry_over = prepared.active.as_ref().map(|active| active.prompt.clone());
+        let settings = self
+            .app
+            .config
+            .draft_settings(carry_over, self.app.redactor.clone());
+        let indexes = self.app.drafting.indexes();
+        Some(indexes.lend(live.key(), settings, &Transcript::of(&view)))
+    }
+
+    /// The state of the repository, where the config names one.
+    pub(super) async fn repository(&self, wanted: bool) -> String {
+        let Some(dir) = self.app.config.draft.git_dir.clone().filter(|_| wanted) else {
+            return String::new();
+        };
+        let asked = tokio::task::spawn_blocking(move || repository::state(&dir));
+        asked.await.unwrap_or_default()
+    }
+
+    /// Sends a request for a draft.
+    async fn send_draft(
+        &self,
+        leg: &Rewritten,
+        target: &str,
+        method: Method,
+    ) -> Result<Response<UpstreamBody>, crate::serve::proxy::upstream::UpstreamFault> {
+        let sent = self.send_leg_to(leg, target).await;
+        self.ctx.recorder.note(|e| {
+            let at = e.sent_bytes.len().saturating_sub(1);
+            e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));
+            e.draft_methods.push(method.name());
+        });
+        sent
+    }
+}

@@ -1,0 +1,472 @@
+//! A handoff that the model did not begin: its document is written, and the conversation goes on behind it.
+//!
+//! ```text
+//! a draft waits ─► the document: given | oneshot | bundle | local ─► write the handoff ─► the sentinel, then the leg behind it
+//!                      └► failed, empty, cancelled: the request goes up as it came
+//! ```
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use http::Response;
+use uuid::Uuid;
+
+use super::{Exchange, heavy, is_model_call};
+use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::config::Review;
+use crate::state::jobs::drafts::{Accepted, Job, State, Wanted};
+use crate::state::session::LiveConversation;
+use crate::state::telemetry::DraftEvent;
+use baton_core::agents::wordings::{self, UserText};
+use baton_core::handoffs::draft::{self, Count, DraftAsk, End, Failure, Index, Method, Request};
+use baton_core::limits;
+use baton_core::mark::{note, sentinel};
+use baton_core::record::{Handoff, Origin};
+use baton_core::rewrite::Rewritten;
+use baton_core::rewrite::untooled::Untooled;
+use baton_core::text::splice;
+use baton_core::transcript::{Kind, Transcript};
+use baton_core::wire::Role;
+
+/// What a draft is made of.
+pub(super) struct Asked<'a> {
+    pub(super) ask: &'a DraftAsk,
+    pub(super) index: &'a Index,
+    pub(super) repository: &'a str,
+    /// Who counts the conversation's tokens.
+    pub(super) count: Count,
+}
+
+impl<'a> Asked<'a> {
+    /// The size is the method's.
+    pub(super) fn request(&self) -> Request<'a> {
+        Request {
+            focus: &self.ask.focus,
+            preset: self.ask.preset,
+            tokens: 0,
+            count: self.count,
+            repository: self.repository,
+            commands: self.ask.commands,
+            why: self.ask.why,
+        }
+    }
+}
+
+/// A try to make a document, counted when it is over. An agent that leaves drops it, and what it waits for.
+struct Counted<'e> {
+    exchange: &'e Exchange,
+    ask: &'e DraftAsk,
+    method: Method,
+    outcome: &'static str,
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        let Self {
+            exchange,
+            ask,
+            method,
+            outcome,
+        } = self;
+        exchange.note_draft(ask, method.name(), outcome);
+    }
+}
+
+/// A document, and how it was made; `None`: it was given.
+struct Document {
+    text: String,
+    method: Option<Method>,
+}
+
+/// Answers a request with which a draft is made: by the leg behind the handoff, or as if nobody had asked.
+pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> {
+    let ask = &job.wanted().ask;
+    let exchange = match exchange.is_reviewed(ask) {
+        // Whoever looks at it does so elsewhere.
+        true => exchange,
+        false => exchange.showing(ask),
+    };
+    super::slow_answer::answered(exchange.clone(), async move {
+        let (id, origin) = (job.id(), job.wanted().ask.origin);
+        match exchange.hand_over(job).await {
+            Ok(handoff) => {
+                exchange.save_automatic(id, &handoff);
+                let told = exchange.told(&handoff);
+                match exchange.begun_draft() {
+                    Some(shown) => {
+                        shown.end(told.strip_prefix(note::BEGINS).unwrap_or(&told), "");
+                        shown.say(&exchange.sentinel(&handoff));
+                        exchange.go_on_behind(&handoff).await
+                    }
+                    None => exchange.telling(told).go_on_behind(&handoff).await,
+                }
+            }
+            Err(End::Review) => exchange.begin().await,
+            Err(end) => {
+                tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
+                exchange.note_no_draft(origin);
+                if let Some(shown) = exchange.begun_draft() {
+                    shown.end(&format!("no handoff was made: {end}."), "");
+                }
+                exchange.begin().await
+            }
+        }
+    })
+    .await
+}
+
+impl Exchange {
+    /// The draft that waits for a request of this conversation, where it can be made with this one.
+    pub(super) fn waiting_draft(&self) -> Option<Job> {
+        let drafting = &self.app.drafting;
+        let live = self.prepared.live.as_ref()?;
+        if !drafting.waits(live.key()) || !self.is_safe_point() {
+            return None;
+        }
+        drafting.take(live.key())
+    }
+
+    /// Whether the conversation may be cut in front of the answer to this request: an agent's loop asks, the model has no
+    /// call that waits, and a sentinel may stand in the answer.
+    pub(super) fn is_safe_point(&self) -> bool {
+        let prepared = &self.prepared;
+        let view = prepared.request.view();
+        let facts = &view.facts;
+        is_model_call(self.ctx.endpoint)
+            && view.tools.is_some_and(|tools| tools.client)
+            && !(prepared.side_call || facts.structured || facts.many || facts.held)
+            && prepared.forbidden != Some(Untooled::OffByHeader)
+            && heavy::work(prepared.weight, || prepared.is_at_rest())
+    }
+
+    /// Writes the draft of `job` and the handoff that it becomes; when this has returned, its sentinel may be shown.
+    ///
+    /// # Errors
+    /// How it ended else; the conversation is as it was.
+    pub(super) async fn hand_over(&self, job: Job) -> Result<Handoff, End> {
+        let first = self.prepared.first(&self.app, self.prepared.tooled);
+        let Wanted { ask, prompt } = job.wanted().clone();
+        let accepted = job.accepted().cloned();
+        let reviewed = accepted.is_none() && self.is_reviewed(&ask);
+        let is_drafted = accepted.is_none() && prompt.is_none();
+        let made = match (accepted, prompt) {
+            _ if !self.is_enough(&first) => Err(End::Failed(Failure::NothingYet)),
+            (Some(Accepted { document, method }), _) => Ok(Document {
+                text: document,
+                method,
+            }),
+            (None, Some(text)) => Ok(Document { text, method: None }),
+            (None, None) => self.document(&ask, &first, &job).await,
+        };
+        match &made {
+            Ok(Document { method: None, .. }) => self.note_draft(&ask, DraftEvent::GIVEN, "complete"),
+            Err(end @ End::Failed(Failure::NothingYet | Failure::Internal)) if is_drafted => {
+                self.note_draft(&ask, DraftEvent::NONE, end.outcome());
+            }
+            _ => {}
+        }
+        if reviewed && let Ok(document) = made {
+            return Err(self.for_review(&ask, document, job).await);
+        }
+        let written = match made {
+            Ok(document) => self.write_draft(&ask, document, &first).await,
+            Err(end) => Err(end),
+        };
+        match written {
+            Ok((handoff, document)) => {
+                self.archive_reviewed(&job).await;
+                job.done(document.method, document.text, handoff.id);
+                Ok(handoff)
+            }
+            Err(end) => {
+                job.ended(&end);
+                Err(end)
+            }
+        }
+    }
+
+    /// Counts a try to make a document.
+    fn note_draft(&self, ask: &DraftAsk, method: &'static str, outcome: &'static str) {
+        let origin = ask.origin.name();
+        self.ctx.recorder.note(|e| {
+            e.drafts.push(DraftEvent {
+                origin,
+                method,
+                outcome,
+            });
+        });
+    }
+
+    /// Whether a person looks at it first.
+    fn is_reviewed(&self, ask: &DraftAsk) -> bool {
+        ask.review
+            || match self.app.config.handoff.review {
+                Review::Never => false,
+                Review::Manual => ask.origin != Origin::Auto,
+                Review::Always => true,
+            }
+    }
+
+    /// Stores a document that waits for a person's yes. Nothing is cut by it.
+    async fn for_review(&self, ask: &DraftAsk, document: Document, job: Job) -> End {
+        let (carried, origin) = carried(ask, &document);
+        let prompt = sentinel::normalised(&carried);
+        if prompt.len() > limits::PROMPT {
+            let end = End::Failed(Failure::TooLong);
+            job.ended(&end);
+            return end;
+        }
+        match self.write_for_review(job.id(), prompt, origin).await {
+            Ok(()) => {
+                tracing::info!(exchange = self.ctx.id, draft = %job.id(), "a draft waits for a person's yes");
+                job.review(document.method, document.text);
+                End::Review
+            }
+            Err(error) => {
+                tracing::error!(exchange = self.ctx.id, %error, "draft not written");
+                let end = End::Failed(Failure::Store);
+                job.ended(&end);
+                end
+            }
+        }
+    }
+
+    /// What was stored for the review has become another handoff, with what was said since.
+    async fn archive_reviewed(&self, job: &Job) {
+        if job.accepted().is_some() {
+            let store = self.app.sessions.store();
+            if let Err(error) = store.archive(&self.ctx.principal, job.id(), true).await {
+                tracing::warn!(exchange = self.ctx.id, %error, "a reviewed draft is still listed");
+            }
+        }
+    }
+
+    /// The same exchange, whose answer tells once that a draft of this conversation waits for a person, where the person goes on
+    /// without. The note behind it keeps that out of the model's view.
+    pub(super) fn noting_pending(mut self) -> Self {
+        let drafting = &self.app.drafting;
+        let live = self.prepared.live.as_ref();
+        let waits = |live: &&Arc<LiveConversation>| {
+            let open = drafting.open_in(live.key());
+            open.is_some_and(|draft| draft.state == State::Review)
+        };
+        let Some(live) = live.filter(waits).filter(|_| self.is_safe_point()) else {
+            return self;
+        };
+        if let Some(draft) = drafting.pending_once(live.key()) {
+            tracing::info!(exchange = self.ctx.id, %draft, "a draft waits for a person's yes, and the conversation goes on");
+            let line = note::line(Uuid::now_v7());
+            let told = format!(
+                "{}a draft of a handoff waits for your yes: {}. Until then nothing changes.\n\n{line}\n\n",
+                note::BEGINS,
+                self.yes_or_no()
+            );
+            self.notice = Some(told.into());
+        }
+        self
+    }
+
+    fn is_enough(&self, first: &Rewritten) -> bool {
+        draft::enough(first.messages)
+    }
+
+    /// The document, by the method that was asked for, or by the next one where it may be.
+    async fn document(&self, ask: &DraftAsk, first: &Rewritten, job: &Job) -> Result<Document, End> {
+        let config = &self.app.config.draft;
+        let Some(index) = heavy::work(self.prepared.weight, || self.index(first.rope.clone())) else {
+            return Err(End::Failed(Failure::Internal));
+        };
+        let repository = self.repository(ask.git).await;
+        let asked = Asked {
+            ask,
+            index: &index,
+            repository: &repository,
+            count: self.prepared.count(),
+        };
+        let mut method = ask.method.unwrap_or(config.method);
+        if method == Method::Oneshot && ask.model.as_ref().or(config.model.as_ref()).is_some() {
+            // The history is bound to the model that it was made with.
+            method = Method::Bundle;
+        }
+        loop {
+            let mut counted = Counted {
+                exchange: self,
+                ask,
+                method,
+                outcome: End::Cancelled.outcome(),
+            };
+            let end = tokio::select! {
+                end = self.by(method, &asked) => end,
+                () = job.cancelled() => End::Cancelled,
+            };
+            counted.outcome = end.outcome();
+            drop(counted);
+            let next = match &end {
+                End::Complete(text) => {
+                    let text = self.checked(method, &asked, text);
+                    return Ok(Document {
+                        text: text.into_owned(),
+                        method: Some(method),
+                    });
+                }
+                End::Cancelled | End::Review => None,
+                End::Failed(why) if why.is_size() => method.fallback(),
+                End::Empty | End::Failed(_) => method.fallback().filter(|_| ask.falls_back()),
+            };
+            let Some(next) = next else { return Err(end) };
+            let (from, to) = (method.name(), next.name());
+            tracing::warn!(exchange = self.ctx.id, why = %end, from, to, "a draft came to nothing: made another way");
+            if let Some(shown) = &self.shown {
+                shown.begin_again(&end.to_string());
+            }
+            method = next;
+        }
+    }
+
+    async fn by(&self, method: Method, asked: &Asked<'_>) -> End {
+        let config = &self.app.config.draft;
+        let work = async {
+            match method {
+                Method::Oneshot => self.ask_behind_history(asked).await,
+                Method::Bundle => self.ask_with_bundle(asked).await,
+                Method::Local => {
+                    let request = Request {
+                        tokens: config.facts_tokens,
+                        ..asked.request()
+                    };
+                    let composed = heavy::work(self.prepared.weight, || asked.index.local(&request));
+                    composed.map_or_else(|why| End::Failed(Failure::TooSmall(why)), End::Complete)
+                }
+            }
+        };
+        match tokio::time::timeout(config.timeout, work).await {
+            Ok(end) => end,
+            Err(_) => End::Failed(Failure::Timeout(config.timeout.as_secs())),
+        }
+    }
+
+    /// A model's document with what it lacks.
+    fn checked<'t>(&self, method: Method, asked: &Asked<'_>, text: &'t str) -> Cow<'t, str> {
+        match method {
+            Method::Local => text.into(),
+            Method::Oneshot | Method::Bundle => {
+                let prompts = &self.app.prompts;
+                heavy::work(self.prepared.weight, || {
+                    asked.index.completed(text, prompts, asked.count)
+                })
+                .into()
+            }
+        }
+    }
+
+    /// Writes the handoff of a document.
+    async fn write_draft(
+        &self,
+        ask: &DraftAsk,
+        document: Document,
+        first: &Rewritten,
+    ) -> Result<(Handoff, Document), End> {
+        let (carried, origin) = carried(ask, &document);
+        let prompt = draft::with_open_message(&carried, &self.open_message());
+        // A document may quote a transcript with marks of ours in it.
+        let prompt = sentinel::normalised(&prompt);
+        if prompt.len() > limits::PROMPT {
+            return Err(End::Failed(Failure::TooLong));
+        }
+        let reason = ask.reason.as_deref().map(sentinel::normalised);
+        let parent = self.prepared.active.as_ref().map(|active| active.id);
+        let before = splice::len(&first.rope) as u64;
+        let written = self
+            .write_drafted(
+                prompt,
+                reason.filter(|reason| !reason.is_empty()),
+                parent,
+                (origin, before),
+            )
+            .await;
+        match written {
+            Ok(handoff) => Ok((handoff, document)),
+            Err(error) => {
+                tracing::error!(exchange = self.ctx.id, %error, "handoff not written");
+                Err(End::Failed(Failure::Store))
+            }
+        }
+    }
+
+    /// What the person said behind the model's last turn: nobody has answered it yet.
+    fn open_message(&self) -> String {
+        let tags = &self.app.config.handoff.preamble_tags;
+        let view = self.prepared.request.view();
+        let turns = Transcript::of(view).turns().rev();
+        // What is sent by its id alone is the model's, mostly.
+        let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));
+        let mut texts = Vec::new();
+        for turn in open.filter(|turn| turn.role == Role::User) {
+            for part in turn.parts().iter().rev() {
+                let Kind::Text(text) = part.kind else { continue };
+                let text = text.get();
+                let said = wordings::behind_harness(&text, tags);
+                if !said.trim().is_empty() && wordings::user_text(said, tags) == UserText::Person {
+                    texts.push(said.trim().to_owned());
+                }
+            }
+        }
+        texts.reverse();
+        texts.join("\n\n")
+    }
+
+    /// What the person is told of a handoff, in front of its sentinel: there it is never in the model's view.
+    pub(super) fn told(&self, handoff: &Handoff) -> String {
+        let event = self
+            .ctx
+            .recorder
+            .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
+        // An answer that tells of it again has no event of it.
+        let (before, after) = event.flatten().unwrap_or_else(|| {
+            let after = splice::len(&self.fresh(&handoff.head).rope) as u64;
+            (handoff.history_bytes, after)
+        });
+        let undo = match self.app.config.commands.prefix.as_str() {
+            "" => "To undo it, go back in your agent to before this answer.".to_owned(),
+            prefix => format!("To undo it: `{prefix}handoff undo`."),
+        };
+        format!(
+            "baton: handed over ({}), {} before, {} now, {}. {undo}",
+            how(handoff.origin),
+            size(before),
+            size(after),
+            handoff.id
+        )
+    }
+}
+
+/// The carry-over prompt of a document, and the handoff's origin.
+fn carried(ask: &DraftAsk, document: &Document) -> (String, Origin) {
+    match document.method {
+        Some(method) => (draft::carried(&document.text), ask.origin_of(method)),
+        // A document that somebody brings is the carry-over prompt as it is.
+        None => (document.text.trim().to_owned(), Origin::Person),
+    }
+}
+
+/// How a handoff was made.
+fn how(origin: Origin) -> &'static str {
+    match origin {
+        Origin::Model => "by the model",
+        Origin::Oneshot => "written by the model",
+        Origin::Bundle => "written from a selection",
+        Origin::Local => "composed without a model",
+        Origin::Person => "as given",
+        Origin::Auto => "by a threshold",
+        Origin::Api => "by the API",
+        Origin::Other => "by a newer version of baton",
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}

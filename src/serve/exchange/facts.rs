@@ -1,0 +1,102 @@
+//! What the proxy saw of the work that is handed over: behind the carry-over prompt (`handoff.facts`), and in the packet.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::prepared::Prepared;
+use super::{Exchange, heavy};
+use crate::serve::proxy::App;
+use crate::state::config::FactsPolicy;
+use crate::state::files::documents::{Reading, Stored};
+use crate::state::telemetry::FactsOutcome;
+use baton_core::handoffs::document::fields::Size;
+use baton_core::handoffs::draft::{Index, Whereabouts};
+use baton_core::mark::sentinel;
+use baton_core::record::{Handoff, Origin};
+use baton_core::text::splice;
+use baton_core::transcript::Transcript;
+use baton_core::wire::Operation;
+
+/// Tokens of what stands behind a carry-over prompt.
+pub(crate) const FACTS_TOKENS: usize = 200;
+
+/// How much more work it is to read a transcript down to its texts than to rewrite it.
+const READING: usize = 8;
+
+impl Exchange {
+    /// The prompt with what was seen behind it, where the config wants that for handoffs which this one began. It
+    /// becomes part of the prompt, so that the store, the seal and every later request have the same. Also what came of it,
+    /// where it was wanted.
+    pub(super) fn with_facts(&self, prompt: String, origin: Origin) -> (String, Option<FactsOutcome>) {
+        if !wants_facts(self.app.config.handoff.facts, origin) {
+            return (prompt, None);
+        }
+        let weight = self.prepared.weight.saturating_mul(READING);
+        // A later leg that hands over at once has done nothing but that.
+        let block = match self.fired.is_empty() {
+            true => heavy::work(weight, || self.facts()),
+            false => None,
+        };
+        let Some(block) = block else {
+            return (prompt, Some(FactsOutcome::Nothing));
+        };
+        // Commands may hold what looks like a mark of ours.
+        let whole = sentinel::normalised(&format!("{}\n\n{block}", prompt.trim_end()));
+        (whole, Some(FactsOutcome::Written))
+    }
+
+    fn facts(&self) -> Option<String> {
+        let body = model_view(&self.prepared, &self.app, self.tooled);
+        let view = self.prepared.wire.read(&body, Operation::Generate).ok()?;
+        let transcript = Transcript::of(&view);
+        let settings = self
+            .app
+            .config
+            .draft_settings(self.carry_over(), self.app.redactor.clone());
+        let mut index = Index::new(settings);
+        index.extend(&transcript);
+        index
+            .seen(&Whereabouts::of(&transcript))
+            .block(FACTS_TOKENS, self.prepared.count())
+    }
+
+    /// The carry-over prompt that the transcript begins with.
+    fn carry_over(&self) -> Option<String> {
+        self.prepared.active.as_ref().map(|active| active.prompt.clone())
+    }
+
+    /// Has the handoff's packet written behind it.
+    pub(super) fn packet(&self, handoff: &Handoff, bytes: Size) {
+        if !self.app.packets.is_on() {
+            return;
+        }
+        let (app, prepared, tooled) = (Arc::clone(&self.app), Arc::clone(&self.prepared), self.tooled);
+        // A later leg that hands over at once has done nothing but that.
+        let transcript: Reading = match self.fired.is_first(handoff.id) {
+            true => Box::new(move || Some(model_view(&prepared, &app, tooled))),
+            false => Box::new(|| None),
+        };
+        self.app.packets.handoff(Stored {
+            handoff: handoff.clone(),
+            carry_over: self.carry_over(),
+            exchange: Some(self.ctx.id.clone()),
+            bytes,
+            transcript,
+        });
+    }
+}
+
+/// Whether what was seen stands behind the prompt of a handoff that this one began.
+pub(crate) fn wants_facts(policy: FactsPolicy, origin: Origin) -> bool {
+    match policy {
+        FactsPolicy::All => true,
+        FactsPolicy::Drafts => !matches!(origin, Origin::Model | Origin::Person),
+        FactsPolicy::Off => false,
+    }
+}
+
+/// The request as the model was sent it: cut at the active handoff.
+fn model_view(prepared: &Prepared, app: &App, tooled: bool) -> Bytes {
+    splice::flat(prepared.first(app, tooled).rope)
+}

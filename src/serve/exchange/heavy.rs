@@ -1,0 +1,99 @@
+//! Runs work that may take more than a millisecond so that it does not block other agents.
+
+use tokio::runtime::{Handle, RuntimeFlavor};
+
+use baton_core::mark::STEM;
+use baton_core::text::prescan::Prescan;
+
+/// Weight from which work leaves the runtime's threads: 4 MB of an ordinary request are read and rewritten in about a
+/// millisecond.
+const HEAVY: usize = 4 << 20;
+
+/// What something that looks like a mark of ours weighs: it is found and placed in the time of so many ordinary bytes.
+const MARK: usize = 1 << 10;
+
+/// What an object or a list weighs: a message or a part costs about 120 ns in each pass over all of them, whatever its
+/// size.
+const CONTAINER: usize = 512;
+
+/// How much work a request is, in ordinary bytes.
+pub(super) fn weight(text: &[u8], prescan: &Prescan) -> usize {
+    let marks = prescan.word_count(text, STEM).saturating_mul(MARK);
+    let containers = prescan.container_count(text).saturating_mul(CONTAINER);
+    text.len().saturating_add(marks).saturating_add(containers)
+}
+
+/// Does work of this weight; what is heavy does not keep the thread's other tasks waiting.
+pub(super) fn work<T>(weight: usize, work: impl FnOnce() -> T) -> T {
+    if weight >= HEAVY && has_other_threads() {
+        tokio::task::block_in_place(work)
+    } else {
+        work()
+    }
+}
+
+fn has_other_threads() -> bool {
+    Handle::try_current().is_ok_and(|handle| handle.runtime_flavor() == RuntimeFlavor::MultiThread)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use baton_core::text::prescan::Prescanner;
+
+    /// The runtime has one thread, and the work ends only when another task has run.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_run_while_heavy_work_goes_on() {
+        let (done, waits) = mpsc::channel();
+        let heavy = tokio::spawn(async move {
+            tokio::spawn(async move { done.send(()) });
+            work(HEAVY, move || waits.recv_timeout(Duration::from_secs(20)))
+        });
+        assert_eq!(heavy.await.unwrap(), Ok(()));
+    }
+
+    #[tokio::test]
+    async fn a_runtime_of_one_thread_does_it_at_once() {
+        assert_eq!(work(HEAVY, || 1), 1);
+        assert_eq!(work(0, || 2), 2);
+    }
+
+    #[test]
+    fn marks_weigh_more_than_text() {
+        assert_eq!(weight(b"[1]", &Prescan::default()), 3);
+        // As much whether it came compressed, and so was not looked at, or not.
+        let text = [b" ", STEM, b" "].concat().repeat(9);
+        let seen = weight(&text, &Prescanner::seeking(STEM).done(&text));
+        assert_eq!(seen, text.len() + 9 * MARK);
+        assert_eq!(weight(&text, &Prescan::default()), seen);
+    }
+
+    fn read_ahead(text: &str) -> Prescan {
+        Prescanner::seeking(STEM).done(text.as_bytes())
+    }
+
+    #[test]
+    fn many_small_messages_or_parts_are_heavy_and_as_much_prose_is_not() {
+        let message = r#"{"role":"user","content":"a"}"#;
+        let count = 3_900_000 / (message.len() + 1);
+        let messages = format!(r#"{{"messages":[{}]}}"#, vec![message; count].join(","));
+        let part = r#"{"type":"text","text":"a"}"#;
+        let parts = vec![part; count].join(",");
+        let parts = format!(r#"{{"messages":[{{"role":"user","content":[{parts}]}}]}}"#);
+        for text in [&messages, &parts] {
+            assert!(text.len() < HEAVY);
+            assert!(weight(text.as_bytes(), &read_ahead(text)) >= HEAVY);
+            // Compressed bodies are not read ahead.
+            assert!(weight(text.as_bytes(), &Prescan::default()) >= HEAVY);
+        }
+        // Brackets inside a string are text.
+        let prose = format!(r#"{{"messages":["{}"]}}"#, "{} ".repeat(1_300_000));
+        assert_eq!(
+            weight(prose.as_bytes(), &read_ahead(&prose)),
+            prose.len() + 2 * CONTAINER
+        );
+    }
+}

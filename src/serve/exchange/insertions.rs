@@ -1,0 +1,120 @@
+//! Texts of ours in the model's view: found again on later requests, and put behind a request.
+
+use std::sync::Arc;
+
+use super::prepared::Prepared;
+use super::{Exchange, heavy, is_model_call};
+use crate::serve::proxy::{App, Reminder, RequestContext};
+use crate::state::session::LiveConversation;
+use crate::state::store::StoreError;
+use baton_core::record::{Content, Insertion, Place};
+use baton_core::rewrite::{insertions, positions};
+
+/// Finds the insertions that have their place in the request. A conversation without any costs a look at its record.
+pub(super) async fn find(app: &App, ctx: &RequestContext, prepared: &mut Prepared) -> Result<(), StoreError> {
+    let Some(live) = &prepared.live else {
+        return Ok(());
+    };
+    if app.sessions.store().may_have_insertions() && live.may_be_copy() {
+        copied_from(app, ctx, prepared, live).await?;
+    }
+    if !live.has_insertions() {
+        return Ok(());
+    }
+    let (known, mut lost) = app.sessions.insertions_of(live, app.clock.now_ms()).await?;
+    let view = prepared.request.view();
+    let known = known.iter().map(|insertion| &**insertion);
+    let (placed, misplaced) = heavy::work(prepared.weight, || insertions::find(view, known));
+    // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
+    let of_the_loop = view.tools.is_some_and(|t| t.client) && view.facts.previous.is_none();
+    lost.extend(misplaced);
+    if of_the_loop && is_model_call(ctx.endpoint) {
+        note_lost(ctx, live.newly_lost(&lost));
+    }
+    prepared.insertions = placed;
+    Ok(())
+}
+
+fn note_lost(ctx: &RequestContext, lost: usize) {
+    if lost > 0 {
+        tracing::warn!(
+            exchange = ctx.id,
+            lost,
+            "texts of ours find their place in the transcript no more: left out"
+        );
+        ctx.recorder
+            .note(|e| e.lost_insertions = u32::try_from(lost).unwrap_or(u32::MAX));
+    }
+}
+
+/// A conversation that is new here and has a history may be the copy of one with insertions.
+async fn copied_from(
+    app: &App,
+    ctx: &RequestContext,
+    prepared: &Prepared,
+    live: &Arc<LiveConversation>,
+) -> Result<(), StoreError> {
+    let view = prepared.request.view();
+    let positions = heavy::work(prepared.weight, || insertions::positions(view));
+    if positions.is_empty() {
+        return Ok(());
+    }
+    let store = app.sessions.store();
+    let found = store.insertions_at(&ctx.principal, &positions).await?;
+    if found.is_empty() {
+        return Ok(());
+    }
+    app.sessions
+        .take_over_insertions(live, found, app.clock.now_ms())
+        .await
+}
+
+impl Exchange {
+    /// Puts a text behind all that this request holds: written first, then part of this request and of every later one of
+    /// its transcript. `false`: it has no place there, or another text of ours has it already.
+    ///
+    /// # Errors
+    /// The store cannot be written: the request goes out without it.
+    pub(super) async fn insert_behind(&mut self, text: &str) -> Result<bool, StoreError> {
+        let view = self.prepared.request.view();
+        let Some(turn) = insertions::last(view) else {
+            return Ok(false);
+        };
+        // A turn that is cut, in part too, keeps no text of ours.
+        let is_taken = self.prepared.insertions.iter().any(|placed| placed.turn == turn);
+        if is_taken || turn < self.kept_from() {
+            return Ok(false);
+        }
+        let live = self.live()?;
+        let insertion = Insertion {
+            id: self.app.clock.new_id(),
+            principal: self.ctx.principal.clone(),
+            conversation: live.key().to_owned(),
+            wire: self.prepared.wire.id(),
+            place: Place::Behind(heavy::work(self.prepared.weight, || positions::of(view))),
+            content: Content::Text(text.to_owned()),
+            created_ms: self.app.clock.now_ms(),
+        };
+        self.app
+            .sessions
+            .insert(live, insertion.clone(), self.app.clock.now_ms())
+            .await?;
+        let (placed, _) = heavy::work(self.prepared.weight, || insertions::find(view, [&insertion]));
+        Arc::make_mut(&mut self.prepared).insertions.extend(placed);
+        Ok(true)
+    }
+
+    /// Puts behind the request what `reminder` says of it.
+    pub(super) async fn remind(&mut self, reminder: &Reminder) {
+        if !is_model_call(self.ctx.endpoint) || self.prepared.side_call {
+            return;
+        }
+        let Some(live) = &self.prepared.live else { return };
+        let Some(text) = reminder(live.key(), self.prepared.request.view()) else {
+            return;
+        };
+        if let Err(error) = self.insert_behind(&text).await {
+            tracing::error!(exchange = self.ctx.id, %error, "a text for the model was not written: not sent");
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Finds the active handoff where the agent left the answer that showed its sentinel out of its next request.
+
+use std::sync::Arc;
+
+use super::active_handoff::{Active, fresh_preamble, stored_head};
+use super::heavy;
+use crate::serve::proxy::{App, RequestContext};
+use crate::state::session::LiveConversation;
+use crate::state::store::StoreError;
+use baton_core::rewrite::Reading;
+use baton_core::rewrite::notes::Undone;
+use baton_core::rewrite::{left_out, preamble};
+use baton_core::wire::Wire;
+
+/// The handoff whose answer the agent stopped and left out, where it stands behind `found`: the transcript goes on from
+/// the request that it fired in, with new text.
+pub(super) async fn find(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &Reading,
+    live: &Arc<LiveConversation>,
+    (found, undone): (Option<&Active>, &Undone),
+    weight: usize,
+) -> Result<Option<Active>, StoreError> {
+    let view = &reading.view;
+    let behind = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
+    if live.tooled().is_none() && view.under_way() {
+        let missing = heavy::work(weight, || left_out::missing_answers(wire, view, behind));
+        copied_from(app, ctx, live, missing).await?;
+    }
+    let points = app.sessions.left_out(live, app.clock.now_ms()).await?;
+    let known = points
+        .iter()
+        .map(|p| &**p)
+        .filter(|p| !undone.is_undone(p.handoff));
+    let held = heavy::work(weight, || left_out::last_in(wire, view, known, behind));
+    let Some((turn, point)) = held else {
+        return Ok(None);
+    };
+    let Some(handoff) = app.sessions.handoff(&ctx.principal, point.handoff).await? else {
+        return Ok(None);
+    };
+    app.sessions.rely_on(live, handoff.id);
+    let fresh_head = || preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt);
+    Ok(Some(Active {
+        id: handoff.id,
+        prompt: handoff.prompt.clone(),
+        head: stored_head(wire, &handoff).unwrap_or_else(|| heavy::work(weight, fresh_head)),
+        spelled_out: true,
+        recall: handoff.recall,
+        candidate: None,
+        before: Some(turn),
+        text: None,
+    }))
+}
+
+/// A conversation that is new here and has a history may be the copy of one from which an answer was left out.
+async fn copied_from(
+    app: &App,
+    ctx: &RequestContext,
+    live: &Arc<LiveConversation>,
+    missing: Vec<String>,
+) -> Result<(), StoreError> {
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let known = live.record().left_out;
+    let store = app.sessions.store();
+    for point in store.cut_points_at(&ctx.principal, &missing).await? {
+        if !known.contains(&point.handoff) {
+            app.sessions.take_over(live, &point, app.clock.now_ms()).await?;
+        }
+    }
+    Ok(())
+}

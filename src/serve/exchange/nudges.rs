@@ -1,0 +1,235 @@
+//! Tells the model that its context fills up: what is known of a thread's context, what is decided of a request, and what came
+//! of it.
+
+use std::collections::HashSet;
+use std::sync::{LazyLock, Mutex, PoisonError};
+
+use super::active_handoff::Active;
+use super::{Exchange, heavy, is_model_call};
+use crate::serve::proxy::{RequestContext, headers};
+use crate::state::jobs::drafts::Job;
+use crate::state::session::{Thread, ThreadId, digest};
+use baton_core::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill};
+use baton_core::record::HandoffId;
+use baton_core::rewrite::positions::without_breakpoints;
+use baton_core::wire::{Usage, View};
+
+/// Headers that the requests of subagents alone have: Claude Code's, Codex's.
+const OF_SUBAGENTS: [&str; 2] = ["x-claude-code-agent-id", "x-openai-subagent"];
+
+/// Turns at a transcript's end by which its thread is found again.
+const TAIL: usize = 4;
+
+/// Models without a known window that are told of in the log, once each.
+const MOST_UNKNOWN: usize = 64;
+
+/// The thread of an exchange, and what is decided in it by.
+#[derive(Clone, Copy)]
+pub(super) struct InThread {
+    thread: ThreadId,
+    limits: Limits,
+    window: Option<u64>,
+}
+
+/// What is to be done with a request.
+pub(super) enum Due {
+    /// The model is told this.
+    Nudge(String),
+    /// The session is handed over by this draft.
+    HandOff(Job),
+}
+
+impl Exchange {
+    /// Finds the request's thread, and says what is to be done with the request, if anything.
+    pub(super) fn due(&mut self) -> Option<Due> {
+        let (here, new) = self.enter_thread()?;
+        self.thread = Some(here);
+        // What is sent again is sent as before.
+        if !new || self.waits_for_the_end() || self.first_words.is_some() {
+            return None;
+        }
+        match self.decide(&here) {
+            Decision::Nudge { tokens } => Some(Due::Nudge(nudge::text(tokens, here.window))),
+            Decision::HandOff { tokens } => self.automatic_draft(tokens).map(Due::HandOff),
+            Decision::Nothing => None,
+        }
+    }
+
+    /// Tells the model this: before anything is sent.
+    pub(super) async fn nudge(&mut self, text: &str) {
+        match self.insert_behind(text).await {
+            Ok(true) => {
+                self.in_context(ContextUse::nudged);
+                self.note_nudge(NudgeOutcome::Told);
+                tracing::debug!(
+                    exchange = self.ctx.id,
+                    "the model is told how full its context is"
+                );
+            }
+            // It has no place here: the next request may have one.
+            Ok(false) => {}
+            Err(error) => {
+                self.note_nudge(NudgeOutcome::NotWritten);
+                tracing::error!(exchange = self.ctx.id, %error, "a nudge was not written: not sent");
+            }
+        }
+    }
+
+    /// A leg was answered: what its usage tells of the context.
+    pub(super) fn measure(&self, usage: Usage) {
+        if let Some(live) = self.prepared.live.as_ref().filter(|_| !self.prepared.side_call) {
+            live.spoken.answered();
+        }
+        let Some(here) = self.thread else { return };
+        let input = usage
+            .input
+            .saturating_add(usage.cache_read)
+            .saturating_add(usage.cache_write);
+        let answer = Measured {
+            cut: self.fired.last().or(self.active_id()),
+            tokens: input.saturating_add(usage.output),
+            input,
+        };
+        let stopped = self.in_context(|context| context.measured(answer, &here.limits));
+        self.note_stopped(stopped.flatten());
+    }
+
+    /// A handoff has taken effect.
+    pub(super) fn note_handed_over(&self, handoff: HandoffId) {
+        if let Some(live) = &self.prepared.live {
+            live.spoken.handed_over();
+        }
+        let told = self.in_context(|context| (context.was_nudged(), context.handed_over(handoff)));
+        let Some((nudged, stopped)) = told else { return };
+        if nudged {
+            self.note_nudge(NudgeOutcome::Followed);
+        }
+        self.note_stopped(stopped);
+    }
+
+    /// The request's thread, and whether it is a new request in it; `None` where nobody is told anything.
+    fn enter_thread(&self) -> Option<(InThread, bool)> {
+        let prepared = &self.prepared;
+        let policy = &self.app.config.handoff;
+        let thresholds = policy.thresholds_of(is_subagent(&self.ctx));
+        let view = prepared.request.view();
+        let facts = &view.facts;
+        let in_the_loop = prepared.tooled
+            && is_model_call(self.ctx.endpoint)
+            && !prepared.side_call
+            && !facts.structured
+            // What upstream holds of a transcript is not told from here.
+            && facts.previous.is_none();
+        if !in_the_loop || thresholds.are_off() {
+            return None;
+        }
+        let live = prepared.live.as_ref()?;
+        let model = facts.model.as_deref().unwrap_or_default();
+        let window = policy.windows.of(model, betas(&self.ctx));
+        if window.is_none() && thresholds.nudge_at > 0.0 {
+            note_unknown(model);
+        }
+        let from = self.kept_from();
+        let told = prepared
+            .insertions
+            .iter()
+            .any(|placed| placed.turn >= from && nudge::is_nudge(&placed.text));
+        let request = Thread {
+            turns: view.turns.len(),
+            digest: &|last| tail_digest(view, last),
+            named: prepared.named,
+        };
+        let (thread, new) = live.context_exchange(&request, self.active_id(), told);
+        let limits = thresholds.of(window);
+        Some((
+            InThread {
+                thread,
+                limits,
+                window,
+            },
+            new,
+        ))
+    }
+
+    fn decide(&self, here: &InThread) -> Decision {
+        let Some(context) = self.in_context(|context| context.clone()) else {
+            return Decision::Nothing;
+        };
+        let view = self.prepared.request.view();
+        let step_done = || heavy::work(self.prepared.weight, || nudge::step_done(view, self.kept_from()));
+        context.decide(&here.limits, step_done)
+    }
+
+    /// Whether a handoff that the model has called for waits for the end of its turn.
+    fn waits_for_the_end(&self) -> bool {
+        let prepared = &self.prepared;
+        let mut waiting = prepared.pairs.iter().filter(|pair| pair.pending.is_some());
+        waiting.any(|pair| prepared.beside_calls.contains(&pair.id))
+    }
+
+    /// The first turn that the model sees.
+    pub(super) fn kept_from(&self) -> usize {
+        let Some(active) = &self.prepared.active else {
+            return 0;
+        };
+        let behind = usize::from(active.candidate.is_some());
+        active.turn().map_or(0, |turn| turn + behind)
+    }
+
+    fn active_id(&self) -> Option<HandoffId> {
+        self.prepared.active.as_ref().map(|active: &Active| active.id)
+    }
+
+    pub(super) fn in_context<T>(&self, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
+        let here = self.thread?;
+        self.prepared.live.as_ref()?.context(here.thread, with)
+    }
+
+    pub(super) fn note_nudge(&self, outcome: NudgeOutcome) {
+        self.ctx.recorder.note(|e| e.nudges.push(outcome));
+    }
+
+    fn note_stopped(&self, stopped: Option<Treadmill>) {
+        let Some(why) = stopped else { return };
+        self.note_nudge(NudgeOutcome::Stopped(why));
+        let why = why.name();
+        tracing::warn!(exchange = self.ctx.id, why, "nudging stops in this task");
+    }
+}
+
+/// Digest of the transcript's last turns up to this one.
+fn tail_digest(view: &View, last: usize) -> u128 {
+    let turns = &view.turns[(last + 1).saturating_sub(TAIL)..=last];
+    let mut digests = [0; TAIL * size_of::<u128>()];
+    for (turn, place) in turns.iter().zip(digests.chunks_exact_mut(size_of::<u128>())) {
+        let one = digest(&without_breakpoints(view.text(turn.span)));
+        place.copy_from_slice(&one.to_ne_bytes());
+    }
+    digest(&digests)
+}
+
+fn is_subagent(ctx: &RequestContext) -> bool {
+    OF_SUBAGENTS
+        .iter()
+        .any(|name| headers::value(&ctx.headers, name).is_some())
+}
+
+/// What the request asks for of what its provider tries out.
+pub(super) fn betas(ctx: &RequestContext) -> &str {
+    let header = headers::value(&ctx.headers, "anthropic-beta");
+    header.and_then(|value| value.to_str().ok()).unwrap_or_default()
+}
+
+/// Says once that a model's window is not known.
+fn note_unknown(model: &str) {
+    static TOLD: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    let mut told = TOLD.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.len() < MOST_UNKNOWN && !told.contains(model) {
+        told.insert(model.to_owned());
+        drop(told);
+        tracing::info!(
+            model,
+            "the window of this model is not known: of the thresholds only handoff.nudge_tokens holds (handoff.windows)"
+        );
+    }
+}

@@ -1,0 +1,120 @@
+//! Finds the hidden pairs that belong into a request's transcript.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use uuid::Timestamp;
+
+use super::active_handoff::Active;
+use super::heavy;
+use super::prepared::Prepared;
+use super::read_ahead::{Ahead, unknown_calls};
+use crate::serve::proxy::{App, RequestContext};
+use crate::state::session::LiveConversation;
+use crate::state::store::StoreError;
+use baton_core::record::{HiddenPair, Place};
+use baton_core::rewrite::undone_pairs;
+
+/// The conversation's pairs, and those that another branch or another conversation left in this transcript.
+pub(super) async fn find_pairs(
+    app: &App,
+    ctx: &RequestContext,
+    prepared: &mut Prepared,
+    ahead: &mut Ahead,
+) -> Result<(), StoreError> {
+    let Some(live) = &prepared.live else {
+        return Ok(());
+    };
+    let store = app.sessions.store();
+    let mut all = app.sessions.pairs_of(live).await?;
+    let cut = prepared.active.as_ref();
+    // What stands before the cut is not sent.
+    let from = cut.and_then(Active::turn).unwrap_or_default();
+    let cut = cut.map(|active| active.id);
+    let (unknown, beside) = match ahead.beside(cut, from, live) {
+        Some(read) => read,
+        None => {
+            let (reading, now) = (prepared.request.reading(), app.clock.now_ms());
+            let unknown = heavy::work(prepared.weight, || {
+                unknown_calls(prepared.wire, reading, live, cut, from, now)
+            });
+            let beside = match unknown.calls().is_empty() {
+                true => Vec::new(),
+                false => store.pairs_beside(&ctx.principal, unknown.calls()).await?,
+            };
+            (unknown, beside)
+        }
+    };
+    let mut found = Vec::new();
+    if !beside.is_empty() {
+        let beside = heavy::work(prepared.weight, || belonging(prepared, live, beside));
+        found.extend(beside.into_iter().map(Arc::new));
+    }
+    let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
+    let here = unknown.known().iter().chain(&found);
+    prepared.beside_calls = here.clone().map(|p| p.id).collect();
+    let new = here.filter(|p| known.insert(p.id));
+    all.extend(new.cloned().collect::<Vec<_>>());
+    live.looked_up(unknown, &found);
+    let mut asides = heavy::work(prepared.weight, || prepared.request.reading().asides());
+    asides.retain(|id| !known.contains(id));
+    if !asides.is_empty() {
+        let found = store.pairs(&ctx.principal, &asides).await?;
+        all.extend(found.into_iter().map(Arc::new));
+    }
+    all.sort_by_key(|p| p.id);
+    prepared.pairs = all.iter().map(|p| (**p).clone()).collect();
+    settle_undone(prepared);
+    Ok(())
+}
+
+/// A handoff that was undone, and every call that waited in front of it, must not fire again; nor is a call bound to a prefix that
+/// it has no more.
+fn settle_undone(prepared: &mut Prepared) {
+    let undone = prepared.undone.ever().iter();
+    let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
+        return;
+    };
+    let (wire, weight) = (prepared.wire, prepared.weight);
+    let (undone, pairs, now) = (&prepared.undone, &mut prepared.pairs, prepared.request.view());
+    let settled = match &prepared.received {
+        Some(received) => heavy::work(weight, || {
+            undone_pairs::settle(wire, &received.text, now, undone, pairs)
+        }),
+        None => vec![false; pairs.len()],
+    };
+    // Of what does not stand in the transcript the time is all that tells, and clocks of several machines differ.
+    let unsettled = pairs.iter_mut().zip(settled).filter(|(_, settled)| !settled);
+    for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
+        pair.pending = None;
+    }
+}
+
+fn millis(stamp: Timestamp) -> u64 {
+    let (seconds, nanos) = stamp.to_unix();
+    seconds * 1000 + u64::from(nanos) / 1_000_000
+}
+
+/// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this
+/// conversation, or in one that proves to have had this very branch.
+fn belonging(prepared: &Prepared, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
+    let (wire, view) = (prepared.wire, prepared.request.view());
+    let siblings = pairs.iter().map(|pair| match &pair.place {
+        Place::Beside { sibling, .. } => sibling.as_str(),
+        Place::Aside | Place::Behind(_) => "",
+    });
+    let siblings: Vec<&str> = siblings.collect();
+    let foreign = pairs.iter().any(|pair| pair.conversation != live.key());
+    let proven = if foreign {
+        wire.prove(view, &siblings)
+    } else {
+        vec![false; pairs.len()]
+    };
+    let here = wire.are_here(view, &siblings);
+    let mut belongs = proven.into_iter().zip(here);
+    pairs.retain(|pair| {
+        let (proven, here) = belongs.next().unwrap_or_default();
+        here && (proven || pair.conversation == live.key())
+    });
+    pairs
+}

@@ -1,0 +1,74 @@
+//! Finds what a request is pinned to: the active handoff, by whatever tells it.
+
+use std::sync::Arc;
+
+use super::active_handoff::{Active, find_active, find_previous};
+use super::{flattened, left_out};
+use crate::serve::proxy::{App, RequestContext};
+use crate::state::session::LiveConversation;
+use crate::state::store::StoreError;
+use baton_core::record::Behind;
+use baton_core::rewrite::notes::Undone;
+use baton_core::rewrite::{Candidate, Reading};
+use baton_core::wire::Wire;
+
+/// A request whose handoff is looked for.
+pub(super) struct Lookup<'a> {
+    pub(super) app: &'a App,
+    pub(super) ctx: &'a RequestContext,
+    pub(super) wire: &'static dyn Wire,
+    pub(super) reading: &'a Reading,
+    pub(super) weight: usize,
+}
+
+/// What was found.
+pub(super) struct PinnedTo {
+    /// The handoff that the request is cut at.
+    pub(super) active: Option<Active>,
+    /// Offset of the sentinel that the store knows or whose seal verifies.
+    pub(super) by_sentinel: Option<usize>,
+    /// What stands behind the response that the request goes on from.
+    pub(super) previous: Option<Behind>,
+}
+
+impl Lookup<'_> {
+    /// The handoff of the last sentinel that counts; else of the response that the request goes on from; or one behind these
+    /// whose answer the agent left out; else one in a flattened transcript. `ahead`: what was read of that response.
+    /// `session`: the conversation's key, where the agent named its session.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub(super) async fn pinned_to(
+        &self,
+        candidates: Vec<Candidate>,
+        ahead: Option<Option<String>>,
+        live: Option<&Arc<LiveConversation>>,
+        undone: &Undone,
+        session: Option<&str>,
+    ) -> Result<PinnedTo, StoreError> {
+        let Self {
+            app,
+            ctx,
+            wire,
+            reading,
+            weight,
+        } = *self;
+        let marked = find_active(app, ctx, wire, reading, candidates, weight).await?;
+        let (behind, previous) = find_previous(app, ctx, wire, reading, ahead).await?;
+        let sentinel = marked.as_ref().and_then(|active| active.candidate.as_ref());
+        let by_sentinel = sentinel.map(|candidate| candidate.sentinel.at);
+        let mut active = marked.or(behind);
+        if let Some(live) = live {
+            let left_out = left_out::find(app, ctx, wire, reading, live, (active.as_ref(), undone), weight);
+            active = left_out.await?.or(active);
+        }
+        if active.is_none() {
+            active = flattened::find(app, ctx, reading, session, weight).await?;
+        }
+        Ok(PinnedTo {
+            active,
+            by_sentinel,
+            previous,
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! What a request most likely has to know of a shared store, read in one round trip.
+//!
+//! Each read is answered from memory where it can be. What is left is sent together, before it is known that all of it is
+//! needed: the conversation's record, the handoff of the newest sentinel, what stands beside the calls since then, what
+//! stands behind the response that the request goes on from. A guess that was wrong costs a second round trip.
+
+use std::sync::Arc;
+
+use futures_util::future::{join, join3};
+
+use super::heavy;
+use crate::serve::proxy::{App, RequestContext};
+use crate::state::session::{LiveConversation, Transcript as Calls, Unknown};
+use crate::state::store::StoreError;
+use baton_core::record::{HandoffId, HiddenPair};
+use baton_core::rewrite::{Candidate, Reading};
+use baton_core::text::Span;
+use baton_core::wire::Wire;
+
+/// What was read; empty where nothing was.
+#[derive(Default)]
+pub(super) struct Ahead {
+    beside: Option<Beside>,
+    /// The upstream id behind the response that the request goes on from.
+    pub(super) previous: Option<Option<String>>,
+}
+
+/// What stands beside the calls behind a cut.
+struct Beside {
+    cut: Option<HandoffId>,
+    from: usize,
+    /// The version of the record by which the calls were found to be unknown; `None`: of no record, so they are all.
+    version: Option<u64>,
+    unknown: Unknown,
+    found: Vec<HiddenPair>,
+}
+
+impl Ahead {
+    /// What stands beside the calls behind this cut, if that was read: the calls that were not known, and their pairs.
+    pub(super) fn beside(
+        &mut self,
+        cut: Option<HandoffId>,
+        from: usize,
+        live: &LiveConversation,
+    ) -> Option<(Unknown, Vec<HiddenPair>)> {
+        let fits = |b: &Beside| {
+            b.cut == cut && b.from == from && b.version.is_none_or(|version| version == live.version())
+        };
+        let beside = self.beside.take().filter(fits)?;
+        Some((beside.unknown, beside.found))
+    }
+}
+
+/// Opens the conversation, and reads what its request will ask for. `newest`: the last sentinel of the transcript.
+pub(super) async fn read(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &Reading,
+    key: &str,
+    newest: Option<&Candidate>,
+    weight: usize,
+) -> (Result<Arc<LiveConversation>, StoreError>, Ahead) {
+    let (sessions, store) = (&app.sessions, app.sessions.store());
+    let now = app.clock.now_ms();
+    let (known, version) = sessions.peek(key, &ctx.principal);
+    // An id of which only the beginning is left may mean another handoff.
+    let whole = newest.filter(|candidate| candidate.id_range.is_none());
+    let cut = whole.map(|candidate| candidate.sentinel.id);
+    let from = whole.map_or(0, |candidate| candidate.turn);
+    let unknown = heavy::work(weight, || unknown_calls(wire, reading, &known, cut, from, now));
+    let opened = sessions.open(key, &ctx.principal, now);
+    let beside = async {
+        match unknown.calls().is_empty() {
+            true => Ok(Vec::new()),
+            false => store.pairs_beside(&ctx.principal, unknown.calls()).await,
+        }
+    };
+    let cut_by = async {
+        if let Some(id) = cut {
+            // Kept in memory, where it is looked for next.
+            let _ = sessions.handoff(&ctx.principal, id).await;
+        }
+    };
+    let previous = async {
+        let previous = reading.view.facts.previous.as_ref()?;
+        store.response_id(&ctx.principal, &previous.id).await.ok()
+    };
+    // In this order on one connection: what stands beside the calls is not older than the record.
+    let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
+    if let Ok(live) = &live {
+        // Where another process has changed the record; what cannot be read is asked for again.
+        let pairs = sessions.pairs_of(live);
+        let (_, _, _) = join3(
+            pairs,
+            sessions.left_out(live, now),
+            sessions.insertions_of(live, now),
+        )
+        .await;
+    }
+    let ahead = Ahead {
+        beside: found.ok().map(|found| Beside {
+            cut,
+            from,
+            version,
+            unknown,
+            found,
+        }),
+        previous,
+    };
+    (live, ahead)
+}
+
+/// The calls behind turn `from` of which it is not known what stands beside them.
+pub(super) fn unknown_calls(
+    wire: &dyn Wire,
+    reading: &Reading,
+    live: &LiveConversation,
+    cut: Option<HandoffId>,
+    from: usize,
+    now_ms: u64,
+) -> Unknown {
+    let view = &reading.view;
+    let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
+    let transcript = Calls {
+        newest_first: reading.call_names_back(wire, from),
+        up_to: &|turn| view.text(Span::new(begin, view.turns[turn].span.end)),
+    };
+    live.unknown_calls(cut, transcript, now_ms)
+}

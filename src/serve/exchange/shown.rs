@@ -1,0 +1,270 @@
+//! A draft's text on its way to the agent while the model writes it (`draft.show`). It is a text of ours between two marks of
+//! ours, by which it is taken out of every later request, also where the answer breaks off in the middle of it.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::Response;
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use super::{Exchange, is_model_call};
+use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::telemetry::Outcome;
+use baton_core::course::StreamMerge;
+use baton_core::handoffs::draft::DraftAsk;
+use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::mark::note::{self, Quoter};
+use baton_core::transcript::{Answered, Said};
+use baton_core::wire::framer::Framer;
+use baton_core::wire::{Ending, Framing, LocalAnswer, StreamOpening};
+
+/// The text. Nothing is shown before its first piece. All clones of an exchange share it.
+pub(super) struct ShownDraft {
+    state: Mutex<State>,
+    begun: Notify,
+    /// The draft's line and the note that ends it have this one.
+    id: Uuid,
+}
+
+struct State {
+    phase: Phase,
+    /// What the agent's answer goes through; `None`: the leg behind the text has it.
+    merge: Option<StreamMerge>,
+    quoter: Quoter,
+    /// All that the text says so far.
+    text: String,
+    /// What has not gone out yet.
+    out: Vec<Bytes>,
+}
+
+enum Phase {
+    Quiet(StreamOpening),
+    Open,
+    Ended,
+}
+
+impl State {
+    fn say(&mut self, piece: &str) {
+        self.text.push_str(piece);
+        if let Some(merge) = &mut self.merge {
+            merge.text_piece(piece, &mut self.out);
+        }
+    }
+
+    /// Whether a piece may be said now.
+    fn open(&mut self, id: Uuid) -> bool {
+        match std::mem::replace(&mut self.phase, Phase::Open) {
+            Phase::Quiet(begun) => {
+                if let Some(merge) = &mut self.merge {
+                    merge.begin_text(begun, &mut self.out);
+                }
+                let line = note::draft_line(id);
+                self.say(&format!(
+                    "{}a handoff is being written.\n\n{line}\n\n",
+                    note::BEGINS
+                ));
+                true
+            }
+            Phase::Open => true,
+            Phase::Ended => {
+                self.phase = Phase::Ended;
+                false
+            }
+        }
+    }
+}
+
+impl ShownDraft {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The next piece of a model's text.
+    pub(super) fn piece(&self, text: &str) {
+        let mut state = self.lock();
+        if matches!(state.phase, Phase::Quiet(_)) && text.trim().is_empty() || !state.open(self.id) {
+            return;
+        }
+        let quoted = state.quoter.follow(text);
+        state.say(&quoted);
+        self.begun.notify_one();
+    }
+
+    /// What was shown came to nothing, and another text follows.
+    pub(super) fn begin_again(&self, why: &str) {
+        if self.is_begun() {
+            self.piece(&format!("\n\n({why}; made another way)\n\n"));
+        }
+    }
+
+    /// Whether anything was shown.
+    pub(super) fn is_begun(&self) -> bool {
+        !matches!(self.lock().phase, Phase::Quiet(_))
+    }
+
+    /// Is done when something is shown.
+    pub(super) async fn begun(&self) {
+        self.begun.notified().await;
+    }
+
+    /// Ends the text with what came of the draft, and with its note. `behind` stands behind that.
+    pub(super) fn end(&self, told: &str, behind: &str) {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Open) {
+            return;
+        }
+        state.phase = Phase::Ended;
+        state.say(&format!("\n\n{told}\n\n{}\n\n{behind}", note::line(self.id)));
+        let State { merge, text, out, .. } = &mut *state;
+        if let Some(merge) = merge {
+            merge.end_text(text, out);
+        }
+    }
+
+    /// Another text of ours behind it.
+    pub(super) fn say(&self, text: &str) {
+        let State { merge, out, .. } = &mut *self.lock();
+        if let Some(merge) = merge {
+            merge.say(text, out);
+        }
+    }
+
+    /// The end of the whole answer: no leg follows.
+    fn close(&self, next_input: u64) {
+        let State { merge, out, .. } = &mut *self.lock();
+        if let Some(mut merge) = merge.take() {
+            merge.close(Ending::Stopped { next_input }, out);
+        }
+    }
+
+    /// What the answer goes through, for the leg behind the text; `None`: nothing was shown.
+    pub(super) fn take_merge(&self) -> Option<StreamMerge> {
+        let mut state = self.lock();
+        match state.phase {
+            Phase::Ended => state.merge.take(),
+            Phase::Quiet(_) | Phase::Open => None,
+        }
+    }
+
+    /// What is to go out now.
+    pub(super) fn take(&self) -> Option<Bytes> {
+        let mut state = self.lock();
+        match state.out.is_empty() {
+            true => None,
+            false => Some(std::mem::take(&mut state.out).concat().into()),
+        }
+    }
+
+    /// A keep-alive; `false`: nothing was shown yet.
+    pub(super) fn keep_alive(&self) -> bool {
+        let state = &mut *self.lock();
+        if matches!(state.phase, Phase::Quiet(_)) {
+            return false;
+        }
+        if let Some(merge) = &mut state.merge {
+            merge.keepalive(&mut state.out);
+        }
+        true
+    }
+}
+
+impl Exchange {
+    /// The same exchange, whose agent sees the draft's text as it is written: where the config or who asks for the draft wants
+    /// that, and the agent streams. An agent that leaves its history with the provider would go on from an answer that the
+    /// provider does not know.
+    pub(super) fn showing(self, ask: &DraftAsk) -> Self {
+        let prepared = &self.prepared;
+        let facts = &prepared.request.view().facts;
+        let resends = !prepared.wire.goes_on_by_id() || facts.unstored;
+        let is_wanted = ask.show.unwrap_or(self.app.config.draft.show);
+        if !is_wanted || !facts.stream || !resends || !is_model_call(self.ctx.endpoint) {
+            return self;
+        }
+        let id = Uuid::now_v7();
+        let said = LocalAnswer {
+            id,
+            model: facts.model.as_deref().unwrap_or_default(),
+            text: "",
+            handoff: None,
+            request_bytes: prepared.request.len(),
+        };
+        let framing = self.framing().unwrap_or(prepared.wire.framing());
+        let begun = prepared
+            .wire
+            .stream_opening(prepared.request.view(), &said, framing);
+        let state = State {
+            phase: Phase::Quiet(begun),
+            merge: Some(self.merge()),
+            quoter: Quoter::default(),
+            text: String::new(),
+            out: Vec::new(),
+        };
+        let shown = ShownDraft {
+            state: Mutex::new(state),
+            begun: Notify::new(),
+            id,
+        };
+        Self {
+            shown: Some(Arc::new(shown)),
+            ..self
+        }
+    }
+
+    /// The text of the draft, where the agent has seen any of it.
+    pub(super) fn begun_draft(&self) -> Option<&ShownDraft> {
+        self.shown.as_deref().filter(|shown| shown.is_begun())
+    }
+
+    /// Ends an answer behind the draft that it shows: what is left of it has gone out already.
+    pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
+        shown.close(self.prepared.request.len() as u64 / BYTES_PER_TOKEN);
+        self.ctx.recorder.note(|e| e.streamed = true);
+        self.ctx.recorder.decide(Outcome::Complete);
+        Response::new(ResponseBody::whole(Bytes::new()))
+    }
+}
+
+/// Finds the pieces of a model's text in a stream as it arrives.
+pub(super) struct TextExtractor {
+    framing: Framing,
+    framer: Framer,
+    /// The last piece was of another part than text.
+    aside: bool,
+    any: bool,
+}
+
+impl TextExtractor {
+    pub(super) fn new(framing: Framing, frame_limit: usize) -> Self {
+        Self {
+            framing,
+            framer: Framer::of(framing, frame_limit),
+            aside: false,
+            any: false,
+        }
+    }
+
+    /// The text in upstream's next bytes. A frame over the limit has none.
+    pub(super) fn feed(&mut self, chunk: Bytes) -> String {
+        let mut text = String::new();
+        let Ok(batch) = self.framer.push(chunk) else {
+            return text;
+        };
+        for frame in &batch.frames {
+            let data = self.framing.data(&batch.buf[frame.clone()]);
+            for part in Answered::of(&data).parts {
+                match part.said {
+                    Said::Text => {
+                        if std::mem::take(&mut self.aside) && self.any {
+                            text.push('\n');
+                        }
+                        self.any = true;
+                        text.push_str(&part.text());
+                    }
+                    _ => self.aside = true,
+                }
+            }
+        }
+        text
+    }
+}

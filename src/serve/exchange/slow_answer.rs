@@ -1,0 +1,216 @@
+//! Sends keep-alives to the agent while an answer takes long to begin.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderValue, Response, StatusCode, header};
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame};
+use serde_json::Value;
+use tokio::time::{Instant, Sleep};
+
+use super::Exchange;
+use crate::serve::proxy::download::StreamFault;
+use crate::serve::proxy::response_body::ResponseBody;
+use baton_core::wire::{Dialect, Framing, OwnError, Wire};
+
+/// Bytes of an error answer that are told in a stream.
+const ERROR_BYTES: usize = 64 << 10;
+
+type Work = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
+
+/// The answer of `work`. A streamed one that has not begun after the time in which a keep-alive is due begins without it,
+/// and `work`'s own answer is its continuation.
+pub(super) async fn answered(
+    exchange: Exchange,
+    work: impl Future<Output = Response<ResponseBody>> + Send + 'static,
+) -> Response<ResponseBody> {
+    let mut work: Work = Box::pin(work);
+    let view = exchange.prepared.request.view();
+    if !view.facts.stream {
+        return work.await;
+    }
+    let every = exchange.app.config.handoff.keepalive;
+    let answered = tokio::select! {
+        biased;
+        response = &mut work => Some(response),
+        () = begun(&exchange) => None,
+        () = tokio::time::sleep(every) => None,
+    };
+    let answered = match answered {
+        Some(response) if exchange.begun_draft().is_none() => return response,
+        answered => answered,
+    };
+    let wire = exchange.prepared.wire;
+    let framing = exchange.framing().unwrap_or(wire.framing());
+    let mut dialect = wire.dialect(view, exchange.watch());
+    dialect.frame_as(framing);
+    let kind = content_type(framing);
+    // Where something is shown already, a keep-alive is not due yet.
+    let due = exchange.begun_draft().map_or(Duration::ZERO, |_| every);
+    let mut waiting = Waiting {
+        dialect,
+        phase: Phase::Waits(work),
+        every,
+        due: Box::pin(tokio::time::sleep(due)),
+        framing,
+        exchange,
+    };
+    if let Some(response) = answered {
+        waiting.begun(response);
+    }
+    let mut response = Response::new(ResponseBody::stream(waiting));
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    response
+}
+
+/// Is done when something of a draft is shown.
+async fn begun(exchange: &Exchange) {
+    match &exchange.shown {
+        Some(shown) => shown.begun().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// The content type of a stream of our own.
+pub(super) fn content_type(framing: Framing) -> &'static str {
+    match framing {
+        Framing::JsonArray => "application/json",
+        Framing::Sse => "text/event-stream; charset=utf-8",
+        Framing::Lines => "application/x-ndjson",
+    }
+}
+
+struct Waiting {
+    exchange: Exchange,
+    /// Its keep-alives are those of a stream that has not begun.
+    dialect: Box<dyn Dialect>,
+    phase: Phase,
+    every: Duration,
+    due: Pin<Box<Sleep>>,
+    framing: Framing,
+}
+
+enum Phase {
+    Waits(Work),
+    /// The answer's own body.
+    Goes(Box<ResponseBody>),
+    /// An error answer is read, to be told as an event.
+    Fails(Pin<Box<dyn Future<Output = Bytes> + Send>>),
+    Over,
+}
+
+impl Waiting {
+    /// What of a draft is to go out now.
+    fn shown(&self) -> Option<Bytes> {
+        self.exchange.shown.as_ref()?.take()
+    }
+
+    /// The answer is there.
+    fn begun(&mut self, response: Response<ResponseBody>) {
+        let (parts, body) = response.into_parts();
+        if parts.status.is_success() {
+            self.phase = Phase::Goes(Box::new(body));
+            return;
+        }
+        let (framing, status) = (self.framing, parts.status);
+        let wire = self.exchange.prepared.wire;
+        let begun = self.exchange.begun_draft().is_some();
+        self.phase = Phase::Fails(Box::pin(async move {
+            let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;
+            let body = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+            let told: Option<Value> = serde_json::from_slice(&body).ok();
+            let told = told.map_or_else(|| wire.error_body(own(status)), |told| told.to_string());
+            event(wire, framing, &told, begun)
+        }));
+    }
+}
+
+/// An error answer that cannot be told as it came.
+fn own(status: StatusCode) -> OwnError<'static> {
+    OwnError {
+        status: status.as_u16(),
+        code: "upstream_unreadable",
+        message: "upstream answered with an error; try again",
+    }
+}
+
+/// The event of an error that ends a stream; `begun`: something stands in front of it.
+fn event(wire: &dyn Wire, framing: Framing, told: &str, begun: bool) -> Bytes {
+    match framing {
+        Framing::Sse => wire.error_event(told),
+        Framing::Lines => format!("{told}\n"),
+        Framing::JsonArray if begun => format!("\n,\n{told}\n]\n"),
+        Framing::JsonArray => format!("[{told}]"),
+    }
+    .into()
+}
+
+impl Body for Waiting {
+    type Data = Bytes;
+    type Error = StreamFault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        loop {
+            if let Some(shown) = self.shown() {
+                return Poll::Ready(Some(Ok(Frame::data(shown))));
+            }
+            match &mut self.phase {
+                Phase::Waits(work) => {
+                    if let Poll::Ready(response) = work.as_mut().poll(cx) {
+                        self.begun(response);
+                        continue;
+                    }
+                    if let Some(shown) = self.shown() {
+                        let next = Instant::now() + self.every;
+                        self.due.as_mut().reset(next);
+                        return Poll::Ready(Some(Ok(Frame::data(shown))));
+                    }
+                    if self.due.as_mut().poll(cx).is_pending() {
+                        return Poll::Pending;
+                    }
+                    let next = Instant::now() + self.every;
+                    self.due.as_mut().reset(next);
+                    if self
+                        .exchange
+                        .shown
+                        .as_ref()
+                        .is_some_and(|shown| shown.keep_alive())
+                    {
+                        continue;
+                    }
+                    let mut out = Vec::new();
+                    self.dialect.keepalive(&mut out);
+                    if !out.is_empty() {
+                        return Poll::Ready(Some(Ok(Frame::data(out.concat().into()))));
+                    }
+                }
+                Phase::Goes(body) => return Pin::new(&mut **body).poll_frame(cx),
+                Phase::Fails(told) => {
+                    let Poll::Ready(told) = told.as_mut().poll(cx) else {
+                        return Poll::Pending;
+                    };
+                    self.phase = Phase::Over;
+                    return Poll::Ready(Some(Ok(Frame::data(told))));
+                }
+                Phase::Over => return Poll::Ready(None),
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.phase {
+            Phase::Goes(body) => body.is_end_stream() && self.exchange.shown.is_none(),
+            Phase::Over => true,
+            Phase::Waits(_) | Phase::Fails(_) => false,
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Drives the course of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
+//! between two legs it sends keep-alives to the agent.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame};
+use tokio::time::{Instant, Sleep};
+
+use super::Exchange;
+use super::coalesce::WriteCoalescer;
+use super::effects::{self, Done};
+use crate::serve::proxy::download::{StreamFault, UpstreamBody};
+use crate::state::telemetry::Outcome;
+use baton_core::course::{Action, Circumstances, Close, Course, Effect, Event, Opening, StreamMerge};
+use baton_core::record::Handoff;
+use baton_core::wire::Stop;
+
+/// An effect under way; ends with the exchange as it is then.
+type Work = Pin<Box<dyn Future<Output = (Box<Exchange>, Done)> + Send>>;
+
+/// The body of a streamed answer.
+pub(super) struct Driver {
+    exchange: Exchange,
+    course: Course,
+    merge: StreamMerge,
+    phase: Phase,
+    out: WriteCoalescer,
+    /// How the present leg failed.
+    fault: Option<StreamFault>,
+    /// How the response ended, once it did not break off.
+    outcome: Option<Outcome>,
+    quiet: Option<Pin<Box<Sleep>>>,
+}
+
+enum Phase {
+    Leg(UpstreamBody),
+    Between(Work),
+    Done,
+    Broken(StreamFault),
+}
+
+impl Exchange {
+    /// What a streamed answer goes through.
+    pub(super) fn merge(&self) -> StreamMerge {
+        let prepared = &self.prepared;
+        let dialect = prepared.wire.dialect(prepared.request.view(), self.watch());
+        let limit = self.app.config.limits.frame_bytes;
+        match self.framing() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, self.tooled),
+            None => StreamMerge::new(dialect, limit, self.tooled),
+        }
+    }
+
+    /// The same where the answer began with a draft as it was written: what follows is another leg of it.
+    fn merge_behind_shown(&self) -> Option<StreamMerge> {
+        let mut merge = self.shown.as_ref()?.take_merge()?;
+        merge.hide(self.hidden());
+        merge.next_leg();
+        Some(merge)
+    }
+}
+
+impl Driver {
+    pub(super) fn new(
+        mut exchange: Exchange,
+        body: UpstreamBody,
+        now: Circumstances,
+        opening: Option<Arc<Handoff>>,
+    ) -> Self {
+        let mut merge = exchange.merge_behind_shown().unwrap_or_else(|| {
+            let mut merge = exchange.merge();
+            if let Some(text) = exchange.beginning(opening.as_deref()) {
+                merge.open_with(text);
+            }
+            merge
+        });
+        if now.pending.is_some() {
+            merge.hold_ends();
+        }
+        exchange.spill();
+        let opening = opening.map(|handoff| Opening {
+            id: handoff.id,
+            head: handoff.head.clone(),
+        });
+        Self {
+            course: exchange.course(now, opening),
+            exchange,
+            merge,
+            phase: Phase::Leg(body),
+            out: WriteCoalescer::default(),
+            fault: None,
+            outcome: None,
+            quiet: None,
+        }
+    }
+
+    fn feed(&mut self, chunk: Bytes) {
+        let out = self.out.chunk(chunk.len());
+        self.merge.feed(chunk, out);
+    }
+
+    fn happened(&mut self, event: Event) {
+        self.course.handle_event(event);
+        while let Some(action) = self.course.poll_action() {
+            match action {
+                Action::Say(text) => self.say(&text),
+                Action::Perform(effect) => self.perform(effect),
+                Action::End(close) => self.end(&close),
+                Action::EndAsItIs => self.end_as_it_is(),
+                Action::BreakOff => self.break_off(),
+            }
+        }
+    }
+
+    /// The leg's own end was seen.
+    fn leg_ended(&mut self) {
+        let report = self.merge.report().clone();
+        self.exchange.count(&report);
+        if !report.again {
+            return self.happened(Event::LegEnded(report));
+        }
+        self.merge.forget_leg();
+        let (shown, retry) = (false, true);
+        self.happened(Event::LegBroken { shown, retry });
+    }
+
+    /// The leg cannot be read to its end.
+    fn leg_broken(&mut self, fault: StreamFault, retry: bool) {
+        let shown = self.leg_shown();
+        self.fault = Some(fault);
+        self.happened(Event::LegBroken { shown, retry });
+    }
+
+    /// Upstream's body is at its end without the leg's last event having been seen.
+    fn upstream_done(&mut self) {
+        let mut out = Vec::new();
+        self.merge.finish_leg(&mut out);
+        self.out.extend(out);
+        let report = self.merge.report().clone();
+        if report.ended || report.stop.natural() {
+            return self.leg_ended();
+        }
+        self.exchange.count(&report);
+        let withheld = self.merge.withholding();
+        let shown = self.leg_shown();
+        self.happened(Event::LegTruncated {
+            report,
+            shown,
+            withheld,
+        });
+    }
+
+    /// Whether anything of a leg that failed was shown. A later one of which nothing was is forgotten: it may be sent
+    /// again.
+    fn leg_shown(&mut self) -> bool {
+        let shown = self.merge.leg_shown();
+        if self.course.is_later_leg() && !shown {
+            self.merge.forget_leg();
+        }
+        shown
+    }
+
+    /// The leg is over, and its connection goes back to the pool once the body's own end was read.
+    fn let_go(&mut self) {
+        if let Phase::Leg(body) = std::mem::replace(&mut self.phase, Phase::Done) {
+            body.drained();
+        }
+    }
+
+    /// Begins an effect.
+    fn perform(&mut self, effect: Effect) {
+        let asks = matches!(effect, Effect::AnswerCall(_));
+        let spoken = asks.then(|| self.merge.spoken()).flatten();
+        let mut exchange = Box::new(self.exchange.clone());
+        self.phase = Phase::Between(Box::pin(async move {
+            let done = exchange.perform(effect, spoken, true).await;
+            (exchange, done)
+        }));
+    }
+
+    fn worked(&mut self, (exchange, done): (Box<Exchange>, Done)) {
+        self.exchange = *exchange;
+        match done {
+            Done::Event(event) => self.happened(event),
+            Done::Leg(body) => {
+                self.merge.hide(self.exchange.hidden());
+                self.merge.next_leg();
+                self.phase = Phase::Leg(body);
+                self.happened(Event::LegBegun);
+            }
+        }
+    }
+
+    fn end(&mut self, close: &Close) {
+        let ending = self.exchange.ending(close);
+        self.outcome = Some(effects::outcome(close, self.merge.report().stop));
+        let mut out = Vec::new();
+        self.merge.close(ending, &mut out);
+        self.out.extend(out);
+        self.phase = Phase::Done;
+    }
+
+    fn end_as_it_is(&mut self) {
+        self.outcome = Some(match self.merge.report().stop {
+            Stop::Open => Outcome::Truncated,
+            stop => Outcome::of_end(stop),
+        });
+        self.phase = Phase::Done;
+    }
+
+    fn break_off(&mut self) {
+        let fault = self.fault.take();
+        self.phase = Phase::Broken(fault.unwrap_or_else(|| {
+            // Ending here in silence would look complete to some agents.
+            StreamFault::Closed("the stream ended before its last event".to_owned())
+        }));
+    }
+
+    fn say(&mut self, text: &str) {
+        let mut out = Vec::new();
+        self.merge.say(text, &mut out);
+        self.out.extend(out);
+    }
+
+    /// Polls what there is to poll; `Ready` when there may be something to send.
+    fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        match &mut self.phase {
+            Phase::Done | Phase::Broken(_) => Poll::Ready(()),
+            Phase::Between(work) => match work.as_mut().poll(cx) {
+                Poll::Ready(done) => {
+                    self.worked(done);
+                    Poll::Ready(())
+                }
+                Poll::Pending => self.keep_alive(cx),
+            },
+            Phase::Leg(body) => match Pin::new(body).poll_frame(cx) {
+                Poll::Ready(Some(Ok(frame))) => {
+                    if let Ok(chunk) = frame.into_data() {
+                        self.feed(chunk);
+                    }
+                    if self.merge.failed() {
+                        let why = "an event is over limits.frame_bytes".to_owned();
+                        self.leg_broken(StreamFault::Closed(why), false);
+                    } else if self.merge.leg_ended() {
+                        self.let_go();
+                        self.leg_ended();
+                    }
+                    Poll::Ready(())
+                }
+                Poll::Ready(Some(Err(fault))) => {
+                    let retry = fault.may_pass();
+                    self.leg_broken(fault, retry);
+                    Poll::Ready(())
+                }
+                Poll::Ready(None) => {
+                    self.upstream_done();
+                    Poll::Ready(())
+                }
+                Poll::Pending if self.out.asks_for_more(cx) => Poll::Pending,
+                Poll::Pending if !self.out.is_empty() => Poll::Ready(()),
+                Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
+                Poll::Pending => Poll::Pending,
+            },
+        }
+    }
+
+    /// Sends a keep-alive when nothing was sent for as long as the config says.
+    fn keep_alive(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let every = self.exchange.app.config.handoff.keepalive;
+        let sleep = self
+            .quiet
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(every)));
+        if sleep.as_mut().poll(cx).is_pending() {
+            return Poll::Pending;
+        }
+        // A wire that has nothing to say yet is asked again later, and not at once.
+        sleep.as_mut().reset(Instant::now() + every);
+        let mut out = Vec::new();
+        self.merge.keepalive(&mut out);
+        self.out.extend(out);
+        Poll::Ready(())
+    }
+
+    /// The last piece is on its way: agents may leave before they are told that there is no more.
+    fn ended(&mut self) {
+        let Some(outcome) = self.outcome else { return };
+        self.exchange.ctx.recorder.decide(outcome);
+        if outcome == Outcome::Complete {
+            self.exchange.ended();
+        }
+    }
+
+    fn sent_something(&mut self) {
+        // The next silence begins anew.
+        self.quiet = None;
+    }
+}
+
+impl Body for Driver {
+    type Data = Bytes;
+    type Error = StreamFault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        loop {
+            let due = self.out.are_due() || !matches!(self.phase, Phase::Leg(_));
+            if let Some(piece) = due.then(|| self.out.take()).flatten() {
+                self.sent_something();
+                if self.is_end_stream() {
+                    self.ended();
+                }
+                return Poll::Ready(Some(Ok(Frame::data(piece))));
+            }
+            match &self.phase {
+                Phase::Done => {
+                    self.ended();
+                    return Poll::Ready(None);
+                }
+                Phase::Broken(fault) => {
+                    let fault = fault.clone();
+                    tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream broke off");
+                    self.phase = Phase::Done;
+                    return Poll::Ready(Some(Err(fault)));
+                }
+                Phase::Leg(_) | Phase::Between(_) => {}
+            }
+            if self.advance(cx).is_pending() {
+                return Poll::Pending;
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        // A server takes one piece more than the connection has room for. Where it matters whether the last one was
+        // handed over, it has to ask once more.
+        matches!(self.phase, Phase::Done) && self.out.is_empty() && !self.exchange.waits_for_handover()
+    }
+}

@@ -1,0 +1,69 @@
+//! Thinking that upstream refuses to take back on a pinned request: left out of a second try, and of the later requests of the
+//! stretch.
+//!
+//! Anthropic documents two remedies: the beta setting `drop_block`, and leaving the thinking out. The second one it is. With
+//! `drop_block` the API drops all later thinking, too, for as long as the refused blocks are sent; thinking that is left out from
+//! the front of the stretch leaves what the model thinks afterwards valid. And it needs no beta, which gateways may not pass on.
+//! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
+
+use std::sync::Arc;
+
+use super::prepared::Prepared;
+use super::{Exchange, heavy, is_model_call};
+use baton_core::record::ThinkingOmission;
+use baton_core::rewrite::{Rewritten, Why, positions, thinking};
+
+/// The turn up to which a pinned request leaves thinking out, since an earlier one of the stretch was refused with it.
+pub(super) fn omitted_until(prepared: &Prepared) -> Option<usize> {
+    let (live, active) = (prepared.live.as_ref()?, prepared.active.as_ref()?);
+    let omissions = live.omissions(active.id);
+    if omissions.is_empty() {
+        return None;
+    }
+    let view = prepared.request.view();
+    heavy::work(prepared.weight, || thinking::omitted_until(view, &omissions))
+}
+
+impl Exchange {
+    /// The request without any thinking behind its cut; `None` where it has none that was sent.
+    pub(super) fn leave_thinking_out(&mut self, sent: &Rewritten) -> Option<Rewritten> {
+        let prepared = Arc::make_mut(&mut self.prepared);
+        prepared.omitted = Some(prepared.request.view().turns.len());
+        let tooled = prepared.tooled;
+        let again = self.prepared.first(&self.app, tooled);
+        (left_out(&again) > left_out(sent)).then_some(again)
+    }
+
+    /// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
+    /// call is no request of the stretch, and what upstream holds of a transcript cannot be left out.
+    pub(super) async fn remember_omission(&self) {
+        let (prepared, view) = (&self.prepared, self.prepared.request.view());
+        let is_of_stretch = is_model_call(self.ctx.endpoint)
+            && !prepared.side_call
+            && view.tools.is_some_and(|tools| tools.client)
+            && view.facts.previous.is_none();
+        let (Some(live), Some(active)) = (&prepared.live, &prepared.active) else {
+            return;
+        };
+        if !is_of_stretch {
+            return;
+        }
+        let omission = ThinkingOmission {
+            handoff: active.id,
+            position: heavy::work(prepared.weight, || positions::of(view)),
+        };
+        let now = self.app.clock.now_ms();
+        if let Err(error) = self.app.sessions.omit_thinking(live, omission, now).await {
+            tracing::error!(exchange = self.ctx.id, %error, "omitted thinking not written: the next request is refused once more");
+        }
+    }
+}
+
+/// Bytes of thinking that a request leaves out.
+fn left_out(rewritten: &Rewritten) -> usize {
+    let changes = rewritten.changes.iter();
+    changes
+        .filter(|change| change.why == Why::Thinking)
+        .map(|change| change.removed)
+        .sum()
+}

@@ -1,0 +1,101 @@
+//! Whether a request gets the tool.
+
+use super::active_handoff::find_active;
+use super::prepared::Prepared;
+use super::{heavy, is_model_call};
+use crate::serve::proxy::route::Endpoint;
+use crate::serve::proxy::{App, RequestContext, headers};
+use crate::state::config::Inject;
+use baton_core::rewrite::Reading;
+use baton_core::rewrite::untooled::{self, Untooled};
+use baton_core::wire::Operation;
+
+/// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
+pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
+    let view = prepared.request.view();
+    if let Some(why) = prepared.forbidden.or(untooled::no_room(view)) {
+        return Some(why);
+    }
+    if ctx.endpoint == Endpoint::Compact {
+        return Some(Untooled::Summary);
+    }
+    // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
+    if ctx.endpoint == Endpoint::Count && prepared.active.is_none() && view.is_lone_message() {
+        return Some(Untooled::CountProbe);
+    }
+    let Some(live) = &prepared.live else {
+        return Some(Untooled::StoreDown);
+    };
+    let unfit = untooled::unfit(view);
+    let unfit = unfit.or(prepared.side_call.then_some(Untooled::Summary));
+    let bound = || heavy::work(prepared.weight, || prepared.wire.bound(view));
+    let decision = match live.tooled() {
+        _ if prepared.active.is_some() => None,
+        Some(true) => return unfit.filter(|_| !view.under_way()),
+        Some(false) => unfit.or(bound().then_some(Untooled::BoundHistory)),
+        None if unfit.is_some() => return unfit,
+        None => {
+            // What of ours stands in the transcript was put there beside the tool.
+            let ours = !prepared.pairs.is_empty() || !prepared.insertions.is_empty();
+            let bound = view.under_way() && !ours && bound();
+            let bound = bound && !had_handoff(app, ctx, prepared).await;
+            bound.then_some(Untooled::BoundHistory)
+        }
+    };
+    if !is_model_call(ctx.endpoint) {
+        return decision;
+    }
+    let tooled = decision.is_none();
+    match app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await {
+        // Another process has decided otherwise meanwhile; a sentinel proves that the conversation has the tool.
+        Ok(stands) if stands != tooled && prepared.active.is_none() => {
+            (!stands).then_some(Untooled::BoundHistory)
+        }
+        Ok(_) => decision,
+        Err(error) => {
+            // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
+            tracing::error!(%error, "no tool, since that it was given cannot be written down");
+            prepared.active.is_none().then_some(Untooled::StoreDown)
+        }
+    }
+}
+
+/// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
+async fn had_handoff(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
+    let Some(received) = prepared
+        .received
+        .as_ref()
+        .filter(|_| !prepared.undone.ever().is_empty())
+    else {
+        return false;
+    };
+    let (wire, weight) = (prepared.wire, prepared.weight);
+    let read = || {
+        let reading = Reading::new(wire, &received.text, Operation::Generate).ok()?;
+        let mut candidates = reading.candidates(wire);
+        candidates.retain(|candidate| prepared.undone.ever().contains(&candidate.sentinel.id));
+        Some((reading, candidates))
+    };
+    let Some((reading, candidates)) = heavy::work(weight, read) else {
+        return false;
+    };
+    let found = find_active(app, ctx, wire, &reading, candidates, weight).await;
+    found.is_ok_and(|found| found.is_some())
+}
+
+/// Why nobody may be offered the tool, or not in this request.
+pub(super) fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
+    let header = headers::value(&ctx.headers, "x-baton-handoff");
+    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
+    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
+    let never = app.config.handoff.inject == Inject::Never || app.config.handoff.max_chain < 2;
+    never
+        .then_some(Untooled::OffByConfig)
+        .or(off.then_some(Untooled::OffByHeader))
+}
+
+/// Claude Code's own word for a side call, where it is told to send it.
+pub(super) fn summary_class(ctx: &RequestContext) -> bool {
+    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
+    matches!(class, Some("compaction" | "auxiliary"))
+}

@@ -1,0 +1,140 @@
+//! Whether a request is let in, before its body is read: who sends it, under which name, whether there is room, and to which
+//! upstream it goes.
+
+use std::sync::Arc;
+
+use http::request::Parts;
+use http::{HeaderMap, Method, header};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use super::OVERLOAD_RETRY_SECS;
+use super::fault::{Code, Fault};
+use super::guard::Guard;
+use super::route::Route;
+use super::target;
+use super::upstream::{Upstream, Upstreams};
+use crate::state::access::clients::{AuthenticatedClient, Keyring};
+use crate::state::config::Config;
+
+/// What requests are checked by.
+pub(super) struct Admission {
+    clients: Keyring,
+    guard: Guard,
+    exchanges: Arc<Semaphore>,
+}
+
+/// A request that was let in.
+pub(super) struct Admitted {
+    pub(super) client: AuthenticatedClient,
+    pub(super) upstream: Arc<Upstream>,
+    /// Its target holds no key of the client's any more.
+    pub(super) route: Route,
+}
+
+impl Admission {
+    pub(super) fn new(config: &Config) -> Self {
+        let places = config.limits.exchanges.min(Semaphore::MAX_PERMITS);
+        Self {
+            clients: Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal()))),
+            guard: Guard::new(&config.server),
+            exchanges: Arc::new(Semaphore::new(places)),
+        }
+    }
+
+    /// A place among the exchanges under way; `None` where there is none left.
+    pub(super) fn place(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.exchanges).try_acquire_owned().ok()
+    }
+
+    /// Exchanges that could still be begun.
+    pub(super) fn free_places(&self) -> usize {
+        self.exchanges.available_permits()
+    }
+
+    /// Whether a request names this listener.
+    pub(super) fn knows_host(&self, parts: &Parts) -> bool {
+        self.guard.host(parts).is_ok()
+    }
+
+    /// Checks a request; `room` says whether it has a place.
+    ///
+    /// # Errors
+    /// Why it is not let in.
+    pub(super) fn admit(
+        &self,
+        upstreams: &Upstreams,
+        parts: &Parts,
+        mut route: Route,
+        room: bool,
+    ) -> Result<Admitted, Fault> {
+        if parts.method == Method::CONNECT {
+            return Err(Code::METHOD.into());
+        }
+        self.guard.host(parts)?;
+        self.guard.origin(parts)?;
+        if let Some(fault) = target::fault(parts.uri.path()) {
+            return Err(Fault::because(Code::BAD_TARGET, fault));
+        }
+        let client = self.clients.admit(&parts.headers, parts.uri.query());
+        let client = client.ok_or(Code::CLIENT_KEY)?;
+        let Some(target) = client.target_without(std::mem::take(&mut route.target)) else {
+            return Err(Fault::because(Code::BAD_TARGET, "the client's key is in it"));
+        };
+        route.target = target;
+        if !room {
+            return Err(Fault {
+                retry_after: Some(OVERLOAD_RETRY_SECS),
+                ..Code::OVERLOADED.into()
+            });
+        }
+        if wants_websocket(&parts.headers) {
+            return Err(Code::UPGRADE.into());
+        }
+        let upstream = upstreams.get(&route.upstream).ok_or(Code::UNKNOWN_UPSTREAM)?;
+        Ok(Admitted {
+            client,
+            upstream: upstream.clone(),
+            route,
+        })
+    }
+}
+
+/// Whether a request offers WebSocket among the protocols of its `Upgrade` lines (RFC 9110, section 7.8: a list, each
+/// entry a name and perhaps a version).
+fn wants_websocket(headers: &HeaderMap) -> bool {
+    let lines = headers.get_all(header::UPGRADE).iter();
+    let mut protocols = lines.flat_map(|line| line.as_bytes().split(|&byte| byte == b','));
+    protocols.any(|protocol| {
+        let name = protocol.split(|&byte| byte == b'/').next().unwrap_or_default();
+        name.trim_ascii().eq_ignore_ascii_case(b"websocket")
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn websocket_is_found_in_every_list_of_protocols() {
+        for (lines, expected) in [
+            (&["websocket"][..], true),
+            (&["WebSocket"], true),
+            (&["h2c, websocket"], true),
+            (&["websocket,h2c"], true),
+            (&["h2c", "foo/2 ,\twebsocket "], true),
+            (&["websocket/13"], true),
+            (&["h2c"], false),
+            (&["h2c, TLS/1.0"], false),
+            (&["websockets"], false),
+            (&["not websocket"], false),
+            (&[""], false),
+            (&[], false),
+        ] {
+            let mut headers = HeaderMap::new();
+            for line in lines {
+                headers.append(header::UPGRADE, http::HeaderValue::from_str(line).unwrap());
+            }
+            assert_eq!(wants_websocket(&headers), expected, "{lines:?}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! File descriptors: each exchange takes two, one to the agent and one to upstream, and idle connections theirs. Where
+//! they run out no exchange can connect any more, so what the system allows bounds what is let in.
+
+use crate::state::config::{Config, Limits};
+
+/// Descriptors for standard streams, listeners, the runtime, databases, unnamed files, and name lookups.
+const OWN: usize = 64;
+/// Of the rest, one descriptor in so many is reserved for the same: more load opens more of them at once.
+const OWN_SHARE: usize = 16;
+
+/// Maximum connections of the admin listener.
+const ADMIN: usize = 128;
+/// Where descriptors are few, the admin listener gets one in so many.
+const ADMIN_SHARE: usize = 8;
+
+/// Of what is left, one descriptor in so many may be an idle connection to an upstream, all upstreams together.
+const IDLE_SHARE: usize = 4;
+
+/// Of what is left then, exchanges get two fifths for their upstreams; the rest is for connections of agents, of which
+/// half as many again as exchanges may be idle.
+const EXCHANGES_OF: (usize, usize) = (2, 5);
+
+/// Raises this process's soft limit to its hard limit. Returns the resulting limit; `None` if there is none or it is
+/// unknown.
+#[cfg(unix)]
+pub fn raise() -> Option<usize> {
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+    /// What macOS takes where its hard limit is none (`OPEN_MAX`).
+    const MOST_THAT_ALL_TAKE: u64 = 10_240;
+    let held = getrlimit(Resource::Nofile);
+    let tried = [held.maximum, Some(MOST_THAT_ALL_TAKE)];
+    for current in tried {
+        let more = match (held.current, current) {
+            (None, _) => false,
+            (Some(_), None) => true,
+            (Some(now), Some(then)) => now < then && held.maximum.is_none_or(|most| then <= most),
+        };
+        let wanted = Rlimit {
+            current,
+            maximum: held.maximum,
+        };
+        if more && setrlimit(Resource::Nofile, wanted).is_ok() {
+            break;
+        }
+    }
+    let current = getrlimit(Resource::Nofile).current?;
+    Some(usize::try_from(current).unwrap_or(usize::MAX))
+}
+
+/// Other systems have no such limit.
+#[cfg(not(unix))]
+pub fn raise() -> Option<usize> {
+    None
+}
+
+/// Lowers what the config allows to what `limit` descriptors are enough for, and says so.
+pub fn fit(config: &mut Config, limit: Option<usize>) {
+    let Some(limit) = limit else { return };
+    let fitting = fitting(limit, config.upstreams.len(), &config.limits);
+    let asked = &config.limits;
+    if fitting.exchanges < asked.exchanges {
+        tracing::warn!(
+            descriptors = limit,
+            exchanges = fitting.exchanges,
+            asked = asked.exchanges,
+            connections = fitting.connections,
+            "fewer exchanges at once than limits.exchanges asks for: the system allows too few open files; raise them (ulimit -n, LimitNOFILE=)"
+        );
+    } else if fitting.connections < asked.connections {
+        tracing::info!(
+            descriptors = limit,
+            connections = fitting.connections,
+            asked = asked.connections,
+            "fewer connections at once than limits.connections asks for: the system allows too few open files"
+        );
+    }
+    config.limits = fitting;
+}
+
+fn fitting(descriptors: usize, upstreams: usize, asked: &Limits) -> Limits {
+    let own = OWN + descriptors / OWN_SHARE;
+    let admin = ADMIN.min(descriptors / ADMIN_SHARE);
+    let rest = descriptors.saturating_sub(own + admin);
+    let idle = rest / IDLE_SHARE / upstreams.max(1);
+    let upstream_idle = asked.upstream_idle.min(idle);
+    let rest = rest.saturating_sub(upstream_idle * upstreams);
+    let (some, of) = EXCHANGES_OF;
+    let exchanges = asked.exchanges.min(rest * some / of).max(1);
+    Limits {
+        exchanges,
+        connections: asked.connections.min(rest.saturating_sub(exchanges)).max(1),
+        upstream_idle,
+        ..asked.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::serve::proxy::testing;
+
+    #[test]
+    fn everything_together_fits_into_the_limit() {
+        let mut asked = testing::config("http://127.0.0.1:9").limits;
+        (asked.exchanges, asked.connections, asked.upstream_idle) = (1024, 4096, 64);
+        for upstreams in [3, 40] {
+            for limit in [0, 64, 128, 256, 1024, 4096, 10_240, 65_536, 1 << 20] {
+                let fits = fitting(limit, upstreams, &asked);
+                let all = fits.exchanges + fits.connections + fits.upstream_idle * upstreams;
+                let own = OWN + limit / OWN_SHARE + ADMIN.min(limit / ADMIN_SHARE);
+                assert!(all + own <= limit.max(own + 2), "{limit}: {fits:?}");
+                assert!(fits.connections >= fits.exchanges, "{limit}: {fits:?}");
+            }
+        }
+        let of = |limit| {
+            let fits = fitting(limit, 3, &asked);
+            (fits.exchanges, fits.connections, fits.upstream_idle)
+        };
+        assert_eq!(of(128), (12, 19, 3));
+        assert_eq!(of(1024), (230, 346, 64));
+        assert_eq!(of(4096), (1024, 2432, 64));
+        assert_eq!(of(65_536), (1024, 4096, 64));
+    }
+}

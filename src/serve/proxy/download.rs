@@ -1,0 +1,357 @@
+//! Response bodies from upstream: silence becomes an error, a coding that was not asked for is decoded.
+
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::task::{Context, Poll, Waker};
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::{Stream, TryStreamExt};
+use http::HeaderMap;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Frame, Incoming, SizeHint};
+use tokio::time::{Instant, Sleep};
+use tokio_util::io::{ReaderStream, StreamReader};
+
+use super::budget::{Budget, Hold};
+use super::buffers;
+use super::coding::Coding;
+use super::fault::{Code, Fault};
+use crate::state::journal::BodyCapture;
+
+/// How a response body failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StreamFault {
+    /// Upstream sent nothing for this long.
+    Silent(Duration),
+    /// The connection ended, or broke the protocol, before the body was complete.
+    Closed(String),
+    /// A body that was to be read whole is longer than this.
+    TooLong(usize),
+    /// The body is not what its `content-encoding` says.
+    Undecodable(String),
+}
+
+impl StreamFault {
+    /// Whether a retry may succeed.
+    pub fn may_pass(&self) -> bool {
+        match self {
+            Self::Silent(_) | Self::Closed(_) => true,
+            Self::TooLong(_) | Self::Undecodable(_) => false,
+        }
+    }
+}
+
+impl std::fmt::Display for StreamFault {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Silent(time) => write!(f, "upstream sent nothing for {} s", time.as_secs_f32()),
+            Self::Closed(cause) => write!(f, "upstream broke off: {cause}"),
+            Self::TooLong(limit) => write!(f, "upstream's body is longer than {limit} bytes"),
+            Self::Undecodable(cause) => write!(f, "upstream's compressed body cannot be read: {cause}"),
+        }
+    }
+}
+
+impl std::error::Error for StreamFault {}
+
+impl From<StreamFault> for Fault {
+    /// An answer that failed before anything of it was sent on.
+    fn from(fault: StreamFault) -> Self {
+        let code = match fault {
+            StreamFault::Silent(_) => Code::SILENT,
+            StreamFault::Closed(_) => Code::CLOSED,
+            StreamFault::TooLong(_) | StreamFault::Undecodable(_) => Code::UNREADABLE,
+        };
+        Self::because(code, fault.to_string())
+    }
+}
+
+/// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
+pub struct UpstreamBody {
+    source: Source,
+    /// Boxed, since most bodies are relayed and have none.
+    copy: Option<Box<BodyCapture>>,
+}
+
+enum Source {
+    Plain(IdleBody),
+    Decoded(ReaderStream<Pin<Box<dyn tokio::io::AsyncRead + Send>>>),
+}
+
+/// How long to wait for the end of a body whose last event was seen.
+const DRAIN_TIME: Duration = Duration::from_secs(1);
+
+/// How much decoded text is handed on at once, at most.
+const DECODED_CHUNK: usize = 16 * 1024;
+
+impl UpstreamBody {
+    pub(super) fn new(body: Incoming, idle: Duration) -> Self {
+        Self::of(Source::Plain(IdleBody {
+            body,
+            idle,
+            heard: false,
+            quiet: 0,
+            step: None,
+            waker: None,
+        }))
+    }
+
+    fn of(source: Source) -> Self {
+        Self { source, copy: None }
+    }
+
+    /// The same body, which also copies every frame into `copy`.
+    pub(crate) fn copied(self, copy: BodyCapture) -> Self {
+        Self {
+            copy: Some(Box::new(copy)),
+            ..self
+        }
+    }
+
+    /// What is left is read and thrown away in the background, for a moment: a body read to its end gives its
+    /// connection back to the pool, one that is dropped before closes it.
+    pub fn drained(mut self) {
+        // The last event was seen. The exchange may be over before what is left has come.
+        if let Some(mut copy) = self.copy.take() {
+            copy.ended();
+        }
+        if self.is_end_stream() {
+            return;
+        }
+        tokio::spawn(async move {
+            let _ = tokio::time::timeout(DRAIN_TIME, async { while let Some(Ok(_)) = self.next().await {} })
+                .await;
+        });
+    }
+
+    /// The body as plain text, whatever upstream coded it with; or, where that coding is unknown, the body as
+    /// it is, to be relayed. Streams stay streams: what one flush of upstream's coder completes comes out at once.
+    ///
+    /// # Errors
+    /// The body as it is, where its coding is unknown.
+    pub fn decoded(self, headers: &HeaderMap) -> Result<Self, Self> {
+        match (Coding::of(headers), self.source) {
+            (Coding::Identity, source) => Ok(Self::of(source)),
+            (Coding::Opaque, source) => Err(Self::of(source)),
+            (coding, Source::Plain(body)) => {
+                let bytes = body.into_data_stream().map_err(io::Error::other);
+                let decoder = coding.decoder(StreamReader::new(bytes));
+                Ok(Self::of(Source::Decoded(ReaderStream::with_capacity(
+                    decoder,
+                    DECODED_CHUNK,
+                ))))
+            }
+            (_, decoded) => Ok(Self::of(decoded)),
+        }
+    }
+}
+
+impl UpstreamBody {
+    /// The next piece; `None` at the end.
+    pub async fn next(&mut self) -> Option<Result<Bytes, StreamFault>> {
+        let frame = self.frame().await?;
+        Some(frame.map(|f| f.into_data().unwrap_or_default()))
+    }
+
+    /// All of it, if that is not more than `limit`. A body of one piece is neither copied nor counted; what is put
+    /// together counts into `budget` until the last slice of it is gone.
+    ///
+    /// # Errors
+    /// Upstream broke off, was silent, or sent more than `limit`; or `budget` has no room in time.
+    pub(crate) async fn whole(mut self, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
+        let mut all = Gathering::new(limit, budget);
+        while let Some(piece) = self.next().await.transpose()? {
+            all.push(piece).await?;
+        }
+        Ok(all.done())
+    }
+}
+
+/// A body that is put together, within a limit of its own and the bound of all bodies.
+pub(super) struct Gathering {
+    limit: usize,
+    hold: Hold,
+    /// The only piece so far.
+    first: Option<Bytes>,
+    all: Vec<u8>,
+}
+
+impl Gathering {
+    pub(super) fn new(limit: usize, budget: &Budget) -> Self {
+        Self {
+            limit,
+            hold: budget.hold(),
+            first: None,
+            all: Vec::new(),
+        }
+    }
+
+    /// Adds a piece, and waits for room where it must: the fault is [`Code::BODIES_FULL`] where none comes.
+    ///
+    /// [`Code::BODIES_FULL`]: super::fault::Code::BODIES_FULL
+    pub(super) async fn push(&mut self, piece: Bytes) -> Result<(), Fault> {
+        let held = self.all.len() + self.first.as_ref().map_or(0, Bytes::len);
+        if held + piece.len() > self.limit {
+            return Err(StreamFault::TooLong(self.limit).into());
+        }
+        if held == 0 {
+            self.first = Some(piece);
+            return Ok(());
+        }
+        self.hold.grow_to(held + piece.len()).await?;
+        self.all.extend_from_slice(&self.first.take().unwrap_or_default());
+        self.all.extend_from_slice(&piece);
+        Ok(())
+    }
+
+    /// All of it.
+    pub(super) fn done(mut self) -> Bytes {
+        match self.first {
+            Some(only) => only,
+            None if self.all.is_empty() => Bytes::new(),
+            None => {
+                self.hold.settle(self.all.len());
+                buffers::share(self.all, self.hold)
+            }
+        }
+    }
+}
+
+impl Body for UpstreamBody {
+    type Data = Bytes;
+    type Error = StreamFault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        let polled = match &mut self.source {
+            Source::Plain(body) => Pin::new(body).poll_frame(cx),
+            Source::Decoded(reader) => Pin::new(reader)
+                .poll_next(cx)
+                .map(|item| item.map(|read| read.map(Frame::data).map_err(as_fault))),
+        };
+        if self.copy.is_some() && polled.is_ready() {
+            self.copy_of(&polled);
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        match &self.source {
+            Source::Plain(body) => body.is_end_stream(),
+            Source::Decoded(_) => false,
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.source {
+            Source::Plain(body) => body.size_hint(),
+            Source::Decoded(_) => SizeHint::default(),
+        }
+    }
+}
+
+impl UpstreamBody {
+    /// Copies what was polled.
+    fn copy_of(&mut self, polled: &Poll<Option<Result<Frame<Bytes>, StreamFault>>>) {
+        let ended = self.is_end_stream();
+        let Some(copy) = &mut self.copy else { return };
+        match polled {
+            Poll::Ready(Some(Ok(frame))) => {
+                if let Some(data) = frame.data_ref() {
+                    copy.push(data);
+                }
+                if ended {
+                    copy.ended();
+                }
+            }
+            Poll::Ready(None) => copy.ended(),
+            Poll::Ready(Some(Err(_))) | Poll::Pending => {}
+        }
+    }
+}
+
+/// The fault that went through the decoder as an IO error, or the decoder's own.
+fn as_fault(error: io::Error) -> StreamFault {
+    match error.get_ref().and_then(|e| e.downcast_ref::<StreamFault>()) {
+        Some(fault) => fault.clone(),
+        None => StreamFault::Undecodable(error.to_string()),
+    }
+}
+
+/// Steps in which silence is counted: a fault comes at most one of them late.
+const STEPS: u32 = 4;
+
+/// Measures how long upstream is silent; time in which nobody polls does not count. A frame costs neither a clock read nor
+/// a timer: the timer only checks whether any frame came since its last step.
+struct IdleBody {
+    body: Incoming,
+    idle: Duration,
+    /// Whether a frame came in the present step.
+    heard: bool,
+    /// Steps without a frame.
+    quiet: u32,
+    step: Option<Pin<Box<Sleep>>>,
+    /// The waker of the task that waits.
+    waker: Option<Waker>,
+}
+
+impl IdleBody {
+    fn poll_silence(&mut self, cx: &mut Context<'_>) -> Poll<StreamFault> {
+        let known = self.waker.as_ref().is_some_and(|w| w.will_wake(cx.waker()));
+        if known && self.step.as_ref().is_some_and(|s| !s.is_elapsed()) {
+            return Poll::Pending;
+        }
+        self.waker = Some(cx.waker().clone());
+        let time = self.idle / STEPS;
+        let step = self
+            .step
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+        while step.as_mut().poll(cx).is_ready() {
+            let heard = std::mem::take(&mut self.heard);
+            self.quiet = if heard { 0 } else { self.quiet + 1 };
+            if self.quiet >= STEPS {
+                return Poll::Ready(StreamFault::Silent(self.idle));
+            }
+            step.as_mut().reset(Instant::now() + time);
+        }
+        Poll::Pending
+    }
+}
+
+impl Body for IdleBody {
+    type Data = Bytes;
+    type Error = StreamFault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        loop {
+            match Pin::new(&mut self.body).poll_frame(cx) {
+                Poll::Pending => return self.poll_silence(cx).map(|fault| Some(Err(fault))),
+                Poll::Ready(polled) => {
+                    self.heard = true;
+                    return Poll::Ready(match polled {
+                        // Trailers are used by no provider.
+                        Some(Ok(frame)) if !frame.is_data() => continue,
+                        Some(Ok(frame)) => Some(Ok(frame)),
+                        Some(Err(error)) => Some(Err(StreamFault::Closed(error.to_string()))),
+                        None => None,
+                    });
+                }
+            }
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

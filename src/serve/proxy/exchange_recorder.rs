@@ -1,0 +1,216 @@
+//! Records what an exchange came to: many parts write into one event, which is emitted however the exchange ends.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant, SystemTime};
+
+use crate::state::telemetry::{ExchangeEvent, Outcome};
+
+/// Where the event of an ended exchange goes: log, metrics, journal. Called once per exchange, on a worker of
+/// the runtime: it must not block.
+pub type EventHook = Arc<dyn Fn(ExchangeEvent) + Send + Sync>;
+
+/// Records one exchange. Clones share it; the event is given to the hook when the last of them is dropped, so also when
+/// the agent leaves and the whole exchange is dropped.
+#[derive(Clone)]
+pub struct ExchangeRecorder(Arc<Inner>);
+
+struct Inner {
+    started: Instant,
+    /// When the last byte of the agent's request was in.
+    read: OnceLock<Instant>,
+    /// A request that is streamed through counts itself.
+    streamed: OnceLock<Arc<Progress>>,
+    state: Mutex<State>,
+    hook: EventHook,
+}
+
+struct State {
+    event: Option<ExchangeEvent>,
+    decided: bool,
+}
+
+impl ExchangeRecorder {
+    /// Starts the clock of an exchange that goes to `upstream`.
+    pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
+        let event = ExchangeEvent {
+            outcome: Outcome::Cancelled,
+            started: SystemTime::now(),
+            ..ExchangeEvent::new(id, upstream, route)
+        };
+        Self(Arc::new(Inner {
+            started: Instant::now(),
+            read: OnceLock::new(),
+            streamed: OnceLock::new(),
+            state: Mutex::new(State {
+                event: Some(event),
+                decided: false,
+            }),
+            hook,
+        }))
+    }
+
+    /// Writes into the event.
+    pub fn note(&self, write: impl FnOnce(&mut ExchangeEvent)) {
+        let mut state = self.0.lock();
+        if let Some(event) = &mut state.event {
+            write(event);
+        }
+    }
+
+    /// Reads what was written into the event so far.
+    pub fn read<T>(&self, read: impl FnOnce(&ExchangeEvent) -> T) -> Option<T> {
+        self.0.lock().event.as_ref().map(read)
+    }
+
+    /// The agent's whole request is in: `bytes` of it, decoded.
+    pub fn request_read(&self, bytes: u64) {
+        let _ = self.0.read.set(Instant::now());
+        self.note(|e| e.received_bytes = bytes);
+    }
+
+    /// The agent's request is passed on as it comes, and counted there.
+    pub(super) fn request_streams(&self, progress: Arc<Progress>) {
+        let _ = self.0.streamed.set(progress);
+    }
+
+    /// A leg of `bytes` goes out now. The time until the first one is the time that we added.
+    pub fn leg_sent(&self, bytes: u64) {
+        let since = self.0.read.get().copied().unwrap_or(self.0.started);
+        self.note(|e| {
+            if e.sent_bytes.is_empty() {
+                e.added = since.elapsed();
+            }
+            e.sent_bytes.push(bytes);
+            e.leg_starts.push(self.0.started.elapsed());
+        });
+    }
+
+    /// The head of upstream's first response is there. Later calls change nothing.
+    pub fn first_byte(&self) {
+        let since = self.0.read.get().copied();
+        let since = since
+            .or_else(|| self.0.streamed.get().map(|p| p.last()))
+            .unwrap_or(self.0.started);
+        self.note(|e| {
+            e.first_byte.get_or_insert_with(|| since.elapsed());
+        });
+    }
+
+    /// Sets the outcome. The first one holds; without one it is `Cancelled`.
+    pub fn decide(&self, outcome: Outcome) {
+        let mut state = self.0.lock();
+        if !std::mem::replace(&mut state.decided, true)
+            && let Some(event) = &mut state.event
+        {
+            event.outcome = outcome;
+        }
+    }
+}
+
+impl Inner {
+    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let Some(mut event) = self.lock().event.take() else {
+            return;
+        };
+        event.total = self.started.elapsed();
+        if let Some(progress) = self.streamed.get() {
+            event.received_bytes = progress.bytes();
+            event.sent_bytes = vec![progress.bytes()];
+        }
+        if std::thread::panicking() && !self.lock().decided {
+            (event.outcome, event.status) = (Outcome::Refused, 500);
+        }
+        // A panic of the hook, while another one unwinds, would end the process.
+        let given = std::panic::catch_unwind(AssertUnwindSafe(|| (self.hook)(event)));
+        if given.is_err() {
+            tracing::error!("the hook for ended exchanges panicked");
+        }
+    }
+}
+
+/// How far a request body has got on its way up. Shared between the body, which the client library owns, and
+/// whoever waits for the answer.
+#[derive(Debug)]
+pub struct Progress {
+    started: Instant,
+    bytes: AtomicU64,
+    last_nanos: AtomicU64,
+}
+
+impl Progress {
+    /// Nothing sent yet.
+    pub fn start() -> Arc<Self> {
+        Arc::new(Self {
+            started: Instant::now(),
+            bytes: AtomicU64::new(0),
+            last_nanos: AtomicU64::new(0),
+        })
+    }
+
+    /// `bytes` more went out.
+    pub(super) fn add(&self, bytes: usize) {
+        self.bytes.fetch_add(bytes as u64, Relaxed);
+        let nanos = u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.last_nanos.store(nanos, Relaxed);
+    }
+
+    /// Bytes so far.
+    pub fn bytes(&self) -> u64 {
+        self.bytes.load(Relaxed)
+    }
+
+    /// When the last of them went out, or the start.
+    pub fn last(&self) -> Instant {
+        self.started + Duration::from_nanos(self.last_nanos.load(Relaxed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn recorder() -> (ExchangeRecorder, Arc<Mutex<Vec<ExchangeEvent>>>) {
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let sink = seen.clone();
+        let hook: EventHook = Arc::new(move |e| sink.lock().unwrap().push(e));
+        (
+            ExchangeRecorder::start("id".into(), "GET /".into(), "openai".into(), hook),
+            seen,
+        )
+    }
+
+    #[test]
+    fn one_event_when_the_last_handle_goes() {
+        let (recorder, seen) = recorder();
+        let other = recorder.clone();
+        recorder.request_read(3);
+        recorder.leg_sent(4);
+        other.decide(Outcome::Truncated);
+        recorder.decide(Outcome::Complete);
+        drop(recorder);
+        assert!(seen.lock().unwrap().is_empty());
+        drop(other);
+        let events = seen.lock().unwrap();
+        assert_eq!(events.len(), 1);
+        assert_eq!(events[0].outcome, Outcome::Truncated);
+        assert_eq!(
+            (events[0].received_bytes, events[0].sent_bytes.as_slice()),
+            (3, &[4][..])
+        );
+    }
+
+    #[test]
+    fn nobody_decided_means_the_agent_left() {
+        let (recorder, seen) = recorder();
+        drop(recorder);
+        assert_eq!(seen.lock().unwrap()[0].outcome, Outcome::Cancelled);
+    }
+}

@@ -1,0 +1,217 @@
+//! Errors of our own: one table from code to status, owner and advice, and one place that turns a row into a
+//! response in the shape of the wire that the agent speaks.
+
+use http::{HeaderName, HeaderValue, Response, StatusCode, header};
+
+use baton_core::record::WireId;
+use baton_core::wire::{OwnError, wire};
+
+/// Who owns a fault.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owner {
+    /// The request, or the client that sent it.
+    Agent,
+    /// The provider, or the way to it.
+    Upstream,
+    /// The proxy.
+    Us,
+}
+
+/// One row of the table: everything that can go wrong with an exchange before its response has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Code {
+    /// The value of `x-baton-error`.
+    pub name: &'static str,
+    /// HTTP status.
+    pub status: u16,
+    /// Whether the same request may succeed later.
+    pub retryable: bool,
+    /// Who owns a fault.
+    pub owner: Owner,
+    /// What happened and what to do about it.
+    pub message: &'static str,
+}
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $id:ident = $name:literal, $status:literal, $retry:literal, $owner:ident, $message:literal;)*) => {
+        impl Code {
+            $($(#[$doc])* pub const $id: Self = Self {
+                name: $name, status: $status, retryable: $retry, owner: Owner::$owner, message: $message,
+            };)*
+
+            /// Every row.
+            pub const ALL: &'static [Self] = &[$(Self::$id),*];
+        }
+    };
+}
+
+codes! {
+    /// The URL cannot be joined with the upstream's.
+    BAD_TARGET = "bad_target", 400, false, Agent, "the request's path cannot be sent upstream; check the base URL given to the agent";
+    /// No host is named, or more than one.
+    BAD_HOST = "bad_host", 400, false, Agent, "the request does not name one host; send one Host header, as HTTP/1.1 asks";
+    /// The agent broke off in the middle of its body.
+    BODY_BROKEN = "body_broken", 400, true, Agent, "the request body ended before it was complete; send the request again";
+    /// No client key, or one that is not configured.
+    CLIENT_KEY = "client_key", 401, false, Agent, "this proxy wants a client key; give the agent the key of one of the [[clients]] in the config as its API key";
+    /// The request was made under a name that may be anybody's.
+    FOREIGN_HOST = "foreign_host", 403, false, Agent, "the request names a host that is not this proxy's; give the agent a base URL at localhost or 127.0.0.1, or add the name to server.hosts in the config";
+    /// A web page of another site made the request.
+    FOREIGN_ORIGIN = "foreign_origin", 403, false, Agent, "a web page made this request, and pages could spend the proxy's keys; if it may, add its origin to server.origins in the config";
+    /// `/u/NAME` with a name that is not configured.
+    UNKNOWN_UPSTREAM = "unknown_upstream", 404, false, Agent, "no upstream of that name; add [upstreams.NAME] to the config or correct /u/NAME in the agent's base URL";
+    /// `CONNECT`: this is no forward proxy.
+    METHOD = "method_not_allowed", 405, false, Agent, "this is a reverse proxy; set the agent's base URL to it, not its HTTP proxy";
+    /// The agent went silent in the middle of its body, or nearly so.
+    BODY_TIMEOUT = "body_timeout", 408, true, Agent, "the request body came too slowly; send the request again";
+    /// The body is longer than the limit.
+    BODY_TOO_LARGE = "body_too_large", 413, false, Agent, "the request body, decompressed, is over the limit; raise limits.body_bytes in the config, or start a new conversation";
+    /// A WebSocket upgrade.
+    UPGRADE = "websocket_unsupported", 426, false, Agent, "WebSocket is not spoken here; use HTTP with server-sent events";
+    /// A panic, or a state that cannot be.
+    INTERNAL = "internal", 500, true, Us, "the proxy failed on this request; its log has the details";
+    /// A pinned conversation whose handoff cannot be read.
+    STORE = "store_unavailable", 503, true, Us, "the store of handoffs cannot be reached, and without it the whole history would be sent; try again once it is back";
+    /// Too many exchanges under way.
+    OVERLOADED = "overloaded", 503, true, Us, "too many requests are under way; try again shortly, or raise limits.exchanges in the config";
+    /// No room for the body.
+    BODIES_FULL = "bodies_full", 503, true, Us, "the bodies under way fill limits.bodies_bytes; try again shortly, or raise it in the config";
+    /// The connection was refused or the network is not there.
+    UNREACHABLE = "upstream_unreachable", 502, true, Upstream, "upstream cannot be reached; check its base_url in the config and the network";
+    /// The host name does not resolve.
+    DNS = "upstream_dns", 502, true, Upstream, "the upstream's host name does not resolve; check its base_url in the config and the network";
+    /// The handshake failed.
+    TLS = "upstream_tls", 502, false, Upstream, "no TLS connection to upstream; check the certificate it presents and base_url in the config";
+    /// No connection in time.
+    CONNECT_TIMEOUT = "upstream_connect_timeout", 504, true, Upstream, "upstream did not accept a connection in time; check the network, or raise the upstream's connect_secs";
+    /// No byte in time.
+    SILENT = "upstream_silent", 504, true, Upstream, "upstream sent nothing for too long; try again, or raise the upstream's idle_secs";
+    /// The connection ended before a response began.
+    CLOSED = "upstream_closed", 502, true, Upstream, "upstream closed the connection without an answer; try again";
+    /// The head of the response is over what is read: lines or bytes.
+    HEAD_TOO_LARGE = "upstream_head_too_large", 502, false, Upstream, "the headers of upstream's answer are over the limit of 1024 lines or limits.header_bytes; the same request would be answered alike, so raise the limit or look at what adds them";
+    /// The answer's coding or framing is broken, before anything of it was sent on.
+    UNREADABLE = "upstream_unreadable", 502, true, Upstream, "upstream's answer cannot be read; try again, and look at what stands between this proxy and upstream";
+}
+
+/// A row, with what is known about this one case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// The row.
+    pub code: Code,
+    /// Cause or name, appended to the row's message.
+    pub detail: Option<String>,
+    /// Seconds after which to try again.
+    pub retry_after: Option<u32>,
+}
+
+impl From<Code> for Fault {
+    fn from(code: Code) -> Self {
+        Self {
+            code,
+            detail: None,
+            retry_after: None,
+        }
+    }
+}
+
+impl Fault {
+    /// With a cause. Never a credential, never text of a conversation.
+    pub fn because(code: Code, detail: impl Into<String>) -> Self {
+        Self {
+            detail: Some(detail.into()),
+            ..code.into()
+        }
+    }
+
+    /// What the agent is told.
+    pub fn message(&self) -> String {
+        match &self.detail {
+            Some(detail) => format!("baton: {} ({detail})", self.code.message),
+            None => format!("baton: {}", self.code.message),
+        }
+    }
+
+    /// The body, in the wire's own error shape.
+    pub fn body(&self, shape: WireId) -> String {
+        wire(shape).error_body(OwnError {
+            status: self.code.status,
+            code: self.code.name,
+            message: &self.message(),
+        })
+    }
+
+    /// The whole response; of whatever type its body is.
+    pub fn response<B: From<String>>(&self, wire: WireId) -> Response<B> {
+        let mut response = Response::new(B::from(self.body(wire)));
+        *response.status_mut() =
+            StatusCode::from_u16(self.code.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(
+            HeaderName::from_static("x-baton-error"),
+            HeaderValue::from_static(self.code.name),
+        );
+        if !self.code.retryable {
+            headers.insert(
+                HeaderName::from_static("x-should-retry"),
+                HeaderValue::from_static("false"),
+            );
+        }
+        if let Some(seconds) = self.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        if self.code == Code::UPGRADE {
+            // RFC 9110 section 15.5.22 asks for the protocol to use instead.
+            headers.insert(header::UPGRADE, HeaderValue::from_static("HTTP/1.1"));
+            headers.insert(header::CONNECTION, HeaderValue::from_static("upgrade"));
+        }
+        response
+    }
+}
+
+pub(super) fn too_large(limit: usize) -> Fault {
+    Fault::because(Code::BODY_TOO_LARGE, format!("the limit is {limit} bytes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+    use serde_json::json;
+
+    #[test]
+    fn each_wire_has_its_shape() {
+        let fault = Fault::because(Code::UNREACHABLE, "connection refused");
+        let said = "baton: upstream cannot be reached; check its base_url in the config and the network (connection refused)";
+        let parsed = |wire| serde_json::from_str::<serde_json::Value>(&fault.body(wire)).unwrap();
+        assert_eq!(
+            parsed(WireId::Anthropic),
+            json!({"type": "error", "error": {"type": "api_error", "message": said}})
+        );
+        let openai = json!({"error": {"message": said, "type": "server_error", "param": null, "code": "upstream_unreachable"}});
+        assert_eq!(parsed(WireId::OpenaiChat), openai);
+        assert_eq!(parsed(WireId::OpenaiResponses), openai);
+        assert_eq!(
+            parsed(WireId::Gemini),
+            json!({"error": {"code": 502, "message": said, "status": "UNAVAILABLE"}})
+        );
+        assert_eq!(parsed(WireId::Ollama), json!({"error": said}));
+    }
+
+    #[test]
+    fn every_row_has_a_name_of_its_own_and_says_what_to_do() {
+        for (at, code) in Code::ALL.iter().enumerate() {
+            assert!(
+                Code::ALL[..at].iter().all(|c| c.name != code.name),
+                "{}",
+                code.name
+            );
+            assert!(code.message.contains(';'), "{}: cause; what to do", code.name);
+            let response = Fault::from(*code).response::<String>(WireId::Anthropic);
+            assert_eq!(response.status().as_u16(), code.status);
+            assert_eq!(response.headers()["x-baton-error"], code.name);
+            assert_eq!(response.headers().contains_key("x-should-retry"), !code.retryable);
+        }
+    }
+}

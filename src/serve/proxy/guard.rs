@@ -1,0 +1,231 @@
+//! Checks `Host` and `Origin`: a web page can make a browser send requests to a listener of this machine, and so spend the
+//! proxy's keys. It can hide neither its origin nor the host name that it uses (DNS rebinding); agents and SDKs send no
+//! origin.
+
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, Version, header};
+
+use super::fault::{Code, Fault};
+use crate::state::access::hosts;
+use crate::state::config;
+
+/// Where a request comes from, as far as browsers say so where they do not send `Origin`.
+const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+
+/// The hosts and origins that the config allows.
+pub(super) struct Guard {
+    server: config::Server,
+}
+
+impl Guard {
+    pub(super) fn new(server: &config::Server) -> Self {
+        Self {
+            server: server.clone(),
+        }
+    }
+
+    /// Whether the request names one host, and one that is ours.
+    pub(super) fn host(&self, parts: &Parts) -> Result<(), Fault> {
+        let names = Names::of(parts)?;
+        // Behind a listener that others reach there are names that only its operator knows.
+        let open = !self.server.listen.ip().is_loopback() && self.server.hosts.is_empty();
+        match names.all().find(|name| !open && !self.is_ours(name)) {
+            None => Ok(()),
+            Some(name) => Err(Fault::because(Code::FOREIGN_HOST, name)),
+        }
+    }
+
+    /// Whether no other site's page made the request.
+    pub(super) fn origin(&self, parts: &Parts) -> Result<(), Fault> {
+        let mut origins = parts.headers.get_all(header::ORIGIN).iter().peekable();
+        if origins.peek().is_none() {
+            return match fetch_site(&parts.headers) {
+                Some(site @ (b"cross-site" | b"same-site")) => Err(Fault::because(
+                    Code::FOREIGN_ORIGIN,
+                    String::from_utf8_lossy(site),
+                )),
+                _ => Ok(()),
+            };
+        }
+        let names = Names::of(parts)?;
+        for origin in origins {
+            let origin = origin.to_str().unwrap_or("?").to_ascii_lowercase();
+            if !self.server.origins.contains(&origin) && !names.are_the_host_of(&origin) {
+                return Err(Fault::because(Code::FOREIGN_ORIGIN, origin));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_ours(&self, authority: &str) -> bool {
+        hosts::without_port(authority).is_some_and(|host| {
+            hosts::is_loopback(host)
+                || hosts::is_address(host, self.server.listen.ip())
+                || self.server.hosts.contains(&hosts::normal(host))
+        })
+    }
+}
+
+fn fetch_site(headers: &HeaderMap) -> Option<&[u8]> {
+    headers.get(FETCH_SITE).map(|value| value.as_bytes())
+}
+
+/// Whom a request is for, by its target (absolute form, or HTTP/2's `:authority`) and by `Host`.
+struct Names<'a> {
+    target: Option<&'a str>,
+    header: Option<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    /// Both may be there and then both count: what stands between us and the agent may have gone by either. One
+    /// must be, but in HTTP/1.0, which no browser speaks (RFC 9112, section 3.2).
+    fn of(parts: &'a Parts) -> Result<Self, Fault> {
+        let bad = |detail: &str| Fault::because(Code::BAD_HOST, detail);
+        let target = parts.uri.authority().map(http::uri::Authority::as_str);
+        let mut given = parts.headers.get_all(header::HOST).iter();
+        let header = match (given.next(), given.next()) {
+            (_, Some(_)) => return Err(bad("more than one Host")),
+            (Some(value), None) => Some(value.to_str().map_err(|_| bad("Host is not text"))?),
+            (None, None) if target.is_none() && parts.version > Version::HTTP_10 => {
+                return Err(bad("no Host"));
+            }
+            (None, None) => None,
+        };
+        Ok(Self { target, header })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &'a str> {
+        self.target.into_iter().chain(self.header)
+    }
+
+    /// A page from the very host that is asked: one that an upstream serves through us.
+    fn are_the_host_of(&self, origin: &str) -> bool {
+        let page = origin.split_once("://").map(|(_, host)| host);
+        page.is_some_and(|page| {
+            self.all().count() > 0 && self.all().all(|name| name.eq_ignore_ascii_case(page))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::SocketAddr;
+
+    use http::Request;
+
+    use super::*;
+    use crate::serve::proxy::testing;
+
+    fn guard(listen: &str, hosts: &[&str]) -> Guard {
+        let mut server = testing::config("http://127.0.0.1:9").server;
+        server.listen = listen.parse::<SocketAddr>().unwrap();
+        server.hosts = hosts.iter().map(|h| (*h).to_owned()).collect();
+        server.origins = vec!["http://localhost:3000".to_owned(), "app://obsidian.md".to_owned()];
+        Guard::new(&server)
+    }
+
+    fn asked(version: Version, target: &str, headers: &[(&str, &str)]) -> Parts {
+        let mut request = Request::builder().method("POST").uri(target).version(version);
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        request.body(()).unwrap().into_parts().0
+    }
+
+    fn host(guard: &Guard, version: Version, target: &str, hosts: &[&str]) -> &'static str {
+        let headers: Vec<_> = hosts.iter().map(|h| ("host", *h)).collect();
+        guard
+            .host(&asked(version, target, &headers))
+            .map_or_else(|f| f.code.name, |()| "ok")
+    }
+
+    #[test]
+    fn a_loopback_listener_is_asked_under_names_that_nobody_else_owns() {
+        let guard = guard("127.0.0.1:8787", &["host.docker.internal", "192.168.1.5"]);
+        let one = Version::HTTP_11;
+        #[rustfmt::skip]
+        let table: &[(Version, &str, &[&str], &str)] = &[
+            (one, "/", &["localhost:8787"], "ok"),
+            (one, "/", &["LOCALHOST"], "ok"),
+            (one, "/", &["localhost."], "ok"),
+            (one, "/", &["127.0.0.1:8787"], "ok"),
+            (one, "/", &["127.0.0.2:1"], "ok"),
+            (one, "/", &["[::1]:8787"], "ok"),
+            (one, "/", &["baton.localhost:8787"], "ok"),
+            (one, "/", &["host.docker.internal:8787"], "ok"),
+            (one, "/", &["HOST.docker.internal."], "ok"),
+            (one, "/", &["192.168.1.5:8787"], "ok"),
+            (one, "/", &["192.168.1.6:8787"], "foreign_host"),
+            (one, "/", &["evil.example:8787"], "foreign_host"),
+            (one, "/", &["localhost.evil.example"], "foreign_host"),
+            (one, "/", &["127.0.0.1.evil.example"], "foreign_host"),
+            (one, "/", &["evil.example@localhost"], "foreign_host"),
+            (one, "/", &[""], "foreign_host"),
+            (one, "/", &["localhost", "evil.example"], "bad_host"),
+            (one, "/", &["localhost", "localhost"], "bad_host"),
+            (one, "/", &[], "bad_host"),
+            (Version::HTTP_10, "/", &[], "ok"),
+            (Version::HTTP_10, "/", &["evil.example"], "foreign_host"),
+            // Absolute form: neither name may be foreign.
+            (one, "http://localhost:8787/v1", &["localhost:8787"], "ok"),
+            (one, "http://localhost:8787/v1", &["evil.example"], "foreign_host"),
+            (one, "http://evil.example/v1", &["localhost"], "foreign_host"),
+            (one, "http://localhost@evil.example/v1", &["localhost"], "foreign_host"),
+            (Version::HTTP_2, "http://127.0.0.1:8787/v1", &[], "ok"),
+            (Version::HTTP_2, "http://evil.example/v1", &[], "foreign_host"),
+            (Version::HTTP_2, "http://localhost/v1", &["evil.example"], "foreign_host"),
+            (Version::HTTP_2, "/v1", &[], "bad_host"),
+        ];
+        for (version, target, hosts, expected) in table {
+            assert_eq!(
+                host(&guard, *version, target, hosts),
+                *expected,
+                "{version:?} {target} {hosts:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_listener_that_others_reach_is_asked_under_any_name_or_the_configs() {
+        let open = guard("0.0.0.0:8787", &[]);
+        assert_eq!(host(&open, Version::HTTP_11, "/", &["proxy.example"]), "ok");
+        assert_eq!(host(&open, Version::HTTP_11, "/", &["a", "b"]), "bad_host");
+        let named = guard("10.0.0.5:8787", &["proxy.example"]);
+        for (name, expected) in [
+            ("proxy.example:8787", "ok"),
+            ("10.0.0.5:8787", "ok"),
+            ("localhost:8787", "ok"),
+            ("evil.example", "foreign_host"),
+        ] {
+            assert_eq!(host(&named, Version::HTTP_11, "/", &[name]), expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn pages_of_others_are_turned_away_and_agents_are_not() {
+        let guard = guard("127.0.0.1:8787", &[]);
+        #[rustfmt::skip]
+        let table: &[(&[(&str, &str)], bool)] = &[
+            (&[], true),
+            (&[("sec-fetch-mode", "cors")], true), // Node's fetch
+            (&[("sec-fetch-site", "none")], true),
+            (&[("sec-fetch-site", "same-origin")], true),
+            (&[("sec-fetch-site", "cross-site")], false),
+            (&[("sec-fetch-site", "same-site")], false),
+            (&[("origin", "http://localhost:8787")], true), // a page that an upstream serves through us
+            (&[("origin", "http://localhost:3000")], true),
+            (&[("origin", "app://obsidian.md"), ("sec-fetch-site", "cross-site")], true),
+            (&[("origin", "https://evil.example")], false),
+            (&[("origin", "http://localhost:8788")], false),
+            (&[("origin", "http://127.0.0.1:8787")], false),
+            (&[("origin", "null")], false),
+            (&[("origin", "")], false),
+            (&[("origin", "http://localhost:8787"), ("origin", "https://evil.example")], false),
+        ];
+        for (headers, admitted) in table {
+            let headers = [&[("host", "localhost:8787")][..], headers].concat();
+            let found = guard.origin(&asked(Version::HTTP_11, "/v1/messages", &headers));
+            assert_eq!(found.is_ok(), *admitted, "{headers:?}");
+        }
+    }
+}

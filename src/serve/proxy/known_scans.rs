@@ -1,0 +1,299 @@
+//! Passes by what was scanned and read before: an agent sends its whole conversation again with each request, and the scan of
+//! a body costs more than all else that is done with its bytes.
+//!
+//! A body is hashed block by block while it arrives, each hash being of all up to the block's end (the journal needs the same
+//! hashes). Where a hash is known, so is what the scan found in the block, and which turns end before it.
+
+use std::sync::Arc;
+
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+use crate::state::journal::{BEGINNINGS_BLOCK, Beginnings, KeyedHash};
+use baton_core::mark::STEM;
+use baton_core::record::WireId;
+use baton_core::text::prescan::{Prescanner, Stretch};
+use baton_core::wire::{KnownTurns, Scanned, SharedTurns, View};
+
+/// Bytes of what scans found that are kept: a conversation of 1 MB takes some tens of kilobytes.
+const KEPT_BYTES: u64 = 16 << 20;
+
+/// Bytes of turns that are kept: those of a conversation of 1 MB take some tens of kilobytes.
+const KEPT_TURNS_BYTES: u64 = 8 << 20;
+
+/// Numbers of blocks and of bodies that the caches' tables are made for.
+const BLOCKS: usize = 4 * 1024;
+const BODIES: usize = 512;
+
+/// What was found in bodies, by the hash of all up to a block's end.
+pub(crate) struct KnownScans {
+    blocks: Cache<KeyedHash, Arc<Stretch>, BySize>,
+    /// By the last whole block of a body, and by the wire that it was read on.
+    turns: Cache<(KeyedHash, WireId), Arc<KnownTurns>, BySize>,
+    /// Hashes no body yet; a copy hashes each body where the journal is off.
+    unrecorded: Beginnings,
+}
+
+/// Weighs what is kept by the bytes that it takes.
+#[derive(Clone)]
+struct BySize;
+
+impl Weighter<KeyedHash, Arc<Stretch>> for BySize {
+    fn weight(&self, _: &KeyedHash, stretch: &Arc<Stretch>) -> u64 {
+        stretch.size() as u64
+    }
+}
+
+impl Weighter<(KeyedHash, WireId), Arc<KnownTurns>> for BySize {
+    fn weight(&self, _: &(KeyedHash, WireId), turns: &Arc<KnownTurns>) -> u64 {
+        turns.size() as u64
+    }
+}
+
+impl KnownScans {
+    pub(super) fn new() -> Self {
+        Self {
+            blocks: Cache::with_weighter(BLOCKS, KEPT_BYTES, BySize),
+            turns: Cache::with_weighter(BODIES, KEPT_TURNS_BYTES, BySize),
+            unrecorded: Beginnings::with_own_key(),
+        }
+    }
+
+    /// Reads one body, which comes on `wire`; `recorded` are the journal's hashes of it, where there is a journal.
+    pub(super) fn reader(&self, wire: Option<WireId>, recorded: Option<Beginnings>) -> BodyReader<'_> {
+        BodyReader {
+            scans: self,
+            wire,
+            prescanner: Prescanner::seeking(STEM),
+            is_recorded: recorded.is_some(),
+            beginnings: recorded.unwrap_or_else(|| self.unrecorded.clone()),
+            blocks: 0,
+            known: 0,
+        }
+    }
+
+    /// Keeps the turns of a body for those that begin alike.
+    pub(super) fn share(&self, scan: &BodyScan, view: &View) -> SharedTurns {
+        let earlier = scan.known.turns.clone();
+        let Some(last) = &scan.last_block else {
+            return SharedTurns::default();
+        };
+        if last.is_known {
+            return SharedTurns::new(earlier.clone(), earlier);
+        }
+        let own = KnownTurns::new(view.list, &view.turns, last.end).map(Arc::new);
+        if let Some(own) = &own {
+            self.turns.insert((last.hash, last.wire), Arc::clone(own));
+        }
+        SharedTurns::new(earlier, own)
+    }
+}
+
+/// What is known of a body that has arrived.
+#[derive(Debug, Default)]
+pub struct BodyScan {
+    /// For who reads it.
+    pub known: Scanned,
+    /// Its last whole block.
+    last_block: Option<LastBlock>,
+}
+
+/// The last whole block of a body.
+#[derive(Debug)]
+struct LastBlock {
+    /// Of all up to its end.
+    hash: KeyedHash,
+    end: usize,
+    wire: WireId,
+    /// Whether the turns up to its end are known.
+    is_known: bool,
+}
+
+/// Reads a body while it arrives, when each block is still in the cache.
+pub(super) struct BodyReader<'a> {
+    scans: &'a KnownScans,
+    wire: Option<WireId>,
+    prescanner: Prescanner,
+    /// Whether the journal asked for the hashes.
+    is_recorded: bool,
+    beginnings: Beginnings,
+    /// Blocks that are scanned or passed by.
+    blocks: usize,
+    /// The first so many of them were known.
+    known: usize,
+}
+
+impl BodyReader<'_> {
+    /// `text` is all that has arrived. What is no whole block yet waits for the rest of it.
+    pub(super) fn read(&mut self, text: &[u8]) {
+        self.beginnings.read(text);
+        for hash in &self.beginnings.hashes()[self.blocks..] {
+            let known = match self.known == self.blocks {
+                true => self.scans.blocks.get(hash),
+                // Nothing is known behind what is not.
+                false => None,
+            };
+            self.blocks += 1;
+            match known {
+                Some(stretch) => {
+                    self.known = self.blocks;
+                    self.prescanner.pass(&stretch);
+                }
+                None => {
+                    let stretch = self.prescanner.stretch(&text[..self.blocks * BEGINNINGS_BLOCK]);
+                    self.scans.blocks.insert(*hash, Arc::new(stretch));
+                }
+            }
+        }
+    }
+
+    /// What was found in `text`, the whole body, and the journal's hashes of it.
+    pub(super) fn done(self, text: &[u8]) -> (BodyScan, Option<Beginnings>) {
+        let (turns, last_block) = match self.known_turns() {
+            Some((turns, last)) => (turns, Some(last)),
+            None => (None, None),
+        };
+        let prescan = self.prescanner.done(text);
+        let scan = BodyScan {
+            known: Scanned { prescan, turns },
+            last_block,
+        };
+        (scan, self.is_recorded.then_some(self.beginnings))
+    }
+
+    /// The turns of the longest known beginning, and the last block; `None` for a body of less than a block.
+    fn known_turns(&self) -> Option<(Option<Arc<KnownTurns>>, LastBlock)> {
+        let (wire, hashes) = (self.wire?, self.beginnings.hashes());
+        let last = LastBlock {
+            hash: *hashes.last()?,
+            end: hashes.len() * BEGINNINGS_BLOCK,
+            wire,
+            is_known: false,
+        };
+        for (i, &hash) in hashes[..self.known].iter().enumerate().rev() {
+            if let Some(turns) = self.scans.turns.get(&(hash, wire)) {
+                let is_known = i + 1 == hashes.len();
+                return Some((Some(turns), LastBlock { is_known, ..last }));
+            }
+        }
+        Some((None, last))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use bytes::Bytes;
+
+    use baton_core::text::prescan::Prescan;
+    use baton_core::text::{Span, cost};
+    use baton_core::wire::{Operation, Turn, wire};
+    use pretty_assertions::assert_eq;
+
+    /// A transcript of some bytes; the word that is looked for stands in every tenth message.
+    fn transcript(bytes: usize) -> String {
+        let mut text = String::from(r#"{"messages":["#);
+        for n in 0.. {
+            let word = if n % 10 == 0 { "[[handoff-" } else { "" };
+            text += &format!(r#"{{"role":"user","content":[{{"type":"text","text":"{n} {word}\\n\"said\" "#);
+            text += &"and so on ".repeat(n % 40);
+            text += r#""}]},"#;
+            if text.len() > bytes {
+                break;
+            }
+        }
+        text
+    }
+
+    /// Reads a text that arrives in pieces, and the bytes that were scanned for it.
+    fn read(scans: &KnownScans, text: &[u8], piece: usize) -> (u64, Prescan) {
+        cost::of(|| {
+            let mut reader = scans.reader(None, None);
+            for end in (0..text.len()).step_by(piece).chain([text.len()]) {
+                reader.read(&text[..end]);
+            }
+            reader.done(text).0.known.prescan
+        })
+    }
+
+    fn ends(prescan: &Prescan, text: &[u8]) -> Vec<Option<usize>> {
+        let starts = (0..text.len()).filter(|&at| matches!(text[at], b'{' | b'['));
+        starts.map(|at| prescan.value_end(text, at).ok()).collect()
+    }
+
+    #[test]
+    fn a_beginning_that_was_read_before_is_not_scanned_again() {
+        let text = transcript(200_000);
+        let scans = KnownScans::new();
+        let plain = read(&KnownScans::new(), text.as_bytes(), text.len()).1;
+        for (piece, most) in [
+            (9_999, text.len()),
+            (70_000, BEGINNINGS_BLOCK),
+            (1, BEGINNINGS_BLOCK),
+        ] {
+            let (scanned, prescan) = read(&scans, text.as_bytes(), piece);
+            assert!(
+                scanned <= most as u64,
+                "{scanned} bytes scanned, in pieces of {piece}"
+            );
+            assert_eq!(ends(&prescan, text.as_bytes()), ends(&plain, text.as_bytes()));
+            let all = Span::new(0, text.len());
+            assert!(prescan.words(all).unwrap().eq(plain.words(all).unwrap()));
+        }
+        // What follows a difference is another text.
+        let mut longer = text.clone() + &transcript(100_000)[12..];
+        let (scanned, _) = read(&scans, longer.as_bytes(), 9_999);
+        assert!(scanned <= (longer.len() - text.len() + BEGINNINGS_BLOCK) as u64);
+        longer.replace_range(70_000..70_001, "\"");
+        let (scanned, prescan) = read(&scans, longer.as_bytes(), 9_999);
+        assert!(scanned >= (longer.len() - 70_000) as u64, "{scanned}");
+        let plain = read(&KnownScans::new(), longer.as_bytes(), longer.len()).1;
+        assert_eq!(ends(&prescan, longer.as_bytes()), ends(&plain, longer.as_bytes()));
+    }
+
+    /// The scan of a body that is read on this wire, and its turns; what it shares is kept.
+    fn shared(scans: &KnownScans, on: WireId, text: &str) -> (BodyScan, Vec<Turn>) {
+        let mut reader = scans.reader(Some(on), None);
+        reader.read(text.as_bytes());
+        let (scan, _) = reader.done(text.as_bytes());
+        let text = Bytes::copy_from_slice(text.as_bytes());
+        let view = wire(on).read_scanned(&text, Operation::Generate, &scan.known);
+        let view = view.unwrap();
+        let plain = wire(on).read(&text, Operation::Generate).unwrap();
+        assert_eq!((&view.turns, view.tools), (&plain.turns, plain.tools));
+        assert!(view.tools.is_some_and(|tools| tools.count == 40));
+        scans.share(&scan, &view);
+        (scan, view.turns)
+    }
+
+    #[test]
+    fn turns_of_a_beginning_are_known_on_the_wire_that_read_them() {
+        let scans = KnownScans::new();
+        let begun = transcript(200_000);
+        let schema = r#"{"type":"object","properties":{"name":{"type":"string","description":"[of it]"}}}"#;
+        let tool = format!(
+            r#"{{"description":"{}","input_schema":{schema},"function":{{"parameters":{schema},"name":"f"}},"type":"custom","name":"f"}}"#,
+            "what it does ".repeat(9)
+        );
+        let tools = vec![tool; 40].join(", ");
+        let whole = |text: &str| format!(r#"{}],"tools":[{tools}]}}"#, text.trim_end_matches(','));
+        let (scan, _) = shared(&scans, WireId::Anthropic, &whole(&begun));
+        assert!(scan.known.turns.is_none());
+        let longer = begun.clone() + &transcript(100_000)[13..];
+        let (scan, all) = shared(&scans, WireId::OpenaiChat, &whole(&longer));
+        assert!(scan.known.turns.is_none(), "another wire");
+        let (scan, _) = shared(&scans, WireId::Anthropic, &whole(&longer));
+        let end = begun.len() / BEGINNINGS_BLOCK * BEGINNINGS_BLOCK;
+        let known = |scan: &BodyScan| scan.known.turns.as_ref().map(|turns| turns.count());
+        let within = all.iter().filter(|turn| turn.span.end <= end).count();
+        assert_eq!(known(&scan), Some(within));
+        assert!(within > 100);
+        let (scan, _) = shared(&scans, WireId::Anthropic, &whole(&longer));
+        assert!(known(&scan) > Some(within), "all whole blocks of it");
+        // What follows a difference is another text.
+        let mut other = whole(&longer);
+        other.replace_range(20_000..20_001, "x");
+        let (scan, _) = shared(&scans, WireId::Anthropic, &other);
+        assert_eq!(known(&scan), None);
+    }
+}

@@ -1,0 +1,64 @@
+//! The relay: requests that the proxy does not read, and their responses, pass through byte for byte.
+
+use http::Response;
+
+use super::RequestContext;
+use super::download::UpstreamBody;
+use super::exchange_recorder::Progress;
+use super::headers::{self, Sending};
+use super::min_rate::MinRateBody;
+use super::response_body::ResponseBody;
+use super::upload::RopeBody;
+use super::upstream::UpstreamFault;
+use crate::state::telemetry::Outcome;
+
+/// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
+pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
+    if body.is_end_stream() {
+        // Nothing to send is soon held, and can be sent again if the connection was stale.
+        ctx.recorder.request_read(0);
+        return send(&ctx, Sending::default(), RopeBody::default()).await;
+    }
+    let progress = Progress::start();
+    ctx.recorder.request_streams(progress.clone());
+    ctx.recorder.leg_sent(0);
+    let headers = ctx.onward(Sending::default());
+    let sent = ctx
+        .upstream
+        .relay(&ctx.method, &ctx.target, headers, body, &progress)
+        .await;
+    answer(&ctx, sent)
+}
+
+/// Sends a body that is held and passes the answer back.
+pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Response<ResponseBody> {
+    ctx.recorder.leg_sent(body.left());
+    let headers = || ctx.onward(sending);
+    let sent = ctx
+        .upstream
+        .send(&ctx.method, &ctx.target, headers(), headers, body)
+        .await;
+    answer(ctx, sent)
+}
+
+/// Upstream's answer unchanged, whatever it is; or the response for the fault.
+pub fn answer(
+    ctx: &RequestContext,
+    sent: Result<Response<UpstreamBody>, UpstreamFault>,
+) -> Response<ResponseBody> {
+    let response = match sent {
+        Ok(response) => response,
+        Err(fault) => return ctx.refuse(fault.into()),
+    };
+    ctx.recorder.first_byte();
+    let (parts, body) = response.into_parts();
+    if parts.status.is_client_error() || parts.status.is_server_error() {
+        ctx.recorder.decide(Outcome::UpstreamError);
+    }
+    ctx.recorder
+        .note(|e| e.streamed = headers::is_stream(&parts.headers));
+    let mut out = Response::new(ResponseBody::upstream(body));
+    *out.status_mut() = parts.status;
+    *out.headers_mut() = headers::back(&parts.headers, false);
+    out
+}

@@ -1,0 +1,229 @@
+//! The body of a response to the agent. It is polled by the server and polls its source directly: no task and
+//! no channel in between. Dropping it drops the upstream connection with it.
+
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::download::{StreamFault, UpstreamBody};
+use super::exchange_recorder::ExchangeRecorder;
+use super::stalled_streams;
+use crate::state::journal::BodyCapture;
+use crate::state::telemetry::Outcome;
+
+/// Bytes of one piece of a whole body whose end matters.
+const PIECE: usize = 64 << 10;
+
+/// A merged or otherwise computed stream.
+pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Send>>;
+
+/// The body that the agent gets.
+pub struct ResponseBody {
+    source: Source,
+    /// What was polled before the head went out; `Some(None)`: the end.
+    ahead: Option<Option<Frame<Bytes>>>,
+    guard: Option<Guard>,
+    handed_over: Option<Box<dyn FnOnce() + Send>>,
+}
+
+/// How long a response's head waits for the first piece of its body. What is broken is mostly so from its first byte
+/// on, and that comes with the head; without one of them there is still a status to tell it by.
+const FIRST_PIECE: Duration = Duration::from_millis(250);
+
+enum Source {
+    Whole(Option<Bytes>),
+    Upstream(UpstreamBody),
+    Stream(BoxedStream),
+}
+
+impl From<String> for ResponseBody {
+    fn from(text: String) -> Self {
+        Self::whole(text)
+    }
+}
+
+impl ResponseBody {
+    /// A complete body.
+    pub fn whole(bytes: impl Into<Bytes>) -> Self {
+        Self::of(Source::Whole(Some(bytes.into()).filter(|b| !b.is_empty())))
+    }
+
+    /// Upstream's body, streamed through.
+    pub fn upstream(body: UpstreamBody) -> Self {
+        Self::of(Source::Upstream(body))
+    }
+
+    /// A stream of our own making. An error ends the connection to the agent without a proper end of the body.
+    pub fn stream(body: impl Body<Data = Bytes, Error = StreamFault> + Send + 'static) -> Self {
+        Self::of(Source::Stream(Box::pin(body)))
+    }
+
+    fn of(source: Source) -> Self {
+        Self {
+            source,
+            ahead: None,
+            guard: None,
+            handed_over: None,
+        }
+    }
+
+    /// Calls `then` when the server has taken the last byte. Where the agent leaves before, it is only dropped. A server
+    /// takes one piece more than the connection has room for, so the last byte of a whole body is a piece by itself.
+    pub(crate) fn when_handed_over(self, then: impl FnOnce() + Send + 'static) -> Self {
+        Self {
+            handed_over: Some(Box::new(then)),
+            ..self
+        }
+    }
+
+    /// Waits shortly for the first piece; returns the fault if there will be none.
+    pub(super) async fn begun(mut self) -> Result<Self, StreamFault> {
+        if self.is_end_stream() || matches!(self.source, Source::Whole(_)) {
+            return Ok(self);
+        }
+        let first = poll_fn(|cx| self.poll_source(cx));
+        match tokio::time::timeout(FIRST_PIECE, first).await {
+            Ok(Some(Err(fault))) => return Err(fault),
+            Ok(polled) => self.ahead = Some(polled.and_then(Result::ok)),
+            Err(_) => {}
+        }
+        Ok(self)
+    }
+
+    /// Counts into `recorder`, copies into `shown` and holds `permit` until the body is dropped.
+    pub(super) fn guarded(
+        self,
+        recorder: ExchangeRecorder,
+        shown: BodyCapture,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Self {
+        let ended = self.is_end_stream();
+        let guard = Guard {
+            shown,
+            recorder,
+            _permit: permit,
+            sent: 0,
+            ended,
+        };
+        Self {
+            guard: Some(guard),
+            ..self
+        }
+    }
+
+    fn poll_source(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        if let Some(ahead) = self.ahead.take() {
+            return Poll::Ready(ahead.map(Ok));
+        }
+        match &mut self.source {
+            Source::Whole(bytes) => {
+                let mut piece = bytes.take();
+                if self.handed_over.is_some()
+                    && let Some(all) = piece.as_mut().filter(|all| all.len() > 1)
+                {
+                    *bytes = Some(all.split_off(all.len().min(PIECE + 1) - 1));
+                }
+                Poll::Ready(piece.map(|b| Ok(Frame::data(b))))
+            }
+            Source::Upstream(body) => Pin::new(body).poll_frame(cx),
+            Source::Stream(body) => body.as_mut().poll_frame(cx),
+        }
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = StreamFault;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
+        let polled = self.poll_source(cx);
+        if self.guard.is_some() {
+            stalled_streams::asked(polled.is_ready());
+        }
+        if let Poll::Ready(frame) = &polled {
+            // The server does not ask for the end of a body whose length it knows.
+            let ended = frame.is_none() || self.is_end_stream();
+            if let Some(guard) = &mut self.guard {
+                guard.saw(frame.as_ref(), ended);
+            }
+            if ended && let Some(then) = self.handed_over.take() {
+                then();
+            }
+        }
+        polled
+    }
+
+    fn is_end_stream(&self) -> bool {
+        if let Some(ahead) = &self.ahead {
+            return ahead.is_none();
+        }
+        match &self.source {
+            Source::Whole(bytes) => bytes.is_none(),
+            Source::Upstream(body) => body.is_end_stream(),
+            Source::Stream(body) => body.is_end_stream(),
+        }
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        let rest = match &self.source {
+            Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
+            Source::Upstream(body) => body.size_hint(),
+            Source::Stream(body) => body.size_hint(),
+        };
+        let ahead = self.ahead.as_ref().and_then(Option::as_ref);
+        let Some(ahead) = ahead.and_then(Frame::data_ref) else {
+            return rest;
+        };
+        let ahead = ahead.len() as u64;
+        let mut all = SizeHint::new();
+        all.set_lower(rest.lower() + ahead);
+        if let Some(upper) = rest.upper() {
+            all.set_upper(upper + ahead);
+        }
+        all
+    }
+}
+
+/// Lives as long as the body does.
+struct Guard {
+    /// Dropped before the recorder, so that the exchange's end is noted last.
+    shown: BodyCapture,
+    recorder: ExchangeRecorder,
+    _permit: Option<OwnedSemaphorePermit>,
+    sent: u64,
+    ended: bool,
+}
+
+impl Guard {
+    fn saw(&mut self, frame: Option<&Result<Frame<Bytes>, StreamFault>>, ended: bool) {
+        match frame {
+            Some(Ok(frame)) => {
+                if let Some(data) = frame.data_ref() {
+                    self.sent += data.len() as u64;
+                    self.shown.push(data);
+                }
+            }
+            Some(Err(_)) => self.recorder.decide(Outcome::Truncated),
+            None => {}
+        }
+        self.ended |= ended;
+    }
+}
+
+impl Drop for Guard {
+    fn drop(&mut self) {
+        self.recorder.note(|e| e.response_bytes = self.sent);
+        if self.ended {
+            self.shown.ended();
+            self.recorder.decide(Outcome::Complete);
+        }
+    }
+}

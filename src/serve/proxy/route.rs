@@ -1,0 +1,361 @@
+//! Where a request goes: a pure function over its path and headers. The path is only looked at; what is
+//! appended to an upstream's base URL is the agent's own path and query, byte for byte. The one exception is
+//! the table of accounts.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use http::HeaderMap;
+use http::uri::PathAndQuery;
+
+use crate::state::config::Upstream;
+use baton_core::record::WireId;
+
+/// What a request asks of its wire.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Endpoint {
+    /// A turn of the model.
+    Generate,
+    /// Counting the tokens of such a turn.
+    Count,
+    /// The provider's own compaction of a history (`/v1/responses/compact`).
+    Compact,
+    /// Anything else: relayed as it is.
+    Other,
+}
+
+impl Endpoint {
+    /// Whether the body carries a transcript that the proxy must read.
+    pub fn carries_transcript(self) -> bool {
+        self != Self::Other
+    }
+}
+
+/// Where a request goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Route {
+    /// Name of the upstream; the config may not know it.
+    pub upstream: String,
+    /// The wire, where path, headers or config tell.
+    pub wire: Option<WireId>,
+    /// What is asked.
+    pub endpoint: Endpoint,
+    /// Path and query to append to the upstream's base URL, as the agent wrote them, or as the table of accounts says.
+    pub target: String,
+}
+
+impl Route {
+    /// The wire whose shape errors of our own take.
+    pub fn shape(&self) -> WireId {
+        self.wire.unwrap_or(WireId::OpenaiChat)
+    }
+}
+
+/// How a path is compared with a row of [`ENDPOINTS`].
+enum Path {
+    /// The path ends so. Prefixes vary with the vendor: `/openai/v1/responses`, `/backend-api/codex/responses`.
+    Ends(&'static str),
+    /// A Google style method of a model whose publisher's folder is this: `…/models/NAME:method`, or of a model
+    /// of one's own (`tunedModels`, `endpoints`).
+    Method(&'static str, &'static str),
+}
+
+/// Folders that a Google style path names a model in.
+const MODELS: [&str; 3] = ["/models/", "/tunedModels/", "/endpoints/"];
+
+/// Calls with a transcript, known by their path. The first match counts.
+const ENDPOINTS: &[(Path, WireId, Endpoint)] = &[
+    (Path::Ends("/v1/messages"), WireId::Anthropic, Endpoint::Generate),
+    (
+        Path::Ends("/v1/messages/count_tokens"),
+        WireId::Anthropic,
+        Endpoint::Count,
+    ),
+    (
+        Path::Ends("/chat/completions"),
+        WireId::OpenaiChat,
+        Endpoint::Generate,
+    ),
+    (
+        Path::Ends("/responses"),
+        WireId::OpenaiResponses,
+        Endpoint::Generate,
+    ),
+    (
+        Path::Ends("/responses/input_tokens"),
+        WireId::OpenaiResponses,
+        Endpoint::Count,
+    ),
+    (
+        Path::Ends("/responses/compact"),
+        WireId::OpenaiResponses,
+        Endpoint::Compact,
+    ),
+    (Path::Ends("/api/chat"), WireId::Ollama, Endpoint::Generate),
+    (
+        Path::Ends("/publishers/anthropic/models/count-tokens:rawPredict"),
+        WireId::Anthropic,
+        Endpoint::Count,
+    ),
+    (
+        Path::Method("publishers/anthropic/", "rawPredict"),
+        WireId::Anthropic,
+        Endpoint::Generate,
+    ),
+    (
+        Path::Method("publishers/anthropic/", "streamRawPredict"),
+        WireId::Anthropic,
+        Endpoint::Generate,
+    ),
+    (
+        Path::Method("", "generateContent"),
+        WireId::Gemini,
+        Endpoint::Generate,
+    ),
+    (
+        Path::Method("", "streamGenerateContent"),
+        WireId::Gemini,
+        Endpoint::Generate,
+    ),
+    (Path::Method("", "countTokens"), WireId::Gemini, Endpoint::Count),
+    // Code Assist names the model in the body.
+    (
+        Path::Ends("/v1internal:generateContent"),
+        WireId::Gemini,
+        Endpoint::Generate,
+    ),
+    (
+        Path::Ends("/v1internal:streamGenerateContent"),
+        WireId::Gemini,
+        Endpoint::Generate,
+    ),
+    (
+        Path::Ends("/v1internal:countTokens"),
+        WireId::Gemini,
+        Endpoint::Count,
+    ),
+];
+
+/// Calls with a transcript at paths that say nothing of their wire, where the config names the upstream's:
+/// Databricks and SageMaker (`…/invocations`), gateways without a version in the path.
+const TOLD: &[(&str, WireId, Endpoint)] = &[
+    ("/invocations", WireId::OpenaiChat, Endpoint::Generate),
+    ("/messages", WireId::Anthropic, Endpoint::Generate),
+    ("/messages/count_tokens", WireId::Anthropic, Endpoint::Count),
+    ("/chat", WireId::Ollama, Endpoint::Generate),
+];
+
+/// Paths without a transcript that still tell their wire, by how they begin.
+const FAMILIES: &[(&str, WireId)] = &[
+    ("/v1/messages", WireId::Anthropic),
+    ("/api/hello", WireId::Anthropic),
+    ("/v1beta/", WireId::Gemini),
+    ("/v1internal", WireId::Gemini),
+    ("/v1/responses", WireId::OpenaiResponses),
+    ("/backend-api/codex/responses", WireId::OpenaiResponses),
+    ("/openai/v1/responses", WireId::OpenaiResponses),
+];
+
+/// An account whose calls are made at the paths of an API, but answered by another server at paths of its own.
+struct Account {
+    /// The header by which the agent names it.
+    header: &'static str,
+    /// How the agent's paths begin.
+    from: &'static str,
+    /// How the server's paths begin.
+    to: &'static str,
+}
+
+/// Codex has one base URL for both of its sign-ins, and api.openai.com refuses the token of a ChatGPT plan. With a base URL
+/// in `/backend-api/codex` Codex 0.169 first asks chatgpt.com for the host of its workspace, and sends nothing if that fails.
+const ACCOUNTS: &[Account] = &[Account {
+    header: "chatgpt-account-id",
+    from: "/v1/",
+    to: "/backend-api/codex/",
+}];
+
+/// Vendors with paths of their own: how those begin, and the upstream that they go to where the config has one
+/// of that name.
+const VENDORS: &[(&str, &str)] = &[
+    ("/backend-api/", "chatgpt"),
+    ("/openai/", "azure"),
+    ("/projects/", "vertex"),
+    ("/v1/projects/", "vertex"),
+    ("/v1beta1/projects/", "vertex"),
+    ("/v1internal", "codeassist"),
+    ("/model/", "bedrock"),
+    ("/api/chat", "ollama"),
+    ("/api/generate", "ollama"),
+    ("/api/ps", "ollama"),
+    ("/api/show", "ollama"),
+    ("/api/tags", "ollama"),
+    ("/api/version", "ollama"),
+];
+
+/// Wires whose upstream is not `openai` where the path names none.
+const HOMES: &[(WireId, &str)] = &[(WireId::Anthropic, "anthropic"), (WireId::Gemini, "gemini")];
+
+/// Headers that tell whose API an agent speaks.
+const SIGNS: &[(&str, WireId)] = &[
+    ("anthropic-version", WireId::Anthropic),
+    ("x-goog-api-key", WireId::Gemini),
+];
+
+/// Finds the way of a request. Never fails: what nobody claims goes to `openai`, as it is.
+pub fn find(
+    path_and_query: &PathAndQuery,
+    headers: &HeaderMap,
+    upstreams: &BTreeMap<String, Upstream>,
+) -> Route {
+    let whole = path_and_query.as_str();
+    let (named, target) = match whole.strip_prefix("/u/") {
+        Some(rest) => {
+            let (name, rest) = split_name(rest);
+            (name, Cow::Borrowed(rest))
+        }
+        None => (None, target_of_account(whole, headers)),
+    };
+    let path = target.split('?').next().unwrap_or(&target);
+    let claimed = claim(path);
+    let told = claimed
+        .map(|(wire, _)| wire)
+        .or_else(|| family(path))
+        .or_else(|| sign(headers));
+    let upstream = match named {
+        Some(name) => name.to_owned(),
+        None => unprefixed(path, told, headers, upstreams).to_owned(),
+    };
+    // The config knows better than headers, and a path of a wire's own better than the config.
+    let configured = upstreams.get(&upstream).and_then(|u| u.wire);
+    let wire = claimed.map(|(wire, _)| wire).or(configured).or(told);
+    let by_config = |wire| {
+        TOLD.iter()
+            .find(|(tail, w, _)| *w == wire && path.ends_with(tail))
+    };
+    let endpoint = match (claimed, wire) {
+        (Some((_, endpoint)), _) => endpoint,
+        (None, Some(wire)) => by_config(wire).map_or(Endpoint::Other, |row| row.2),
+        (None, None) => Endpoint::Other,
+    };
+    Route {
+        wire,
+        endpoint,
+        target: if target.starts_with('/') {
+            target.into_owned()
+        } else {
+            format!("/{target}")
+        },
+        upstream,
+    }
+}
+
+/// `NAME/rest` into the name and `/rest`.
+fn split_name(rest: &str) -> (Option<&str>, &str) {
+    let end = rest.find(['/', '?']).unwrap_or(rest.len());
+    (Some(&rest[..end]), &rest[end..])
+}
+
+/// Path and query at the server of the agent's account, where it names one.
+fn target_of_account<'a>(target: &'a str, headers: &HeaderMap) -> Cow<'a, str> {
+    let moved = ACCOUNTS.iter().find_map(|account| {
+        let rest = target.strip_prefix(account.from)?;
+        let to = headers.contains_key(account.header).then_some(account.to)?;
+        Some(format!("{to}{rest}"))
+    });
+    moved.map_or(Cow::Borrowed(target), Cow::Owned)
+}
+
+fn claim(path: &str) -> Option<(WireId, Endpoint)> {
+    ENDPOINTS
+        .iter()
+        .find(|(shape, ..)| shape.matches(path))
+        .map(|(_, wire, endpoint)| (*wire, *endpoint))
+}
+
+impl Path {
+    fn matches(&self, path: &str) -> bool {
+        match self {
+            Self::Ends(tail) => path.ends_with(tail),
+            Self::Method(folder, method) => {
+                let Some((place, name)) = path.rsplit_once(':') else {
+                    return false;
+                };
+                name == *method && MODELS.iter().any(|m| place.contains(m)) && place.contains(folder)
+            }
+        }
+    }
+}
+
+fn family(path: &str) -> Option<WireId> {
+    FAMILIES
+        .iter()
+        .find(|(head, _)| path.starts_with(head))
+        .map(|(_, wire)| *wire)
+}
+
+fn sign(headers: &HeaderMap) -> Option<WireId> {
+    SIGNS
+        .iter()
+        .find(|(name, _)| headers.contains_key(*name))
+        .map(|(_, wire)| *wire)
+}
+
+/// The upstream of a path without `/u/NAME`: its vendor's, where there is one, else that of its wire.
+/// `/v1beta/openai/…` is Google's own imitation of OpenAI's API, so that the place there is not the wire's.
+fn unprefixed(
+    path: &str,
+    wire: Option<WireId>,
+    headers: &HeaderMap,
+    upstreams: &BTreeMap<String, Upstream>,
+) -> &'static str {
+    let here = |(begin, name): &&(&str, &str)| path.starts_with(begin) && upstreams.contains_key(*name);
+    if let Some((_, vendor)) = VENDORS.iter().find(here) {
+        return vendor;
+    }
+    let home = |wire| HOMES.iter().find(|(of, _)| *of == wire);
+    let google = path.starts_with("/v1beta/").then_some(WireId::Gemini);
+    let told = google.or(wire).and_then(home);
+    told.or_else(|| sign(headers).and_then(home))
+        .map_or("openai", |(_, name)| name)
+}
+
+/// The model that a path names: `…/models/NAME:method` (Gemini, Vertex), `…/deployments/NAME/…` (Azure).
+pub fn model(target: &str) -> Option<&str> {
+    let path = target.split('?').next().unwrap_or(target);
+    let name = match path.split_once("/deployments/") {
+        Some((_, rest)) => rest.split('/').next()?,
+        None => {
+            let (place, _) = path.rsplit_once(':')?;
+            MODELS.iter().find_map(|folder| place.rsplit_once(folder))?.1
+        }
+    };
+    (!name.is_empty() && !name.contains('/')).then_some(name)
+}
+
+/// The same path for another model; `None` where it names none.
+pub fn with_model(target: &str, other: &str) -> Option<String> {
+    let named = model(target)?;
+    let at = named.as_ptr() as usize - target.as_ptr() as usize;
+    let plain = other
+        .bytes()
+        .all(|b| b.is_ascii_alphanumeric() || b"-._~@".contains(&b));
+    plain.then(|| format!("{}{other}{}", &target[..at], &target[at + named.len()..]))
+}
+
+/// Whether a path asks for a stream by itself.
+pub fn streams(target: &str) -> bool {
+    let path = target.split('?').next().unwrap_or(target);
+    path.ends_with(":streamGenerateContent") || path.ends_with(":streamRawPredict")
+}
+
+/// How Google's APIs are asked for server-sent events.
+const SSE: [&str; 3] = ["alt=sse", "$alt=sse", "%24alt=sse"];
+
+/// Whether the answer is one JSON array that comes element by element: Gemini's stream without `alt=sse`.
+pub fn streams_array(target: &str) -> bool {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    path.ends_with(":streamGenerateContent") && !query.split('&').any(|q| SSE.contains(&q))
+}
+
+#[cfg(test)]
+mod tests;

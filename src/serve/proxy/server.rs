@@ -1,0 +1,367 @@
+//! The data listener: accepts, speaks HTTP/1.1 or HTTP/2 (with prior knowledge, or by ALPN over TLS), and drains
+//! on shutdown. A connection is a task; a panic ends the exchange it happens in and no other.
+
+use std::convert::Infallible;
+use std::fmt::Display;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::panic::AssertUnwindSafe;
+use std::path::Path;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::FutureExt;
+use http::{HeaderMap, Request, Response};
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::{Service, service_fn};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::conn::auto;
+use hyper_util::server::graceful::{GracefulConnection, GracefulShutdown, Watcher};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
+use tokio::task::{JoinError, JoinSet};
+use tokio_rustls::TlsAcceptor;
+
+use super::agent_stream::AgentStream;
+use super::fault::{Code, Fault};
+use super::head_timeout::{H2_PREFACE, HeadStart, HeadTimer, TimedHeads};
+use super::response_body::ResponseBody;
+use super::stalled_streams::Streams;
+use super::upstream::SMALLEST_BUFFER;
+use super::{App, find_route, handle};
+use crate::state::config::{Config, Limits};
+use baton_core::record::WireId;
+
+/// Timeout for a TLS handshake.
+const TLS_HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// A kept connection that is silent for longer is closed. It is longer than the pools of agents keep idle ones
+/// (reqwest: 90 s), lest they send into a closing one.
+const IDLE_TIME: Duration = Duration::from_secs(300);
+
+/// Between looks at a connection whose first byte or two do not tell the version yet.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
+
+/// Pings on HTTP/2, by which an agent that has vanished is noticed.
+const H2_PING: Duration = Duration::from_secs(30);
+
+/// From this part of all connections on a new one is closed behind its answer: idle ones of some agents must not keep
+/// others out.
+const CROWDED: (usize, usize) = (3, 4);
+
+/// After a failed accept (out of file descriptors, mostly): time for connections to end.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// A timer that is always set. A new timer that is due before all others wakes the runtime's driver by a system call, and
+/// so would nearly every request's least rate (30 s) be, beside the pools' and connections' times.
+const TICK: Duration = Duration::from_secs(10);
+
+/// A bound listener.
+pub struct Bound {
+    listener: TcpListener,
+    addr: SocketAddr,
+    tls: Option<TlsAcceptor>,
+    http: Arc<Http>,
+    /// HTTP settings while there are many connections.
+    crowded: Arc<Http>,
+    /// Most connections at once.
+    most: usize,
+    drain: Duration,
+}
+
+/// What is spoken. A stream that is known to be HTTP/1.1 is served as such: it takes a third of the memory that
+/// a connection takes whose version is still to be found out.
+struct Http {
+    one: http1::Builder,
+    any: auto::Builder<Streams>,
+    /// Time for a head.
+    head: Duration,
+}
+
+/// Binds the data listener and reads the certificate. Must be called inside a runtime.
+///
+/// # Errors
+/// The address is in use or not allowed, or the certificate cannot be read.
+pub fn bind(config: &Config) -> io::Result<Bound> {
+    let tls = match &config.server.tls {
+        Some((chain, key)) => Some(acceptor(chain, key)?),
+        None => None,
+    };
+    let listener = std::net::TcpListener::bind(config.server.listen)?;
+    listener.set_nonblocking(true)?;
+    let http = Http::new(&config.limits);
+    Ok(Bound {
+        addr: listener.local_addr()?,
+        listener: TcpListener::from_std(listener)?,
+        tls,
+        crowded: Arc::new(http.without_keep_alive()),
+        http: Arc::new(http),
+        most: config.limits.connections,
+        drain: config.server.drain,
+    })
+}
+
+impl Http {
+    /// The same, but that a connection ends with its answer where it can.
+    fn without_keep_alive(&self) -> Self {
+        let (mut one, mut any) = (self.one.clone(), self.any.clone());
+        one.keep_alive(false);
+        any.http1().keep_alive(false);
+        Self {
+            one,
+            any,
+            head: self.head,
+        }
+    }
+
+    fn new(limits: &Limits) -> Self {
+        let header_bytes = limits.header_bytes;
+        let mut one = http1::Builder::new();
+        // Each connection gets a timer of its own.
+        one.header_read_timeout(IDLE_TIME)
+            .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
+        let mut any = auto::Builder::new(Streams);
+        any.http1()
+            .timer(TokioTimer::new())
+            .header_read_timeout(IDLE_TIME)
+            .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
+        any.http2()
+            .timer(TokioTimer::new())
+            .keep_alive_interval(H2_PING)
+            .adaptive_window(true)
+            .max_header_list_size(u32::try_from(header_bytes).unwrap_or(u32::MAX));
+        Self {
+            one,
+            any,
+            head: limits.head_time,
+        }
+    }
+}
+
+fn acceptor(chain: &Path, key: &Path) -> io::Result<TlsAcceptor> {
+    let bad = |path: &Path, e: &dyn std::fmt::Display| {
+        io::Error::new(io::ErrorKind::InvalidData, format!("{}: {e}", path.display()))
+    };
+    let certificates = CertificateDer::pem_file_iter(chain)
+        .and_then(Iterator::collect::<Result<Vec<_>, _>>)
+        .map_err(|e| bad(chain, &e))?;
+    let private = PrivateKeyDer::from_pem_file(key).map_err(|e| bad(key, &e))?;
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ServerConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)?
+        .with_no_client_auth()
+        .with_single_cert(certificates, private)
+        .map_err(|e| bad(chain, &e))?;
+    tls.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(tls)))
+}
+
+impl Bound {
+    /// The address, with the port that was picked.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Serves until `shutdown` is ready, then takes no new requests and gives those under way the drain time.
+    pub async fn run(self, app: Arc<App>, shutdown: impl Future<Output = ()>) {
+        let graceful = GracefulShutdown::new();
+        let (open, closing) = watch::channel(());
+        let mut connections = JoinSet::new();
+        let mut shutdown = std::pin::pin!(shutdown);
+        let mut tick = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                () = &mut shutdown => break,
+                _ = tick.tick() => {}
+                accepted = self.listener.accept(), if connections.len() < self.most => match accepted {
+                    Ok((stream, _)) => {
+                        let (some, of) = CROWDED;
+                        let http = match connections.len() < self.most * some / of {
+                            true => &self.http,
+                            false => &self.crowded,
+                        };
+                        let connection =
+                            self.connection(stream, http.clone(), app.clone(), graceful.watcher(), closing.clone());
+                        connections.spawn(connection);
+                    }
+                    Err(error) => {
+                        tracing::warn!(%error, "accept");
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                },
+                Some(ended) = connections.join_next() => note_panic(ended),
+            }
+        }
+        drop(self.listener);
+        // Who has said nothing yet is not waited for.
+        drop(open);
+        if tokio::time::timeout(self.drain, graceful.shutdown())
+            .await
+            .is_err()
+        {
+            tracing::warn!(
+                left = connections.len(),
+                "drain time is over; open streams are cut"
+            );
+        }
+        connections.shutdown().await;
+    }
+
+    fn connection(
+        &self,
+        stream: TcpStream,
+        http: Arc<Http>,
+        app: Arc<App>,
+        watcher: Watcher,
+        closing: watch::Receiver<()>,
+    ) -> impl Future<Output = ()> + Send + use<> {
+        let tls = self.tls.clone();
+        async move {
+            // Events of a stream are small and must not wait for each other.
+            let _ = stream.set_nodelay(true);
+            match tls {
+                None => match first_words(&stream, http.head, closing).await {
+                    Some(HttpVersion::One) => serve_one(stream, &http, app, watcher).await,
+                    Some(HttpVersion::Perhaps2) => serve_any(stream, &http, app, watcher).await,
+                    None => {}
+                },
+                // The task would keep room for a handshake, as long as it lives.
+                Some(tls) => Box::pin(encrypted(stream, tls, http, app, watcher)).await,
+            }
+        }
+    }
+}
+
+async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Arc<Http>, app: Arc<App>, watcher: Watcher) {
+    match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
+        Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
+            serve_any(stream, &http, app, watcher).await;
+        }
+        // Over TLS nobody speaks HTTP/2 without having said so (RFC 9113, section 3.2).
+        Ok(Ok(stream)) => serve_one(stream, &http, app, watcher).await,
+        Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
+        Err(_) => tracing::debug!("TLS handshake: timeout"),
+    }
+}
+
+/// The HTTP version that a connection seems to use.
+enum HttpVersion {
+    One,
+    Perhaps2,
+}
+
+/// Peeks at the first bytes. `None`: too few of them came in time.
+async fn first_words(
+    stream: &TcpStream,
+    time: Duration,
+    mut closing: watch::Receiver<()>,
+) -> Option<HttpVersion> {
+    tokio::select! {
+        spoken = tokio::time::timeout(time, spoken(stream)) => spoken.ok()?,
+        _ = closing.changed() => None,
+    }
+}
+
+async fn spoken(stream: &TcpStream) -> Option<HttpVersion> {
+    let mut first = [0; H2_PREFACE.len()];
+    loop {
+        let seen = stream.peek(&mut first).await.ok()?;
+        match &first[..seen] {
+            [] => return None,
+            first if !H2_PREFACE.starts_with(first) => return Some(HttpVersion::One),
+            [_, _, _, ..] => return Some(HttpVersion::Perhaps2),
+            // A `P` may be a POST's.
+            _ => tokio::time::sleep(LOOK_AGAIN).await,
+        }
+    }
+}
+
+/// Awaits a connection, boxed: the task keeps as much room as the largest thing it ever awaits, as long as it
+/// lives.
+async fn watched<C: GracefulConnection>(connection: C, watcher: Watcher)
+where
+    C::Error: Display,
+{
+    if let Err(error) = watcher.watch(connection).await {
+        tracing::debug!(%error, "connection");
+    }
+}
+
+async fn serve_one<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let begun = HeadStart::default();
+    let stream = AgentStream::new(stream, begun.clone());
+    let timer = HeadTimer {
+        begun,
+        head: http.head,
+    };
+    let connection = http
+        .one
+        .clone()
+        .timer(timer)
+        .serve_connection(TokioIo::new(stream), service(app));
+    Box::pin(watched(connection, watcher)).await;
+}
+
+async fn serve_any<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let stream = TimedHeads::new(stream, http.head);
+    let connection = http.any.serve_connection(TokioIo::new(stream), service(app));
+    Box::pin(watched(connection.into_owned(), watcher)).await;
+}
+
+type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
+
+/// Answers requests, each in a box: a connection would keep room for it while its answer streams.
+fn service(
+    app: Arc<App>,
+) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = Answering>
+{
+    service_fn(move |request: Request<Incoming>| -> Answering {
+        let (again, uri) = (app.clone(), request.uri().clone());
+        let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
+        Box::pin(contained(handle(app.clone(), request), shape))
+    })
+}
+
+/// A panic in a body ends its connection: the agent has half an answer already.
+fn note_panic(ended: Result<(), JoinError>) {
+    if let Err(error) = ended
+        && error.is_panic()
+    {
+        tracing::error!(%error, "connection");
+    }
+}
+
+/// A panic becomes a 500 in the wire's shape. Its exchange is noted by the recorder that it drops.
+async fn contained(
+    handled: impl Future<Output = Response<ResponseBody>>,
+    shape: impl FnOnce() -> WireId,
+) -> Result<Response<ResponseBody>, Infallible> {
+    let handled = AssertUnwindSafe(handled).catch_unwind().await;
+    Ok(handled.unwrap_or_else(|_| Fault::from(Code::INTERNAL).response(shape())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_is_a_500_of_the_wire() {
+        let handled = async { panic!("on purpose") };
+        let Ok(response) = contained(handled, || WireId::Gemini).await;
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["x-baton-error"], "internal");
+    }
+}

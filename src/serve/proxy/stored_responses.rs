@@ -1,0 +1,138 @@
+//! Requests for responses that upstream stores (`GET`, `DELETE /v1/responses/{id}` and paths below): the agent knows a
+//! response of several legs by the first leg's id, upstream stores the last leg under another.
+
+use bytes::Bytes;
+use http::{Method, Response};
+use http_body_util::BodyExt;
+use memchr::memmem;
+
+use super::budget::Budget;
+use super::download::Gathering;
+use super::fault::{Code, Fault};
+use super::min_rate::MinRateBody;
+use super::response_body::ResponseBody;
+use super::{App, RequestContext, headers, relay};
+use crate::state::store::StoreError;
+use baton_core::record::Behind;
+use baton_core::wire::wire;
+
+/// A target with upstream's own id in it, and both ids.
+struct Mapped {
+    target: String,
+    shown: String,
+    upstream: String,
+}
+
+/// Relays a request that carries no transcript.
+pub(super) async fn run(app: &App, mut ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
+    let mapped = match mapped(app, &ctx).await {
+        Ok(Some(mapped)) => mapped,
+        Ok(None) => return relay::run(ctx, body).await,
+        Err(error) => {
+            // Under the agent's id upstream has another response, or none: the one that was read or deleted would be
+            // the wrong one.
+            tracing::error!(exchange = ctx.id, %error, "a stored response cannot be asked for");
+            let why = "nor the id that upstream knows the response by be found";
+            return ctx.refuse(Fault::because(Code::STORE, why));
+        }
+    };
+    ctx.target.clone_from(&mapped.target);
+    let limit = app.config.limits.body_bytes;
+    let plain = ctx.method == Method::GET || ctx.method == Method::DELETE;
+    let response = relay::run(ctx.clone(), body).await;
+    let (parts, body) = response.into_parts();
+    if !plain
+        || headers::is_stream(&parts.headers)
+        || parts.headers.contains_key(http::header::CONTENT_ENCODING)
+    {
+        return Response::from_parts(parts, body);
+    }
+    match collected(body, limit, &app.bodies).await {
+        Ok(all) => {
+            let text = renamed(&all, &mapped.upstream, &mapped.shown);
+            let mut out = Response::new(ResponseBody::whole(text));
+            *out.status_mut() = parts.status;
+            *out.headers_mut() = headers::back(&parts.headers, true);
+            out
+        }
+        Err(fault) => ctx.refuse(fault),
+    }
+}
+
+async fn collected(mut body: ResponseBody, limit: usize, budget: &Budget) -> Result<Bytes, Fault> {
+    let mut all = Gathering::new(limit, budget);
+    while let Some(frame) = body.frame().await.transpose()? {
+        all.push(frame.into_data().unwrap_or_default()).await?;
+    }
+    Ok(all.done())
+}
+
+async fn mapped(app: &App, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
+    if !ctx.wire.is_some_and(|id| wire(id).goes_on_by_id()) {
+        return Ok(None);
+    }
+    let Some((before, id, behind)) = split(&ctx.target) else {
+        return Ok(None);
+    };
+    let found = app.sessions.store().response_id(&ctx.principal, id).await?;
+    // One that ended with its handoff is what upstream knows it as.
+    let found = found.map(|found| Behind::read(&found));
+    let upstream = found.as_ref().and_then(Behind::response);
+    let other = upstream.filter(|upstream| *upstream != id);
+    Ok(other.map(|upstream| Mapped {
+        target: format!("{before}{upstream}{behind}"),
+        shown: id.to_owned(),
+        upstream: upstream.to_owned(),
+    }))
+}
+
+/// A target around the response id in it.
+fn split(target: &str) -> Option<(&str, &str, &str)> {
+    const FOLDER: &str = "/responses/";
+    let start = target.find(FOLDER)? + FOLDER.len();
+    let len = target[start..].find(['/', '?']).unwrap_or(target.len() - start);
+    let id = &target[start..start + len];
+    id.starts_with("resp_")
+        .then(|| (&target[..start], id, &target[start + len..]))
+}
+
+/// The body with the id that the agent knows.
+fn renamed(body: &Bytes, from: &str, to: &str) -> Bytes {
+    let (from, to) = (format!("\"{from}\""), format!("\"{to}\""));
+    let mut out = Vec::with_capacity(body.len());
+    let mut at = 0;
+    for hit in memmem::find_iter(body, &from) {
+        out.extend_from_slice(&body[at..hit]);
+        out.extend_from_slice(to.as_bytes());
+        at = hit + from.len();
+    }
+    out.extend_from_slice(&body[at..]);
+    out.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_id_in_a_target_is_found() {
+        assert_eq!(
+            split("/v1/responses/resp_1"),
+            Some(("/v1/responses/", "resp_1", ""))
+        );
+        let items = "/v1/responses/resp_1/input_items?limit=2";
+        assert_eq!(
+            split(items),
+            Some(("/v1/responses/", "resp_1", "/input_items?limit=2"))
+        );
+        assert_eq!(split("/v1/responses/compact"), None);
+        assert_eq!(split("/v1/files/resp_1"), None);
+    }
+
+    #[test]
+    fn the_agent_reads_the_id_it_knows() {
+        let body = Bytes::from_static(b"{\"id\":\"resp_2\",\"text\":\"resp_2\",\"x\":\"resp_22\"}");
+        let wanted = b"{\"id\":\"resp_1\",\"text\":\"resp_1\",\"x\":\"resp_22\"}";
+        assert_eq!(renamed(&body, "resp_2", "resp_1"), &wanted[..]);
+    }
+}

@@ -1,0 +1,327 @@
+//! Helpers of the tests in this room: upstreams that play a script over plain sockets, and the real listener.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::oneshot;
+
+use super::{App, server};
+use crate::state::config::*;
+use crate::state::telemetry::ExchangeEvent;
+
+/// A config in which every upstream is `base_url`.
+pub(crate) fn config(base_url: &str) -> Config {
+    let upstream = Upstream {
+        base_url: base_url.to_owned(),
+        wire: None,
+        headers: Vec::new(),
+        api_key: None,
+        connect: Duration::from_secs(2),
+        idle: Duration::from_secs(5),
+    };
+    let names = ["anthropic", "openai", "gemini", "chatgpt", "codeassist"];
+    Config {
+        server: Server {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            hosts: ["baton", "x"].map(str::to_owned).to_vec(),
+            origins: Vec::new(),
+            tls: None,
+            drain: Duration::from_secs(2),
+        },
+        admin: Admin {
+            listen: SocketAddr::from(([127, 0, 0, 1], 0)),
+            token: None,
+            name: None,
+            peers: Vec::new(),
+            url: None,
+        },
+        state_dir: PathBuf::new(),
+        store: StoreKind::Memory.into(),
+        upstreams: names
+            .map(|n| (n.to_owned(), upstream.clone()))
+            .into_iter()
+            .collect::<BTreeMap<_, _>>(),
+        clients: Vec::new(),
+        handoff: HandoffPolicy {
+            mode: Mode::Continue,
+            inject: Inject::Never,
+            transcript: Transcript::Full,
+            preamble: PreambleMode::Keep,
+            preamble_tags: Vec::new(),
+            description: None,
+            max_chain: 8,
+            seal_keys: Vec::new(),
+            seal_key_dir: None,
+            keepalive: Duration::from_secs(10),
+            retries: 3,
+            thresholds: Default::default(),
+            subagents: Default::default(),
+            windows: Default::default(),
+            save_dir: None,
+            facts: FactsPolicy::Drafts,
+            review: crate::state::config::Review::Never,
+        },
+        packets: Packets::default(),
+        commands: Commands {
+            prefix: String::new(),
+        },
+        draft: DraftPolicy {
+            git_dir: None,
+            markers: Vec::new(),
+            facts_tokens: 3000,
+            bundle_tokens: 8000,
+            method: baton_core::handoffs::draft::Method::Oneshot,
+            model: None,
+            max_tokens: 16_384,
+            timeout: Duration::from_secs(180),
+            prompts_dir: None,
+            expires: Duration::from_secs(86_400),
+            show: false,
+            secret_files: Vec::new(),
+        },
+        recall: crate::state::config::RecallPolicy {
+            enabled: true,
+            per_turn: 3,
+            index_bytes: 1 << 20,
+        },
+        log: Log {
+            level: "info".to_owned(),
+            json: false,
+            requests: false,
+        },
+        telemetry: crate::state::config::Telemetry { otlp_endpoint: None },
+        journal: Journal {
+            enabled: false,
+            max_bytes: 1 << 30,
+            max_age: Duration::from_secs(86_400),
+            redact: Vec::new(),
+            secrets: Vec::new(),
+            queue_bytes: 64 << 20,
+            response_bytes: 8 << 20,
+        },
+        limits: Limits {
+            body_bytes: 1 << 20,
+            bodies_bytes: 64 << 20,
+            body_rate: 1 << 10,
+            head_time: Duration::from_millis(400),
+            header_bytes: 64 << 10,
+            frame_bytes: 1 << 20,
+            held_bytes: 1 << 20,
+            shelf_bytes: 1 << 20,
+            exchanges: 16,
+            connections: 256,
+            upstream_idle: 16,
+        },
+    }
+}
+
+/// The proxy, listening.
+pub(crate) struct Proxy {
+    pub(crate) addr: SocketAddr,
+    events: Arc<Mutex<Vec<ExchangeEvent>>>,
+    pub(crate) app: Arc<App>,
+    stop: Option<oneshot::Sender<()>>,
+    pub(crate) running: tokio::task::JoinHandle<()>,
+}
+
+impl Proxy {
+    pub(crate) fn start(config: Config) -> Self {
+        let bound = server::bind(&config).unwrap();
+        let addr = bound.addr();
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let sink = events.clone();
+        let app = Arc::new(
+            App::new(
+                config,
+                Arc::new(crate::state::store::memory::MemoryStore::default()),
+                baton_core::mark::seal::SealKey::new(*b"test"),
+                Arc::new(move |e| sink.lock().unwrap().push(e)),
+                crate::serve::exchange::handle,
+            )
+            .unwrap(),
+        );
+        let (stop, stopped) = oneshot::channel();
+        let running = tokio::spawn(bound.run(app.clone(), async {
+            let _ = stopped.await;
+        }));
+        Self {
+            addr,
+            events,
+            app,
+            stop: Some(stop),
+            running,
+        }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.take();
+    }
+
+    /// Sends raw bytes, reads until the proxy closes.
+    pub(crate) async fn raw(&self, request: impl AsRef<[u8]>) -> String {
+        let mut stream = TcpStream::connect(self.addr).await.unwrap();
+        stream.write_all(request.as_ref()).await.unwrap();
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).await.unwrap();
+        String::from_utf8_lossy(&answer).into_owned()
+    }
+
+    /// A POST of `body`, with further header lines.
+    pub(crate) async fn post(&self, path: &str, lines: &str, body: &[u8]) -> String {
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nhost: baton\r\nconnection: close\r\ncontent-length: {}\r\n{lines}\r\n",
+            body.len()
+        );
+        self.raw([head.as_bytes(), body].concat()).await
+    }
+
+    /// The events so far, once there are `count`.
+    pub(crate) async fn events(&self, count: usize) -> Vec<ExchangeEvent> {
+        for _ in 0..300 {
+            let events = self.events.lock().unwrap().clone();
+            if events.len() >= count {
+                return events;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{count} events: {:?}", self.events.lock().unwrap());
+    }
+}
+
+/// What an upstream does with a request once it has read it.
+#[derive(Clone)]
+pub(crate) enum Act {
+    /// Writes this and closes.
+    Answer(Bytes),
+    /// Writes this and waits for the proxy to close.
+    Hang(Bytes),
+    /// Writes this and waits for the next request.
+    Keep(Bytes),
+    /// Closes without an answer.
+    Close,
+}
+
+/// A scripted upstream. Connections follow the script together: the n-th request gets the n-th act, those
+/// beyond the last act get the last.
+pub(crate) struct Script {
+    pub(crate) url: String,
+    received: Arc<Mutex<Vec<Vec<u8>>>>,
+    closed: Arc<Mutex<usize>>,
+}
+
+impl Script {
+    pub(crate) async fn start(acts: Vec<Act>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let received = Arc::new(Mutex::new(Vec::new()));
+        let closed = Arc::new(Mutex::new(0));
+        let (seen, gone) = (received.clone(), closed.clone());
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(play(stream, acts.clone(), seen.clone(), gone.clone()));
+            }
+        });
+        Self {
+            url,
+            received,
+            closed,
+        }
+    }
+
+    /// One that answers everything with 200 and this body.
+    pub(crate) async fn saying(body: &str) -> Self {
+        Self::start(vec![Act::Answer(ok(body))]).await
+    }
+
+    /// Requests so far: head and body.
+    pub(crate) fn received(&self) -> Vec<(String, Vec<u8>)> {
+        let all = self.received.lock().unwrap();
+        all.iter()
+            .map(|bytes| {
+                let end = head_end(bytes).unwrap();
+                (
+                    String::from_utf8_lossy(&bytes[..end]).into_owned(),
+                    bytes[end..].to_vec(),
+                )
+            })
+            .collect()
+    }
+
+    /// Waits until `count` connections that hung were closed by the proxy.
+    pub(crate) async fn closed(&self, count: usize) {
+        for _ in 0..300 {
+            if *self.closed.lock().unwrap() >= count {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("upstream's connection is still open");
+    }
+}
+
+/// A 200 with a length.
+pub(crate) fn ok(body: &str) -> Bytes {
+    format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into()
+}
+
+async fn play(
+    mut stream: TcpStream,
+    acts: Vec<Act>,
+    seen: Arc<Mutex<Vec<Vec<u8>>>>,
+    gone: Arc<Mutex<usize>>,
+) {
+    while let Some(request) = read_request(&mut stream).await {
+        let at = {
+            let mut seen = seen.lock().unwrap();
+            seen.push(request);
+            seen.len() - 1
+        };
+        match &acts[at.min(acts.len() - 1)] {
+            Act::Close => return,
+            Act::Keep(bytes) => stream.write_all(bytes).await.unwrap(),
+            Act::Answer(bytes) => {
+                stream.write_all(bytes).await.unwrap();
+                let _ = stream.shutdown().await;
+                return;
+            }
+            Act::Hang(bytes) => {
+                stream.write_all(bytes).await.unwrap();
+                let mut rest = [0; 64];
+                while stream.read(&mut rest).await.is_ok_and(|n| n > 0) {}
+                *gone.lock().unwrap() += 1;
+                return;
+            }
+        }
+    }
+}
+
+fn head_end(bytes: &[u8]) -> Option<usize> {
+    bytes.windows(4).position(|w| w == b"\r\n\r\n").map(|at| at + 4)
+}
+
+/// Head and body of one request; `None` at the end of the connection.
+async fn read_request(stream: &mut TcpStream) -> Option<Vec<u8>> {
+    let mut bytes = Vec::new();
+    loop {
+        if let Some(end) = head_end(&bytes) {
+            let head = String::from_utf8_lossy(&bytes[..end]).to_ascii_lowercase();
+            let length = head
+                .lines()
+                .find_map(|l| l.strip_prefix("content-length: "))
+                .map_or(0, |l| l.parse().unwrap());
+            let chunked = head.contains("transfer-encoding: chunked");
+            if (chunked && bytes.ends_with(b"0\r\n\r\n")) || (!chunked && bytes.len() >= end + length) {
+                return Some(bytes);
+            }
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    }
+}

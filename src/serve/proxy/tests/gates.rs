@@ -1,0 +1,253 @@
+//! Who is let in, and what of a request may go up: pages of other sites, names of others, keys of our own, paths that
+//! lead out of a base URL.
+
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use pretty_assertions::assert_eq;
+use tokio::net::TcpStream;
+
+use crate::serve::proxy::testing::{Proxy, Script, config};
+use crate::state::config::{Client, Secret};
+
+const TABLE: [(&str, &str, &str); 5] = [
+    ("/v1/messages", "/error/type", "permission_error"),
+    ("/v1/chat/completions", "/error/code", "CODE"),
+    ("/v1/responses", "/error/code", "CODE"),
+    (
+        "/v1beta/models/m:generateContent",
+        "/error/status",
+        "PERMISSION_DENIED",
+    ),
+    ("/v1/files", "/error/code", "CODE"),
+];
+
+fn json(answer: &str) -> serde_json::Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+/// A proxy with a key of its own for every upstream, and its upstream.
+async fn keyed(change: impl FnOnce(&mut crate::state::config::Config)) -> (Proxy, Script) {
+    let upstream = Script::saying("{}").await;
+    let mut config = config(&upstream.url);
+    for place in config.upstreams.values_mut() {
+        place.api_key = Some(Secret::new("sk-the-proxys-own"));
+    }
+    change(&mut config);
+    (Proxy::start(config), upstream)
+}
+
+#[tokio::test]
+async fn a_web_page_cannot_spend_the_proxys_key() {
+    let (proxy, upstream) = keyed(|_| ()).await;
+    // A rebound name, a page's own request, a form without CORS, an image, and a preflight.
+    let shapes = [
+        (
+            "POST",
+            "host: evil.example:8787\r\norigin: http://evil.example:8787\r\n",
+            "foreign_host",
+        ),
+        ("GET", "host: evil.example:8787\r\n", "foreign_host"),
+        (
+            "POST",
+            "host: localhost:8787\r\norigin: https://evil.example\r\n",
+            "foreign_origin",
+        ),
+        (
+            "POST",
+            "host: localhost:8787\r\norigin: null\r\n",
+            "foreign_origin",
+        ),
+        (
+            "GET",
+            "host: localhost:8787\r\nsec-fetch-site: cross-site\r\n",
+            "foreign_origin",
+        ),
+        (
+            "OPTIONS",
+            "host: localhost:8787\r\norigin: https://evil.example\r\naccess-control-request-method: POST\r\n",
+            "foreign_origin",
+        ),
+    ];
+    for (method, lines, code) in shapes {
+        for (path, place, value) in TABLE {
+            let request =
+                format!("{method} {path} HTTP/1.1\r\n{lines}connection: close\r\ncontent-length: 0\r\n\r\n");
+            let got = proxy.raw(request).await;
+            assert!(got.starts_with("HTTP/1.1 403"), "{method} {path} {lines}: {got}");
+            assert!(
+                got.contains(&format!("x-baton-error: {code}\r\n")),
+                "{lines}: {got}"
+            );
+            assert!(!got.contains("access-control-allow"), "{got}");
+            let value = value.replace("CODE", code);
+            assert_eq!(json(&got).pointer(place).unwrap(), &value, "{path}");
+        }
+    }
+    assert!(upstream.received().is_empty());
+}
+
+#[tokio::test]
+async fn agents_and_pages_of_the_config_are_let_in() {
+    let page = "http://localhost:3000";
+    let (proxy, upstream) = keyed(|config| {
+        config.server.hosts = vec!["host.docker.internal".to_owned()];
+        config.server.origins = vec![page.to_owned()];
+    })
+    .await;
+    let table = [
+        "host: localhost:8787\r\n".to_owned(),
+        "host: 127.0.0.1:8787\r\nsec-fetch-mode: cors\r\n".to_owned(),
+        "host: [::1]:8787\r\n".to_owned(),
+        "host: host.docker.internal:8787\r\n".to_owned(),
+        format!("host: localhost:8787\r\norigin: {page}\r\nsec-fetch-site: same-site\r\n"),
+    ];
+    for lines in &table {
+        let got = proxy
+            .raw(format!(
+                "GET /v1/models HTTP/1.1\r\n{lines}connection: close\r\n\r\n"
+            ))
+            .await;
+        assert!(got.starts_with("HTTP/1.1 200"), "{lines}: {got}");
+    }
+    let got = proxy.raw("GET /v1/models HTTP/1.0\r\n\r\n").await;
+    assert!(got.starts_with("HTTP/1.0 200"), "{got}");
+    assert_eq!(upstream.received().len(), table.len() + 1);
+}
+
+#[tokio::test]
+async fn a_request_names_one_host() {
+    let (proxy, upstream) = keyed(|_| ()).await;
+    for lines in [
+        "",
+        "host: localhost\r\nhost: localhost\r\n",
+        "host: localhost\r\nhost: evil.example\r\n",
+    ] {
+        let got = proxy
+            .raw(format!(
+                "GET /v1/models HTTP/1.1\r\n{lines}connection: close\r\n\r\n"
+            ))
+            .await;
+        assert!(
+            got.starts_with("HTTP/1.1 400") && got.contains("x-baton-error: bad_host"),
+            "{lines}: {got}"
+        );
+    }
+    for target in [
+        "http://evil.example/v1/models",
+        "http://localhost@evil.example/v1/models",
+    ] {
+        let got = proxy
+            .raw(format!(
+                "GET {target} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+            ))
+            .await;
+        assert!(got.contains("x-baton-error: foreign_host"), "{target}: {got}");
+    }
+    assert!(upstream.received().is_empty());
+    let stream = TcpStream::connect(proxy.addr).await.unwrap();
+    let (mut sender, connection) =
+        hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(stream))
+            .await
+            .unwrap();
+    tokio::spawn(connection);
+    for (authority, status) in [("evil.example", 403), ("localhost:8787", 200)] {
+        let request = Request::post(format!("http://{authority}/v1/messages"));
+        let request = request.body(Full::<bytes::Bytes>::from("{}")).unwrap();
+        let response = sender.send_request(request).await.unwrap();
+        assert_eq!(response.status(), status, "{authority}");
+        response.into_body().collect().await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_client_key_in_two_places_reaches_nobody() {
+    const KEY: &str = "client-key-of-ada";
+    let upstream = Script::saying("{}").await;
+    let mut config = config(&upstream.url);
+    config.clients = vec![Client {
+        name: "ada".to_owned(),
+        key: Secret::new(KEY),
+    }];
+    let proxy = Proxy::start(config);
+    let paths = [
+        "/v1/messages",
+        "/v1/chat/completions",
+        "/v1beta/models/m:generateContent",
+        "/v1/files",
+    ];
+    let twice = [
+        format!("x-api-key: {KEY}\r\nauthorization: Bearer {KEY}\r\n"),
+        format!("x-api-key: {KEY}\r\nx-api-key: {KEY}\r\nx-goog-api-key: {KEY}\r\n"),
+        format!("authorization: Bearer {KEY}\r\ncookie: a={KEY}\r\nx-litellm-key: {KEY}\r\n"),
+    ];
+    for path in paths {
+        for lines in &twice {
+            let target = format!("{path}?alt=sse&key={KEY}&x=client%2Dkey-of-ada");
+            let got = proxy.post(&target, &format!("{lines}x-kept: 1\r\n"), b"{}").await;
+            assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+        }
+    }
+    let received = upstream.received();
+    assert_eq!(received.len(), paths.len() * twice.len());
+    for (head, _) in received {
+        assert!(!head.contains("of-ada") && head.contains("x-kept: 1"), "{head}");
+        assert!(
+            head.lines().next().unwrap().ends_with("?alt=sse HTTP/1.1"),
+            "{head}"
+        );
+    }
+    let got = proxy.post(&format!("/u/openai/{KEY}"), &twice[0], b"{}").await;
+    assert!(
+        got.contains("x-baton-error: bad_target") && !got.contains(KEY),
+        "{got}"
+    );
+}
+
+#[tokio::test]
+async fn no_path_leads_out_of_a_base_url() {
+    let (proxy, upstream) = keyed(|config| {
+        let mut keyed = config.upstreams["openai"].clone();
+        keyed.base_url = format!("{}/team-a", keyed.base_url);
+        config.upstreams.insert("keyed".to_owned(), keyed);
+    })
+    .await;
+    for path in [
+        "/u/keyed/../admin",
+        "/u/keyed/..",
+        "/u/keyed/%2e%2e/admin",
+        "/u/keyed/.%2E/admin",
+        "/u/keyed/..%2fadmin",
+        "/u/keyed/..%5cadmin",
+        "/u/keyed/..\\admin",
+        "/u/keyed/%252e%252e/admin",
+        "/u/keyed/..;/admin",
+        "/u/keyed//admin",
+        "/u/keyed/v1/./x",
+        "http://localhost/u/keyed/../admin",
+    ] {
+        let got = proxy
+            .raw(format!(
+                "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+            ))
+            .await;
+        assert!(got.starts_with("HTTP/1.1 400"), "{path}: {got}");
+        // hyper refuses a raw backslash by itself.
+        assert!(
+            got.contains("x-baton-error: bad_target") || path.contains('\\'),
+            "{path}: {got}"
+        );
+    }
+    assert!(upstream.received().is_empty());
+    let path = "/u/keyed/v1/models/org%2Fname?next=../x";
+    proxy
+        .raw(format!(
+            "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n"
+        ))
+        .await;
+    let (head, _) = upstream.received().remove(0);
+    assert!(
+        head.starts_with("GET /team-a/v1/models/org%2Fname?next=../x HTTP/1.1\r\n"),
+        "{head}"
+    );
+}

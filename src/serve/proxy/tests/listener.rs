@@ -1,0 +1,179 @@
+//! The listener itself: HTTP/2, TLS, header limits, drain.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::Request;
+use http_body_util::{BodyExt, Full};
+use hyper::client::conn::http2::{SendRequest, handshake};
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use rustls::pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::serve::proxy::testing::{Act, Proxy, Script, config};
+
+async fn h2<S>(stream: S) -> SendRequest<Full<Bytes>>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) = handshake(TokioExecutor::new(), TokioIo::new(stream))
+        .await
+        .unwrap();
+    tokio::spawn(connection);
+    sender
+}
+
+async fn ask(sender: &mut SendRequest<Full<Bytes>>, path: &str) -> (u16, Bytes) {
+    let request = Request::post(format!("http://baton{path}"))
+        .body(Full::from("{}"))
+        .unwrap();
+    let response = sender.send_request(request).await.unwrap();
+    let status = response.status().as_u16();
+    (status, response.into_body().collect().await.unwrap().to_bytes())
+}
+
+#[tokio::test]
+async fn http2_with_prior_knowledge() {
+    let upstream = Script::saying("[1]").await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let mut sender = h2(TcpStream::connect(proxy.addr).await.unwrap()).await;
+    for path in ["/v1/messages?beta=true", "/v1/files"] {
+        assert_eq!(ask(&mut sender, path).await, (200, Bytes::from("[1]")));
+    }
+    let (head, body) = upstream.received().remove(0);
+    assert!(
+        head.starts_with("POST /v1/messages?beta=true HTTP/1.1\r\n"),
+        "{head}"
+    );
+    assert_eq!(body, b"{}");
+}
+
+#[tokio::test]
+async fn a_cancelled_http2_stream_ends_its_leg_and_no_other() {
+    let upstream = Script::start(vec![
+        Act::Hang(Bytes::new()),
+        Act::Answer(crate::serve::proxy::testing::ok("2")),
+    ])
+    .await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let mut sender = h2(TcpStream::connect(proxy.addr).await.unwrap()).await;
+    let request = Request::get("http://baton/v1/files")
+        .body(Full::default())
+        .unwrap();
+    let cancelled = tokio::time::timeout(Duration::from_millis(100), sender.send_request(request)).await;
+    assert!(cancelled.is_err());
+    upstream.closed(1).await;
+    assert_eq!(ask(&mut sender, "/v1/messages").await.0, 200);
+}
+
+#[tokio::test]
+async fn tls_with_a_certificate_of_ones_own() {
+    let upstream = Script::saying("[1]").await;
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (chain, key) = (dir.path().join("chain.pem"), dir.path().join("key.pem"));
+    std::fs::write(&chain, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let mut config = config(&upstream.url);
+    config.server.tls = Some((chain, key.clone()));
+    let proxy = Proxy::start(config.clone());
+
+    let mut roots = rustls::RootCertStore::empty();
+    roots.add(CertificateDer::from(made.cert.der().to_vec())).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut tls = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    tls.alpn_protocols = vec![b"h2".to_vec()];
+    let connector = tokio_rustls::TlsConnector::from(Arc::new(tls));
+    let stream = TcpStream::connect(proxy.addr).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut sender = h2(connector.connect(name, stream).await.unwrap()).await;
+    assert_eq!(ask(&mut sender, "/v1/messages").await, (200, Bytes::from("[1]")));
+
+    config.server.tls = Some((key.clone(), key));
+    assert!(
+        crate::serve::proxy::server::bind(&config).is_err(),
+        "a key is no certificate"
+    );
+}
+
+#[tokio::test]
+async fn a_head_over_the_limit_is_refused() {
+    let proxy = Proxy::start(config("http://127.0.0.1:9"));
+    let request = format!(
+        "GET / HTTP/1.1\r\nhost: x\r\nconnection: close\r\nx-long: {}\r\n\r\n",
+        "x".repeat(80 << 10)
+    );
+    let mut stream = TcpStream::connect(proxy.addr).await.unwrap();
+    let _ = stream.write_all(request.as_bytes()).await;
+    let mut answer = [0; 12];
+    stream.read_exact(&mut answer).await.unwrap();
+    assert_eq!(&answer, b"HTTP/1.1 431");
+}
+
+#[tokio::test]
+async fn shutdown_lets_open_streams_end_within_the_drain_time() {
+    let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n";
+    let upstream = Script::start(vec![Act::Hang(head.into())]).await;
+    let mut config = config(&upstream.url);
+    config.server.drain = Duration::from_millis(300);
+    let mut proxy = Proxy::start(config);
+    let mut idle = TcpStream::connect(proxy.addr).await.unwrap();
+    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+    agent
+        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    let mut piece = [0; 1024];
+    assert!(agent.read(&mut piece).await.unwrap() > 0);
+    proxy.stop();
+    assert_eq!(
+        idle.read(&mut piece).await.unwrap_or(0),
+        0,
+        "idle connections end at once"
+    );
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(!proxy.running.is_finished(), "the stream has its time");
+    assert!(
+        TcpStream::connect(proxy.addr).await.is_err(),
+        "no new connections"
+    );
+    upstream.closed(1).await;
+    (&mut proxy.running).await.unwrap();
+    proxy.events(1).await;
+}
+
+#[tokio::test]
+async fn connections_are_capped_and_idle_ones_do_not_keep_others_out() {
+    let upstream = Script::start(vec![Act::Answer(crate::serve::proxy::testing::ok("{}"))]).await;
+    let mut config = config(&upstream.url);
+    config.limits.connections = 4;
+    config.limits.head_time = Duration::from_secs(20);
+    let proxy = Proxy::start(config);
+    let request = b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n";
+    let mut piece = [0; 1024];
+    let mut kept = Vec::new();
+    for at in 0..8 {
+        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+        agent.write_all(request).await.unwrap();
+        let n = agent.read(&mut piece).await.unwrap();
+        let got = String::from_utf8_lossy(&piece[..n]).into_owned();
+        assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+        assert_eq!(got.contains("connection: close"), at >= 3, "{at}: {got}");
+        kept.push(agent);
+    }
+    // The last place is somebody's who says nothing: who comes then waits until it is free.
+    let silent = TcpStream::connect(proxy.addr).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+    agent.write_all(request).await.unwrap();
+    let early = tokio::time::timeout(Duration::from_millis(200), agent.read(&mut piece)).await;
+    assert!(early.is_err(), "there is no place");
+    drop(silent);
+    assert!(agent.read(&mut piece).await.unwrap() > 0);
+}

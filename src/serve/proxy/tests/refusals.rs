@@ -1,0 +1,171 @@
+//! Errors of our own, in the shape of each wire.
+
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use tokio::io::AsyncWriteExt;
+use tokio::net::{TcpListener, TcpStream};
+
+use crate::serve::proxy::testing::{Act, Proxy, Script, config};
+use crate::state::config::{Client, Secret};
+use crate::state::telemetry::Outcome;
+
+async fn unused_port() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    format!("http://{}", listener.local_addr().unwrap())
+}
+
+fn json(answer: &str) -> serde_json::Value {
+    serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap()
+}
+
+#[tokio::test]
+async fn an_unreachable_upstream_is_a_502_of_the_wire() {
+    let proxy = Proxy::start(config(&unused_port().await));
+    let table = [
+        ("/v1/messages", "/error/type", "api_error"),
+        ("/v1/chat/completions", "/error/code", "upstream_unreachable"),
+        ("/v1/responses", "/error/type", "server_error"),
+        ("/v1beta/models/m:generateContent", "/error/status", "UNAVAILABLE"),
+        ("/v1/files", "/error/code", "upstream_unreachable"),
+    ];
+    for (path, place, value) in table {
+        let got = proxy.post(path, "", b"{}").await;
+        assert!(got.starts_with("HTTP/1.1 502"), "{got}");
+        assert!(got.contains("x-baton-error: upstream_unreachable\r\n"), "{got}");
+        assert!(!got.contains("x-should-retry"), "{got}");
+        assert_eq!(json(&got).pointer(place).unwrap(), value);
+    }
+    let events = proxy.events(table.len()).await;
+    assert!(
+        events
+            .iter()
+            .all(|e| e.outcome == Outcome::Refused && e.status == 502)
+    );
+}
+
+#[tokio::test]
+async fn faults_before_an_answer_are_told_apart() {
+    let plain = Script::start(vec![Act::Close]).await;
+    let silent = Script::start(vec![Act::Hang("".into())]).await;
+    let babbler = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let no_tls = format!("https://{}", babbler.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = babbler.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    let table = [
+        ("http://baton.invalid".to_owned(), "upstream_dns", 502),
+        (no_tls, "upstream_tls", 502),
+        (plain.url.clone(), "upstream_closed", 502),
+        (silent.url.clone(), "upstream_silent", 504),
+    ];
+    for (url, code, status) in table {
+        let mut config = config(&url);
+        let openai = config.upstreams.get_mut("openai").unwrap();
+        (openai.connect, openai.idle) = match code {
+            "upstream_silent" => (Duration::from_millis(100), Duration::from_millis(100)),
+            _ => (Duration::from_secs(20), Duration::from_secs(20)),
+        };
+        let proxy = Proxy::start(config);
+        for path in ["/v1/chat/completions", "/v1/files"] {
+            let got = proxy.post(path, "", b"{}").await;
+            assert!(got.starts_with(&format!("HTTP/1.1 {status}")), "{got}");
+            assert!(
+                got.contains(&format!("x-baton-error: {code}\r\n")),
+                "{url}: {got}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_websocket_is_refused_so_that_codex_falls_back() {
+    let proxy = Proxy::start(config(&unused_port().await));
+    let upgrade = "GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
+                   sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
+    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+    agent.write_all(upgrade.as_bytes()).await.unwrap();
+    let mut piece = [0; 1024];
+    let n = tokio::io::AsyncReadExt::read(&mut agent, &mut piece)
+        .await
+        .unwrap();
+    let got = std::str::from_utf8(&piece[..n]).unwrap();
+    assert!(
+        got.starts_with("HTTP/1.1 426") && got.contains("x-should-retry: false"),
+        "{got}"
+    );
+}
+
+#[tokio::test]
+async fn unknown_names_and_forward_proxying_are_refused() {
+    let proxy = Proxy::start(config(&unused_port().await));
+    let got = proxy.post("/u/gone/v1/messages", "", b"{}").await;
+    assert!(
+        got.starts_with("HTTP/1.1 404") && got.contains("x-baton-error: unknown_upstream"),
+        "{got}"
+    );
+    assert_eq!(json(&got)["type"], "error");
+    let got = proxy
+        .raw("CONNECT a:443 HTTP/1.1\r\nhost: a:443\r\nconnection: close\r\n\r\n")
+        .await;
+    assert!(got.starts_with("HTTP/1.1 405"), "{got}");
+}
+
+#[tokio::test]
+async fn client_keys_are_asked_for_and_not_sent_on() {
+    let upstream = Script::saying("{}").await;
+    let mut config = config(&upstream.url);
+    let key = |name: &str, key: &str| Client {
+        name: name.to_owned(),
+        key: Secret::new(key),
+    };
+    config.clients = vec![key("ada", "key-a"), key("bob", "key-b")];
+    let proxy = Proxy::start(config);
+    for lines in ["", "x-api-key: key\r\n", "authorization: Bearer key-c\r\n"] {
+        let got = proxy.post("/v1/messages", lines, &vec![b' '; 4 << 20]).await;
+        assert!(got.starts_with("HTTP/1.1 401"), "{got}");
+        assert_eq!(json(&got)["error"]["type"], "authentication_error");
+    }
+    assert!(upstream.received().is_empty());
+    for lines in [
+        "x-api-key: key-a\r\nauthorization: Bearer provider\r\n",
+        "authorization: bearer key-b\r\nx-api-key: provider\r\n",
+        "x-goog-api-key: key-b\r\nx-api-key: provider\r\n",
+    ] {
+        let got = proxy.post("/v1/messages", lines, b"{}").await;
+        assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+    }
+    for (head, _) in upstream.received() {
+        assert!(
+            !head.contains("key-a") && !head.contains("key-b") && head.contains("provider"),
+            "{head}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn too_many_at_once_is_a_503_with_a_time() {
+    let upstream = Script::start(vec![Act::Hang("".into())]).await;
+    let mut config = config(&upstream.url);
+    config.limits.exchanges = 1;
+    let proxy = Proxy::start(config);
+    let mut first = TcpStream::connect(proxy.addr).await.unwrap();
+    first
+        .write_all(b"GET /v1/files HTTP/1.1\r\nhost: x\r\n\r\n")
+        .await
+        .unwrap();
+    while upstream.received().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    let got = proxy.post("/v1/messages", "", b"{}").await;
+    assert!(
+        got.starts_with("HTTP/1.1 503") && got.contains("retry-after: 2\r\n"),
+        "{got}"
+    );
+    assert_eq!(json(&got)["error"]["type"], "overloaded_error");
+    drop(first);
+    proxy.events(2).await;
+    assert_eq!(proxy.app.free_exchanges(), 1);
+}

@@ -1,0 +1,323 @@
+//! What goes through untouched, and what happens when somebody leaves.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use pretty_assertions::assert_eq;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::serve::proxy::download::StreamFault;
+use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok};
+use crate::serve::proxy::upload::RopeBody;
+use crate::state::config::Secret;
+use crate::state::telemetry::Outcome;
+
+fn head_and_body(answer: &str) -> (&str, &str) {
+    answer.split_once("\r\n\r\n").unwrap()
+}
+
+#[tokio::test]
+async fn a_relayed_exchange_is_byte_for_byte() {
+    let answer = "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\nSet-Cookie: a=1\r\nX-Request-Id: r\r\n\
+                  Set-Cookie: b=2\r\nConnection: x-hop, close\r\nX-Hop: 1\r\nContent-Length: 13\r\n\r\n<html>no</htm";
+    let upstream = Script::start(vec![Act::Answer(answer.into())]).await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let lines = "X-Api-Key: k\r\nConnection: x-agent-hop\r\nX-Agent-Hop: 1\r\nCookie: c\r\nAccept-Encoding: br\r\n\
+                 x-twice: 1\r\nx-baton-handoff: off\r\nX-Twice: 2\r\n";
+    let body = b"{ \"a\" : 1.0e5 ,\n\t\"b\":\"\\u00e9\"}";
+    let got = proxy.post("/v1/files?x=%2f%2F&beta=true", lines, body).await;
+
+    let (head, text) = head_and_body(&got);
+    assert_eq!(text, "<html>no</htm");
+    let mut lines: Vec<_> = head
+        .lines()
+        .filter(|l| !l.starts_with("x-baton-exchange: "))
+        .collect();
+    lines.retain(|l| !l.starts_with("date:"));
+    assert_eq!(
+        lines,
+        [
+            "HTTP/1.1 404 Not Found",
+            "content-type: text/html",
+            "set-cookie: a=1",
+            "set-cookie: b=2",
+            "x-request-id: r",
+            "content-length: 13",
+            "connection: close",
+        ]
+    );
+    let (sent, sent_body) = upstream.received().remove(0);
+    assert_eq!(sent_body, body);
+    let host = upstream.url.strip_prefix("http://").unwrap();
+    assert_eq!(
+        sent,
+        format!(
+            "POST /v1/files?x=%2f%2F&beta=true HTTP/1.1\r\nx-api-key: k\r\ncookie: c\r\naccept-encoding: br\r\n\
+             x-twice: 1\r\nx-twice: 2\r\nhost: {host}\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        )
+    );
+    let event = proxy.events(1).await.remove(0);
+    assert_eq!((event.status, event.outcome), (404, Outcome::UpstreamError));
+    assert_eq!(event.route, "POST /v1/files");
+    assert_eq!(
+        (event.received_bytes, event.response_bytes),
+        (body.len() as u64, 13)
+    );
+}
+
+#[tokio::test]
+async fn a_transcript_goes_out_as_it_came() {
+    let upstream = Script::saying("{}").await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let body = b"{ \"messages\" : [ ] }";
+    proxy
+        .post("/v1/messages?beta=true", "anthropic-version: x\r\n", body)
+        .await;
+    let (sent, sent_body) = upstream.received().remove(0);
+    assert!(
+        sent.starts_with("POST /v1/messages?beta=true HTTP/1.1\r\n"),
+        "{sent}"
+    );
+    assert_eq!(sent_body, body);
+    let event = proxy.events(1).await.remove(0);
+    assert_eq!(event.outcome, Outcome::Complete);
+    assert_eq!((event.received_bytes, event.sent_bytes), (20, vec![20]));
+    assert!(event.first_byte.is_some());
+}
+
+#[tokio::test]
+async fn a_named_upstream_loses_its_prefix_and_has_its_own_credentials() {
+    let upstream = Script::saying("{}").await;
+    let mut config = config("http://127.0.0.1:9");
+    let mut named = config.upstreams["openai"].clone();
+    named.base_url = format!("{}/base", upstream.url);
+    named.api_key = Some(Secret::new("ours"));
+    config.upstreams.insert("mine".to_owned(), named);
+    let proxy = Proxy::start(config);
+    let got = proxy
+        .post(
+            "/u/mine/v1/chat/completions?a=b",
+            "authorization: Bearer theirs\r\n",
+            b"{}",
+        )
+        .await;
+    assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+    let (sent, _) = upstream.received().remove(0);
+    assert!(
+        sent.starts_with("POST /base/v1/chat/completions?a=b HTTP/1.1\r\n"),
+        "{sent}"
+    );
+    assert!(
+        sent.contains("authorization: Bearer ours\r\n") && !sent.contains("theirs"),
+        "{sent}"
+    );
+}
+
+#[tokio::test]
+async fn a_head_request_keeps_the_length() {
+    let upstream = Script::start(vec![Act::Answer(
+        "HTTP/1.1 200 OK\r\ncontent-length: 77\r\n\r\n".into(),
+    )])
+    .await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let got = proxy
+        .raw("HEAD /v1/files HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+        .await;
+    assert!(got.contains("content-length: 77"), "{got}");
+    assert_eq!(proxy.events(1).await[0].outcome, Outcome::Complete);
+}
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n\
+                      8\r\ndata: 1\n\r\n";
+
+#[tokio::test]
+async fn a_stream_flows_and_ends_with_the_agent() {
+    for path in ["/v1/files", "/v1/messages"] {
+        let upstream = Script::start(vec![Act::Hang(STREAM.into())]).await;
+        let proxy = Proxy::start(config(&upstream.url));
+        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+        let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
+        agent.write_all(request.as_bytes()).await.unwrap();
+        let mut got = String::new();
+        while !got.contains("data: 1\n") {
+            let mut piece = [0; 1024];
+            let n = agent.read(&mut piece).await.unwrap();
+            assert!(n > 0, "{got}");
+            got.push_str(std::str::from_utf8(&piece[..n]).unwrap());
+        }
+        assert!(got.contains("x-accel-buffering: no\r\n") && got.contains("cache-control: no-cache\r\n"));
+        drop(agent);
+        upstream.closed(1).await;
+        let event = proxy.events(1).await.remove(0);
+        assert_eq!(
+            (event.outcome, event.streamed, event.response_bytes),
+            (Outcome::Cancelled, true, 8)
+        );
+        assert_eq!(proxy.app.free_exchanges(), 16);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_leaves_before_the_answer_ends_the_leg() {
+    for path in ["/v1/files", "/v1/messages"] {
+        let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
+        let proxy = Proxy::start(config(&upstream.url));
+        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+        let request = format!("POST {path} HTTP/1.1\r\nhost: x\r\ncontent-length: 2\r\n\r\n{{}}");
+        agent.write_all(request.as_bytes()).await.unwrap();
+        while upstream.received().is_empty() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        drop(agent);
+        upstream.closed(1).await;
+        let event = proxy.events(1).await.remove(0);
+        assert_eq!((event.outcome, event.status), (Outcome::Cancelled, 0));
+    }
+}
+
+#[tokio::test]
+async fn silence_ends_the_stream_without_a_proper_end() {
+    let upstream = Script::start(vec![Act::Hang(STREAM.into())]).await;
+    let mut config = config(&upstream.url);
+    config.upstreams.get_mut("openai").unwrap().idle = Duration::from_millis(150);
+    let proxy = Proxy::start(config);
+    let got = proxy.post("/v1/chat/completions", "", b"{}").await;
+    assert!(got.contains("data: 1\n") && !got.ends_with("0\r\n\r\n"), "{got}");
+    upstream.closed(1).await;
+    assert_eq!(proxy.events(1).await[0].outcome, Outcome::Truncated);
+}
+
+#[tokio::test]
+async fn an_upstream_that_breaks_off_is_not_laundered() {
+    let upstream = Script::start(vec![Act::Answer(STREAM.into())]).await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let got = proxy.post("/v1/chat/completions", "", b"{}").await;
+    assert!(!got.ends_with("0\r\n\r\n"), "{got}");
+    assert_eq!(proxy.events(1).await[0].outcome, Outcome::Truncated);
+}
+
+#[tokio::test]
+async fn a_stale_pooled_connection_is_tried_again_once() {
+    let upstream = Script::start(vec![
+        Act::Keep(ok("1")),
+        Act::Close,
+        Act::Keep(ok("3")),
+        Act::Close,
+    ])
+    .await;
+    let proxy = Proxy::start(config(&upstream.url));
+    assert!(
+        proxy
+            .post("/v1/chat/completions", "", b"{}")
+            .await
+            .ends_with("\r\n\r\n1")
+    );
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    assert!(
+        proxy
+            .post("/v1/chat/completions", "", b"{}")
+            .await
+            .ends_with("\r\n\r\n3")
+    );
+    assert_eq!(upstream.received().len(), 3);
+    // A connection that has never served is not stale.
+    let fresh = Script::start(vec![Act::Close]).await;
+    let proxy = Proxy::start(config(&fresh.url));
+    let got = proxy.post("/v1/chat/completions", "", b"{}").await;
+    assert!(got.contains("x-baton-error: upstream_closed"), "{got}");
+    assert_eq!(fresh.received().len(), 1);
+}
+
+#[tokio::test]
+async fn a_request_without_a_body_is_held_too() {
+    let upstream = Script::start(vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3"))]).await;
+    let proxy = Proxy::start(config(&upstream.url));
+    for answer in ["1", "3"] {
+        let got = proxy
+            .raw("GET /v1/models HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
+            .await;
+        assert!(got.ends_with(&format!("\r\n\r\n{answer}")), "{got}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let (sent, _) = upstream.received().remove(2);
+    assert!(
+        !sent.contains("content-length") && !sent.contains("chunked"),
+        "{sent}"
+    );
+}
+
+#[tokio::test]
+async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
+    let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n";
+    let upstream = Script::start(vec![Act::Answer(chunks.into())]).await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let place = proxy.app.upstreams.get("openai").unwrap();
+    for (limit, read) in [
+        (5, Ok(Bytes::from("abcde"))),
+        (4, Err(StreamFault::TooLong(4).into())),
+    ] {
+        let rope = RopeBody::new(["{", "", "\"a\":1", "}"].map(Bytes::from));
+        let none = http::HeaderMap::new;
+        let sent = place
+            .send(&http::Method::POST, "/v1/responses", none(), none, rope)
+            .await;
+        assert_eq!(
+            sent.unwrap().into_body().whole(limit, &proxy.app.bodies).await,
+            read
+        );
+    }
+    let (head, body) = upstream.received().remove(0);
+    assert!(head.contains("content-length: 7\r\n"), "{head}");
+    assert_eq!(body, b"{\"a\":1}");
+}
+
+#[tokio::test]
+async fn a_large_upload_is_not_held() {
+    let upstream = Script::saying("{}").await;
+    let proxy = Proxy::start(config(&upstream.url));
+    let body = vec![b'x'; 8 << 20];
+    let got = proxy.post("/v1/files", "", &body).await;
+    assert!(got.starts_with("HTTP/1.1 200"), "{got}");
+    assert_eq!(
+        upstream.received()[0].1.len(),
+        body.len(),
+        "above the limit for transcripts"
+    );
+    assert_eq!(proxy.events(1).await[0].received_bytes, body.len() as u64);
+}
+
+/// Providers end the last chunk a moment behind the last event: the connection must not be lost by that.
+#[tokio::test]
+async fn an_upstream_connection_serves_again_behind_a_stream() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let proxy = Proxy::start(config(&format!("http://{}", listener.local_addr().unwrap())));
+    let event = "data: {\"type\":\"message_stop\"}\n\n";
+    let upstream = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        for _ in 0..3 {
+            let mut request = vec![0; 4096];
+            assert!(stream.read(&mut request).await.unwrap() > 0);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n{:x}\r\n{event}\r\n",
+                event.len()
+            );
+            stream.write_all(answer.as_bytes()).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(30)).await;
+            stream.write_all(b"0\r\n\r\n").await.unwrap();
+        }
+        "one connection for all"
+    };
+    let agent = async {
+        for _ in 0..3 {
+            let body = br#"{"messages":[{"role":"user","content":"hi"}]}"#;
+            let got = proxy.post("/v1/messages", "", body).await;
+            assert!(got.contains("message_stop"), "{got}");
+            tokio::time::sleep(Duration::from_millis(60)).await;
+        }
+    };
+    let served =
+        tokio::time::timeout(Duration::from_secs(5), async { tokio::join!(upstream, agent).0 }).await;
+    assert_eq!(served.unwrap(), "one connection for all");
+}

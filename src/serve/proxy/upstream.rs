@@ -1,0 +1,273 @@
+//! Upstreams: a client with its own connection pool for each, and what can go wrong before a response begins.
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use std::time::Duration;
+
+use http::{Extensions, HeaderMap, Method, Request, Response, Uri};
+use hyper::body::Incoming;
+use hyper_util::client::legacy::{Client, Error as ClientError};
+use hyper_util::rt::{TokioExecutor, TokioTimer};
+use tokio::time::Instant;
+
+use super::OVERLOAD_RETRY_SECS;
+use super::connect::{ConnectFault, Connector, Served, chain};
+use super::download::UpstreamBody;
+use super::exchange_recorder::Progress;
+use super::fault::{Code, Fault};
+use super::min_rate::MinRateBody;
+use super::upload::{AgentGone, RopeBody, SendBody};
+use crate::state::config::{self, Config, Limits};
+
+/// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
+const POOL_IDLE: Duration = Duration::from_secs(50);
+
+/// Header lines of one response. The library's own limit is 100, and some gateways send more. Each line costs 64 bytes
+/// while a head is parsed, so this one costs 64 KiB.
+const HEADER_LINES: usize = 1024;
+
+/// hyper refuses smaller buffers.
+pub(super) const SMALLEST_BUFFER: usize = 8192;
+
+/// All upstreams, by name.
+#[derive(Clone)]
+pub struct Upstreams(BTreeMap<String, Arc<Upstream>>);
+
+impl Upstreams {
+    /// A client for each. Opens no connection yet.
+    ///
+    /// # Errors
+    /// TLS cannot be set up.
+    pub fn new(config: &Config) -> io::Result<Self> {
+        let upstreams = config.upstreams.iter().map(|(name, upstream)| {
+            let client = Upstream::new(name, upstream, &config.limits)?;
+            Ok((name.clone(), Arc::new(client)))
+        });
+        upstreams.collect::<io::Result<_>>().map(Self)
+    }
+
+    /// The upstream of that name.
+    pub fn get(&self, name: &str) -> Option<&Arc<Upstream>> {
+        self.0.get(name)
+    }
+}
+
+/// One upstream.
+pub struct Upstream {
+    /// Its name in the config.
+    pub name: String,
+    /// Its config.
+    pub config: config::Upstream,
+    client: Client<Connector, SendBody>,
+    /// Warnings about it that were logged already: one bit for each.
+    told: AtomicU8,
+}
+
+/// How a request failed before the head of its response was there.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpstreamFault {
+    /// The row of the fault table.
+    pub code: Code,
+    /// Nothing of the request had been sent: another try cannot do anything twice.
+    pub unsent: bool,
+    /// The cause, for the log and the agent.
+    pub detail: String,
+    /// The connection had served before and may just have been stale.
+    reused: bool,
+}
+
+impl From<UpstreamFault> for Fault {
+    fn from(fault: UpstreamFault) -> Self {
+        let retry_after = (fault.code == Code::OVERLOADED).then_some(OVERLOAD_RETRY_SECS);
+        Self {
+            retry_after,
+            ..Self::because(fault.code, fault.detail)
+        }
+    }
+}
+
+impl Upstream {
+    fn new(name: &str, config: &config::Upstream, limits: &Limits) -> io::Result<Self> {
+        let client = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(POOL_IDLE)
+            .pool_max_idle_per_host(limits.upstream_idle)
+            .pool_timer(TokioTimer::new())
+            .http1_max_buf_size(limits.header_bytes.max(SMALLEST_BUFFER))
+            .http1_max_headers(HEADER_LINES)
+            .build(Connector::new(config.connect)?);
+        Ok(Self {
+            name: name.to_owned(),
+            config: config.clone(),
+            client,
+            told: AtomicU8::new(0),
+        })
+    }
+
+    /// Whether this warning was not logged for this upstream before; notes that it is now.
+    pub(super) fn first_time(&self, thing: u8) -> bool {
+        self.told.fetch_or(thing, Relaxed) & thing == 0
+    }
+
+    /// Sends a request whose body is held. Where a pooled connection turns out to be closed before any byte of
+    /// a response, once more on another, with the headers that `again` makes anew. `target` is appended to the base URL as
+    /// it is.
+    ///
+    /// # Errors
+    /// No response began: [`UpstreamFault`] says at which stage, and whether anything was sent.
+    pub async fn send(
+        &self,
+        method: &Method,
+        target: &str,
+        headers: HeaderMap,
+        again: impl FnOnce() -> HeaderMap + Send,
+        body: RopeBody,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let first = self.request(method, target, headers)?;
+        match self.attempt(first, body.clone()).await {
+            Err(fault) if fault.reused && fault.code == Code::CLOSED => {
+                let again = self.request(method, target, again())?;
+                self.attempt(again, body).await
+            }
+            done => done,
+        }
+    }
+
+    async fn attempt(
+        &self,
+        request: Request<()>,
+        body: RopeBody,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let progress = Progress::start();
+        let request = request.map(|()| SendBody::held(body, progress.clone()));
+        self.answer(request, &progress).await
+    }
+
+    /// Sends a request whose body the agent is still sending. `progress` counts it.
+    pub(super) async fn relay(
+        &self,
+        method: &Method,
+        target: &str,
+        headers: HeaderMap,
+        body: MinRateBody,
+        progress: &Arc<Progress>,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let request = self.request(method, target, headers)?;
+        let request = request.map(|()| SendBody::agent(body, progress.clone()));
+        self.answer(request, progress).await
+    }
+
+    /// The address that a request for `target` goes to, without its query: keys may stand there.
+    pub fn address(&self, target: &str) -> String {
+        let path = target.split('?').next().unwrap_or_default();
+        [self.config.base_url.as_str(), path].concat()
+    }
+
+    fn request(
+        &self,
+        method: &Method,
+        target: &str,
+        headers: HeaderMap,
+    ) -> Result<Request<()>, UpstreamFault> {
+        let bad = |e: &dyn Error| UpstreamFault {
+            code: Code::BAD_TARGET,
+            unsent: true,
+            detail: e.to_string(),
+            reused: false,
+        };
+        let uri = [self.config.base_url.as_str(), target].concat();
+        let uri = Uri::try_from(uri).map_err(|e| bad(&e))?;
+        let mut request = Request::new(());
+        *request.method_mut() = method.clone();
+        *request.uri_mut() = uri;
+        *request.headers_mut() = headers;
+        Ok(request)
+    }
+
+    /// Waits for the head of the response. The time runs from the last byte that went up: neither connecting nor
+    /// a long upload is silence.
+    async fn answer(
+        &self,
+        request: Request<SendBody>,
+        progress: &Progress,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let idle = self.config.idle;
+        let mut response = std::pin::pin!(self.client.request(request));
+        let start = Instant::now();
+        let mut due = start + idle;
+        loop {
+            match tokio::time::timeout_at(due, response.as_mut()).await {
+                Ok(Ok(response)) => return Ok(begun(response, idle)),
+                Ok(Err(error)) => return Err(classify(&error)),
+                Err(_) => {
+                    // Before anything went up it may still be connecting.
+                    let last = match progress.bytes() {
+                        0 => start + self.config.connect,
+                        _ => Instant::from_std(progress.last()),
+                    };
+                    due = last + idle;
+                    if due <= Instant::now() {
+                        return Err(UpstreamFault {
+                            code: Code::SILENT,
+                            unsent: false,
+                            detail: format!("{} s", idle.as_secs_f32()),
+                            reused: false,
+                        });
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn begun(response: Response<Incoming>, idle: Duration) -> Response<UpstreamBody> {
+    if let Some(served) = response.extensions().get::<Served>() {
+        served.one_more();
+    }
+    response.map(|body| UpstreamBody::new(body, idle))
+}
+
+fn classify(error: &ClientError) -> UpstreamFault {
+    let chain = || chain(error);
+    let detail = chain().last().map(ToString::to_string).unwrap_or_default();
+    let fault = |code, unsent| UpstreamFault {
+        code,
+        unsent,
+        detail: detail.clone(),
+        reused: served_before(error),
+    };
+    if let Some(stage) = chain().find_map(|e| e.downcast_ref::<ConnectFault>()) {
+        let code = match stage {
+            ConnectFault::Dns(_) => Code::DNS,
+            ConnectFault::Tcp(_) => Code::UNREACHABLE,
+            ConnectFault::Tls(_) => Code::TLS,
+            ConnectFault::Timeout => Code::CONNECT_TIMEOUT,
+            ConnectFault::Descriptors(_) => Code::OVERLOADED,
+        };
+        return fault(code, true);
+    }
+    match chain().find_map(|e| e.downcast_ref::<AgentGone>()) {
+        Some(AgentGone::Broke) => return fault(Code::BODY_BROKEN, false),
+        Some(AgentGone::Slow) => return fault(Code::BODY_TIMEOUT, false),
+        None => {}
+    }
+    let library = || chain().filter_map(|e| e.downcast_ref::<hyper::Error>());
+    let unparsed = library().find(|e| e.is_parse());
+    match unparsed.map(hyper::Error::is_parse_too_large) {
+        Some(true) => return fault(Code::HEAD_TOO_LARGE, false),
+        Some(false) => return fault(Code::UNREADABLE, false),
+        None => {}
+    }
+    let unsent = library().any(hyper::Error::is_canceled) || error.is_connect();
+    fault(Code::CLOSED, unsent)
+}
+
+fn served_before(error: &ClientError) -> bool {
+    let mut found = Extensions::new();
+    if let Some(info) = error.connect_info() {
+        info.get_extras(&mut found);
+    }
+    found.get::<Served>().is_some_and(Served::any)
+}

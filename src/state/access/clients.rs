@@ -1,0 +1,203 @@
+//! Authentication of the proxy's clients by their keys.
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use memchr::memmem;
+use sha2::{Digest, Sha256};
+
+use super::percent::decoded;
+use baton_core::record::LOCAL;
+use baton_core::wire::error::CREDENTIAL_HEADERS;
+
+/// The clients' keys as digests. All of them are compared in constant time, so timing reveals nothing about a key.
+pub(crate) struct Keyring(Vec<([u8; 32], String)>);
+
+/// An authenticated client.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct AuthenticatedClient {
+    /// The principal.
+    pub(crate) name: String,
+    /// The client keys in the request, which must not be sent upstream.
+    keys: Vec<Vec<u8>>,
+}
+
+impl Keyring {
+    /// Name and digest of the key of each client. If empty, every request is accepted.
+    pub(crate) fn new<'a>(clients: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let digest = |(name, key): (&str, &str)| (Sha256::digest(key).into(), name.to_owned());
+        Self(clients.into_iter().map(digest).collect())
+    }
+
+    /// Authenticates a request by its credential headers. `query` is only searched for further copies of client keys.
+    pub(crate) fn admit(&self, headers: &HeaderMap, query: Option<&str>) -> Option<AuthenticatedClient> {
+        if self.0.is_empty() {
+            return Some(AuthenticatedClient {
+                name: LOCAL.to_owned(),
+                keys: Vec::new(),
+            });
+        }
+        let given = CREDENTIAL_HEADERS.iter().flat_map(|name| headers.get_all(*name));
+        let mut known = given.filter_map(|value| self.known(bare(value.as_bytes())));
+        let (name, key) = known.next()?;
+        let mut keys: Vec<_> = std::iter::once(key).chain(known.map(|(_, key)| key)).collect();
+        let values = query.into_iter().flat_map(parameters).map(value);
+        keys.extend(values.filter_map(|value| Some(self.known(&value)?.1)));
+        Some(AuthenticatedClient {
+            name: name.to_owned(),
+            keys,
+        })
+    }
+
+    fn known(&self, key: &[u8]) -> Option<(&str, Vec<u8>)> {
+        self.holder(key).map(|name| (name, key.to_vec()))
+    }
+
+    fn holder(&self, key: &[u8]) -> Option<&str> {
+        let given = Sha256::digest(key);
+        self.0
+            .iter()
+            .fold(None, |found, (known, name)| match same(&given, known) {
+                true => Some(name.as_str()),
+                false => found,
+            })
+    }
+}
+
+impl AuthenticatedClient {
+    /// The headers without those that contain a client key, whatever their name and scheme.
+    pub(crate) fn headers_without(&self, headers: HeaderMap) -> HeaderMap {
+        if !headers.values().any(|value| self.is_in_header(value.as_bytes())) {
+            return headers;
+        }
+        let kept = headers
+            .iter()
+            .filter(|(_, value)| !self.is_in_header(value.as_bytes()));
+        let mut out = HeaderMap::with_capacity(headers.len());
+        for (name, value) in kept {
+            out.append(name.clone(), value.clone());
+        }
+        out
+    }
+
+    /// The target without query parameters that contain a client key; `None` where the path contains one.
+    pub(crate) fn target_without(&self, target: String) -> Option<String> {
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        if self.is_in(&decoded(path.as_bytes())) {
+            return None;
+        }
+        if !parameters(query).any(|parameter| self.is_in(&decoded(parameter.as_bytes()))) {
+            return Some(target);
+        }
+        let kept: Vec<_> = parameters(query)
+            .filter(|parameter| !self.is_in(&decoded(parameter.as_bytes())))
+            .collect();
+        Some(match kept.is_empty() {
+            true => path.to_owned(),
+            false => [path, "?", &kept.join("&")].concat(),
+        })
+    }
+
+    fn is_in_header(&self, value: &[u8]) -> bool {
+        self.is_in(value) || (!self.keys.is_empty() && basic(value).is_some_and(|pair| self.is_in(&pair)))
+    }
+
+    fn is_in(&self, text: &[u8]) -> bool {
+        self.keys.iter().any(|key| memmem::find(text, key).is_some())
+    }
+}
+
+fn parameters(query: &str) -> impl Iterator<Item = &str> {
+    query.split('&')
+}
+
+/// The value of a query parameter.
+fn value(parameter: &str) -> Vec<u8> {
+    let (_, value) = parameter.split_once('=').unwrap_or(("", parameter));
+    decoded(value.as_bytes())
+}
+
+/// User name and password of `Basic` credentials.
+fn basic(value: &[u8]) -> Option<Vec<u8>> {
+    let (scheme, pair) = value.split_at_checked(6)?;
+    let pair = scheme
+        .eq_ignore_ascii_case(b"basic ")
+        .then(|| pair.trim_ascii())?;
+    STANDARD.decode(pair).ok()
+}
+
+fn same(a: &[u8], b: &[u8]) -> bool {
+    a.iter().zip(b).fold(0, |differing, (x, y)| differing | (x ^ y)) == 0
+}
+
+/// Strips `Bearer `.
+fn bare(value: &[u8]) -> &[u8] {
+    match value.split_at_checked(7) {
+        Some((scheme, key)) if scheme.eq_ignore_ascii_case(b"bearer ") => key.trim_ascii(),
+        _ => value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(rows: &[(&'static str, &str)]) -> HeaderMap {
+        let mut out = HeaderMap::new();
+        for (name, value) in rows {
+            out.append(*name, value.parse().unwrap());
+        }
+        out
+    }
+
+    #[test]
+    fn a_key_is_taken_out_wherever_it_is() {
+        let ring = Keyring::new([("ada", "key-of-ada/1"), ("bob", "key-of-bob-2")]);
+        let given = headers(&[
+            ("x-api-key", "key-of-ada/1"),
+            ("authorization", "Bearer key-of-ada/1"),
+            (
+                "authorization",
+                &format!("Basic {}", STANDARD.encode("me:key-of-ada/1")),
+            ),
+            ("x-goog-api-key", "key-of-bob-2"),
+            ("api-key", "providers"),
+            ("cookie", "session=key-of-ada/1; a=b"),
+            ("x-custom", "key-of-ada/1"),
+            ("x-other", "key-of-ada"),
+        ]);
+        let target = "/v1/x?alt=sse&key=key-of-ada%2F1&a=%6bey-of-bob-2&key=mine&key-of-ada/1";
+        let known = ring
+            .admit(&given, target.split_once('?').map(|(_, q)| q))
+            .unwrap();
+        assert_eq!(known.name, "ada");
+        let left = known.headers_without(given);
+        let left: Vec<_> = left
+            .iter()
+            .map(|(n, v)| (n.as_str(), v.to_str().unwrap()))
+            .collect();
+        assert_eq!(left, [("api-key", "providers"), ("x-other", "key-of-ada")]);
+        assert_eq!(
+            known.target_without(target.to_owned()).as_deref(),
+            Some("/v1/x?alt=sse&key=mine")
+        );
+        assert_eq!(
+            known
+                .target_without("/v1/x?key=key-of-ada/1".to_owned())
+                .as_deref(),
+            Some("/v1/x")
+        );
+        assert_eq!(known.target_without("/v1/key-of-ada%2f1/x".to_owned()), None);
+    }
+
+    #[test]
+    fn without_clients_nothing_is_taken_out() {
+        let given = headers(&[("x-api-key", "k"), ("authorization", "Bearer k")]);
+        let known = Keyring::new([]).admit(&given, Some("key=k")).unwrap();
+        assert_eq!(known.headers_without(given.clone()), given);
+        assert_eq!(
+            known.target_without("/k?key=k".to_owned()).as_deref(),
+            Some("/k?key=k")
+        );
+    }
+}

@@ -1,0 +1,206 @@
+//! The sections about handoffs: when and how they happen, drafts and packets of them, and the search of what they cut.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::Secret;
+use baton_core::handoffs::draft::Method;
+use baton_core::nudge::{Thresholds, Windows};
+
+/// Handoff settings; `config/baton.toml` describes each key.
+#[derive(Debug, Clone)]
+pub struct HandoffPolicy {
+    /// Whether the next leg continues the same response.
+    pub mode: Mode,
+    /// Whether the tool is offered.
+    pub inject: Inject,
+    /// What is written into the agent's transcript.
+    pub transcript: Transcript,
+    /// Whether the harness's preamble is kept at a cut.
+    pub preamble: PreambleMode,
+    /// Opening tags that identify a preamble.
+    pub preamble_tags: Vec<String>,
+    /// Replaces the built-in description of the tool.
+    pub description: Option<String>,
+    /// Maximum number of legs for one agent request.
+    pub max_chain: u32,
+    /// `seal_key`: the seal keys shared by replicas, the one that makes seals first; none: generated at first start in the
+    /// state directory.
+    pub seal_keys: Vec<Secret>,
+    /// `seal_key_dir`: the folder with the files of the seal keys; `None`: the state directory.
+    pub seal_key_dir: Option<PathBuf>,
+    /// Time without output after which a keep-alive is sent.
+    pub keepalive: Duration,
+    /// Maximum retries of a later leg.
+    pub retries: u32,
+    /// When the model is told that its context fills up, and when its session is handed over.
+    pub thresholds: Thresholds,
+    /// What differs for subagents.
+    pub subagents: SubagentThresholds,
+    /// Windows of models.
+    pub windows: Windows,
+    /// Where the prompts of automatic handoffs are kept as files.
+    pub save_dir: Option<PathBuf>,
+    /// Where what the proxy saw stands behind a carry-over prompt.
+    pub facts: FactsPolicy,
+    /// Which drafts wait for a person's yes.
+    pub review: Review,
+}
+
+impl HandoffPolicy {
+    /// The thresholds of an agent, or of a subagent.
+    pub fn thresholds_of(&self, subagent: bool) -> Thresholds {
+        if !subagent {
+            return self.thresholds;
+        }
+        Thresholds {
+            nudge_at: self.subagents.nudge_at.unwrap_or(self.thresholds.nudge_at),
+            nudge_tokens: self
+                .subagents
+                .nudge_tokens
+                .unwrap_or(self.thresholds.nudge_tokens),
+            auto_at: self.subagents.auto_at.unwrap_or(self.thresholds.auto_at),
+        }
+    }
+}
+
+/// Thresholds of subagents, where they differ.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SubagentThresholds {
+    /// `handoff.subagent_nudge_at`
+    pub nudge_at: Option<f64>,
+    /// `handoff.subagent_nudge_tokens`
+    pub nudge_tokens: Option<u64>,
+    /// `handoff.subagent_auto_at`
+    pub auto_at: Option<f64>,
+}
+
+/// `handoff.facts`: where what the proxy saw stands behind a carry-over prompt.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FactsPolicy {
+    /// Where baton wrote the prompt.
+    Drafts,
+    /// Behind every prompt.
+    All,
+    /// Nowhere.
+    Off,
+}
+
+/// `handoff.review`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Review {
+    /// Drafts take effect by themselves.
+    Never,
+    /// Those that a person or the API asks for wait for a person's yes.
+    Manual,
+    /// All of them do.
+    Always,
+}
+
+/// `handoff.mode`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Mode {
+    /// The next leg's answer continues the same response.
+    Continue,
+    /// The response ends after the sentinel.
+    Stop,
+}
+
+/// `handoff.inject`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inject {
+    /// Requests of agent loops get the tool.
+    Auto,
+    /// No request gets it.
+    Never,
+}
+
+/// `handoff.transcript`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Transcript {
+    /// Opening line, prompt, and closing line with the seal.
+    Full,
+    /// The opening line and the line for people.
+    Sentinel,
+}
+
+/// `handoff.preamble`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PreambleMode {
+    /// Kept in front of the prompt.
+    Keep,
+    /// Removed like the rest.
+    Drop,
+}
+
+/// Documents of handoffs.
+#[derive(Debug, Clone, Default)]
+pub struct Packets {
+    /// Whether any is written.
+    pub enabled: bool,
+    /// Where; `None`: `packets` in the state directory.
+    pub dir: Option<PathBuf>,
+    /// The repository whose branch, commit and uncommitted files a packet tells.
+    pub git_dir: Option<PathBuf>,
+    /// What packets are about; `None`: the session.
+    pub topic: Option<String>,
+    /// Patterns of files that hold a verification or a review.
+    pub verdict_paths: Vec<String>,
+    /// URL of Agent Mail's MCP endpoint.
+    pub agent_mail_url: Option<String>,
+    /// Bearer token for it.
+    pub agent_mail_token: Option<Secret>,
+    /// Tokens that agents registered with, by name.
+    pub agent_mail_agents: Vec<(String, Secret)>,
+    /// Age from which a superseded packet is archived; `None`: never.
+    pub archive_after: Option<Duration>,
+    /// Words by which a sentence of the model's is an assumption.
+    pub assumption_words: Vec<String>,
+}
+
+/// Commands in the chat.
+#[derive(Debug, Clone)]
+pub struct Commands {
+    /// What a command begins with; empty: there are none.
+    pub prefix: String,
+}
+
+/// How drafts are made: documents of a conversation that baton writes.
+#[derive(Debug, Clone)]
+pub struct DraftPolicy {
+    /// The repository whose state a draft tells.
+    pub git_dir: Option<PathBuf>,
+    /// Further words that make a sentence a constraint.
+    pub markers: Vec<String>,
+    /// Tokens of a draft that is composed without a model, estimated.
+    pub facts_tokens: usize,
+    /// Tokens of what a model is shown that writes one, estimated.
+    pub bundle_tokens: usize,
+    /// How one is made where nobody says.
+    pub method: Method,
+    /// The model that writes one, of the same upstream; `None`: the conversation's own.
+    pub model: Option<String>,
+    /// Most tokens of output of the request for one.
+    pub max_tokens: u64,
+    /// Longest time to make one.
+    pub timeout: Duration,
+    /// Folder with texts in place of the built-in prompts.
+    pub prompts_dir: Option<PathBuf>,
+    /// How long one waits for a person's yes.
+    pub expires: Duration,
+    /// Whether the agent sees a draft's text as it is written.
+    pub show: bool,
+    /// Patterns of files of which nothing is quoted, further to those that are known by name.
+    pub secret_files: Vec<String>,
+}
+
+/// The tool that searches what was cut.
+#[derive(Debug, Clone)]
+pub struct RecallPolicy {
+    /// Whether conversations get it at their next handoff.
+    pub enabled: bool,
+    /// How many calls are answered in one agent request.
+    pub per_turn: u32,
+    /// Maximum bytes of all indexes in memory.
+    pub index_bytes: usize,
+}

@@ -1,0 +1,222 @@
+//! Keys about handoffs, drafts and packets of them, and the search of what they cut.
+
+use std::time::Duration;
+
+use super::key::{Section, key, optional, put};
+use crate::state::config::{FactsPolicy, Inject, Mode, PreambleMode, Review, Transcript};
+use baton_core::handoffs::draft::Method;
+use baton_core::nudge::Windows;
+
+/// Most seal keys: a prompt under an unknown seal is hashed with each of them.
+const MOST_KEYS: usize = 16;
+
+/// Minimum length of a seal key: the output size of HMAC-SHA256.
+const SEAL_KEY_CHARS: usize = 32;
+
+/// Minimum length of a preamble tag: one or two letters would match a person's own words.
+const TAG_CHARS: usize = 3;
+
+/// Shorter patterns would fit most files.
+const PATTERN_CHARS: usize = 3;
+
+/// Shorter words would be found in most sentences.
+const MARKER_CHARS: usize = 3;
+
+/// More tokens than any model takes.
+const TOKENS: u64 = 1 << 30;
+
+pub(super) const HANDOFF: Section = Section {
+    name: "handoff",
+    keys: &[
+        key("mode", |d, v, _| put(&mut d.config.handoff.mode, v.choice(MODES))),
+        key("inject", |d, v, _| {
+            put(&mut d.config.handoff.inject, v.choice(INJECT))
+        }),
+        key("transcript", |d, v, _| {
+            put(&mut d.config.handoff.transcript, v.choice(TRANSCRIPTS))
+        }),
+        key("preamble", |d, v, _| {
+            put(&mut d.config.handoff.preamble, v.choice(PREAMBLES))
+        }),
+        key("preamble_tags", |d, v, _| {
+            put(&mut d.config.handoff.preamble_tags, v.texts(TAG_CHARS))
+        }),
+        optional("description", |d, v, _| {
+            put(&mut d.config.handoff.description, v.text().map(Some))
+        }),
+        key("max_chain", |d, v, _| {
+            put(&mut d.config.handoff.max_chain, v.count(1, 64))
+        }),
+        optional("seal_key", |d, v, e| {
+            put(
+                &mut d.config.handoff.seal_keys,
+                v.secrets(e, SEAL_KEY_CHARS, MOST_KEYS),
+            )
+        }),
+        optional("seal_key_dir", |d, v, e| {
+            put(&mut d.config.handoff.seal_key_dir, v.path(e).map(Some))
+        }),
+        key("keepalive_secs", |d, v, _| {
+            put(&mut d.config.handoff.keepalive, v.secs(0.1, 120.0))
+        }),
+        key("retries", |d, v, _| {
+            put(&mut d.config.handoff.retries, v.count(0, 10))
+        }),
+        key("nudge_at", |d, v, _| {
+            put(&mut d.config.handoff.thresholds.nudge_at, v.share())
+        }),
+        key("nudge_tokens", |d, v, _| {
+            put(&mut d.config.handoff.thresholds.nudge_tokens, v.count(0, TOKENS))
+        }),
+        optional("subagent_nudge_at", |d, v, _| {
+            put(&mut d.config.handoff.subagents.nudge_at, v.share().map(Some))
+        }),
+        optional("subagent_nudge_tokens", |d, v, _| {
+            let place = &mut d.config.handoff.subagents.nudge_tokens;
+            put(place, v.count(0, TOKENS).map(Some))
+        }),
+        key("auto_at", |d, v, _| {
+            put(&mut d.config.handoff.thresholds.auto_at, v.share())
+        }),
+        optional("subagent_auto_at", |d, v, _| {
+            put(&mut d.config.handoff.subagents.auto_at, v.share().map(Some))
+        }),
+        optional("save_dir", |d, v, e| {
+            put(&mut d.config.handoff.save_dir, v.path(e).map(Some))
+        }),
+        key("windows", |d, v, _| {
+            put(
+                &mut d.config.handoff.windows,
+                v.windows(TOKENS).map(Windows::with),
+            )
+        }),
+        key("facts", |d, v, _| {
+            put(&mut d.config.handoff.facts, v.choice(FACTS))
+        }),
+        key("review", |d, v, _| {
+            put(&mut d.config.handoff.review, v.choice(REVIEWS))
+        }),
+    ],
+};
+
+pub(super) const COMMANDS: Section = Section {
+    name: "commands",
+    keys: &[key("prefix", |d, v, _| {
+        put(&mut d.config.commands.prefix, v.prefix())
+    })],
+};
+
+pub(super) const DRAFT: Section = Section {
+    name: "draft",
+    keys: &[
+        optional("git_dir", |d, v, e| {
+            put(&mut d.config.draft.git_dir, v.path(e).map(Some))
+        }),
+        key("markers", |d, v, _| {
+            put(&mut d.config.draft.markers, v.texts(MARKER_CHARS))
+        }),
+        key("facts_tokens", |d, v, _| {
+            put(&mut d.config.draft.facts_tokens, v.count(500, 100_000))
+        }),
+        key("bundle_tokens", |d, v, _| {
+            put(&mut d.config.draft.bundle_tokens, v.count(500, 100_000))
+        }),
+        key("method", |d, v, _| {
+            put(&mut d.config.draft.method, v.choice(METHODS))
+        }),
+        optional("model", |d, v, _| {
+            put(&mut d.config.draft.model, v.text().map(Some))
+        }),
+        key("max_tokens", |d, v, _| {
+            put(&mut d.config.draft.max_tokens, v.count(1024, 1_000_000))
+        }),
+        key("timeout_secs", |d, v, _| {
+            put(&mut d.config.draft.timeout, v.secs(1.0, 3600.0))
+        }),
+        optional("prompts_dir", |d, v, e| {
+            put(&mut d.config.draft.prompts_dir, v.path(e).map(Some))
+        }),
+        key("expire_hours", |d, v, _| {
+            let hours = v.count::<u64>(1, 8760);
+            put(
+                &mut d.config.draft.expires,
+                hours.map(|hours| Duration::from_secs(hours * 3600)),
+            )
+        }),
+        key("show", |d, v, _| put(&mut d.config.draft.show, v.flag())),
+        key("secret_files", |d, v, _| {
+            put(&mut d.config.draft.secret_files, v.texts(PATTERN_CHARS))
+        }),
+    ],
+};
+
+pub(super) const PACKETS: Section = Section {
+    name: "packets",
+    keys: &[
+        key("enabled", |d, v, _| put(&mut d.config.packets.enabled, v.flag())),
+        optional("dir", |d, v, e| {
+            put(&mut d.config.packets.dir, v.path(e).map(Some))
+        }),
+        optional("git_dir", |d, v, e| {
+            put(&mut d.config.packets.git_dir, v.path(e).map(Some))
+        }),
+        optional("topic", |d, v, _| {
+            put(&mut d.config.packets.topic, v.text().map(Some))
+        }),
+        key("verdict_paths", |d, v, _| {
+            put(&mut d.config.packets.verdict_paths, v.texts(PATTERN_CHARS))
+        }),
+        optional("agent_mail_url", |d, v, _| {
+            put(&mut d.config.packets.agent_mail_url, v.base_url().map(Some))
+        }),
+        optional("agent_mail_token", |d, v, e| {
+            put(&mut d.config.packets.agent_mail_token, v.secret(e, 1).map(Some))
+        }),
+        optional("agent_mail_agents", |d, v, e| {
+            put(&mut d.config.packets.agent_mail_agents, v.named_secrets(e))
+        }),
+        key("archive_days", |d, v, _| {
+            let days = v.days(0.0, 3650.0);
+            put(
+                &mut d.config.packets.archive_after,
+                days.map(|days| Some(days).filter(|days| !days.is_zero())),
+            )
+        }),
+        key("assumption_words", |d, v, _| {
+            put(&mut d.config.packets.assumption_words, v.texts(MARKER_CHARS))
+        }),
+    ],
+};
+
+pub(super) const RECALL: Section = Section {
+    name: "recall",
+    keys: &[
+        key("enabled", |d, v, _| put(&mut d.config.recall.enabled, v.flag())),
+        key("per_turn", |d, v, _| {
+            put(&mut d.config.recall.per_turn, v.count(1, 100))
+        }),
+        key("index_bytes", |d, v, _| {
+            put(&mut d.config.recall.index_bytes, v.count(1 << 16, 1 << 31))
+        }),
+    ],
+};
+
+const REVIEWS: &[(&str, Review)] = &[
+    ("never", Review::Never),
+    ("manual", Review::Manual),
+    ("always", Review::Always),
+];
+const METHODS: &[(&str, Method)] = &[
+    ("oneshot", Method::Oneshot),
+    ("bundle", Method::Bundle),
+    ("local", Method::Local),
+];
+const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
+const INJECT: &[(&str, Inject)] = &[("auto", Inject::Auto), ("never", Inject::Never)];
+const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
+const FACTS: &[(&str, FactsPolicy)] = &[
+    ("drafts", FactsPolicy::Drafts),
+    ("all", FactsPolicy::All),
+    ("off", FactsPolicy::Off),
+];
+const PREAMBLES: &[(&str, PreambleMode)] = &[("keep", PreambleMode::Keep), ("drop", PreambleMode::Drop)];

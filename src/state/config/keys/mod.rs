@@ -1,0 +1,210 @@
+//! The table of config keys: name, reader and target field of each. The file, the environment, the flags and the test of
+//! the documented default all use this table.
+
+mod handoffs;
+mod key;
+mod process;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+pub(super) use self::key::{Draft, Key, Section};
+use self::key::{TOKEN_CHARS, key, optional, put};
+use super::{
+    Admin, Client, Commands, Config, DraftPolicy, FactsPolicy, HandoffPolicy, Inject, Journal, Limits, Log,
+    Mode, Packets, PreambleMode, RecallPolicy, Review, Server, StoreKind, SubagentThresholds, Telemetry,
+    Transcript, Upstream,
+};
+use baton_core::handoffs::draft::Method;
+use baton_core::nudge::{Thresholds, Windows};
+use baton_core::record::WireId;
+
+/// Section of the upstreams: one table each, read by [`UPSTREAM`].
+pub(super) const UPSTREAMS: &str = "upstreams";
+/// Section of the clients: a list of tables, read by [`CLIENT`].
+pub(super) const CLIENTS: &str = "clients";
+
+/// Idle connections kept for each upstream: the usual number of agents working at the same time.
+const UPSTREAM_IDLE: usize = 64;
+
+pub(super) const SECTIONS: &[Section] = &[
+    process::SERVER,
+    process::ADMIN,
+    process::STATE,
+    process::STORE,
+    handoffs::HANDOFF,
+    handoffs::COMMANDS,
+    handoffs::DRAFT,
+    handoffs::PACKETS,
+    handoffs::RECALL,
+    process::LOG,
+    process::TELEMETRY,
+    process::JOURNAL,
+    process::LIMITS,
+];
+
+pub(super) const UPSTREAM: &[Key<Upstream>] = &[
+    key("base_url", |u, v, _| put(&mut u.base_url, v.base_url())),
+    optional("wire", |u, v, _| put(&mut u.wire, v.choice(WIRES).map(Some))),
+    optional("headers", |u, v, e| put(&mut u.headers, v.headers(e))),
+    optional("api_key", |u, v, e| {
+        put(&mut u.api_key, v.header_secret(e).map(Some))
+    }),
+    optional("connect_secs", |u, v, _| put(&mut u.connect, v.secs(0.1, 300.0))),
+    optional("idle_secs", |u, v, _| put(&mut u.idle, v.secs(1.0, 7200.0))),
+];
+
+pub(super) const CLIENT: &[Key<Client>] = &[
+    optional("name", |c, v, _| put(&mut c.name, v.text())),
+    optional("key", |c, v, e| put(&mut c.key, v.secret(e, TOKEN_CHARS))),
+];
+
+const WIRES: &[(&str, WireId)] = &[
+    ("anthropic", WireId::Anthropic),
+    ("openai_chat", WireId::OpenaiChat),
+    ("openai_responses", WireId::OpenaiResponses),
+    ("gemini", WireId::Gemini),
+    ("ollama", WireId::Ollama),
+];
+
+/// Names of all sections.
+pub(super) fn sections() -> impl Iterator<Item = &'static str> {
+    SECTIONS
+        .iter()
+        .map(|section| section.name)
+        .chain([UPSTREAMS, CLIENTS])
+}
+
+/// Every key that exists as `section.key`, with whether it is optional; the variable part of a path is `*`.
+pub(super) fn all() -> impl Iterator<Item = (String, bool)> {
+    let single = SECTIONS.iter().flat_map(|section| {
+        section
+            .keys
+            .iter()
+            .map(move |key| (format!("{}.{}", section.name, key.name), key.optional))
+    });
+    let upstream = UPSTREAM
+        .iter()
+        .map(|key| (format!("{UPSTREAMS}.*.{}", key.name), key.optional));
+    let client = CLIENT
+        .iter()
+        .map(|key| (format!("{CLIENTS}.{}", key.name), key.optional));
+    single.chain(upstream).chain(client)
+}
+
+/// Default of `upstreams.NAME.connect_secs`, as documented.
+const CONNECT: Duration = Duration::from_secs(10);
+/// Default of `upstreams.NAME.idle_secs`, as documented.
+const IDLE: Duration = Duration::from_secs(600);
+
+pub(super) fn blank_upstream() -> Upstream {
+    Upstream {
+        base_url: String::new(),
+        wire: None,
+        headers: Vec::new(),
+        api_key: None,
+        connect: CONNECT,
+        idle: IDLE,
+    }
+}
+
+/// The draft that the built-in default is read into. The default sets every key that is not optional (a test checks it),
+/// so none of these values is ever used.
+pub(super) fn blank() -> Draft {
+    let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
+    Draft {
+        config: Config {
+            server: Server {
+                listen: nowhere,
+                hosts: Vec::new(),
+                origins: Vec::new(),
+                tls: None,
+                drain: Duration::ZERO,
+            },
+            admin: Admin {
+                listen: nowhere,
+                token: None,
+                name: None,
+                peers: Vec::new(),
+                url: None,
+            },
+            state_dir: Default::default(),
+            store: StoreKind::Memory.into(),
+            upstreams: BTreeMap::new(),
+            clients: Vec::new(),
+            handoff: HandoffPolicy {
+                mode: Mode::Continue,
+                inject: Inject::Auto,
+                transcript: Transcript::Full,
+                preamble: PreambleMode::Keep,
+                preamble_tags: Vec::new(),
+                description: None,
+                max_chain: 0,
+                seal_keys: Vec::new(),
+                seal_key_dir: None,
+                keepalive: Duration::ZERO,
+                retries: 0,
+                thresholds: Thresholds::default(),
+                subagents: SubagentThresholds::default(),
+                windows: Windows::default(),
+                save_dir: None,
+                facts: FactsPolicy::Drafts,
+                review: Review::Never,
+            },
+            commands: Commands {
+                prefix: String::new(),
+            },
+            draft: DraftPolicy {
+                git_dir: None,
+                markers: Vec::new(),
+                facts_tokens: 0,
+                bundle_tokens: 0,
+                method: Method::Oneshot,
+                model: None,
+                max_tokens: 0,
+                timeout: Duration::ZERO,
+                prompts_dir: None,
+                expires: Duration::ZERO,
+                show: false,
+                secret_files: Vec::new(),
+            },
+            packets: Packets::default(),
+            recall: RecallPolicy {
+                enabled: false,
+                per_turn: 0,
+                index_bytes: 0,
+            },
+            log: Log {
+                level: String::new(),
+                json: false,
+                requests: false,
+            },
+            telemetry: Telemetry { otlp_endpoint: None },
+            journal: Journal {
+                enabled: false,
+                max_bytes: 0,
+                max_age: Duration::ZERO,
+                redact: Vec::new(),
+                secrets: Vec::new(),
+                queue_bytes: 0,
+                response_bytes: 0,
+            },
+            limits: Limits {
+                body_bytes: 0,
+                bodies_bytes: 0,
+                body_rate: 0,
+                head_time: Duration::ZERO,
+                header_bytes: 0,
+                frame_bytes: 0,
+                held_bytes: 0,
+                shelf_bytes: 0,
+                exchanges: 0,
+                connections: 0,
+                upstream_idle: UPSTREAM_IDLE,
+            },
+        },
+        tls_cert: None,
+        tls_key: None,
+        state_dir: None,
+    }
+}

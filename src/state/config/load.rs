@@ -1,0 +1,368 @@
+//! Merges the layers to a config: built-in default, file, environment, flags. Later layers override earlier ones.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use super::keys::{self, CLIENT, CLIENTS, Draft, Key, SECTIONS, UPSTREAM, UPSTREAMS};
+use super::problem::{Origin, Problem, ProblemKind, meant};
+use super::raw::{Entry, Environment, Given, Raw, read_toml};
+use super::value::Complaint;
+use super::{Client, Config, Secret, raw, rules};
+
+/// The documented default, as built in.
+pub const DEFAULT_TEXT: &str = include_str!("../../../config/baton.toml");
+
+/// The file name under which problems of the built-in default would be reported.
+const DEFAULT_NAME: &str = "config/baton.toml (built in)";
+
+/// Prefix of environment variables that set keys; `__` stands for the dot.
+const PREFIX: &str = "BATON_";
+
+/// Values from the command line, unchecked.
+#[derive(Debug, Clone, Default)]
+pub struct Flags {
+    /// `--listen`
+    pub listen: Option<String>,
+    /// `--admin`
+    pub admin: Option<String>,
+    /// `--state-dir`
+    pub state_dir: Option<String>,
+    /// `--log-level`
+    pub log_level: Option<String>,
+}
+
+impl Config {
+    /// Loads the default, the file if one is given, the environment and the flags, and checks them all.
+    ///
+    /// # Errors
+    /// All problems, ordered by place.
+    pub fn load(path: Option<&Path>, env: &Environment, flags: &Flags) -> Result<Self, Vec<Problem>> {
+        let file = match path {
+            None => None,
+            Some(path) => {
+                let name = path.display().to_string();
+                match std::fs::read_to_string(path) {
+                    Ok(text) => Some((name, text)),
+                    Err(error) => return Err(vec![unreadable(name, &error)]),
+                }
+            }
+        };
+        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        Self::from_text(file, env, flags)
+    }
+
+    /// As [`Config::load`], from a file's name and text.
+    ///
+    /// # Errors
+    /// All problems, ordered by place.
+    pub fn from_text(
+        file: Option<(&str, &str)>,
+        env: &Environment,
+        flags: &Flags,
+    ) -> Result<Self, Vec<Problem>> {
+        let mut loader = Loader {
+            env,
+            problems: Vec::new(),
+            origins: BTreeMap::new(),
+            named: Vec::new(),
+        };
+        let mut draft = keys::blank();
+        for (name, text) in [Some((DEFAULT_NAME, DEFAULT_TEXT)), file].into_iter().flatten() {
+            let entries = read_toml(name, text, &mut loader.problems);
+            raw::named_variables(&entries, &mut loader.named);
+            loader.layer(&mut draft, &entries);
+        }
+        let entries = loader.environment(&draft);
+        loader.layer(&mut draft, &entries);
+        loader.layer(&mut draft, &flag_entries(flags));
+        rules::check(&mut draft, &loader.origins, &mut loader.problems);
+        if loader.problems.is_empty() {
+            draft.config.journal.secrets = own_secrets(&draft.config);
+            return Ok(draft.config);
+        }
+        loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
+        Err(loader.problems)
+    }
+
+    /// The documented default with free ports and a memory store, for tests; no file is read.
+    pub fn default_for_tests() -> Self {
+        let text = "server.listen = '127.0.0.1:0'\nadmin.listen = '127.0.0.1:0'\nstore.kind = 'memory'\nstate.dir = '/nonexistent/baton-tests'";
+        match Self::from_text(Some(("tests", text)), &Environment::default(), &Flags::default()) {
+            Ok(config) => config,
+            Err(problems) => unreachable!("the default is tested: {problems:?}"),
+        }
+    }
+}
+
+/// All secrets of a config, which the journal and the log must never show.
+fn own_secrets(config: &Config) -> Vec<Secret> {
+    let upstreams = config.upstreams.values().flat_map(|upstream| {
+        let headers = upstream.headers.iter().map(|(_, value)| value);
+        headers.chain(&upstream.api_key)
+    });
+    let clients = config.clients.iter().map(|client| &client.key);
+    let peers = config.admin.peers.iter().filter_map(|peer| peer.token.as_ref());
+    let all = upstreams.chain(clients).chain(&config.admin.token).chain(peers);
+    let all = all.chain(&config.packets.agent_mail_token);
+    let all = all.chain(config.packets.agent_mail_agents.iter().map(|(_, token)| token));
+    all.chain(&config.handoff.seal_keys).cloned().collect()
+}
+
+fn unreadable(name: String, error: &std::io::Error) -> Problem {
+    Problem {
+        kind: ProblemKind::Unreadable,
+        origin: Origin::File(name),
+        key: String::new(),
+        message: format!("cannot be read: {error}"),
+        help: Some("give another file with --config, or none for the defaults".to_owned()),
+    }
+}
+
+/// The flags as a layer, keyed by the setting that each overrides.
+fn flag_entries(flags: &Flags) -> Vec<Entry> {
+    [
+        ("--listen", "server", "listen", &flags.listen),
+        ("--admin", "admin", "listen", &flags.admin),
+        ("--state-dir", "state", "dir", &flags.state_dir),
+        ("--log-level", "log", "level", &flags.log_level),
+    ]
+    .into_iter()
+    .filter_map(|(flag, section, key, value)| {
+        let path = [section.to_owned(), key.to_owned()];
+        Some(nested(&path, value.as_ref()?, &Origin::Flag(flag)))
+    })
+    .collect()
+}
+
+/// `a.b.c = value` as nested tables.
+fn nested(path: &[String], word: &str, origin: &Origin) -> Entry {
+    let raw = match path {
+        [] | [_] => Raw::Word(word.to_owned()),
+        [_, rest @ ..] => Raw::Table(vec![nested(rest, word, origin)]),
+    };
+    Entry {
+        key: path.first().cloned().unwrap_or_default(),
+        key_origin: origin.clone(),
+        value: Given {
+            raw,
+            origin: origin.clone(),
+        },
+    }
+}
+
+/// Reads the layers into a draft and collects their problems.
+struct Loader<'a> {
+    env: &'a Environment,
+    problems: Vec<Problem>,
+    /// Where each key was last set, for reporting conflicting keys.
+    origins: BTreeMap<String, Origin>,
+    /// Variables referenced by `{ env = "NAME" }`, which may have any name.
+    named: Vec<String>,
+}
+
+impl Loader<'_> {
+    fn layer(&mut self, draft: &mut Draft, entries: &[Entry]) {
+        for entry in entries {
+            let section = SECTIONS.iter().find(|section| section.name == entry.key);
+            match (section, entry.key.as_str()) {
+                (Some(section), _) => self.fields(draft, section.keys, section.name, &entry.value),
+                (None, UPSTREAMS) => self.upstreams(draft, &entry.value),
+                (None, CLIENTS) => self.clients(draft, &entry.value),
+                (None, _) => self.unknown("", entry, keys::sections()),
+            }
+        }
+    }
+
+    /// Reads one table with the keys of its section.
+    fn fields<T>(&mut self, target: &mut T, keys: &[Key<T>], path: &str, given: &Given) {
+        let Some(entries) = self.table(path, given) else {
+            return;
+        };
+        for entry in &entries {
+            let Some(key) = keys.iter().find(|key| key.name == entry.key) else {
+                self.unknown(path, entry, keys.iter().map(|key| key.name));
+                continue;
+            };
+            let path = format!("{path}.{}", key.name);
+            match (key.read)(target, &entry.value, self.env) {
+                Ok(()) => {
+                    self.origins.insert(path, entry.value.origin.clone());
+                }
+                Err(complaints) => self.complain(&path, &entry.value.origin, complaints),
+            }
+        }
+    }
+
+    fn upstreams(&mut self, draft: &mut Draft, given: &Given) {
+        for entry in self.table(UPSTREAMS, given).unwrap_or_default() {
+            let path = format!("{UPSTREAMS}.{}", entry.key);
+            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
+            if entry.key.is_empty() || !entry.key.chars().all(legal) {
+                self.complain(
+                    &path,
+                    &entry.key_origin,
+                    vec![Complaint {
+                        message: "an upstream's name is part of URLs".to_owned(),
+                        help: "use lower-case letters, digits, `-` and `_`".to_owned(),
+                        at: None,
+                    }],
+                );
+                continue;
+            }
+            self.origins
+                .entry(path.clone())
+                .or_insert_with(|| entry.key_origin.clone());
+            let upstream = draft
+                .config
+                .upstreams
+                .entry(entry.key.clone())
+                .or_insert_with(keys::blank_upstream);
+            self.fields(upstream, UPSTREAM, &path, &entry.value);
+        }
+    }
+
+    /// Reads the list of clients, which replaces that of the previous layer.
+    fn clients(&mut self, draft: &mut Draft, given: &Given) {
+        let list = match given.structured() {
+            Ok(given) => given,
+            Err(complaints) => return self.complain(CLIENTS, &given.origin, complaints),
+        };
+        let Raw::List(items) = &list.raw else {
+            return self.wrong_type(CLIENTS, given, "a list of tables", "write [[clients]] above each");
+        };
+        draft.config.clients.clear();
+        for (index, item) in items.iter().enumerate() {
+            let mut client = Client {
+                name: String::new(),
+                key: Secret::new(""),
+            };
+            let path = format!("{CLIENTS}.{index}");
+            self.origins.insert(path.clone(), item.origin.clone());
+            self.fields(&mut client, CLIENT, &path, item);
+            draft.config.clients.push(client);
+        }
+    }
+
+    fn table(&mut self, path: &str, given: &Given) -> Option<Vec<Entry>> {
+        match given.structured().map(|given| given.raw) {
+            Ok(Raw::Table(entries)) => Some(entries),
+            Ok(_) => {
+                self.wrong_type(
+                    path,
+                    given,
+                    "a table",
+                    &format!("write [{path}] and its keys below"),
+                );
+                None
+            }
+            Err(complaints) => {
+                self.complain(path, &given.origin, complaints);
+                None
+            }
+        }
+    }
+
+    fn wrong_type(&mut self, path: &str, given: &Given, expected: &str, help: &str) {
+        let complaint = Complaint {
+            message: format!("expected {expected}, found {}", given.raw.kind()),
+            help: help.to_owned(),
+            at: None,
+        };
+        self.complain(path, &given.origin, vec![complaint]);
+    }
+
+    fn complain(&mut self, path: &str, origin: &Origin, complaints: Vec<Complaint>) {
+        // A key that was given wrongly is not missing as well.
+        self.origins.insert(path.to_owned(), origin.clone());
+        self.problems
+            .extend(complaints.into_iter().map(|complaint| Problem {
+                kind: ProblemKind::Value,
+                origin: complaint.at.unwrap_or_else(|| origin.clone()),
+                key: path.to_owned(),
+                message: complaint.message,
+                help: Some(complaint.help),
+            }));
+    }
+
+    fn unknown(&mut self, path: &str, entry: &Entry, siblings: impl Iterator<Item = &'static str>) {
+        let dot = if path.is_empty() { "" } else { "." };
+        let key = format!("{path}{dot}{}", entry.key);
+        let elsewhere = || keys::all().find(|(known, _)| known.ends_with(&format!(".{}", entry.key)));
+        let help = match meant(&entry.key, siblings) {
+            Some(name) => format!(
+                "did you mean `{}`?",
+                spelled(&format!("{path}{dot}{name}"), &entry.key_origin)
+            ),
+            None => match elsewhere() {
+                Some((known, _)) => format!("did you mean `{}`?", spelled(&known, &entry.key_origin)),
+                None => "delete it; `config/baton.toml` lists every key".to_owned(),
+            },
+        };
+        let what = if path.is_empty() { "section" } else { "key" };
+        self.problems.push(Problem {
+            kind: ProblemKind::Unknown,
+            origin: entry.key_origin.clone(),
+            message: format!("there is no {what} `{}`", entry.key),
+            key,
+            help: Some(help),
+        });
+    }
+
+    /// The environment as a layer.
+    fn environment(&mut self, draft: &Draft) -> Vec<Entry> {
+        let mut layer = Vec::new();
+        for (name, value) in self.env.iter() {
+            let Some(rest) = name.strip_prefix(PREFIX) else {
+                continue;
+            };
+            let origin = Origin::Variable(name.to_owned());
+            let mut path: Vec<String> = rest.to_lowercase().split("__").map(str::to_owned).collect();
+            if path.len() == 1 && path[0] != CLIENTS {
+                // Not ours (an orchestrator sets BATON_PORT and the like), unless it is nearly one of ours.
+                if !self.named.iter().any(|named| named == name) {
+                    self.problems.extend(single_underscore(rest, origin));
+                }
+                continue;
+            }
+            if let [section, upstream, ..] = path.as_mut_slice()
+                && section == UPSTREAMS
+            {
+                // A dash cannot stand in a variable's name.
+                let mut known = draft.config.upstreams.keys();
+                if let Some(known) = known.find(|known| known.replace('-', "_") == *upstream) {
+                    upstream.clone_from(known);
+                }
+            }
+            layer.push(nested(&path, value, &origin));
+        }
+        layer
+    }
+}
+
+/// A key in the notation of its origin.
+fn spelled(key: &str, origin: &Origin) -> String {
+    match origin {
+        Origin::Variable(_) => variable_name(key),
+        _ => key.to_owned(),
+    }
+}
+
+/// The environment variable that sets a key.
+fn variable_name(key: &str) -> String {
+    format!("{PREFIX}{}", key.to_uppercase().replace('.', "__"))
+}
+
+/// The key probably meant by a misspelled variable (`BATON_SERVER_LISTEN` for `BATON_SERVER__LISTEN`).
+fn single_underscore(rest: &str, origin: Origin) -> Option<Problem> {
+    let word = rest.to_lowercase();
+    let key = keys::all()
+        .map(|(key, _)| key)
+        .find(|key| key.replace('.', "_") == word)?;
+    Some(Problem {
+        kind: ProblemKind::Unknown,
+        origin,
+        message: "a section and its key are separated by two underscores".to_owned(),
+        help: Some(format!("did you mean `{}`?", variable_name(&key))),
+        key,
+    })
+}

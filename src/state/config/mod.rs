@@ -1,0 +1,244 @@
+//! The config: parses raw text into checked values and reports all problems at once.
+//!
+//! This file and the sections beside it define the checked config. `raw` reads text and environment, `value` checks single
+//! values (`addresses`, `secrets`, `names` and `peers` those of their kinds), `keys` is the table of keys, `load` merges the layers, and `rules` checks what involves several keys.
+
+mod addresses;
+mod handoff_sections;
+mod keys;
+mod load;
+mod names;
+mod peers;
+mod problem;
+mod raw;
+mod rules;
+mod secret;
+mod secrets;
+mod store_address;
+mod store_section;
+#[cfg(test)]
+mod tests;
+mod value;
+
+pub use handoff_sections::{
+    Commands, DraftPolicy, FactsPolicy, HandoffPolicy, Inject, Mode, Packets, PreambleMode, RecallPolicy,
+    Review, SubagentThresholds, Transcript,
+};
+pub use load::{DEFAULT_TEXT, Flags};
+pub use problem::{Origin, Problem, ProblemKind};
+pub use raw::Environment;
+pub use secret::Secret;
+pub use store_address::{StoreAddress, Topology};
+pub use store_section::{Durability, Keep, Store, StoreKind};
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use baton_core::handoffs::draft;
+use baton_core::record::WireId;
+use baton_core::redact::Redactor;
+
+/// A config that has passed every check.
+#[derive(Debug, Clone)]
+pub struct Config {
+    /// The data listener.
+    pub server: Server,
+    /// The admin listener.
+    pub admin: Admin,
+    /// Directory of the store, the journal and the seal keys.
+    pub state_dir: PathBuf,
+    /// The store.
+    pub store: Store,
+    /// Providers by name; `anthropic`, `openai` and `gemini` always exist.
+    pub upstreams: BTreeMap<String, Upstream>,
+    /// The proxy's own clients. If empty, every request is `local`.
+    pub clients: Vec<Client>,
+    /// Handoff settings.
+    pub handoff: HandoffPolicy,
+    /// Commands in the chat.
+    pub commands: Commands,
+    /// How drafts are made.
+    pub draft: DraftPolicy,
+    /// Documents of handoffs.
+    pub packets: Packets,
+    /// The search of what was cut.
+    pub recall: RecallPolicy,
+    /// Logging.
+    pub log: Log,
+    /// Traces.
+    pub telemetry: Telemetry,
+    /// The journal.
+    pub journal: Journal,
+    /// Limits.
+    pub limits: Limits,
+}
+
+impl Config {
+    /// The folder with the files of the seal keys, where the config gives none.
+    pub fn seal_key_dir(&self) -> &std::path::Path {
+        self.handoff.seal_key_dir.as_deref().unwrap_or(&self.state_dir)
+    }
+}
+
+/// The data listener.
+#[derive(Debug, Clone)]
+pub struct Server {
+    /// Bind address; port 0 picks a free port.
+    pub listen: SocketAddr,
+    /// Additional host names accepted in `Host`; lower case, without port.
+    pub hosts: Vec<String>,
+    /// Origins of web pages that may use the proxy: `scheme://host[:port]`, lower case.
+    pub origins: Vec<String>,
+    /// Files of the certificate chain and the key (PEM); `None` for plain HTTP.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// How long open streams may continue after a stop signal.
+    pub drain: Duration,
+}
+
+/// The admin listener.
+#[derive(Debug, Clone)]
+pub struct Admin {
+    /// Bind address; port 0 picks a free port.
+    pub listen: SocketAddr,
+    /// Bearer token; required unless the address is loopback.
+    pub token: Option<Secret>,
+    /// What this process is called beside its peers; `None`: its address.
+    pub name: Option<String>,
+    /// The other processes whose exchanges the inspector shows, too.
+    pub peers: Vec<Peer>,
+    /// Where the others reach this listener; no trailing slash. With it this process registers itself in a store that it
+    /// shares, and finds those that did.
+    pub url: Option<String>,
+}
+
+/// Another process behind the same balancer.
+#[derive(Debug, Clone)]
+pub struct Peer {
+    /// What it is called; its host and port, where the config does not say.
+    pub name: String,
+    /// URL of its admin listener; no trailing slash.
+    pub url: String,
+    /// Its `admin.token`.
+    pub token: Option<Secret>,
+}
+
+/// A provider.
+#[derive(Debug, Clone)]
+pub struct Upstream {
+    /// Scheme, host and an optional path prefix; no trailing slash.
+    pub base_url: String,
+    /// Its wire, where a request's path does not determine it.
+    pub wire: Option<WireId>,
+    /// Headers set on every request to it.
+    pub headers: Vec<(String, Secret)>,
+    /// The proxy's own API key, sent in the header that its wire uses.
+    pub api_key: Option<Secret>,
+    /// Connect timeout.
+    pub connect: Duration,
+    /// Idle timeout: maximum time between two reads of a response.
+    pub idle: Duration,
+}
+
+/// A client of the proxy.
+#[derive(Debug, Clone)]
+pub struct Client {
+    /// Its name: the principal.
+    pub name: String,
+    /// The key it presents.
+    pub key: Secret,
+}
+
+impl Config {
+    /// The folder with the packets.
+    pub fn packets_dir(&self) -> PathBuf {
+        let given = self.packets.dir.clone();
+        given.unwrap_or_else(|| self.state_dir.join("packets"))
+    }
+
+    /// The repository that handoffs are compared with: that of the packets, else that of the drafts.
+    pub fn repository(&self) -> Option<&Path> {
+        self.packets.git_dir.as_deref().or(self.draft.git_dir.as_deref())
+    }
+
+    /// How transcripts are read for drafts, packets and facts; `carry_over` is the prompt that they begin with.
+    pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> draft::Settings {
+        draft::Settings {
+            tags: self.handoff.preamble_tags.clone(),
+            markers: small(&self.draft.markers),
+            verdicts: self.packets.verdict_paths.clone(),
+            assumptions: small(&self.packets.assumption_words),
+            carry_overs: carry_over.into_iter().collect(),
+            redactor,
+        }
+    }
+}
+
+fn small(words: &[String]) -> Vec<String> {
+    words.iter().map(|word| word.to_lowercase()).collect()
+}
+
+/// Logging.
+#[derive(Debug, Clone)]
+pub struct Log {
+    /// A `tracing` filter: `info`, `baton=debug`, ….
+    pub level: String,
+    /// Whether lines are JSON.
+    pub json: bool,
+    /// Whether rewritten requests are logged.
+    pub requests: bool,
+}
+
+/// Traces.
+#[derive(Debug, Clone)]
+pub struct Telemetry {
+    /// Base URL of an OTLP/HTTP collector; `None`: no traces.
+    pub otlp_endpoint: Option<String>,
+}
+
+/// Journal settings; `config/baton.toml` describes each key.
+#[derive(Debug, Clone)]
+pub struct Journal {
+    /// Whether the journal is kept.
+    pub enabled: bool,
+    /// Maximum bytes of the file and its write-ahead log.
+    pub max_bytes: u64,
+    /// How long an exchange is kept.
+    pub max_age: Duration,
+    /// Regular expressions of texts to be redacted.
+    pub redact: Vec<String>,
+    /// The proxy's own keys, tokens and header values from the rest of the config, also redacted.
+    pub secrets: Vec<Secret>,
+    /// Maximum bytes waiting to be written.
+    pub queue_bytes: usize,
+    /// Maximum bytes kept of one answer.
+    pub response_bytes: usize,
+}
+
+/// Limits; `config/baton.toml` gives the reason of each.
+#[derive(Debug, Clone)]
+pub struct Limits {
+    /// Maximum bytes of a decompressed request body.
+    pub body_bytes: usize,
+    /// Maximum bytes of all request bodies in memory (compressed and decompressed) and of answers that are buffered.
+    pub bodies_bytes: usize,
+    /// Minimum bytes per second of a request body; 0: any progress at all.
+    pub body_rate: usize,
+    /// Maximum time for a request's head, from its first byte.
+    pub head_time: Duration,
+    /// Maximum bytes of a header block.
+    pub header_bytes: usize,
+    /// Maximum bytes of one stream event.
+    pub frame_bytes: usize,
+    /// Maximum bytes of a hidden call's arguments.
+    pub held_bytes: usize,
+    /// Maximum bytes of request bodies kept in memory while responses stream; more are spilled to disk.
+    pub shelf_bytes: usize,
+    /// Maximum concurrent exchanges.
+    pub exchanges: usize,
+    /// Maximum concurrent connections of agents.
+    pub connections: usize,
+    /// Maximum idle connections kept for each upstream. Not a key: a constant, lowered where file descriptors are few.
+    pub upstream_idle: usize,
+}

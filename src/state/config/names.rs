@@ -1,0 +1,60 @@
+//! Readers for host names and web origins that the data listener accepts.
+
+use super::raw::{Given, Raw};
+use super::value::{Checked, collect, wrong};
+use crate::state::access::hosts::normal;
+
+impl Given {
+    /// Host names or addresses, normalised for comparison: lower case, without port.
+    pub(super) fn hosts(&self) -> Checked<Vec<String>> {
+        self.names(host)
+    }
+
+    /// Web origins as browsers send them (RFC 6454, section 6.2), in lower case.
+    pub(super) fn origins(&self) -> Checked<Vec<String>> {
+        self.names(origin)
+    }
+
+    fn names(&self, read: fn(&str) -> Checked<String>) -> Checked<Vec<String>> {
+        let given = self.structured()?;
+        let Raw::List(items) = &given.raw else {
+            return wrong(
+                format!("expected a list of texts, found {}", given.raw.kind()),
+                "write [\"one\", \"two\"]",
+            );
+        };
+        collect(
+            items
+                .iter()
+                .map(|item| (&item.origin, item.text().and_then(|text| read(text.trim())))),
+        )
+    }
+}
+
+fn host(text: &str) -> Checked<String> {
+    let bare = text
+        .strip_prefix('[')
+        .and_then(|rest| rest.strip_suffix(']'))
+        .unwrap_or(text);
+    let legal = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    if bare.parse::<std::net::IpAddr>().is_ok() || bare.chars().all(legal) {
+        return Ok(normal(bare));
+    }
+    wrong(
+        format!("{text:?} is not a host name"),
+        "write the name alone, without scheme, port and path, such as \"host.docker.internal\"",
+    )
+}
+
+fn origin(text: &str) -> Checked<String> {
+    let help = "write scheme, host and port as the browser does, such as \"http://localhost:3000\" or \"app://obsidian.md\"";
+    let text = text.strip_suffix('/').unwrap_or(text);
+    match text.split_once("://") {
+        Some((scheme, host))
+            if !scheme.is_empty() && !host.is_empty() && !host.contains(['/', '@', '*', ' ']) =>
+        {
+            Ok(text.to_ascii_lowercase())
+        }
+        _ => wrong(format!("{text:?} is not the origin of a web page"), help),
+    }
+}

@@ -1,0 +1,265 @@
+//! Where the server is: `store.url`, checked.
+
+use std::fmt;
+
+use crate::state::access::percent;
+
+/// The port of a server where the URL has none.
+const PORT: u16 = 6379;
+
+/// The port of a Sentinel where the URL has none.
+const SENTINEL_PORT: u16 = 26379;
+
+/// How the primary is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Topology {
+    /// It is the one at the address.
+    Single,
+    /// Sentinels at the addresses tell which it is, by the name of its group.
+    Sentinel {
+        /// The name that the Sentinels know it by.
+        group: String,
+    },
+    /// Servers at the addresses are nodes of a cluster. All records of a store are in one slot.
+    Cluster,
+}
+
+/// The servers, and how to log in. Never shown with its password.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreAddress {
+    /// How the primary is found.
+    pub topology: Topology,
+    /// Host and port of each server; at least one.
+    pub servers: Vec<(String, u16)>,
+    /// Whether connections are encrypted.
+    pub tls: bool,
+    /// ACL user; `None`: the default one.
+    pub user: Option<String>,
+    /// Password; `None`: no login.
+    pub password: Option<String>,
+    /// Number of the database.
+    pub db: i64,
+}
+
+/// What is wrong with a URL.
+pub(crate) type Wrong = &'static str;
+
+/// The schemes, with what they mean: topology, TLS.
+const SCHEMES: &[(&str, Scheme, bool)] = &[
+    ("redis", Scheme::Single, false),
+    ("rediss", Scheme::Single, true),
+    ("valkey", Scheme::Single, false),
+    ("valkeys", Scheme::Single, true),
+    ("redis-sentinel", Scheme::Sentinel, false),
+    ("rediss-sentinel", Scheme::Sentinel, true),
+    ("redis-cluster", Scheme::Cluster, false),
+    ("rediss-cluster", Scheme::Cluster, true),
+];
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Scheme {
+    Single,
+    Sentinel,
+    Cluster,
+}
+
+impl StoreAddress {
+    /// Reads `SCHEME://[USER[:PASSWORD]@]HOST[:PORT][,HOST[:PORT]…][/PATH]`. The path is the number of the database, and with
+    /// Sentinels the name of the group. What is not a letter, a digit, or one of `-._~` in user and password is
+    /// percent-encoded.
+    ///
+    /// # Errors
+    /// It is no such URL. The error has nothing of it.
+    pub(crate) fn parse(url: &str) -> Result<Self, Wrong> {
+        let (scheme, rest) = url
+            .split_once("://")
+            .ok_or("a URL begins with a scheme, such as redis://")?;
+        let known = SCHEMES.iter().find(|(name, ..)| *name == scheme);
+        let (_, scheme, tls) = known.ok_or(
+            "the scheme is none of redis, rediss, redis-sentinel, rediss-sentinel, redis-cluster, rediss-cluster",
+        )?;
+        if rest.contains(['?', '#']) {
+            return Err("nothing follows the path");
+        }
+        let (place, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match place.rsplit_once('@') {
+            Some((login, hosts)) => (Some(login), hosts),
+            None => (None, place),
+        };
+        let (user, password) = login.map_or(Ok((None, None)), logged_in)?;
+        let port = match scheme {
+            Scheme::Sentinel => SENTINEL_PORT,
+            Scheme::Single | Scheme::Cluster => PORT,
+        };
+        let servers = hosts
+            .split(',')
+            .map(|host| server(host, port))
+            .collect::<Result<Vec<_>, _>>()?;
+        if *scheme == Scheme::Single && servers.len() > 1 {
+            return Err("several servers are Sentinels (redis-sentinel://) or a cluster (redis-cluster://)");
+        }
+        let (topology, db) = match scheme {
+            Scheme::Single => (Topology::Single, number(path)?),
+            Scheme::Cluster if path.is_empty() => (Topology::Cluster, 0),
+            Scheme::Cluster => return Err("a cluster has no numbered databases: nothing follows the hosts"),
+            Scheme::Sentinel if path.is_empty() => {
+                return Err("the group's name is missing: redis-sentinel://HOST:26379/NAME");
+            }
+            Scheme::Sentinel => (Topology::Sentinel { group: text(path)? }, 0),
+        };
+        Ok(Self {
+            topology,
+            servers,
+            tls: *tls,
+            user,
+            password,
+            db,
+        })
+    }
+}
+
+impl std::str::FromStr for StoreAddress {
+    type Err = String;
+
+    fn from_str(url: &str) -> Result<Self, String> {
+        Self::parse(url).map_err(str::to_owned)
+    }
+}
+
+/// Without user and password.
+impl fmt::Display for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let secure = if self.tls { "s" } else { "" };
+        let kind = match self.topology {
+            Topology::Single => "",
+            Topology::Sentinel { .. } => "-sentinel",
+            Topology::Cluster => "-cluster",
+        };
+        write!(f, "redis{secure}{kind}://")?;
+        for (n, (host, port)) in self.servers.iter().enumerate() {
+            let comma = if n > 0 { "," } else { "" };
+            match host.contains(':') {
+                true => write!(f, "{comma}[{host}]:{port}")?,
+                false => write!(f, "{comma}{host}:{port}")?,
+            }
+        }
+        match &self.topology {
+            Topology::Sentinel { group } => write!(f, "/{group}"),
+            _ if self.db != 0 => write!(f, "/{}", self.db),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl fmt::Debug for StoreAddress {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+type Login = (Option<String>, Option<String>);
+
+fn logged_in(login: &str) -> Result<Login, Wrong> {
+    let (user, password) = match login.split_once(':') {
+        Some((user, password)) => (user, Some(password)),
+        None => (login, None),
+    };
+    let user = Some(text(user)?).filter(|user| !user.is_empty());
+    let password = password.map(text).transpose()?;
+    match (&user, &password) {
+        (Some(_), None) => Err("the user has no password: USER:PASSWORD@"),
+        _ => Ok((user, password.filter(|password| !password.is_empty()))),
+    }
+}
+
+fn server(host: &str, port: u16) -> Result<(String, u16), Wrong> {
+    let bad_port = "a port is a number from 1 to 65535";
+    let (name, given) = match host.strip_prefix('[') {
+        // An IPv6 address.
+        Some(rest) => {
+            let (name, behind) = rest.split_once(']').ok_or("a bracket is not closed")?;
+            let given = behind.strip_prefix(':');
+            (name, given.or((!behind.is_empty()).then_some("")))
+        }
+        None => match host.split_once(':') {
+            Some((name, port)) => (name, Some(port)),
+            None => (host, None),
+        },
+    };
+    if name.is_empty() || name.contains(char::is_whitespace) {
+        return Err("a host is missing");
+    }
+    let port = match given {
+        Some(given) => given.parse().ok().filter(|port| *port != 0).ok_or(bad_port)?,
+        None => port,
+    };
+    Ok((name.to_owned(), port))
+}
+
+fn number(path: &str) -> Result<i64, Wrong> {
+    match path {
+        "" => Ok(0),
+        path => path
+            .parse::<u16>()
+            .map(i64::from)
+            .map_err(|_| "the path is the number of a database"),
+    }
+}
+
+fn text(encoded: &str) -> Result<String, Wrong> {
+    String::from_utf8(percent::decoded(encoded.as_bytes())).map_err(|_| "what is encoded is not UTF-8")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls_are_read_and_shown_without_their_secrets() {
+        for (url, shown) in [
+            ("redis://localhost", "redis://localhost:6379"),
+            (
+                "rediss://:p%40ss@cache.example:7000/3",
+                "rediss://cache.example:7000/3",
+            ),
+            ("valkey://baton:secret@[::1]:6380", "redis://[::1]:6380"),
+            (
+                "redis-sentinel://a,b:26380/main",
+                "redis-sentinel://a:26379,b:26380/main",
+            ),
+            ("rediss-cluster://u:p@a:1,b:2", "rediss-cluster://a:1,b:2"),
+        ] {
+            let address = StoreAddress::parse(url).unwrap();
+            assert_eq!(address.to_string(), shown);
+            assert_eq!(format!("{address:?}"), shown);
+        }
+        let address = StoreAddress::parse("rediss://baton:p%40s%3As@h/1").unwrap();
+        assert_eq!(
+            (address.user.as_deref(), address.password.as_deref()),
+            (Some("baton"), Some("p@s:s"))
+        );
+        assert_eq!((address.tls, address.db), (true, 1));
+    }
+
+    #[test]
+    fn what_is_no_url_is_told_without_what_it_holds() {
+        for url in [
+            "localhost:6379",
+            "http://localhost",
+            "redis://",
+            "redis://h:0",
+            "redis://h:p",
+            "redis://h/x",
+            "redis://h?secret=1",
+            "redis://secret@h",
+            "redis://a,b",
+            "redis-sentinel://a",
+            "redis-cluster://a/1",
+            "redis://:secret@",
+            "redis://[::1",
+        ] {
+            let wrong = StoreAddress::parse(url).unwrap_err();
+            assert!(!wrong.contains("secret"), "{url}");
+        }
+    }
+}

@@ -1,0 +1,417 @@
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+
+fn load(text: &str, env: &[(&str, &str)], flags: &Flags) -> Result<Config, Vec<String>> {
+    let env = env.iter().copied().collect();
+    Config::from_text(Some(("my.toml", text)), &env, flags)
+        .map_err(|problems| problems.iter().map(ToString::to_string).collect())
+}
+
+fn problems(text: &str) -> Vec<String> {
+    load(text, &[], &Flags::default()).expect_err("problems")
+}
+
+/// `section.key` of each key line of a documented file, with whether it is commented out.
+fn documented(text: &str) -> BTreeSet<(String, bool)> {
+    let mut section = String::new();
+    let mut found = BTreeSet::new();
+    for line in text.lines() {
+        let bare = line.strip_prefix("# ").unwrap_or(line);
+        if let Some(name) = bare.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+            section = name.trim_matches(['[', ']']).to_owned();
+            if let Some(upstream) = section.strip_prefix("upstreams.") {
+                assert!(!upstream.is_empty());
+                section = "upstreams.*".to_owned();
+            }
+            continue;
+        }
+        if is_key_line(bare) {
+            let (key, _) = bare.split_once(" = ").expect("a key line");
+            found.insert((format!("{section}.{key}"), line.starts_with('#')));
+        }
+    }
+    found
+}
+
+fn is_key_line(line: &str) -> bool {
+    line.split_once(" = ")
+        .is_some_and(|(key, _)| key.chars().all(|c| c.is_ascii_lowercase() || c == '_'))
+}
+
+#[test]
+fn the_default_documents_every_key_and_no_other() {
+    let known: BTreeSet<_> = keys::all().collect();
+    assert_eq!(documented(DEFAULT_TEXT), known);
+}
+
+#[test]
+fn the_default_holds_with_its_optional_keys_too() {
+    let apart = ["tls_", "ca_file", "seal_key_dir", "url = \"http"];
+    let text: String = DEFAULT_TEXT
+        .lines()
+        .map(|line| match line.strip_prefix("# ") {
+            // Those that want another key to be there, or not to be.
+            Some(bare) if apart.iter().any(|begins| bare.starts_with(begins)) => line,
+            Some(bare) if is_key_line(bare) => bare,
+            Some(bare) if bare == "[[clients]]" => bare,
+            _ => line,
+        })
+        .fold(String::new(), |text, line| text + line + "\n");
+    let keys = [
+        "ADMIN_TOKEN",
+        "GATEWAY_KEY",
+        "ANTHROPIC_API_KEY",
+        "LAPTOP_KEY",
+        "SEAL_KEY",
+        "AGENT_MAIL_TOKEN",
+        "BLUELAKE_TOKEN",
+    ];
+    let env: Vec<_> = keys
+        .map(|name| (name, "0123456789abcdef0123456789abcdef"))
+        .to_vec();
+    let config = load(&text, &env, &Flags::default()).expect("loads");
+    let defaults = Config::default_for_tests();
+    let documented = &config.upstreams["anthropic"];
+    assert_eq!(documented.connect, defaults.upstreams["anthropic"].connect);
+    assert_eq!(documented.idle, defaults.upstreams["anthropic"].idle);
+    assert_eq!(config.clients[0].name, "laptop");
+    assert_eq!(config.packets.agent_mail_agents[0].0, "BlueLake");
+    assert_eq!(
+        config.packets.assumption_words,
+        baton_core::handoffs::draft::Settings::default().assumptions
+    );
+    assert!(!format!("{config:?}").contains("0123456789"));
+}
+
+#[test]
+fn every_file_of_the_folder_loads() {
+    let keys = [
+        "ADMIN_TOKEN",
+        "ANTHROPIC_API_KEY",
+        "ADA_KEY",
+        "GRACE_KEY",
+        "SEAL_KEY",
+    ];
+    let env = keys
+        .iter()
+        .map(|name| (*name, format!("{name}-0123456789-0123456789-0123456789")))
+        .chain([("STORE_URL", "redis://valkey:6379".to_owned())])
+        .collect();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders =
+        ["config", "examples/compose"].map(|folder| std::fs::read_dir(root.join(folder)).expect("folder"));
+    let mut seen = 0;
+    for file in folders.into_iter().flatten() {
+        let path = file.expect("entry").path();
+        if path.extension().is_some_and(|extension| extension == "toml") {
+            let loaded = Config::load(Some(&path), &env, &Flags::default());
+            assert!(loaded.is_ok(), "{}: {loaded:?}", path.display());
+            seen += 1;
+        }
+    }
+    assert!(seen >= 4);
+}
+
+#[test]
+fn all_problems_come_at_once_with_their_places() {
+    let found = problems(
+        "[server]\nlistne = \"127.0.0.1:1\"\n\n[handoff]\nmode = \"contine\"\nretries = \"three\"\n[handof]\n[limits]\nbody_bytes = 1\n",
+    );
+    assert_eq!(
+        found,
+        [
+            "my.toml:2:1: server.listne: there is no key `listne`\n    help: did you mean `server.listen`?",
+            "my.toml:5:8: handoff.mode: \"contine\" is not known here\n    help: did you mean \"continue\"? (one of \"continue\", \"stop\")",
+            "my.toml:6:11: handoff.retries: expected a number, found text\n    help: write a whole number from 0 to 10, without quotes",
+            "my.toml:7:2: handof: there is no section `handof`\n    help: did you mean `handoff`?",
+            "my.toml:9:14: limits.body_bytes: 1 is not a whole number in range\n    help: write a whole number from 1024 to 1073741824, without quotes",
+        ]
+    );
+}
+
+#[test]
+fn a_syntax_error_does_not_hide_the_rest() {
+    let found = problems(
+        "[server]\nlisten = \"x\"\nlisten = \"127.0.0.1:1\"\n[log]\nlevel = \n[store]\nkind = \"sqlit\"\n",
+    );
+    let lines: Vec<_> = found.iter().map(|p| p.split(':').nth(1).unwrap()).collect();
+    assert!(
+        ["2", "3", "5", "7"].iter().all(|line| lines.contains(line)),
+        "{found:#?}"
+    );
+    assert!(found[1].ends_with("`listen` is there twice\n    help: keep one and delete the other"));
+}
+
+#[test]
+fn a_key_in_the_wrong_section_is_shown_its_own() {
+    let found = problems("[server]\nmax_chain = 3\n");
+    assert!(
+        found[0].ends_with("did you mean `handoff.max_chain`?"),
+        "{found:?}"
+    );
+}
+
+#[test]
+fn later_layers_win() {
+    let text = "[server]\nlisten = \"127.0.0.1:1\"\n[log]\nlevel = \"warn\"\n[handoff]\nmode = \"stop\"\n[upstreams.my-box]\nbase_url = \"http://a/\"";
+    let env = [
+        ("BATON_SERVER__LISTEN", "127.0.0.1:2"),
+        ("BATON_LOG__LEVEL", "debug"),
+        ("BATON_UPSTREAMS__ANTHROPIC__BASE_URL", "http://127.0.0.1:9/x/"),
+        ("BATON_UPSTREAMS__MY_BOX__HEADERS", "{ x-a = \"b\" }"),
+        ("BATON_UPSTREAMS__NEW__BASE_URL", "http://new"),
+        ("BATON_HANDOFF__KEEPALIVE_SECS", "0.5"),
+        ("BATON_HANDOFF__PREAMBLE_TAGS", "[\"<mine>\"]"),
+        ("BATON_CLIENTS", "[{ name = \"ci\", key = \"0123456789abcdef\" }]"),
+        ("BATON_PORT_8787_TCP", "an orchestrator's"),
+    ];
+    let flags = Flags {
+        listen: Some("localhost:3".into()),
+        ..Flags::default()
+    };
+    let config = load(text, &env, &flags).expect("loads");
+    assert_eq!(config.server.listen.to_string(), "127.0.0.1:3");
+    assert_eq!(config.log.level, "debug");
+    assert_eq!(config.handoff.mode, Mode::Stop);
+    assert_eq!(config.handoff.keepalive, Duration::from_millis(500));
+    assert_eq!(config.handoff.preamble_tags, ["<mine>"]);
+    assert_eq!(config.upstreams["anthropic"].base_url, "http://127.0.0.1:9/x");
+    assert_eq!(config.upstreams["my-box"].headers[0].0, "x-a");
+    assert_eq!(config.upstreams["my-box"].base_url, "http://a");
+    assert_eq!(config.upstreams.len(), 7);
+    assert_eq!(config.clients[0].name, "ci");
+}
+
+#[test]
+fn sign_ins_need_no_config() {
+    let config = load("", &[], &Flags::default()).expect("loads");
+    let place = |name: &str| config.upstreams[name].base_url.as_str();
+    assert_eq!(place("chatgpt"), "https://chatgpt.com");
+    assert_eq!(place("codeassist"), "https://cloudcode-pa.googleapis.com");
+    assert!(
+        config
+            .upstreams
+            .values()
+            .all(|upstream| upstream.api_key.is_none())
+    );
+}
+
+#[test]
+fn problems_name_the_variable_or_the_flag() {
+    let env = [
+        ("BATON_SERVER__LISTNE", "x"),
+        ("BATON_HANDOFF__RETRIES", "99"),
+        ("BATON_LOG_LEVEL", "debug"),
+    ];
+    let flags = Flags {
+        log_level: Some("inof".into()),
+        ..Flags::default()
+    };
+    let found = load("", &env, &flags).expect_err("problems").join("\n");
+    for part in [
+        "environment variable BATON_SERVER__LISTNE: server.listne: there is no key `listne`\n    help: did you mean `BATON_SERVER__LISTEN`?",
+        "environment variable BATON_HANDOFF__RETRIES: handoff.retries: 99 is not",
+        "environment variable BATON_LOG_LEVEL: log.level: a section and its key are separated by two underscores",
+        "flag --log-level: log.level: \"inof\" is not a level\n    help: did you mean \"info\"?",
+    ] {
+        assert!(found.contains(part), "{part}\nnot in\n{found}");
+    }
+}
+
+#[test]
+fn an_open_listener_asks_for_clients_and_a_token() {
+    let text = "server.listen = \"0.0.0.0:1\"\nadmin.listen = \"[::]:2\"\nupstreams.openai.api_key = \"sk-very-secret\"\n";
+    let found = problems(text);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("my.toml:1:17: server.listen: 0.0.0.0:1 is not loopback"));
+    assert!(found[1].starts_with("my.toml:2:16: admin.listen: [::]:2 is not loopback"));
+    assert!(!found.join("").contains("very-secret"));
+    let text = text.replace("api_key = ", "headers.authorization = ");
+    assert_eq!(problems(&text).len(), 2);
+    assert!(load("server.listen = \"0.0.0.0:1\"", &[], &Flags::default()).is_ok());
+}
+
+#[test]
+fn secrets_come_from_the_environment_and_are_never_shown() {
+    let text =
+        "admin.token = { env = \"TOK\" }\n[upstreams.openai]\nbase_url = \"https://user:hunter2@host\"\n";
+    let found = problems(text);
+    assert!(found[0].contains("TOK, which is not set"), "{found:?}");
+    assert!(!found.join("").contains("hunter2"));
+    // The variable's name looks like a key's, but it is named by the file.
+    let config = load(
+        "admin.token = { env = \"BATON_ADMIN_TOKEN\" }",
+        &[("BATON_ADMIN_TOKEN", "0123456789abcdef")],
+        &Flags::default(),
+    );
+    let token = config.expect("loads").admin.token.expect("token");
+    assert_eq!(token.reveal(), "0123456789abcdef");
+    assert!(problems("admin.token = \"short\"")[0].contains("too short"));
+}
+
+#[test]
+fn a_collector_is_a_url_or_nothing() {
+    let endpoint = |text: &str| {
+        let text = format!("telemetry.otlp_endpoint = {text:?}");
+        load(&text, &[], &Flags::default()).map(|config| config.telemetry.otlp_endpoint)
+    };
+    assert_eq!(endpoint(""), Ok(None));
+    for text in ["http://c:4318", "http://c:4318/", "http://c:4318/v1/traces"] {
+        assert_eq!(endpoint(text), Ok(Some("http://c:4318".to_owned())), "{text}");
+    }
+    let wrong = endpoint("http://me:password@c:4318").unwrap_err().concat();
+    assert!(
+        wrong.contains("OTEL_EXPORTER_OTLP_HEADERS") && !wrong.contains("password"),
+        "{wrong}"
+    );
+    assert!(endpoint("c:4318").is_err());
+}
+
+#[test]
+fn values_that_do_not_go_together() {
+    for (text, part) in [
+        ("store.kind = \"redis\"", "needs `store.url`"),
+        (
+            "[upstreams.x]\nwire = \"gemini\"",
+            "the upstream has no `base_url`",
+        ),
+        (
+            "[upstreams.openai]\nbase_url = \"https://api.openai.com/v1\"",
+            "write \"https://api.openai.com\"",
+        ),
+        (
+            "[upstreams.chatgpt]\nbase_url = \"https://chatgpt.com/backend-api/codex\"",
+            "write \"https://chatgpt.com\"",
+        ),
+        ("[upstreams.Bad]\nbase_url = \"http://h\"", "lower-case"),
+        (
+            "server.tls_cert = \"Cargo.toml\"",
+            "it needs `server.tls_key` as well",
+        ),
+        ("server.listen = \"127.0.0.1:8788\"", "too"),
+        ("limits.body_bytes = 1073741824", "write 2147483648 or more"),
+        ("server.hosts = [\"http://a\"]", "is not a host name"),
+        ("server.hosts = [\"a:80\"]", "is not a host name"),
+        ("server.origins = [\"localhost:3000\"]", "is not the origin"),
+        ("server.origins = [\"null\"]", "is not the origin"),
+        ("[[clients]]\nname = \"a\"", "the client has no `key`"),
+        ("clients = 3", "expected a list of tables"),
+        ("server = 3", "expected a table"),
+        ("server.listen = \"8787\"", "\"127.0.0.1:8787\""),
+        ("handoff.retries = 1.5", "1.5 is not a whole number"),
+        ("handoff.preamble_tags = [\"<a>\", \"\"]", "the value is empty"),
+        (
+            "upstreams.openai.headers = { host = \"x\" }",
+            "set by the proxy itself",
+        ),
+        ("log.requests = \"yes\"", "without quotes"),
+        ("log.level = 1979-05-27", "a date or time"),
+    ] {
+        let found = problems(text);
+        assert_eq!(found.len(), 1, "{text}: {found:#?}");
+        assert!(found[0].contains(part), "{text}: {found:#?}");
+    }
+}
+
+#[test]
+fn peers_are_tables_with_names_of_their_own() {
+    let of = |peers: &str| {
+        let text = format!("admin.peers = {peers}\n");
+        Config::from_text(Some(("f", &text)), &Environment::default(), &Flags::default())
+    };
+    let good = of("[{ url = 'http://10.0.0.2:8788/', token = '0123456789abcdef' }, { url = 'https://b.example/admin', name = 'b' }]").unwrap();
+    let peers: Vec<_> = good
+        .admin
+        .peers
+        .iter()
+        .map(|peer| (peer.name.as_str(), peer.url.as_str(), peer.token.is_some()))
+        .collect();
+    assert_eq!(
+        peers,
+        [
+            ("10.0.0.2:8788", "http://10.0.0.2:8788", true),
+            ("b", "https://b.example/admin", false)
+        ]
+    );
+    assert!(
+        good.journal
+            .secrets
+            .iter()
+            .any(|secret| secret.reveal() == "0123456789abcdef")
+    );
+    for (bad, told) in [
+        ("'http://a'", "expected a list"),
+        ("['http://a']", "expected a table"),
+        ("[{ name = 'a' }]", "no `url`"),
+        ("[{ url = 'ftp://a' }]", "not an http"),
+        ("[{ url = 'http://a', tokn = 'x' }]", "no key `tokn`"),
+        ("[{ url = 'http://a', token = 'short' }]", "too short"),
+        ("[{ url = 'http://a', name = 'here' }]", "cannot be a name"),
+        ("[{ url = 'http://a' }, { url = 'http://a/b' }]", "two peers"),
+    ] {
+        let problems = of(bad).unwrap_err();
+        assert!(
+            problems.iter().any(|problem| problem.to_string().contains(told)),
+            "{bad}: {problems:?}"
+        );
+    }
+}
+
+#[test]
+fn keys_that_contradict_each_other_are_named() {
+    let of = |text: &str| Config::from_text(Some(("f", text)), &Environment::default(), &Flags::default());
+    let store = "store = { kind = 'redis', url = 'redis://h' }\n";
+    let url = "admin.url = 'http://10.0.0.1:8788/'\n";
+    let good = of(&format!("{store}{url}handoff.seal_key_dir = '/keys'\n")).unwrap();
+    assert_eq!(good.admin.url.as_deref(), Some("http://10.0.0.1:8788"));
+    assert_eq!(good.seal_key_dir(), std::path::Path::new("/keys"));
+    let key = "a".repeat(32);
+    for (bad, told) in [
+        (url.to_owned(), "no register of replicas"),
+        (
+            format!("handoff.seal_key = '{key}'\nhandoff.seal_key_dir = '/keys'\n"),
+            "`handoff.seal_key` as well",
+        ),
+    ] {
+        let problems = of(&bad).unwrap_err();
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(problems[0].to_string().contains(told), "{problems:?}");
+    }
+}
+
+#[test]
+fn a_seal_key_is_one_or_a_list() {
+    let of = |value: &str| {
+        let text = format!("handoff.seal_key = {value}\n");
+        Config::from_text(Some(("f", &text)), &Environment::default(), &Flags::default())
+    };
+    let [a, b] = ["a".repeat(32), "b".repeat(32)];
+    let keys = |config: Config| {
+        config
+            .handoff
+            .seal_keys
+            .iter()
+            .map(|key| key.reveal().to_owned())
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(keys(of(&format!("'{a}'")).unwrap()), std::slice::from_ref(&a));
+    assert_eq!(
+        keys(of(&format!("['{a}', '{b}']")).unwrap()),
+        [a.clone(), b.clone()]
+    );
+    for (bad, told) in [
+        ("[]", "empty"),
+        ("['short']", "too short"),
+        ("7", "expected a secret"),
+    ] {
+        let problems = of(bad).unwrap_err();
+        assert!(
+            problems.iter().any(|problem| problem.to_string().contains(told)),
+            "{bad}: {problems:?}"
+        );
+    }
+}

@@ -1,0 +1,40 @@
+//! Reads a transcript, and makes the packet.
+
+use super::value::{PacketSettings, Stored};
+use crate::state::files::repository;
+use baton_core::handoffs::document::fields::{Packet, Source};
+use baton_core::handoffs::draft::{Index, Seen, Settings, Whereabouts};
+use baton_core::transcript::Transcript;
+use baton_core::wire::{self, Operation};
+
+/// The packet of a handoff. Without a transcript that can be read it tells what the carry-over prompt says.
+pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
+    let handoff = &stored.handoff;
+    let mut index = Index::new(Settings {
+        carry_overs: stored.carry_over.into_iter().collect(),
+        ..settings.reading.clone()
+    });
+    let body = (stored.transcript)();
+    let view = body.and_then(|body| wire::wire(handoff.wire).read(&body, Operation::Generate).ok());
+    let (seen, whereabouts) = match &view {
+        Some(view) => {
+            let transcript = Transcript::of(view);
+            index.extend(&transcript);
+            let whereabouts = Whereabouts::of(&transcript);
+            (index.seen(&whereabouts), whereabouts)
+        }
+        None => (Seen::default(), Whereabouts::default()),
+    };
+    let checkout = settings.git_dir.as_deref().and_then(repository::checkout);
+    Packet::of(&Source {
+        handoff,
+        seen: &seen,
+        folder: whereabouts.folder.as_deref(),
+        checkout: checkout.as_ref(),
+        topic: settings.topic.as_deref(),
+        exchange: stored.exchange.as_deref(),
+        assumptions: &settings.reading.assumptions,
+        bytes: stored.bytes,
+        clean: &|text| index.clean(text),
+    })
+}

@@ -1,0 +1,57 @@
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use super::{id, settings, store, stored};
+use crate::state::files::documents::{JSON, MARKDOWN, PacketWriter, find, write};
+use baton_core::handoffs::document::fields::{Packet, validate};
+use baton_core::record::PacketStatus;
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// What was superseded is archived by its age, in the store and in its files; what is active is not, however old.
+#[tokio::test]
+async fn a_superseded_packet_is_archived_after_its_days() {
+    let dir = tempfile::tempdir().unwrap();
+    let (settings, store) = (settings(dir.path()), store(dir.path()));
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let ago = |days: u32| u64::try_from((now - DAY * days).as_millis()).unwrap();
+    let shared = Arc::new(settings.clone());
+    for (n, days) in [(1, 40), (2, 31), (3, 29), (4, 28)] {
+        write(&shared, &store, stored(n, ago(days))).await.unwrap();
+    }
+    let statuses = async || {
+        let mut all = Vec::new();
+        for n in 1..=4 {
+            let record = find(&store, "local", id(n)).await.unwrap().unwrap();
+            let folder = std::path::PathBuf::from(&record.folder);
+            let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
+            let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+            let differs = validate(&json, Some(&markdown)).len();
+            all.push((record.status, Packet::read(&json).unwrap().status, differs));
+        }
+        all
+    };
+    let is = |status: PacketStatus| (status, status, 0);
+    let (active, superseded, archived) = (
+        is(PacketStatus::Active),
+        is(PacketStatus::Superseded),
+        is(PacketStatus::Archived),
+    );
+    // Without an age nothing is archived.
+    let off = PacketWriter::start(Some(settings.clone()), store.clone());
+    assert!(off.flush(Duration::from_secs(20)).await);
+    assert_eq!(statuses().await, [superseded, superseded, superseded, active]);
+    let on = super::PacketSettings {
+        archive_after: Some(DAY * 30),
+        ..settings
+    };
+    let writer = PacketWriter::start(Some(on), store.clone());
+    for _ in 0..1000 {
+        if statuses().await[1] == archived {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!(writer.flush(Duration::from_secs(20)).await);
+    assert_eq!(statuses().await, [archived, archived, superseded, active]);
+}

@@ -1,0 +1,133 @@
+//! A process that is killed by SIGKILL at every step of writing a packet that supersedes another one.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use super::{id, settings, store, stored};
+use crate::state::files::documents::steps::write_in_steps;
+use crate::state::files::documents::{JSON, MARKDOWN, PacketWriter, find, write};
+use crate::state::files::yaml_files::{HandoffFolder, read_file};
+use baton_core::handoffs::document::fields::{Packet, validate};
+use baton_core::record::PacketStatus;
+
+const DIR: &str = "BATON_TEST_PACKET_DIR";
+const STEP: &str = "BATON_TEST_PACKET_STEP";
+
+/// Row, handoff file, three steps for each of four files, end.
+const STEPS: usize = 15;
+
+/// Kills this process as nothing can be caught.
+fn kill() {
+    let _ = Command::new("sh").args(["-c", "kill -KILL $PPID"]).status();
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[tokio::test]
+#[ignore = "run by the test below"]
+async fn child_that_is_killed() {
+    let (Ok(dir), Ok(last)) = (std::env::var(DIR), std::env::var(STEP)) else {
+        return;
+    };
+    let (dir, last): (PathBuf, usize) = (dir.into(), last.parse().unwrap());
+    let passed = AtomicUsize::new(0);
+    let step = Arc::new(move |_| {
+        if passed.fetch_add(1, Ordering::Relaxed) == last {
+            kill();
+        }
+    });
+    let settings = Arc::new(settings(&dir));
+    write_in_steps(&settings, &store(&dir), stored(2, 2_000_000), step)
+        .await
+        .unwrap();
+}
+
+/// Each file of a packet is as it was before the step or as it is behind it: of one status, and whole.
+fn is_whole(folder: &Path) {
+    let (json, markdown) = (folder.join(JSON), folder.join(MARKDOWN));
+    let said = std::fs::read_to_string(&json).ok().map(|text| {
+        let packet = Packet::read(&text).unwrap_or_else(|error| panic!("{}: {error}", json.display()));
+        assert_eq!(packet.json(), text);
+        packet
+    });
+    if let Ok(text) = std::fs::read_to_string(&markdown) {
+        let packet = said.expect("the JSON is written first");
+        let either = [PacketStatus::Active, PacketStatus::Superseded];
+        let renderings = either.map(|status| packet.clone().with_status(status).markdown());
+        assert!(renderings.contains(&text), "{}", markdown.display());
+    }
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
+    for last in 0..=STEPS {
+        let dir = tempfile::tempdir().unwrap();
+        let dir = dir.path();
+        let first = Arc::new(settings(dir));
+        write(&first, &store(dir), stored(1, 1_000_000)).await.unwrap();
+        let done = Command::new(std::env::current_exe().unwrap())
+            .args([
+                "state::files::documents::tests::killed::child_that_is_killed",
+                "--exact",
+                "--ignored",
+            ])
+            .env(DIR, dir)
+            .env(STEP, last.to_string())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .status()
+            .unwrap();
+        assert_eq!(done.success(), last == STEPS, "step {last}: {done}");
+        let packets = dir.join("packets");
+        for n in 1..=2 {
+            is_whole(&packets.join(id(n).to_string()));
+        }
+        // The row is there at each of these steps, and what it superseded is superseded.
+        let store = store(dir);
+        let writer = PacketWriter::start(Some(settings(dir)), store.clone());
+        assert!(writer.flush(Duration::from_secs(20)).await);
+        for (n, status) in [(1, PacketStatus::Superseded), (2, PacketStatus::Active)] {
+            let record = find(&store, "local", id(n)).await.unwrap().unwrap();
+            assert_eq!(record.status, status, "step {last}");
+            let folder = PathBuf::from(&record.folder);
+            let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
+            let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
+            assert_eq!(validate(&json, Some(&markdown)), [], "step {last}");
+            assert_eq!(Packet::read(&json).unwrap().status, status, "step {last}");
+            assert_eq!(handoff_files(&packets, n), 1, "step {last}");
+        }
+    }
+}
+
+/// How many handoff files there are of a packet.
+fn handoff_files(packets: &Path, n: u128) -> usize {
+    let folder = HandoffFolder::new(packets).unwrap();
+    let listed = folder.list(None, 0).unwrap().found;
+    let read = listed.iter().map(|one| read_file(&one.path).unwrap().file);
+    read.filter(|file| file.findings.get("handoff") == Some(&id(n).to_string()))
+        .count()
+}
+
+/// What a killed process left goes when its packet is written again, once it is old.
+#[tokio::test]
+async fn what_a_killed_process_left_is_deleted_when_it_is_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let settings = Arc::new(settings(dir.path()));
+    let store = store(dir.path());
+    let folder = write(&settings, &store, stored(1, 1_000_000)).await.unwrap();
+    let (old, young) = (
+        folder.join(".handoff.json.a.tmp"),
+        folder.join(".handoff.md.b.tmp"),
+    );
+    for path in [&old, &young] {
+        std::fs::write(path, "half").unwrap();
+    }
+    let hour_ago = std::time::SystemTime::now() - Duration::from_secs(3600);
+    let file = std::fs::File::options().write(true).open(&old).unwrap();
+    file.set_modified(hour_ago).unwrap();
+    write(&settings, &store, stored(2, 2_000_000)).await.unwrap();
+    assert!(!old.exists() && young.exists());
+}

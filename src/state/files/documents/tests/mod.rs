@@ -1,0 +1,65 @@
+mod age;
+mod killed;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::json;
+use uuid::Uuid;
+
+use super::value::{PacketSettings, Stored};
+use crate::state::store::SharedStore;
+use crate::state::store::sqlite::SqliteStore;
+use baton_core::handoffs::document::fields::Size;
+use baton_core::handoffs::draft;
+use baton_core::record::{Handoff, HandoffId, Origin, WireId};
+
+pub(super) fn settings(dir: &Path) -> PacketSettings {
+    PacketSettings {
+        dir: dir.join("packets"),
+        git_dir: None,
+        topic: Some("importer".to_owned()),
+        archive_after: None,
+        reading: draft::Settings::default(),
+    }
+}
+
+pub(super) fn store(dir: &Path) -> SharedStore {
+    Arc::new(SqliteStore::open(&dir.join("state")).unwrap())
+}
+
+pub(super) fn handoff(n: u128, created_ms: u64) -> Handoff {
+    Handoff {
+        id: Uuid::from_u128(0x0199_a3c2_7d1e_7c3a_9b1f_2f6f_0000_0000 + n),
+        principal: "local".into(),
+        conversation: "c0ffee".into(),
+        wire: WireId::Anthropic,
+        prompt: format!("Goal: task {n}.\nNext: step {n}."),
+        reason: None,
+        head: String::new(),
+        parent: (n > 1).then(|| id(n - 1)),
+        model: None,
+        created_ms,
+        history_bytes: 0,
+        origin: Origin::Model,
+        recall: false,
+        archived: false,
+        spelled_out: None,
+    }
+}
+
+pub(super) fn id(n: u128) -> HandoffId {
+    Uuid::from_u128(0x0199_a3c2_7d1e_7c3a_9b1f_2f6f_0000_0000 + n)
+}
+
+pub(super) fn stored(n: u128, created_ms: u64) -> Stored {
+    let body =
+        json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": format!("Do {n}.")}]});
+    Stored {
+        handoff: handoff(n, created_ms),
+        carry_over: None,
+        exchange: None,
+        bytes: Size::default(),
+        transcript: Box::new(move || Some(body.to_string().into())),
+    }
+}

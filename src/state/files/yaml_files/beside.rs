@@ -1,0 +1,40 @@
+//! The file beside a handoff of the proxy's own.
+
+use super::error::FileError;
+use super::folder::HandoffFolder;
+use super::newest;
+use super::now;
+use super::read::read_file;
+use super::write::{Naming, Written};
+use baton_core::handoffs::document::fields::Packet;
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{HandoffFile, names};
+
+impl HandoffFolder {
+    /// Writes the file of a packet, once: a packet that has its file already gets no second one. It is named by when the
+    /// handoff was made.
+    ///
+    /// # Errors
+    /// As [`HandoffFolder::write`].
+    pub fn write_packet(&self, packet: &Packet) -> Result<Written, FileError> {
+        let mut file = HandoffFile::of_packet(packet);
+        let at = Time::parse(&packet.created_at).unwrap_or_else(now);
+        let stem = names::automatic(at);
+        let dir = self.session_dir(&file.session)?;
+        let id = packet.id.to_string();
+        for name in newest::sort(&dir, self.files(&file.session)?) {
+            if !name.starts_with(&stem) {
+                continue;
+            }
+            let path = dir.join(name);
+            let is_its = read_file(&path).is_ok_and(|found| found.file.findings.get("handoff") == Some(&id));
+            if is_its {
+                return Ok(Written {
+                    path,
+                    warnings: Vec::new(),
+                });
+            }
+        }
+        self.write(&mut file, &Naming::Automatic, at)
+    }
+}

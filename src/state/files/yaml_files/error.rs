@@ -1,0 +1,52 @@
+//! What can go wrong with a handoff file.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use baton_core::handoffs::yaml::{FieldError, Malformed};
+
+/// Why a file was not written, read or moved.
+#[derive(Debug)]
+pub enum FileError {
+    /// What it says breaks the format's rules.
+    Invalid(Vec<FieldError>),
+    /// It is no YAML mapping.
+    Malformed(PathBuf, Malformed),
+    /// The path is not one that may be touched, and why.
+    Refused(PathBuf, &'static str),
+    /// It is not there.
+    Missing(PathBuf),
+    /// Another process holds the folder.
+    Busy(PathBuf),
+    /// Reading or writing failed.
+    Io(PathBuf, io::Error),
+}
+
+impl FileError {
+    /// Turns an IO error into one of a path.
+    pub(super) fn at(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| match error.kind() {
+            io::ErrorKind::NotFound => Self::Missing(path.to_owned()),
+            _ => Self::Io(path.to_owned(), error),
+        }
+    }
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid(errors) => {
+                let errors: Vec<_> = errors.iter().map(FieldError::to_string).collect();
+                f.write_str(&errors.join("\n"))
+            }
+            Self::Malformed(path, error) => write!(f, "{}: {error}", path.display()),
+            Self::Refused(path, why) => write!(f, "{}: {why}", path.display()),
+            Self::Missing(path) => write!(f, "{}: there is no such file", path.display()),
+            Self::Busy(path) => write!(f, "{}: another process holds the folder", path.display()),
+            Self::Io(path, error) => write!(f, "{}: {error}", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for FileError {}

@@ -1,0 +1,140 @@
+//! The folder of all sessions.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::error::FileError;
+use super::newest;
+use super::paths::{absolute, no_links};
+use baton_core::handoffs::yaml::names;
+
+/// Files that were put away, in the folder of their session.
+pub(super) const ARCHIVE: &str = ".archive";
+
+/// A folder of handoff files, one folder a session in it.
+#[derive(Debug, Clone)]
+pub struct HandoffFolder {
+    dir: PathBuf,
+}
+
+impl HandoffFolder {
+    /// The files in this folder, which need not be there yet.
+    ///
+    /// # Errors
+    /// The path is relative and the working directory is not known.
+    pub fn new(dir: &Path) -> Result<Self, FileError> {
+        Ok(Self { dir: absolute(dir)? })
+    }
+
+    /// Where it is.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The folder of a session; empty for `general`.
+    pub(super) fn session_dir(&self, session: &str) -> Result<PathBuf, FileError> {
+        let name = names::session(session);
+        let dir = self.dir.join(name);
+        if !names::is_session(name) {
+            return Err(FileError::Refused(
+                dir,
+                "no name for a session: letters, digits, `_` and `-` alone",
+            ));
+        }
+        Ok(dir)
+    }
+
+    /// The sessions that have files, by name.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn sessions(&self) -> Result<Vec<String>, FileError> {
+        let mut sessions = Vec::new();
+        for (name, kind) in entries(&self.dir)? {
+            // Other programs may keep other things here.
+            if kind.is_dir() && names::is_session(&name) && has_files(&self.dir.join(&name)) {
+                sessions.push(name);
+            }
+        }
+        sessions.sort();
+        Ok(sessions)
+    }
+
+    /// Whether a session has files.
+    pub fn has_session(&self, name: &str) -> bool {
+        self.session_dir(name)
+            .is_ok_and(|dir| no_links(&dir).is_ok() && has_files(&dir))
+    }
+
+    /// How many files there are, of all sessions.
+    ///
+    /// # Errors
+    /// A folder cannot be read.
+    pub fn count(&self) -> Result<u64, FileError> {
+        let mut count = 0;
+        for session in self.sessions()? {
+            count += self.files(&session)?.len() as u64;
+        }
+        Ok(count)
+    }
+
+    /// The files of a session, newest first.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn paths(&self, session: &str) -> Result<Vec<PathBuf>, FileError> {
+        let dir = self.session_dir(session)?;
+        let sorted = newest::sort(&dir, self.files(session)?);
+        Ok(sorted.into_iter().map(|name| dir.join(name)).collect())
+    }
+
+    /// The files of a session, in no order.
+    pub(super) fn files(&self, session: &str) -> Result<Vec<String>, FileError> {
+        let dir = self.session_dir(session)?;
+        no_links(&dir)?;
+        files_in(&dir)
+    }
+
+    /// The ledger of a session, beside this folder.
+    pub fn ledger(&self, session: &str) -> PathBuf {
+        let beside = self.dir.parent().unwrap_or(&self.dir);
+        let name = names::session(session);
+        beside.join("ledgers").join(format!("CONTINUITY_{name}.md"))
+    }
+}
+
+/// The files of ours in a folder.
+pub(super) fn files_in(dir: &Path) -> Result<Vec<String>, FileError> {
+    let all = entries(dir)?.into_iter();
+    let ours = all.filter(|(name, kind)| kind.is_file() && names::is_file(name));
+    Ok(ours.map(|(name, _)| name).collect())
+}
+
+fn has_files(dir: &Path) -> bool {
+    let Ok(mut entries) = fs::read_dir(dir) else {
+        return false;
+    };
+    entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(names::is_file)))
+}
+
+/// What is in a folder, with its kind; nothing where the folder is not there. Links are neither files nor folders here.
+fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
+    let read = match fs::read_dir(dir) {
+        Ok(read) => read,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(FileError::Io(dir.to_owned(), error)),
+    };
+    let mut all = Vec::new();
+    for entry in read {
+        let entry = entry.map_err(FileError::at(dir))?;
+        // A name that is not UTF-8 is none of ours.
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        if let Ok(kind) = entry.file_type() {
+            all.push((name, kind));
+        }
+    }
+    Ok(all)
+}

@@ -1,0 +1,253 @@
+//! What git and beads tell of a folder. Each question has a limit of its own and all together have one; a tool that is
+//! missing, fails or takes too long tells nothing, and that is no error.
+
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use super::newest::time_of;
+use super::now;
+use crate::state::files::repository::ask;
+use baton_core::handoffs::yaml::{self, Drift, HandoffFile, Repository};
+
+/// Time for questions that git answers at once, and for those that look at the whole tree or the history.
+const SHORT: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_secs(10);
+
+/// Time for beads.
+const BEADS: Duration = Duration::from_secs(10);
+
+/// Commits that a file names.
+const COMMITS: &str = "-5";
+
+/// Files of a kind that git may add: the rest is a `git status` away.
+const FILES: usize = 50;
+
+/// Files that git is asked about by name: they stand in its command line.
+const COMPARED: usize = 1000;
+
+/// What git tells of a folder.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct GitState {
+    /// The branch that is checked out; empty where none is.
+    pub branch: String,
+    /// The last commits, newest first: short id and subject.
+    pub commits: Vec<String>,
+    /// New files, in the index or not.
+    pub created: Vec<String>,
+    /// Changed files.
+    pub modified: Vec<String>,
+    /// Files that are gone.
+    pub deleted: Vec<String>,
+}
+
+/// Asks programs until a moment.
+#[derive(Debug, Clone, Copy)]
+pub struct Asker<'d> {
+    /// The folder that they are asked about.
+    pub dir: &'d Path,
+    /// When all of it has to be done.
+    pub until: Instant,
+}
+
+impl Asker<'_> {
+    fn ask(&self, program: &str, arguments: &[&str], limit: Duration) -> Option<String> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        let limit = limit.min(left);
+        (!limit.is_zero())
+            .then(|| ask(program, self.dir, arguments, limit))
+            .flatten()
+    }
+
+    fn git(&self, arguments: &[&str], limit: Duration) -> Option<String> {
+        self.ask("git", arguments, limit)
+    }
+
+    /// Whether git keeps the folder.
+    fn is_repository(&self) -> bool {
+        let inside = self.git(&["rev-parse", "--is-inside-work-tree"], SHORT);
+        inside.is_some_and(|answer| answer.trim() == "true")
+    }
+
+    fn branch(&self) -> String {
+        let branch = self.git(&["branch", "--show-current"], SHORT);
+        branch.unwrap_or_default().trim().to_owned()
+    }
+
+    /// What git tells; `None` outside of a repository.
+    pub fn git_state(&self) -> Option<GitState> {
+        if !self.is_repository() {
+            return None;
+        }
+        let mut state = GitState {
+            branch: self.branch(),
+            ..GitState::default()
+        };
+        let diff = [
+            "diff",
+            "--name-status",
+            "-z",
+            "--no-renames",
+            "--no-ext-diff",
+            "--relative",
+            "HEAD",
+        ];
+        let diff = self.git(&diff, LONG).unwrap_or_default();
+        let mut fields = diff.split('\0');
+        while let (Some(status), Some(path)) = (fields.next(), fields.next()) {
+            let list = match status {
+                "A" => &mut state.created,
+                "D" => &mut state.deleted,
+                _ => &mut state.modified,
+            };
+            list.push(path.to_owned());
+        }
+        let new = self.git(&["ls-files", "--others", "--exclude-standard", "-z"], LONG);
+        let new = new.unwrap_or_default();
+        state
+            .created
+            .extend(new.split('\0').filter(|path| !path.is_empty()).map(str::to_owned));
+        let log = self.git(&["log", COMMITS, "--oneline", "--no-decorate"], LONG);
+        state.commits = log.unwrap_or_default().lines().map(str::to_owned).collect();
+        Some(state)
+    }
+
+    /// Tasks of beads in progress, of one agent or of all.
+    pub fn beads(&self, assignee: Option<&str>) -> Vec<String> {
+        let mut arguments = vec!["list", "--status", "in_progress", "--format", "json"];
+        if let Some(name) = assignee {
+            arguments.extend(["--assignee", name]);
+        }
+        let answer = self.ask("br", &arguments, BEADS);
+        answer.map_or(Vec::new(), |answer| yaml::beads(&answer))
+    }
+
+    /// What the repository says of a file that was written earlier; `None` outside of one.
+    pub fn since(&self, file: &HandoffFile) -> Option<Repository> {
+        if !self.is_repository() {
+            return None;
+        }
+        let mut state = Repository {
+            branch: self.branch(),
+            ..Repository::default()
+        };
+        let Some(written) = file.written_at() else {
+            return Some(state);
+        };
+        let since = format!("--since=@{}", written.seconds.saturating_add(1));
+        let count = self.git(&["rev-list", "--count", &since, "HEAD"], LONG);
+        state.commits = count
+            .and_then(|count| count.trim().parse().ok())
+            .unwrap_or_default();
+        let deleted: HashSet<_> = file.files.deleted.iter().map(String::as_str).collect();
+        let paths: Vec<_> = file
+            .paths()
+            .into_iter()
+            .filter(|path| !deleted.contains(path))
+            .collect();
+        // Git is asked about its own files alone: of one outside it would refuse the whole question.
+        let inside =
+            |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
+        let asked: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
+        let touched = self.touched(&since, &asked);
+        for path in paths {
+            match fs::metadata(self.dir.join(path)) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                    state.gone.push(path.to_owned())
+                }
+                // A commit alone does not change a file, and a fresh copy of the repository changes no content.
+                Ok(found) => {
+                    let later = found
+                        .modified()
+                        .is_ok_and(|at| time_of(at).seconds > written.seconds);
+                    if later && touched.contains(path) {
+                        state.changed.push(path.to_owned());
+                    }
+                }
+                Err(_) => {}
+            }
+        }
+        Some(state)
+    }
+
+    /// Of some files, those in commits since, and those with changes that are in none.
+    fn touched(&self, since: &str, paths: &[&str]) -> HashSet<String> {
+        if paths.is_empty() {
+            return HashSet::new();
+        }
+        let mut log = vec!["log", since, "--name-only", "--format=", "-z", "--relative", "--"];
+        let mut status = vec![
+            "diff",
+            "--name-only",
+            "-z",
+            "--no-ext-diff",
+            "--relative",
+            "HEAD",
+            "--",
+        ];
+        log.extend(paths);
+        status.extend(paths);
+        let mut new = vec!["ls-files", "--others", "-z", "--"];
+        new.extend(paths);
+        let answers = [
+            self.git(&log, LONG),
+            self.git(&status, LONG),
+            self.git(&new, LONG),
+        ];
+        answers
+            .iter()
+            .flatten()
+            .flat_map(|answer| answer.split(['\0', '\n']))
+            .filter(|path| !path.is_empty())
+            .map(str::to_owned)
+            .collect()
+    }
+}
+
+impl GitState {
+    /// Adds to a file what git tells and it does not say yet.
+    pub fn add_to(&self, file: &mut HandoffFile) {
+        let named: HashSet<String> = {
+            let files = &file.files;
+            let all = files.created.iter().chain(&files.modified).chain(&files.deleted);
+            all.cloned().collect()
+        };
+        let files = &mut file.files;
+        for (new, list) in [
+            (&self.created, &mut files.created),
+            (&self.modified, &mut files.modified),
+            (&self.deleted, &mut files.deleted),
+        ] {
+            let room = FILES.saturating_sub(list.len());
+            list.extend(
+                new.iter()
+                    .filter(|path| !named.contains(*path))
+                    .take(room)
+                    .cloned(),
+            );
+        }
+        let mut finding = |name: &str, told: String| {
+            if !told.is_empty() {
+                file.findings.entry(name.to_owned()).or_insert(told);
+            }
+        };
+        finding("git_branch", self.branch.clone());
+        finding("recent_commits", self.commits.join("; "));
+    }
+}
+
+/// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is told.
+pub fn still_true(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
+    compared(file, dir, limit).0
+}
+
+/// The same, and whether there is a repository.
+pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Drift, bool) {
+    let asker = dir.map(|dir| Asker {
+        dir,
+        until: Instant::now() + limit,
+    });
+    let repository = asker.and_then(|asker| asker.since(file));
+    (Drift::of(file, repository.as_ref(), now()), repository.is_some())
+}

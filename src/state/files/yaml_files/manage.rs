@@ -1,0 +1,154 @@
+//! Puts files away and deletes them. Only regular files of ours inside the folder are ever touched.
+
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use super::error::FileError;
+use super::folder::{ARCHIVE, HandoffFolder, files_in};
+use super::lock::Lock;
+use super::newest;
+use super::paths::{absolute, no_links};
+use super::rotate::{moved, put_away};
+use baton_core::handoffs::yaml::names;
+use baton_core::handoffs::yaml::time::Time;
+
+/// A file that may be moved or deleted.
+struct Managed {
+    /// The folder of its session.
+    dir: PathBuf,
+    name: String,
+    archived: bool,
+}
+
+impl HandoffFolder {
+    /// Puts a file into the archive of its session; returns where it is now.
+    ///
+    /// # Errors
+    /// It is none of ours, in the archive already, or cannot be moved.
+    pub fn archive(&self, path: &Path) -> Result<PathBuf, FileError> {
+        let managed = self.managed(path)?;
+        if managed.archived {
+            return Err(FileError::Refused(
+                path.to_owned(),
+                "it is in the archive already",
+            ));
+        }
+        let _lock = Lock::of(&managed.dir)?;
+        put_away(&managed.dir, &managed.name)
+    }
+
+    /// Takes a file out of the archive of its session; returns where it is now.
+    ///
+    /// # Errors
+    /// It is none of ours, not in the archive, or cannot be moved.
+    pub fn restore(&self, path: &Path) -> Result<PathBuf, FileError> {
+        let managed = self.managed(path)?;
+        if !managed.archived {
+            return Err(FileError::Refused(path.to_owned(), "it is not in the archive"));
+        }
+        let _lock = Lock::of(&managed.dir)?;
+        moved(&managed.path(), &managed.dir, &managed.name)
+    }
+
+    /// Deletes a file.
+    ///
+    /// # Errors
+    /// It is none of ours, or cannot be deleted.
+    pub fn delete(&self, path: &Path) -> Result<(), FileError> {
+        let managed = self.managed(path)?;
+        let _lock = Lock::of(&managed.dir)?;
+        let path = managed.path();
+        fs::remove_file(&path).map_err(FileError::at(&path))
+    }
+
+    /// Deletes every file, also of archives, that is older than so many seconds; returns those. With `dry_run` none is
+    /// deleted.
+    ///
+    /// # Errors
+    /// A folder cannot be read or a file not be deleted.
+    pub fn clean(&self, older_than: u64, now: Time, dry_run: bool) -> Result<Vec<PathBuf>, FileError> {
+        let before = now.seconds.saturating_sub_unsigned(older_than);
+        let mut deleted = Vec::new();
+        for dir in self.session_dirs()? {
+            let _lock = Lock::of(&dir)?;
+            for dir in [dir.clone(), dir.join(ARCHIVE)] {
+                no_links(&dir)?;
+                for name in files_in(&dir)? {
+                    let named = newest::age(&dir, &name);
+                    let at = named.minute + i64::from(named.second.unwrap_or_default());
+                    if at >= before {
+                        continue;
+                    }
+                    let path = dir.join(name);
+                    if !dry_run {
+                        fs::remove_file(&path).map_err(FileError::at(&path))?;
+                    }
+                    deleted.push(path);
+                }
+            }
+        }
+        deleted.sort();
+        Ok(deleted)
+    }
+
+    /// The folders of all sessions, also those that have files in the archive alone.
+    fn session_dirs(&self) -> Result<Vec<PathBuf>, FileError> {
+        no_links(self.dir())?;
+        let read = match fs::read_dir(self.dir()) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            read => read.map_err(FileError::at(self.dir()))?,
+        };
+        let dirs = read.flatten().filter(|entry| {
+            let name = entry.file_name();
+            name.to_str().is_some_and(names::is_session) && entry.file_type().is_ok_and(|kind| kind.is_dir())
+        });
+        let ours = dirs.map(|entry| entry.path()).filter(|dir| {
+            let some = |dir: &Path| files_in(dir).is_ok_and(|files| !files.is_empty());
+            some(dir) || some(&dir.join(ARCHIVE))
+        });
+        Ok(ours.collect())
+    }
+
+    /// The file at a path, if it is one of ours.
+    fn managed(&self, path: &Path) -> Result<Managed, FileError> {
+        let refused = |why| Err(FileError::Refused(path.to_owned(), why));
+        let whole = absolute(path)?;
+        let Ok(inside) = whole.strip_prefix(self.dir()) else {
+            return refused("outside of the folder of handoff files");
+        };
+        let parts: Option<Vec<&str>> = inside
+            .components()
+            .map(|component| match component {
+                Component::Normal(name) => name.to_str(),
+                _ => None,
+            })
+            .collect();
+        let (session, name, archived) = match parts.as_deref() {
+            Some([session, name]) => (*session, *name, false),
+            Some([session, ARCHIVE, name]) => (*session, *name, true),
+            _ => return refused("not a file of a session"),
+        };
+        if !names::is_session(session) || !names::is_file(name) {
+            return refused("not a file of a session: it ends in .yaml and does not begin with a dot");
+        }
+        no_links(&whole)?;
+        let found = fs::symlink_metadata(&whole).map_err(FileError::at(path))?;
+        if !found.is_file() {
+            return refused("no regular file");
+        }
+        Ok(Managed {
+            dir: self.dir().join(session),
+            name: name.to_owned(),
+            archived,
+        })
+    }
+}
+
+impl Managed {
+    fn path(&self) -> PathBuf {
+        match self.archived {
+            true => self.dir.join(ARCHIVE).join(&self.name),
+            false => self.dir.join(&self.name),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! Handoff files on disk: `DIR/SESSION/NAME.yaml`. What they say is `packet::ntm`'s; this room has the folders, the lock,
+//! the clock, and the tools that are asked: git, beads, Agent Mail.
+//!
+//! Everything here is for people and agents beside the proxy; nothing of it stands in the way of an exchange.
+
+pub mod agent_mail;
+mod beside;
+mod error;
+mod folder;
+pub mod gather;
+mod line;
+mod lock;
+mod manage;
+mod newest;
+mod paths;
+mod read;
+mod rotate;
+pub mod transfer;
+mod write;
+
+#[cfg(test)]
+mod tests;
+
+pub use error::FileError;
+pub use folder::HandoffFolder;
+pub use line::LineReader;
+pub use read::{Found, Listed, Listing, read_file};
+pub use write::{Naming, Written, write_text, write_to};
+
+use baton_core::handoffs::yaml::time::Time;
+
+/// The time now.
+pub fn now() -> Time {
+    use std::time::{SystemTime, UNIX_EPOCH};
+    // A clock before 1970 makes everything new.
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time {
+        seconds: i64::try_from(since.as_secs()).unwrap_or(i64::MAX),
+        nanos: since.subsec_nanos(),
+    }
+}

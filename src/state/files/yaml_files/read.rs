@@ -1,0 +1,196 @@
+//! Finds and reads files.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::error::FileError;
+use super::folder::HandoffFolder;
+use super::newest;
+use super::paths::is_regular;
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{
+    FieldError, HandoffFile, MAX_BYTES, Malformed, goal_and_now, names, read, value_of,
+};
+
+/// A file that was found and read.
+#[derive(Debug)]
+pub struct Found {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What it says.
+    pub file: HandoffFile,
+    /// What breaks a rule of the format.
+    pub errors: Vec<FieldError>,
+}
+
+/// What a search came to.
+#[derive(Debug, Default)]
+pub struct Listing<T> {
+    /// What was found.
+    pub found: T,
+    /// Files that could not be read, and were passed over.
+    pub warnings: Vec<FileError>,
+}
+
+/// One file of a list. The names are API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Listed {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its session.
+    pub session: String,
+    /// When it was created, as in RFC 3339.
+    pub date: String,
+    /// Its status.
+    pub status: String,
+    /// Its goal.
+    pub goal: String,
+    /// Whether it was written without a person.
+    pub is_auto: bool,
+}
+
+/// Reads a file. What breaks a rule is told and does not stop the reading.
+///
+/// # Errors
+/// It is not there, no regular file, too large, not UTF-8, or no YAML mapping.
+pub fn read_file(path: &Path) -> Result<Found, FileError> {
+    let text = text_of(path)?;
+    let read = read(&text).map_err(|error| FileError::Malformed(path.to_owned(), error))?;
+    let errors = read.errors();
+    Ok(Found {
+        path: path.to_owned(),
+        file: read.file,
+        errors,
+    })
+}
+
+/// The text of a file.
+pub(super) fn text_of(path: &Path) -> Result<String, FileError> {
+    let found = fs::symlink_metadata(path).map_err(FileError::at(path))?;
+    if !found.is_file() {
+        return Err(FileError::Refused(path.to_owned(), "no regular file"));
+    }
+    let malformed = |message: String| FileError::Malformed(path.to_owned(), Malformed { message, line: 0 });
+    if found.len() > MAX_BYTES as u64 {
+        return Err(malformed(format!("more than {MAX_BYTES} bytes")));
+    }
+    let bytes = fs::read(path).map_err(FileError::at(path))?;
+    String::from_utf8(bytes).map_err(|_| malformed("it is not UTF-8".to_owned()))
+}
+
+impl HandoffFolder {
+    /// The newest file of a session that can be read, or of all sessions: there the one that was created last.
+    ///
+    /// # Errors
+    /// The folder cannot be read. That there is no file is none.
+    pub fn latest(&self, session: Option<&str>) -> Result<Listing<Option<Found>>, FileError> {
+        match session {
+            Some(session) => self.latest_of(session),
+            None => self.latest_of_any(),
+        }
+    }
+
+    fn latest_of(&self, session: &str) -> Result<Listing<Option<Found>>, FileError> {
+        let dir = self.session_dir(session)?;
+        let mut listing = Listing::default();
+        for name in newest::sort(&dir, self.files(session)?) {
+            match read_file(&dir.join(name)) {
+                Ok(found) => {
+                    listing.found = Some(found);
+                    break;
+                }
+                Err(error) => listing.warnings.push(error),
+            }
+        }
+        Ok(listing)
+    }
+
+    fn latest_of_any(&self) -> Result<Listing<Option<Found>>, FileError> {
+        let mut listing: Listing<Option<Found>> = Listing::default();
+        let mut newest = None;
+        for session in self.sessions()? {
+            let of_session = self.latest_of(&session)?;
+            listing.warnings.extend(of_session.warnings);
+            let Some(found) = of_session.found else { continue };
+            // Of one second, the one that was written last.
+            let at = (
+                created(&found.file.created_at, &found.path),
+                newest::written(&found.path),
+            );
+            if newest.is_none_or(|newest| at > newest) {
+                newest = Some(at);
+                listing.found = Some(found);
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The files of a session, or of all, newest first; a limit of 0 is none.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub fn list(&self, session: Option<&str>, limit: usize) -> Result<Listing<Vec<Listed>>, FileError> {
+        let sessions = match session {
+            Some(session) => vec![names::session(session).to_owned()],
+            None => self.sessions()?,
+        };
+        let mut all = Vec::new();
+        for session in sessions {
+            let dir = self.session_dir(&session)?;
+            let sorted = newest::sort(&dir, self.files(&session)?);
+            // Of each session no more can be among the first.
+            let most = if limit == 0 { sorted.len() } else { limit };
+            for name in sorted.into_iter().take(most) {
+                all.push((newest::age(&dir, &name), session.clone(), dir.join(name)));
+            }
+        }
+        // The order within a session stands, since the sort is stable.
+        all.sort_by_key(|(age, ..)| std::cmp::Reverse(age.minute));
+        if limit > 0 {
+            all.truncate(limit);
+        }
+        let mut listing: Listing<Vec<Listed>> = Listing::default();
+        for (_, session, path) in all {
+            match listed(session, path) {
+                Ok(one) => listing.found.push(one),
+                Err(error) => listing.warnings.push(error),
+            }
+        }
+        Ok(listing)
+    }
+
+    /// The file that a person names: a path, or `SESSION/NAME.yaml` in this folder.
+    pub fn named(&self, name: &Path) -> PathBuf {
+        let inside = self.dir().join(name);
+        if !is_regular(name) && is_regular(&inside) {
+            return inside;
+        }
+        name.to_owned()
+    }
+}
+
+/// When a file was created: as it says, else as the file system does.
+pub(super) fn created(created_at: &str, path: &Path) -> Time {
+    Time::parse(created_at)
+        .or_else(|| newest::written(path))
+        .unwrap_or(Time::of_seconds(0))
+}
+
+fn listed(session: String, path: PathBuf) -> Result<Listed, FileError> {
+    let text = text_of(&path)?;
+    let date = match value_of(&text, "created_at") {
+        date if Time::parse(&date).is_some() => date,
+        _ => created("", &path).rfc3339(),
+    };
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Ok(Listed {
+        session,
+        date,
+        status: value_of(&text, "status"),
+        goal: goal_and_now(&text).goal,
+        is_auto: names::is_automatic(&name),
+        path,
+    })
+}

@@ -1,0 +1,45 @@
+//! Makes room: where a folder has 50 files or more, the oldest go into its archive.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use super::error::FileError;
+use super::folder::{ARCHIVE, files_in};
+use super::newest;
+use super::paths::make_dir;
+use baton_core::handoffs::yaml::names;
+
+/// Files that a folder holds.
+pub(super) const MOST: usize = 50;
+
+/// Moves the oldest files of a folder away until one more fits. Its lock is held.
+pub(super) fn rotate(dir: &Path) -> Result<usize, FileError> {
+    let files = files_in(dir)?;
+    if files.len() < MOST {
+        return Ok(0);
+    }
+    let sorted = newest::sort(dir, files);
+    let old = &sorted[MOST - 1..];
+    for name in old {
+        put_away(dir, name)?;
+    }
+    Ok(old.len())
+}
+
+/// Moves a file into the archive of its folder, under its name or, where that is taken, with a number.
+pub(super) fn put_away(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
+    let archive = dir.join(ARCHIVE);
+    make_dir(&archive)?;
+    moved(&dir.join(name), &archive, name)
+}
+
+/// Moves a file into another folder, under this name or, where that is taken, with a number. The lock of its session is held.
+pub(super) fn moved(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
+    let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
+    let place = (1..)
+        .map(|n| into.join(names::numbered(stem, n)))
+        .find(|place| fs::symlink_metadata(place).is_err())
+        .unwrap_or_else(|| into.join(name));
+    fs::rename(from, &place).map_err(FileError::at(from))?;
+    Ok(place)
+}

@@ -1,0 +1,329 @@
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::time::{Duration, Instant};
+
+use super::super::{FileError, LineReader, Naming, read_file, write_to};
+use super::{at, file, folder, names, write};
+use baton_core::handoffs::yaml::HandoffFile;
+
+#[test]
+fn a_file_has_name_mode_and_ledger() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    let written = write(&folder, "api", "Login_works now!", at(0));
+    assert_eq!(
+        written.path,
+        dir.path()
+            .join("handoffs/api/2026-11-22_18-05_login-works-now.yaml")
+    );
+    assert!(written.warnings.is_empty(), "{:?}", written.warnings);
+    let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&written.path), 0o644);
+    assert_eq!(mode(written.path.parent().unwrap()) & !0o755, 0);
+    let found = read_file(&written.path).unwrap();
+    assert!(found.errors.is_empty());
+    assert_eq!(found.file.created_at, "2026-11-22T18:05:48Z");
+    let ledger = fs::read_to_string(dir.path().join("ledgers/CONTINUITY_api.md")).unwrap();
+    assert!(
+        ledger
+            .starts_with("## 2026-11-22T18:05:48Z (manual)\n- file: 2026-11-22_18-05_login-works-now.yaml\n")
+    );
+    let mut automatic = file("", "x");
+    let written = folder.write(&mut automatic, &Naming::Automatic, at(1)).unwrap();
+    assert_eq!(
+        written.path,
+        dir.path()
+            .join("handoffs/general/auto-handoff-2026-11-22T18-05-49.yaml")
+    );
+    assert!(fs::read_to_string(folder.ledger("")).unwrap().contains("(auto)"));
+    assert_eq!(folder.sessions().unwrap(), ["api", "general"]);
+}
+
+#[test]
+fn a_taken_name_gets_a_number() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    for _ in 0..3 {
+        write(&folder, "api", "same", at(0));
+    }
+    let dir = dir.path().join("handoffs/api");
+    assert_eq!(
+        names(&dir),
+        [
+            "2026-11-22_18-05_same-2.yaml",
+            "2026-11-22_18-05_same-3.yaml",
+            "2026-11-22_18-05_same.yaml"
+        ]
+    );
+    // Neither does one of the archive's.
+    folder.archive(&dir.join("2026-11-22_18-05_same.yaml")).unwrap();
+    let fourth = write(&folder, "api", "same", at(0));
+    assert!(fourth.path.ends_with("2026-11-22_18-05_same-4.yaml"));
+}
+
+#[test]
+fn what_breaks_a_rule_is_not_written() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    let mut wrong = file("a/b", "");
+    let error = folder.write(&mut wrong, &Naming::Automatic, at(0)).unwrap_err();
+    let FileError::Invalid(errors) = error else {
+        panic!("{error}")
+    };
+    assert_eq!(errors.len(), 2);
+    assert!(!dir.path().join("handoffs").exists());
+    let path = dir.path().join("there.yaml");
+    assert!(write_to(&mut HandoffFile::default(), &path, at(0)).is_err() && !path.exists());
+    write_to(&mut file("", "x"), &path, at(0)).unwrap();
+    let mut again = read_file(&path).unwrap().file;
+    write_to(&mut again, &path, at(60)).unwrap();
+    assert_eq!(again.created_at, "2026-11-22T18:05:48Z");
+    assert_eq!(again.updated_at, "2026-11-22T18:06:48Z");
+}
+
+#[test]
+fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    let mut automatic = file("api", "automatic");
+    folder.write(&mut automatic, &Naming::Automatic, at(0)).unwrap();
+    // By name, the automatic one would be the newest for ever.
+    write(&folder, "api", "manual", at(120));
+    let latest = |session| folder.latest(session).unwrap().found.map(|found| found.file.goal);
+    assert_eq!(latest(Some("api")).as_deref(), Some("manual"));
+    let mut later = file("api", "later");
+    folder.write(&mut later, &Naming::Automatic, at(240)).unwrap();
+    assert_eq!(latest(Some("api")).as_deref(), Some("later"));
+    // Of one minute, the one that was written last.
+    write(&folder, "api", "b first", at(600));
+    std::thread::sleep(Duration::from_millis(20));
+    write(&folder, "api", "a second", at(601));
+    assert_eq!(latest(Some("api")).as_deref(), Some("a second"));
+    write(&folder, "api", "a second", at(602));
+    let listed = folder.list(Some("api"), 0).unwrap().found;
+    let goals: Vec<_> = listed.iter().map(|one| one.goal.as_str()).collect();
+    assert_eq!(
+        goals,
+        ["a second", "a second", "b first", "later", "manual", "automatic"]
+    );
+    assert!(listed[0].path.ends_with("2026-11-22_18-15_a-second-2.yaml"));
+    assert!(listed[5].is_auto && !listed[0].is_auto);
+    assert_eq!(listed[0].date, at(602).rfc3339());
+    assert_eq!(latest(None).as_deref(), Some("a second"));
+    write(&folder, "other", "elsewhere", at(9000));
+    assert_eq!(latest(None).as_deref(), Some("elsewhere"));
+    assert_eq!(latest(Some("nobody")), None);
+    assert_eq!(folder.list(None, 2).unwrap().found[0].goal, "elsewhere");
+    assert_eq!(folder.list(None, 2).unwrap().found.len(), 2);
+}
+
+#[test]
+fn what_cannot_be_read_is_passed_over_with_a_warning() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    write(&folder, "api", "good", at(0));
+    let api = dir.path().join("handoffs/api");
+    fs::write(api.join("2026-11-23_00-00_broken.yaml"), "goal: \"open").unwrap();
+    fs::write(api.join("2026-11-23_00-01_binary.yaml"), [0xff, 0xfe]).unwrap();
+    fs::write(api.join("2026-11-23_00-02_huge.yaml"), vec![b' '; 2 << 20]).unwrap();
+    fs::write(api.join(".hidden.yaml"), "goal: hidden\nnow: x").unwrap();
+    fs::create_dir(api.join("2026-11-23_00-03_folder.yaml")).unwrap();
+    symlink("/etc/hostname", api.join("2026-11-23_00-04_link.yaml")).unwrap();
+    let listing = folder.latest(Some("api")).unwrap();
+    assert_eq!(listing.found.unwrap().file.goal, "good");
+    assert_eq!(listing.warnings.len(), 3);
+    // Invalid, but readable.
+    fs::write(
+        api.join("2026-11-23_00-05_invalid.yaml"),
+        "goal: half\nstatus: done",
+    )
+    .unwrap();
+    let found = folder.latest(Some("api")).unwrap().found.unwrap();
+    assert_eq!((found.file.goal.as_str(), found.errors.len()), ("half", 2));
+    // Neither folders with a dot nor those of other programs are sessions.
+    fs::create_dir(dir.path().join("handoffs/.x")).unwrap();
+    fs::write(dir.path().join("handoffs/.x/a.yaml"), "goal: x").unwrap();
+    fs::create_dir(dir.path().join("handoffs/empty")).unwrap();
+    assert_eq!(folder.sessions().unwrap(), ["api"]);
+    assert!(
+        super::folder(&dir.path().join("nowhere"))
+            .latest(None)
+            .unwrap()
+            .found
+            .is_none()
+    );
+}
+
+#[test]
+fn the_oldest_go_into_the_archive_from_fifty_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    let mut automatic = file("api", "automatic");
+    folder.write(&mut automatic, &Naming::Automatic, at(-60)).unwrap();
+    for n in 0..60 {
+        write(&folder, "api", &format!("n{n}"), at(n * 60));
+    }
+    let api = dir.path().join("handoffs/api");
+    assert_eq!(names(&api).len(), 50);
+    let archived = names(&api.join(".archive"));
+    assert_eq!(archived.len(), 11);
+    assert!(
+        archived.iter().any(|name| name.starts_with("auto-handoff")),
+        "{archived:?}"
+    );
+    assert!(archived.iter().any(|name| name.ends_with("_n9.yaml")) && names(&api)[0].ends_with("_n10.yaml"));
+    // A failing rotation does not stop the write.
+    fs::remove_dir_all(api.join(".archive")).unwrap();
+    symlink("/tmp", api.join(".archive")).unwrap();
+    let written = write(&folder, "api", "still", at(99_999));
+    assert_eq!(written.warnings.len(), 1);
+    assert_eq!(names(&api).len(), 51);
+}
+
+#[test]
+fn links_are_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let base = dir.path().join("handoffs");
+    fs::create_dir(&base).unwrap();
+    symlink(elsewhere.path(), base.join("api")).unwrap();
+    let folder = folder(dir.path());
+    let error = folder
+        .write(&mut file("api", "x"), &Naming::Automatic, at(0))
+        .unwrap_err();
+    assert!(matches!(error, FileError::Refused(..)), "{error}");
+    assert!(folder.latest(Some("api")).is_err());
+    assert_eq!(names(elsewhere.path()), Vec::<String>::new());
+    // The folder itself, or one above it.
+    let real = dir.path().join("real");
+    fs::create_dir(&real).unwrap();
+    symlink(&real, dir.path().join("linked")).unwrap();
+    let linked = super::folder(&dir.path().join("linked"));
+    assert!(
+        linked
+            .write(&mut file("api", "x"), &Naming::Automatic, at(0))
+            .is_err()
+    );
+    // A ledger that leads elsewhere is not appended to, and the file is written all the same.
+    fs::create_dir(dir.path().join("ledgers")).unwrap();
+    let target = elsewhere.path().join("target");
+    fs::write(&target, "").unwrap();
+    symlink(&target, dir.path().join("ledgers/CONTINUITY_b.md")).unwrap();
+    let written = write(&folder, "b", "x", at(0));
+    assert_eq!(written.warnings.len(), 1);
+    assert_eq!(fs::read_to_string(&target).unwrap(), "");
+}
+
+#[test]
+fn archive_delete_and_clean_touch_our_files_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    let first = write(&folder, "api", "first", at(0)).path;
+    let second = write(&folder, "api", "second", at(60)).path;
+    let archived = folder.archive(&first).unwrap();
+    assert!(
+        archived.ends_with(".archive/2026-11-22_18-05_first.yaml") && archived.is_file() && !first.exists()
+    );
+    assert!(
+        folder
+            .archive(&archived)
+            .unwrap_err()
+            .to_string()
+            .contains("already")
+    );
+    assert!(matches!(folder.archive(&first), Err(FileError::Missing(_))));
+    let outside = dir.path().join("outside.yaml");
+    fs::write(&outside, "goal: x").unwrap();
+    let base = folder.dir().to_owned();
+    fs::write(base.join("api/notes.txt"), "x").unwrap();
+    symlink(&outside, base.join("api/link.yaml")).unwrap();
+    for path in [
+        outside.clone(),
+        base.join("api/../../outside.yaml"),
+        base.join("api/notes.txt"),
+        base.join("api/link.yaml"),
+        base.join("api"),
+        base.join("api/.hidden.yaml"),
+        base.join("api/.archive/x/y.yaml"),
+    ] {
+        assert!(folder.delete(&path).is_err(), "{}", path.display());
+        assert!(folder.archive(&path).is_err(), "{}", path.display());
+    }
+    assert!(outside.exists());
+    folder.delete(&second).unwrap();
+    assert!(!second.exists());
+    // By the time in the name.
+    write(&folder, "api", "old", at(-40 * 86_400));
+    write(&folder, "api", "new", at(0));
+    let would = folder.clean(30 * 86_400, at(0), true).unwrap();
+    assert_eq!(would.len(), 1);
+    assert!(would[0].exists());
+    assert_eq!(folder.clean(30 * 86_400, at(0), false).unwrap(), would);
+    assert!(!would[0].exists());
+    // Archived ones too, and nothing else.
+    assert_eq!(folder.clean(60, at(3600), false).unwrap().len(), 2);
+    assert!(base.join("api/notes.txt").exists() && base.join("api/link.yaml").exists());
+}
+
+#[test]
+fn the_line_is_read_once_while_nothing_changes() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    let mut reader = LineReader::new(folder.clone());
+    let start = Instant::now();
+    assert_eq!(reader.read(None, start).unwrap(), None);
+    let path = write(&folder, "api", "one", at(0)).path;
+    let goal = |reader: &mut LineReader, now| reader.read(None, now).unwrap().unwrap().goal;
+    assert_eq!(goal(&mut reader, start), "one");
+    // A change that leaves the time as it was is not seen, until what was read is too old.
+    let modified = fs::metadata(&path).unwrap().modified().unwrap();
+    let change = |text: &str, at| {
+        fs::write(&path, text).unwrap();
+        let options = fs::File::options().write(true).open(&path).unwrap();
+        options.set_modified(at).unwrap();
+    };
+    change("goal: two\nnow: x\n", modified);
+    assert_eq!(goal(&mut reader, start + Duration::from_secs(29)), "one");
+    assert_eq!(goal(&mut reader, start + Duration::from_secs(31)), "two");
+    change("goal: three\nnow: x\n", modified + Duration::from_secs(1));
+    assert_eq!(goal(&mut reader, start + Duration::from_secs(31)), "three");
+    change("goal: four\nnow: x\n", modified + Duration::from_secs(1));
+    reader.forget();
+    assert_eq!(goal(&mut reader, start + Duration::from_secs(31)), "four");
+    // Of several sessions the newest, by when it says that it was created.
+    write(&folder, "other", "older", at(-60));
+    fs::write(
+        &path,
+        format!("goal: five\nnow: x\ncreated_at: {}\n", at(0).rfc3339()),
+    )
+    .unwrap();
+    assert_eq!(goal(&mut reader, start + Duration::from_secs(99)), "five");
+    assert_eq!(reader.read(Some("other"), start).unwrap().unwrap().goal, "older");
+}
+
+#[test]
+fn a_packet_gets_one_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    let packet = |id: &str| {
+        let mut packet: serde_json::Value =
+            serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap();
+        packet["id"] = id.into();
+        baton_core::handoffs::document::fields::Packet::read(&packet.to_string()).unwrap()
+    };
+    let first = packet("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
+    let path = folder.write_packet(&first).unwrap().path;
+    assert_eq!(
+        path,
+        dir.path()
+            .join("handoffs/shop-app/auto-handoff-2026-11-22T18-05-48.yaml")
+    );
+    let bytes = fs::read(&path).unwrap();
+    assert_eq!(folder.write_packet(&first).unwrap().path, path);
+    assert_eq!(fs::read(&path).unwrap(), bytes);
+    let second = folder
+        .write_packet(&packet("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"))
+        .unwrap();
+    assert!(second.path.ends_with("auto-handoff-2026-11-22T18-05-48-2.yaml"));
+    assert_eq!(folder.write_packet(&first).unwrap().path, path);
+}

@@ -1,0 +1,48 @@
+mod files;
+mod git;
+mod processes;
+mod server;
+mod transfers;
+
+use std::path::Path;
+
+use super::{HandoffFolder, Naming, Written};
+use baton_core::handoffs::yaml::HandoffFile;
+use baton_core::handoffs::yaml::time::Time;
+
+/// A fixed moment: 2026-11-22T18:05:48Z.
+pub(super) const NOW: i64 = 1_795_370_748;
+
+pub(super) fn at(seconds: i64) -> Time {
+    Time::of_seconds(NOW + seconds)
+}
+
+pub(super) fn file(session: &str, goal: &str) -> HandoffFile {
+    HandoffFile {
+        session: session.to_owned(),
+        goal: goal.to_owned(),
+        now: format!("go on with {goal}"),
+        ..HandoffFile::default()
+    }
+}
+
+pub(super) fn folder(dir: &Path) -> HandoffFolder {
+    HandoffFolder::new(&dir.join("handoffs")).unwrap()
+}
+
+pub(super) fn write(folder: &HandoffFolder, session: &str, goal: &str, now: Time) -> Written {
+    let naming = Naming::Manual(goal.to_owned());
+    folder.write(&mut file(session, goal), &naming, now).unwrap()
+}
+
+pub(super) fn names(dir: &Path) -> Vec<String> {
+    let Ok(read) = std::fs::read_dir(dir) else {
+        return Vec::new();
+    };
+    let mut names: Vec<_> = read
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .filter(|name| name.ends_with(".yaml"))
+        .collect();
+    names.sort();
+    names
+}

@@ -1,0 +1,155 @@
+use std::collections::HashSet;
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use super::super::write::Step;
+use super::super::{HandoffFolder, Naming, read_file};
+use super::{at, file, folder, names, write};
+use crate::state::files::yaml_files::folder::ARCHIVE;
+
+/// Tells a child where to write, which one it is, and at which step it is killed.
+const DIR: &str = "BATON_TEST_HANDOFF_DIR";
+const WHICH: &str = "BATON_TEST_HANDOFF_CHILD";
+const STEP: &str = "BATON_TEST_HANDOFF_STEP";
+
+const CHILDREN: usize = 8;
+const EACH: usize = 125;
+
+fn child(name: &str, dir: &Path, which: usize, step: Option<usize>) -> Child {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args([
+            &format!("state::files::yaml_files::tests::processes::{name}"),
+            "--exact",
+            "--ignored",
+        ])
+        .env(DIR, dir)
+        .env(WHICH, which.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    if let Some(step) = step {
+        command.env(STEP, step.to_string());
+    }
+    command.spawn().unwrap()
+}
+
+fn number(name: &str) -> Option<usize> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+#[ignore = "run by the test below"]
+fn child_that_writes() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let folder = folder(Path::new(&dir));
+    let which = number(WHICH).unwrap();
+    for n in 0..EACH {
+        write(&folder, "api", &format!("child {which} file {n}"), at(0));
+    }
+}
+
+#[test]
+fn a_thousand_writes_of_eight_processes_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let children: Vec<_> = (0..CHILDREN)
+        .map(|which| child("child_that_writes", dir.path(), which, None))
+        .collect();
+    for mut child in children {
+        assert!(child.wait().unwrap().success());
+    }
+    let api = dir.path().join("handoffs/api");
+    let mut goals = HashSet::new();
+    for dir in [api.clone(), api.join(ARCHIVE)] {
+        for name in names(&dir) {
+            let found = read_file(&dir.join(name)).unwrap();
+            assert!(found.errors.is_empty());
+            assert!(goals.insert(found.file.goal));
+        }
+    }
+    assert_eq!(goals.len(), CHILDREN * EACH);
+    assert_eq!(names(&api).len(), 50);
+    let ledger = fs::read_to_string(dir.path().join("ledgers/CONTINUITY_api.md")).unwrap();
+    let entries: Vec<_> = ledger
+        .split("\n\n")
+        .filter(|entry| !entry.trim().is_empty())
+        .collect();
+    assert_eq!(entries.len(), CHILDREN * EACH);
+    assert!(
+        entries
+            .iter()
+            .all(|entry| entry.starts_with("## ") && entry.contains("\n- goal: child "))
+    );
+}
+
+#[test]
+#[ignore = "run by the test below"]
+fn child_that_is_killed() {
+    let Ok(dir) = std::env::var(DIR) else { return };
+    let folder: HandoffFolder = folder(Path::new(&dir));
+    let last = Step::ALL[number(STEP).unwrap()];
+    let naming = Naming::Manual("killed".to_owned());
+    let _ = folder.write_in_steps(&mut file("api", "killed"), &naming, at(6000), &mut |step| {
+        if step == last {
+            std::process::abort();
+        }
+    });
+}
+
+#[test]
+fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
+    for (index, step) in Step::ALL.into_iter().enumerate() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = folder(dir.path());
+        for n in 0..50 {
+            write(&folder, "api", &format!("n{n}"), at(n * 60));
+        }
+        let killed = child("child_that_is_killed", dir.path(), 0, Some(index))
+            .wait()
+            .unwrap();
+        assert!(!killed.success(), "{step:?}");
+        let api = dir.path().join("handoffs/api");
+        let is_there = names(&api).iter().any(|name| name.contains("killed"));
+        assert_eq!(is_there, matches!(step, Step::Named | Step::Told), "{step:?}");
+        let all: Vec<_> = [api.clone(), api.join(ARCHIVE)]
+            .iter()
+            .flat_map(|dir| names(dir).into_iter().map(move |name| dir.join(name)))
+            .collect();
+        for path in &all {
+            assert!(
+                read_file(path).unwrap().errors.is_empty(),
+                "{step:?} {}",
+                path.display()
+            );
+        }
+        assert_eq!(all.len(), 50 + usize::from(is_there), "{step:?}");
+        // What it left is no file, and the next one goes on.
+        let next = write(&folder, "api", "next", at(7000));
+        assert!(next.warnings.is_empty(), "{step:?}");
+        assert_eq!(
+            folder.latest(Some("api")).unwrap().found.unwrap().file.goal,
+            "next"
+        );
+    }
+}
+
+#[test]
+fn what_a_killed_process_left_is_deleted_when_it_is_old() {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = folder(dir.path());
+    write(&folder, "api", "one", at(0));
+    let api = dir.path().join("handoffs/api");
+    let (old, new) = (api.join(".handoff-old.tmp"), api.join(".handoff-new.tmp"));
+    for path in [&old, &new] {
+        fs::write(path, "half").unwrap();
+    }
+    let hour_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(3600);
+    fs::File::options()
+        .write(true)
+        .open(&old)
+        .unwrap()
+        .set_modified(hour_ago)
+        .unwrap();
+    write(&folder, "api", "two", at(60));
+    assert!(!old.exists() && new.exists());
+}

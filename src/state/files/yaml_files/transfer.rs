@@ -1,0 +1,353 @@
+//! Moves reservations of files from one agent to another, or leaves them where they were.
+//!
+//! ```text
+//! release for the old agent ─► reserve for the new one ─► done
+//!                                │ conflict: give back what was granted, wait, try once more
+//!                                └ still, any other error, or cancelled: give back, reserve for the old agent
+//! ```
+//! What follows a failure has a deadline of its own, so that neither a hanging server nor a person's Ctrl-C leaves the
+//! files reserved for nobody.
+
+use std::collections::BTreeMap;
+use std::future::Future;
+use std::time::Duration;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::agent_mail::{AgentMail, MailError};
+use baton_core::handoffs::yaml::{ReservationSnapshot, ReservationTransfer};
+
+/// For how long files are reserved anew.
+const TTL_SECONDS: i64 = 900;
+
+/// Pause before the second try, in which a release spreads.
+const GRACE: Duration = Duration::from_secs(2);
+
+/// Time to put things back.
+const CLEAN_UP: Duration = Duration::from_secs(10);
+
+/// Somebody else holds a path.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Conflict {
+    /// The path or glob.
+    pub path: String,
+    /// Who holds it.
+    pub holders: Vec<String>,
+}
+
+/// What a transfer came to. The names are API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+pub struct Outcome {
+    /// Who held the files.
+    pub from_agent: String,
+    /// Who was to get them.
+    pub to_agent: String,
+    /// What was asked for: each path once, sorted.
+    pub requested_paths: Vec<String>,
+    /// What the new agent holds now.
+    pub granted_paths: Vec<String>,
+    /// What the old agent gave up, for a while at least.
+    pub released_paths: Vec<String>,
+    /// Who else holds what.
+    pub conflicts: Vec<Conflict>,
+    /// Whether the old agent holds its files again.
+    pub rolled_back: bool,
+    /// Whether the new agent holds all of them.
+    pub success: bool,
+    /// Why not.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub error: String,
+}
+
+/// The paths of a transfer.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Paths {
+    exclusive: Vec<String>,
+    shared: Vec<String>,
+    all: Vec<String>,
+}
+
+impl Paths {
+    /// Each path once, sorted; one that is exclusive anywhere is exclusive.
+    fn of(reservations: &[ReservationSnapshot]) -> Self {
+        let mut all: BTreeMap<&str, bool> = BTreeMap::new();
+        for one in reservations.iter().filter(|one| !one.path_pattern.is_empty()) {
+            *all.entry(&one.path_pattern).or_default() |= one.exclusive;
+        }
+        let those = |exclusive: bool| {
+            let paths = all.iter().filter(|(_, is)| **is == exclusive);
+            paths.map(|(path, _)| (*path).to_owned()).collect()
+        };
+        Self {
+            exclusive: those(true),
+            shared: those(false),
+            all: all.keys().map(|path| (*path).to_owned()).collect(),
+        }
+    }
+}
+
+/// What reserving came to.
+#[derive(Default)]
+struct Grant {
+    granted: Vec<String>,
+    conflicts: Vec<Conflict>,
+    error: Option<MailError>,
+}
+
+impl Grant {
+    fn is_complete(&self) -> bool {
+        self.conflicts.is_empty() && self.error.is_none()
+    }
+}
+
+/// A transfer on its way.
+struct Transfer<'t> {
+    mail: &'t AgentMail,
+    project: &'t str,
+    from: &'t str,
+    to: &'t str,
+    ttl: i64,
+    grace: Duration,
+    paths: Paths,
+}
+
+/// Transfers the reservations of a file to another agent. `cancelled` ends when the person gives up; then, too, the old
+/// agent gets its files back.
+pub async fn transfer(
+    mail: &AgentMail,
+    asked: &ReservationTransfer,
+    to: &str,
+    cancelled: impl Future<Output = ()>,
+) -> Outcome {
+    let paths = Paths::of(&asked.reservations);
+    let mut outcome = Outcome {
+        from_agent: asked.from_agent.clone(),
+        to_agent: to.to_owned(),
+        requested_paths: paths.all.clone(),
+        ..Outcome::default()
+    };
+    if asked.project_key.is_empty() {
+        return failed(
+            outcome,
+            "the file names no project (reservation_transfer.project_key)",
+        );
+    }
+    if asked.from_agent.is_empty() || to.is_empty() {
+        return failed(
+            outcome,
+            "both agents need a name (reservation_transfer.from_agent, --to)",
+        );
+    }
+    if paths.all.is_empty() {
+        outcome.success = true;
+        return outcome;
+    }
+    let seconds = |given: i64, default: i64| if given > 0 { given } else { default };
+    let grace = u64::try_from(asked.grace_period_seconds).unwrap_or_default();
+    let transfer = Transfer {
+        mail,
+        project: &asked.project_key,
+        from: &asked.from_agent,
+        to,
+        ttl: seconds(asked.ttl_seconds, TTL_SECONDS),
+        grace: if grace > 0 {
+            Duration::from_secs(grace)
+        } else {
+            GRACE
+        },
+        paths,
+    };
+    match transfer.from == transfer.to {
+        true => transfer.renew(outcome).await,
+        false => transfer.run(outcome, cancelled).await,
+    }
+}
+
+fn failed(mut outcome: Outcome, error: impl Into<String>) -> Outcome {
+    outcome.error = error.into();
+    outcome
+}
+
+impl Transfer<'_> {
+    /// The same agent goes on: its reservations last longer.
+    async fn renew(&self, mut outcome: Outcome) -> Outcome {
+        let arguments = json!({
+            "project_key": self.project,
+            "agent_name": self.to,
+            "extend_seconds": self.ttl,
+            "paths": self.paths.all,
+        });
+        let answer = match self.mail.call("renew_file_reservations", arguments).await {
+            Ok(answer) => answer,
+            Err(error) => return failed(outcome, error.message),
+        };
+        let renewed = count(&answer, "renewed");
+        let asked = self.paths.all.len();
+        if renewed < asked {
+            return failed(outcome, format!("{renewed} of {asked} reservations were renewed"));
+        }
+        outcome.granted_paths.clone_from(&self.paths.all);
+        outcome.success = true;
+        outcome
+    }
+
+    async fn run(&self, mut outcome: Outcome, cancelled: impl Future<Output = ()>) -> Outcome {
+        // What was granted so far is noted there, so that it is known when the work is cut off.
+        let granted = std::sync::Mutex::new(Vec::new());
+        let released = std::sync::Mutex::new(false);
+        let work = self.work(&granted, &released);
+        let ended = tokio::select! {
+            ended = work => ended,
+            () = cancelled => Err((MailError::new("cancelled"), Vec::new())),
+        };
+        let granted = granted.into_inner().unwrap_or_default();
+        let was_released = released.into_inner().unwrap_or_default();
+        if was_released {
+            outcome.released_paths.clone_from(&self.paths.all);
+        }
+        match ended {
+            Ok(()) => {
+                outcome.granted_paths = granted;
+                outcome.success = true;
+                outcome
+            }
+            Err((error, conflicts)) => {
+                outcome.conflicts = conflicts;
+                // A release that failed may have gone through all the same.
+                outcome.rolled_back = self.put_back(&granted).await;
+                failed(outcome, error.message)
+            }
+        }
+    }
+
+    async fn work(
+        &self,
+        granted: &std::sync::Mutex<Vec<String>>,
+        released: &std::sync::Mutex<bool>,
+    ) -> Result<(), (MailError, Vec<Conflict>)> {
+        let note = |paths: Vec<String>| {
+            if let Ok(mut granted) = granted.lock() {
+                *granted = paths;
+            }
+        };
+        let count = self
+            .release(self.from, &self.paths.all)
+            .await
+            .map_err(|error| (error, Vec::new()))?;
+        let asked = self.paths.all.len();
+        if count < asked {
+            let message = format!("{count} of {asked} reservations were released");
+            return Err((MailError::new(message), Vec::new()));
+        }
+        if let Ok(mut released) = released.lock() {
+            *released = true;
+        }
+        let mut grant = self.reserve(self.to, &note).await;
+        if grant.error.is_none() && !grant.conflicts.is_empty() {
+            // What was granted so far must not stand in the way of whoever waits for it.
+            let _ = self.release(self.to, &grant.granted).await;
+            note(Vec::new());
+            tokio::time::sleep(self.grace).await;
+            grant = self.reserve(self.to, &note).await;
+        }
+        if grant.is_complete() && grant.granted.len() < asked {
+            let message = format!("{} of {asked} paths were granted", grant.granted.len());
+            grant.error = Some(MailError::new(message));
+        }
+        if grant.is_complete() {
+            return Ok(());
+        }
+        let conflicts = grant.conflicts.len();
+        let error = grant
+            .error
+            .unwrap_or_else(|| MailError::new(format!("{conflicts} paths are reserved by others")));
+        Err((error, grant.conflicts))
+    }
+
+    /// Gives back what the new agent got, and reserves everything for the old one.
+    async fn put_back(&self, granted: &[String]) -> bool {
+        let work = async {
+            if !granted.is_empty() {
+                let _ = self.release(self.to, granted).await;
+            }
+            let grant = self.reserve(self.from, &|_| {}).await;
+            // Reservations are advice: one is granted beside another holder's, and the conflict is told. It was there before.
+            let has = |path: &String| grant.granted.contains(path);
+            grant.error.is_none() && self.paths.all.iter().all(has)
+        };
+        tokio::time::timeout(CLEAN_UP, work).await.unwrap_or(false)
+    }
+
+    /// Releases paths of an agent; returns how many reservations that were.
+    async fn release(&self, agent: &str, paths: &[String]) -> Result<usize, MailError> {
+        if paths.is_empty() {
+            return Ok(0);
+        }
+        let arguments = json!({"project_key": self.project, "agent_name": agent, "paths": paths});
+        let answer = self.mail.call("release_file_reservations", arguments).await?;
+        Ok(count(&answer, "released"))
+    }
+
+    /// Reserves everything for an agent: exclusive paths first, then shared ones.
+    async fn reserve(&self, agent: &str, note: &impl Fn(Vec<String>)) -> Grant {
+        let mut all = Grant::default();
+        for (paths, exclusive) in [(&self.paths.exclusive, true), (&self.paths.shared, false)] {
+            if paths.is_empty() || all.error.is_some() {
+                continue;
+            }
+            let arguments = json!({
+                "project_key": self.project,
+                "agent_name": agent,
+                "paths": paths,
+                "ttl_seconds": self.ttl,
+                // Left out, it is exclusive.
+                "exclusive": exclusive,
+                "reason": format!("handoff transfer from {}", self.from),
+            });
+            // Whoever cuts this off, or gets no answer, does not know what was granted: it may be all of it.
+            note(all.granted.iter().chain(paths).cloned().collect());
+            match self.mail.call("file_reservation_paths", arguments).await {
+                Ok(answer) => {
+                    all.granted.extend(granted(&answer));
+                    all.conflicts.extend(conflicts(&answer));
+                    note(all.granted.clone());
+                }
+                Err(error) => all.error = Some(error),
+            }
+        }
+        all
+    }
+}
+
+fn count(answer: &Value, name: &str) -> usize {
+    let number = answer.get(name).and_then(Value::as_u64).unwrap_or_default();
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+fn texts(value: &Value, key: &str) -> Vec<String> {
+    let list = value.get(key).and_then(Value::as_array);
+    let text = |item: &Value| {
+        let names = ["agent", "agent_name", "path_pattern", "path"];
+        let named = || names.iter().find_map(|name| item.get(*name)?.as_str());
+        item.as_str().or_else(named).map(str::to_owned)
+    };
+    list.into_iter().flatten().filter_map(text).collect()
+}
+
+fn granted(answer: &Value) -> Vec<String> {
+    texts(answer, "granted")
+}
+
+fn conflicts(answer: &Value) -> Vec<Conflict> {
+    let list = answer.get("conflicts").and_then(Value::as_array);
+    let conflict = |item: &Value| Conflict {
+        path: item
+            .get("path")
+            .and_then(Value::as_str)
+            .unwrap_or_default()
+            .to_owned(),
+        holders: texts(item, "holders"),
+    };
+    list.into_iter().flatten().map(conflict).collect()
+}

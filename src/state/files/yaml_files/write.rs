@@ -1,0 +1,236 @@
+//! Writes a file: under a temporary name beside it, flushed, and then renamed, so that it is there whole or not at all.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use super::error::FileError;
+use super::folder::{ARCHIVE, HandoffFolder};
+use super::lock::Lock;
+use super::paths::{absolute, make_dir, no_links};
+use super::rotate::rotate;
+use baton_core::handoffs::yaml::time::Time;
+use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
+
+/// What a temporary file's name begins and ends with.
+const TEMP: (&str, &str) = (".handoff-", ".tmp");
+
+/// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
+const LEFT_AFTER: Duration = Duration::from_secs(600);
+
+/// Files of one name that are looked through.
+const COPIES: usize = 100_000;
+
+/// How a file is named.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Naming {
+    /// By minute and description.
+    Manual(String),
+    /// By second; nobody gave a description.
+    Automatic,
+}
+
+/// A file that was written.
+#[derive(Debug)]
+pub struct Written {
+    /// Where it is.
+    pub path: PathBuf,
+    /// What went wrong beside it and does not matter to it: rotation, ledger.
+    pub warnings: Vec<FileError>,
+}
+
+/// A point at which a process may be killed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    Locked,
+    Rotated,
+    Opened,
+    Filled,
+    Flushed,
+    Named,
+    Told,
+}
+
+impl Step {
+    #[cfg(test)]
+    pub(super) const ALL: [Self; 7] = [
+        Self::Locked,
+        Self::Rotated,
+        Self::Opened,
+        Self::Filled,
+        Self::Flushed,
+        Self::Named,
+        Self::Told,
+    ];
+}
+
+impl HandoffFolder {
+    /// Writes a file into the folder of its session, makes room for it first, and tells the ledger. `updated_at` is
+    /// renewed; what is empty gets its default.
+    ///
+    /// # Errors
+    /// The file breaks a rule of the format, the folder may not be written, or writing failed. Nothing is left then.
+    pub fn write(&self, file: &mut HandoffFile, naming: &Naming, now: Time) -> Result<Written, FileError> {
+        self.write_in_steps(file, naming, now, &mut |_| {})
+    }
+
+    pub(super) fn write_in_steps(
+        &self,
+        file: &mut HandoffFile,
+        naming: &Naming,
+        now: Time,
+        step: &mut dyn FnMut(Step),
+    ) -> Result<Written, FileError> {
+        let text = ready(file, now)?;
+        let dir = self.session_dir(&file.session)?;
+        make_dir(&dir)?;
+        let _lock = Lock::of(&dir)?;
+        step(Step::Locked);
+        sweep(&dir);
+        let mut warnings: Vec<_> = rotate(&dir).err().into_iter().collect();
+        step(Step::Rotated);
+        let stem = match naming {
+            Naming::Manual(description) => names::manual(now, &names::description(description)),
+            Naming::Automatic => names::automatic(now),
+        };
+        let path = place(&dir, &stem, &text, step)?;
+        step(Step::Named);
+        let automatic = *naming == Naming::Automatic;
+        warnings.extend(self.tell(file, &path, automatic, now).err());
+        step(Step::Told);
+        Ok(Written { path, warnings })
+    }
+
+    /// Appends to the ledger of the file's session, whose folder's lock is held.
+    fn tell(&self, file: &HandoffFile, path: &Path, automatic: bool, now: Time) -> Result<(), FileError> {
+        let ledger = self.ledger(&file.session);
+        if let Some(dir) = ledger.parent() {
+            make_dir(dir)?;
+        }
+        no_links(&ledger)?;
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let entry = ledger_entry(file, &name, automatic, now);
+        let mut options = OpenOptions::new();
+        options.append(true).create(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o644);
+        let mut ledger_file = options.open(&ledger).map_err(FileError::at(&ledger))?;
+        // One write, so that two entries never mix.
+        ledger_file
+            .write_all(entry.as_bytes())
+            .map_err(FileError::at(&ledger))
+    }
+}
+
+/// Writes a file to any path, in place of what is there. Neither rotation nor ledger.
+///
+/// # Errors
+/// As [`HandoffFolder::write`].
+pub fn write_to(file: &mut HandoffFile, path: &Path, now: Time) -> Result<(), FileError> {
+    let text = ready(file, now)?;
+    put(path, &text)
+}
+
+/// Writes a rendering of a file to any path, if the file holds.
+///
+/// # Errors
+/// As [`HandoffFolder::write`].
+pub fn write_text(file: &HandoffFile, text: &str, path: &Path) -> Result<(), FileError> {
+    match file.errors() {
+        errors if errors.is_empty() => put(path, text),
+        errors => Err(FileError::Invalid(errors)),
+    }
+}
+
+/// Puts a text at a path in one step, in place of what is there.
+fn put(path: &Path, text: &str) -> Result<(), FileError> {
+    let path = absolute(path)?;
+    no_links(&path)?;
+    let dir = path.parent().unwrap_or(Path::new("/"));
+    make_dir(dir)?;
+    let temp = filled(dir, text, &mut |_| {})?;
+    temp.persist(&path)
+        .map_err(|failed| FileError::Io(path.clone(), failed.error))?;
+    sync_dir(dir);
+    Ok(())
+}
+
+/// The text of a file that holds.
+fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
+    file.prepare(now);
+    match file.errors() {
+        errors if errors.is_empty() => Ok(file.to_yaml()),
+        errors => Err(FileError::Invalid(errors)),
+    }
+}
+
+/// A temporary file that is complete and flushed.
+fn filled(dir: &Path, text: &str, step: &mut dyn FnMut(Step)) -> Result<tempfile::NamedTempFile, FileError> {
+    let failed = || FileError::at(dir);
+    let mut temp = tempfile::Builder::new()
+        .prefix(TEMP.0)
+        .suffix(TEMP.1)
+        .tempfile_in(dir)
+        .map_err(failed())?;
+    step(Step::Opened);
+    temp.write_all(text.as_bytes()).map_err(failed())?;
+    step(Step::Filled);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = fs::Permissions::from_mode(0o644);
+        temp.as_file().set_permissions(mode).map_err(failed())?;
+    }
+    temp.as_file().sync_all().map_err(failed())?;
+    step(Step::Flushed);
+    Ok(temp)
+}
+
+/// Gives a text the first free name: neither the folder nor its archive has a file of it.
+fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(Step)) -> Result<PathBuf, FileError> {
+    let mut temp = filled(dir, text, step)?;
+    let archive = dir.join(ARCHIVE);
+    for n in 1..COPIES {
+        let name = names::numbered(stem, n);
+        let path = dir.join(&name);
+        if fs::symlink_metadata(&path).is_ok() || fs::symlink_metadata(archive.join(&name)).is_ok() {
+            continue;
+        }
+        // Other programs write here too, and do not know our lock.
+        match temp.persist_noclobber(&path) {
+            Ok(_) => {
+                sync_dir(dir);
+                return Ok(path);
+            }
+            Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => temp = failed.file,
+            Err(failed) => return Err(FileError::Io(path, failed.error)),
+        }
+    }
+    Err(FileError::Refused(dir.join(stem), "too many files of this name"))
+}
+
+/// Flushes a folder, so that a new name in it survives a power loss; systems that cannot do that are left alone.
+fn sync_dir(dir: &Path) {
+    if cfg!(unix) {
+        let _ = fs::File::open(dir).and_then(|dir| dir.sync_all());
+    }
+}
+
+/// Deletes what killed processes left.
+fn sweep(dir: &Path) {
+    let Ok(entries) = fs::read_dir(dir) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_temp = name
+            .to_str()
+            .is_some_and(|name| name.starts_with(TEMP.0) && name.ends_with(TEMP.1));
+        let age = || {
+            let modified = entry.metadata().ok()?.modified().ok()?;
+            SystemTime::now().duration_since(modified).ok()
+        };
+        if is_temp && age().is_some_and(|age| age > LEFT_AFTER) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Indexes of the conversations that were drafted last: a later draft reads what is new.
+
+use std::ops::Deref;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use baton_core::handoffs::draft::{Index, Settings};
+use baton_core::transcript::Transcript;
+
+/// Memory of all indexes together, in bytes: about a hundred histories of a megabyte. An index takes a fraction of its history.
+const MOST_BYTES: usize = 64 << 20;
+
+/// The indexes, within a bound of memory. One that is in use is not in here: who asks at the same time makes another.
+#[derive(Debug)]
+pub struct Indexes {
+    most: usize,
+    kept: Mutex<Vec<Kept>>,
+}
+
+/// An index that waits for the next draft. The list is in the order of the last ones.
+#[derive(Debug)]
+struct Kept {
+    conversation: String,
+    /// The carry-over prompts that it was told of: with others its messages read otherwise.
+    carry_overs: Vec<String>,
+    bytes: usize,
+    index: Index,
+}
+
+impl Default for Indexes {
+    fn default() -> Self {
+        Self::within(MOST_BYTES)
+    }
+}
+
+impl Indexes {
+    /// Keeps at most so many bytes.
+    pub fn within(most: usize) -> Self {
+        Self {
+            most,
+            kept: Mutex::default(),
+        }
+    }
+
+    /// The index of a conversation whose transcript is this one now. Only those messages are read that no earlier draft has
+    /// read at the same place.
+    pub fn lend(&self, conversation: &str, settings: Settings, transcript: &Transcript<'_>) -> LentIndex<'_> {
+        let carry_overs = settings.carry_overs.clone();
+        let known = self.take(conversation, &carry_overs);
+        let mut index = known.unwrap_or_else(|| Index::new(settings));
+        let read = index.extend(transcript);
+        LentIndex {
+            indexes: self,
+            conversation: conversation.to_owned(),
+            carry_overs,
+            index,
+            read,
+        }
+    }
+
+    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self, conversation: &str, carry_overs: &[String]) -> Option<Index> {
+        let mut kept = self.kept();
+        let at = kept.iter().position(|one| one.conversation == conversation)?;
+        let one = kept.remove(at);
+        (one.carry_overs == carry_overs).then_some(one.index)
+    }
+
+    fn keep(&self, conversation: String, carry_overs: Vec<String>, index: Index) {
+        let own: usize = carry_overs.iter().map(String::len).sum();
+        let one = Kept {
+            bytes: index.bytes() + own,
+            conversation,
+            carry_overs,
+            index,
+        };
+        let gone: Vec<Kept> = {
+            let mut kept = self.kept();
+            // Another one of the conversation may have been lent at the same time.
+            kept.retain(|other| other.conversation != one.conversation);
+            kept.push(one);
+            let mut sum: usize = kept.iter().map(|one| one.bytes).sum();
+            let over = kept.iter().take_while(|one| {
+                let over = sum > self.most;
+                sum -= one.bytes.min(sum);
+                over
+            });
+            let over = over.count();
+            kept.drain(..over).collect()
+        };
+        // Outside of the lock: an index is many small allocations.
+        drop(gone);
+    }
+}
+
+/// An index in use; it is kept when this is dropped.
+#[derive(Debug)]
+pub struct LentIndex<'a> {
+    indexes: &'a Indexes,
+    conversation: String,
+    carry_overs: Vec<String>,
+    index: Index,
+    /// How many messages were read for it.
+    pub read: usize,
+}
+
+impl Deref for LentIndex<'_> {
+    type Target = Index;
+
+    fn deref(&self) -> &Index {
+        &self.index
+    }
+}
+
+impl Drop for LentIndex<'_> {
+    fn drop(&mut self) {
+        let (conversation, carry_overs) = (&mut self.conversation, &mut self.carry_overs);
+        self.indexes.keep(
+            std::mem::take(conversation),
+            std::mem::take(carry_overs),
+            std::mem::take(&mut self.index),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use baton_core::wire::anthropic::Anthropic;
+    use baton_core::wire::{Operation, Requests, View};
+
+    fn view(messages: &[Value]) -> View {
+        let body = json!({"model": "m", "messages": messages}).to_string();
+        Anthropic.read(&body.into(), Operation::Generate).unwrap()
+    }
+
+    /// A history of a megabyte: commands with much output.
+    fn history() -> Vec<Value> {
+        let output = "cargo test: a line of output that says nothing of use\n".repeat(200);
+        let turn = |n: usize| {
+            let id = format!("call-{n}");
+            [
+                json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "Bash", "input": {"command": format!("make step-{n}")}}]}),
+                json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": output}]}),
+            ]
+        };
+        let first = json!({"role": "user", "content": "Mend it. It must stay small."});
+        std::iter::once(first).chain((0..100).flat_map(turn)).collect()
+    }
+
+    fn lent(
+        indexes: &Indexes,
+        conversation: &str,
+        messages: &[Value],
+        carry_over: Option<&str>,
+    ) -> (usize, String) {
+        let view = view(messages);
+        let settings = Settings {
+            carry_overs: carry_over.map(str::to_owned).into_iter().collect(),
+            ..Settings::default()
+        };
+        let index = indexes.lend(conversation, settings, &Transcript::of(&view));
+        (index.read, format!("{:?}", index.rows()))
+    }
+
+    #[test]
+    fn a_draft_at_a_megabyte_of_history_reads_only_what_is_new() {
+        let indexes = Indexes::default();
+        let mut messages = history();
+        assert!(json!(messages).to_string().len() > 1 << 20);
+        assert_eq!(lent(&indexes, "a", &messages, None).0, messages.len());
+        messages.push(json!({"role": "assistant", "content": "Done."}));
+        messages.push(json!({"role": "user", "content": "Now the rest."}));
+        let (read, rows) = lent(&indexes, "a", &messages, None);
+        assert_eq!(read, 2);
+        assert_eq!(
+            rows,
+            lent(&Indexes::default(), "a", &messages, None).1,
+            "as a fresh one"
+        );
+        // Another prefix, another conversation, another carry-over prompt: all is read.
+        messages[0]["content"] = json!("Mend the other one.");
+        assert_eq!(lent(&indexes, "a", &messages, None).0, messages.len());
+        assert_eq!(lent(&indexes, "b", &messages, None).0, messages.len());
+        assert_eq!(lent(&indexes, "b", &messages, Some("Mend")).0, messages.len());
+        assert_eq!(lent(&indexes, "a", &messages, None).0, 0);
+    }
+
+    #[test]
+    fn the_indexes_of_the_last_drafts_are_kept_within_a_bound() {
+        let messages = history();
+        let one = {
+            let indexes = Indexes::default();
+            lent(&indexes, "a", &messages, None);
+            indexes.kept().iter().map(|one| one.bytes).sum::<usize>()
+        };
+        let size = json!(messages).to_string().len();
+        assert!(one < size / 4, "{one} of {size}");
+        let narrow = Indexes::within(one * 5 / 2);
+        for conversation in ["a", "b", "a", "c"] {
+            lent(&narrow, conversation, &messages, None);
+        }
+        let kept: Vec<_> = narrow.kept().iter().map(|one| one.conversation.clone()).collect();
+        assert_eq!(kept, ["a", "c"]);
+        let none = Indexes::within(0);
+        lent(&none, "a", &messages, None);
+        assert!(none.kept().is_empty());
+    }
+}

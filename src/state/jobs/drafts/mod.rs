@@ -1,0 +1,417 @@
+//! The drafts of all conversations: asked for, being written, ended. At most one of a conversation is open.
+//!
+//! Knows who asked for what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
+//! shows it.
+
+mod indexes;
+mod job;
+mod record;
+mod restore;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use tokio::sync::watch;
+use uuid::Uuid;
+
+pub use self::indexes::{Indexes, LentIndex};
+pub use self::job::{Accepted, Job};
+pub use self::record::{Draft, State, Wanted};
+use baton_core::handoffs::draft::Method;
+use baton_core::record::HandoffId;
+
+/// Ended drafts that are remembered, so that who asked for them can be told.
+const ENDED: usize = 256;
+
+/// Why a draft cannot be begun: another one of the conversation is open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Busy {
+    /// The open one.
+    pub id: Uuid,
+    /// How far it is.
+    pub state: State,
+}
+
+/// Why a draft cannot be cancelled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotOpen {
+    /// There is no such draft.
+    Unknown,
+    /// It has ended.
+    Ended,
+}
+
+/// The drafts.
+#[derive(Debug)]
+pub struct Drafting {
+    all: Mutex<All>,
+    /// How long one waits for a person.
+    expires: Duration,
+    /// Open drafts: where there are none, requests do not ask further.
+    open: AtomicUsize,
+    /// What drafts are made from.
+    indexes: Indexes,
+}
+
+#[derive(Debug, Default)]
+struct All {
+    drafts: HashMap<Uuid, Entry>,
+    /// The open draft of each conversation.
+    open: HashMap<String, Uuid>,
+}
+
+#[derive(Debug)]
+struct Entry {
+    draft: Draft,
+    /// Tells who writes it to stop.
+    cancel: watch::Sender<bool>,
+    /// Whether somebody was told that it waits for a person.
+    told: bool,
+}
+
+impl Default for Drafting {
+    fn default() -> Self {
+        Self::expiring_after(Duration::from_secs(24 * 60 * 60))
+    }
+}
+
+impl Drafting {
+    /// None yet. One that waits for a person for so long is expired.
+    pub fn expiring_after(expires: Duration) -> Self {
+        Self {
+            all: Mutex::default(),
+            expires,
+            open: AtomicUsize::new(0),
+            indexes: Indexes::default(),
+        }
+    }
+
+    /// The indexes of the conversations that were drafted last.
+    pub fn indexes(&self) -> &Indexes {
+        &self.indexes
+    }
+
+    /// Whether no draft is open.
+    pub fn is_idle(&self) -> bool {
+        self.open.load(Ordering::Acquire) == 0
+    }
+
+    /// Whether a draft of the conversation was asked for with this key.
+    pub fn was_asked(&self, conversation: &str, key: Option<&str>) -> bool {
+        let all = self.lock();
+        let mut here = all.drafts.values().map(|entry| &entry.draft);
+        key.is_some() && here.any(|draft| draft.key.as_deref() == key && draft.conversation == conversation)
+    }
+
+    /// Asks for a draft, to be made with the conversation's next request. The same `key` again asks for nothing new: the
+    /// first one's draft is returned.
+    ///
+    /// # Errors
+    /// Another one is open.
+    pub fn ask(
+        &self,
+        conversation: &str,
+        principal: &str,
+        wanted: Wanted,
+        key: Option<String>,
+    ) -> Result<Draft, Busy> {
+        let mut all = self.lock();
+        let same = |entry: &&Entry| {
+            let draft = &entry.draft;
+            key.is_some() && draft.key == key && draft.conversation == conversation
+        };
+        if let Some(entry) = all.drafts.values().find(same) {
+            return Ok(entry.draft.clone());
+        }
+        let mut draft = Draft::new(conversation, principal, wanted, State::Asked);
+        draft.key = key;
+        self.insert(&mut all, draft.clone())?;
+        Ok(draft)
+    }
+
+    /// Begins a draft at once.
+    ///
+    /// # Errors
+    /// Another one is open.
+    pub fn begin(self: &Arc<Self>, conversation: &str, principal: &str, wanted: Wanted) -> Result<Job, Busy> {
+        let draft = Draft::new(conversation, principal, wanted, State::Writing);
+        let cancelled = self.insert(&mut self.lock(), draft.clone())?;
+        Ok(Job::new(
+            Arc::clone(self),
+            draft.id,
+            (draft.wanted, None),
+            cancelled,
+        ))
+    }
+
+    /// Whether a draft waits for the conversation's next request.
+    pub fn waits(&self, conversation: &str) -> bool {
+        self.open_in(conversation)
+            .is_some_and(|draft| draft.state.waits())
+    }
+
+    /// Takes the draft that waits for the conversation's next request: it is being written now.
+    pub fn take(self: &Arc<Self>, conversation: &str) -> Option<Job> {
+        let mut all = self.lock();
+        let id = *all.open.get(conversation)?;
+        let entry = all.drafts.get_mut(&id)?;
+        if !entry.draft.state.waits() {
+            return None;
+        }
+        let accepted = entry.draft.document.clone().map(|document| Accepted {
+            document,
+            method: entry.draft.method,
+        });
+        entry.draft.state = State::Writing;
+        entry.draft.updated_ms = now_ms();
+        let (wanted, cancelled) = (entry.draft.wanted.clone(), entry.cancel.subscribe());
+        Some(Job::new(Arc::clone(self), id, (wanted, accepted), cancelled))
+    }
+
+    /// A draft by id.
+    pub fn get(&self, id: Uuid) -> Option<Draft> {
+        self.lock().drafts.get(&id).map(|entry| entry.draft.clone())
+    }
+
+    /// The open draft of a conversation.
+    pub fn open_in(&self, conversation: &str) -> Option<Draft> {
+        let mut all = self.lock();
+        self.expire(&mut all);
+        let id = all.open.get(conversation)?;
+        all.drafts.get(id).map(|entry| entry.draft.clone())
+    }
+
+    /// What is to be told of a conversation's drafts: the open one, else the newest where it came to nothing.
+    pub fn newest_in(&self, conversation: &str) -> Option<Draft> {
+        if let Some(open) = self.open_in(conversation) {
+            return Some(open);
+        }
+        let all = self.lock();
+        let here = all.drafts.values().map(|entry| &entry.draft);
+        let newest = here
+            .filter(|draft| draft.conversation == conversation)
+            .max_by_key(|draft| draft.id)?;
+        matches!(newest.state, State::Failed | State::Empty).then(|| newest.clone())
+    }
+
+    /// The file that a draft's document was written to.
+    pub fn saved(&self, id: Uuid, path: PathBuf) {
+        if let Some(entry) = self.lock().drafts.get_mut(&id) {
+            entry.draft.saved_path = Some(path);
+        }
+    }
+
+    /// All that are open, oldest first.
+    pub fn all_open(&self) -> Vec<Draft> {
+        let mut all = self.lock();
+        self.expire(&mut all);
+        let mut open: Vec<Draft> = all
+            .open
+            .values()
+            .filter_map(|id| all.drafts.get(id))
+            .map(|entry| entry.draft.clone())
+            .collect();
+        open.sort_by_key(|draft| draft.id);
+        open
+    }
+
+    /// Cancels an open draft. One that is being written ends as soon as its writer hears of it.
+    ///
+    /// # Errors
+    /// There is no such draft, or it has ended.
+    pub fn cancel(&self, id: Uuid) -> Result<(), NotOpen> {
+        let mut all = self.lock();
+        let entry = all.drafts.get_mut(&id).ok_or(NotOpen::Unknown)?;
+        match entry.draft.state {
+            State::Asked | State::Review | State::Accepted => {
+                self.end(&mut all, id, State::Cancelled, None);
+                Ok(())
+            }
+            State::Writing => {
+                let _ = entry.cancel.send(true);
+                Ok(())
+            }
+            _ => Err(NotOpen::Ended),
+        }
+    }
+
+    /// A person says yes to a draft, with another document in place of its own where there is one. It takes effect with the
+    /// conversation's next request.
+    ///
+    /// # Errors
+    /// There is no such draft, or it waits for nobody.
+    pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<Draft, NotOpen> {
+        self.decide(id, |draft| {
+            draft.state = State::Accepted;
+            if let Some(edited) = edited {
+                draft.document = Some(edited);
+            }
+        })
+    }
+
+    /// A person says no to a draft.
+    ///
+    /// # Errors
+    /// There is no such draft, or it waits for nobody.
+    pub fn reject(&self, id: Uuid) -> Result<Draft, NotOpen> {
+        let rejected = self.decide(id, |draft| draft.state = State::Rejected)?;
+        self.end(&mut self.lock(), id, State::Rejected, None);
+        Ok(rejected)
+    }
+
+    fn decide(&self, id: Uuid, decide: impl FnOnce(&mut Draft)) -> Result<Draft, NotOpen> {
+        let mut all = self.lock();
+        self.expire(&mut all);
+        let entry = all.drafts.get_mut(&id).ok_or(NotOpen::Unknown)?;
+        if !matches!(entry.draft.state, State::Review | State::Accepted) {
+            return Err(NotOpen::Ended);
+        }
+        decide(&mut entry.draft);
+        entry.draft.updated_ms = now_ms();
+        Ok(entry.draft.clone())
+    }
+
+    /// Takes in a draft that waited for a person when the process ended: its handoff is in the store.
+    ///
+    /// # Errors
+    /// Another one of the conversation is open.
+    pub fn restore(&self, mut draft: Draft) -> Result<(), Busy> {
+        draft.state = State::Review;
+        self.insert(&mut self.lock(), draft).map(drop)
+    }
+
+    /// The draft that waits for a person in this conversation, the first time that this is asked.
+    pub fn pending_once(&self, conversation: &str) -> Option<Uuid> {
+        let mut all = self.lock();
+        self.expire(&mut all);
+        let id = *all.open.get(conversation)?;
+        let entry = all.drafts.get_mut(&id)?;
+        let first = entry.draft.state == State::Review && !std::mem::replace(&mut entry.told, true);
+        first.then_some(id)
+    }
+
+    fn expires_ms(&self) -> u64 {
+        u64::try_from(self.expires.as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// Ends what nobody has decided for too long.
+    fn expire(&self, all: &mut All) {
+        let since = now_ms().saturating_sub(self.expires_ms());
+        let is_old = |entry: &Entry| entry.draft.state == State::Review && entry.draft.updated_ms <= since;
+        let old = all
+            .open
+            .values()
+            .filter(|id| all.drafts.get(id).is_some_and(is_old));
+        for id in old.copied().collect::<Vec<_>>() {
+            self.end(all, id, State::Expired, Some("nobody said yes or no".to_owned()));
+        }
+    }
+
+    /// A handoff has taken effect in the conversation: what waits there was about the old task, and is dropped.
+    pub fn handed_over(&self, conversation: &str) {
+        if self.is_idle() {
+            return;
+        }
+        let mut all = self.lock();
+        let waits = |id: &Uuid| {
+            let entry = all.drafts.get(id)?;
+            (entry.draft.state != State::Writing).then_some(*id)
+        };
+        if let Some(id) = all.open.get(conversation).and_then(waits) {
+            let why = "another handoff took effect before".to_owned();
+            self.end(&mut all, id, State::Dropped, Some(why));
+        }
+    }
+
+    fn insert(&self, all: &mut All, draft: Draft) -> Result<watch::Receiver<bool>, Busy> {
+        self.expire(all);
+        if let Some(open) = all
+            .open
+            .get(&draft.conversation)
+            .and_then(|id| all.drafts.get(id))
+        {
+            return Err(Busy {
+                id: open.draft.id,
+                state: open.draft.state,
+            });
+        }
+        all.forget_oldest();
+        let (cancel, cancelled) = watch::channel(false);
+        all.open.insert(draft.conversation.clone(), draft.id);
+        all.drafts.insert(
+            draft.id,
+            Entry {
+                draft,
+                cancel,
+                told: false,
+            },
+        );
+        self.open.store(all.open.len(), Ordering::Release);
+        Ok(cancelled)
+    }
+
+    /// The job of a draft is over.
+    fn finish(&self, id: Uuid, state: State, why: Option<String>, made: Made) {
+        let mut all = self.lock();
+        if let Some(entry) = all.drafts.get_mut(&id) {
+            entry.draft.handoff = made.handoff;
+            entry.draft.method = made.method;
+            entry.draft.document = made.document;
+            entry.draft.failure = made.failure;
+        }
+        self.end(&mut all, id, state, why);
+    }
+
+    fn end(&self, all: &mut All, id: Uuid, state: State, why: Option<String>) {
+        let Some(entry) = all.drafts.get_mut(&id) else {
+            return;
+        };
+        entry.draft.state = state;
+        entry.draft.why = why;
+        entry.draft.updated_ms = now_ms();
+        let conversation = &entry.draft.conversation;
+        if !state.is_open() && all.open.get(conversation) == Some(&id) {
+            all.open.remove(conversation);
+        }
+        self.open.store(all.open.len(), Ordering::Release);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, All> {
+        self.all.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What came of a draft.
+#[derive(Debug, Default)]
+struct Made {
+    handoff: Option<HandoffId>,
+    method: Option<Method>,
+    document: Option<String>,
+    failure: Option<&'static str>,
+}
+
+/// Milliseconds since the Unix epoch.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+impl All {
+    /// Makes room among the ended ones: ids sort by time.
+    fn forget_oldest(&mut self) {
+        let ended = |(id, entry): (&Uuid, &Entry)| (!entry.draft.state.is_open()).then_some(*id);
+        let mut ended: Vec<Uuid> = self.drafts.iter().filter_map(ended).collect();
+        if ended.len() < ENDED {
+            return;
+        }
+        ended.sort_unstable();
+        for id in &ended[..ended.len() - ENDED + 1] {
+            self.drafts.remove(id);
+        }
+    }
+}

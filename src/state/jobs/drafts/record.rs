@@ -1,0 +1,161 @@
+//! What is known of one draft.
+
+use std::path::PathBuf;
+
+use uuid::Uuid;
+
+use baton_core::handoffs::draft::{DraftAsk, Method, document_of};
+use baton_core::record::{Handoff, HandoffId, Origin};
+
+/// What is to be made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// What was asked for.
+    pub ask: DraftAsk,
+    /// The carry-over prompt, where who asks brings it: nothing is to be written then.
+    pub prompt: Option<String>,
+}
+
+impl From<DraftAsk> for Wanted {
+    fn from(ask: DraftAsk) -> Self {
+        Self { ask, prompt: None }
+    }
+}
+
+/// How far a draft is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum State {
+    /// It waits for the conversation's next request.
+    Asked,
+    /// It is being written.
+    Writing,
+    /// It is written, and waits for a person's yes.
+    Review,
+    /// A person said yes: it takes effect with the conversation's next request.
+    Accepted,
+    /// It is a handoff.
+    Done,
+    /// The model wrote nothing.
+    Empty,
+    /// The agent left, or somebody cancelled it.
+    Cancelled,
+    /// It failed.
+    Failed,
+    /// A person said no.
+    Rejected,
+    /// Nobody said anything for too long.
+    Expired,
+    /// Another handoff took effect before.
+    Dropped,
+}
+
+impl State {
+    /// Its name in the API.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Asked => "asked",
+            Self::Writing => "writing",
+            Self::Review => "review",
+            Self::Accepted => "accepted",
+            Self::Done => "done",
+            Self::Empty => "empty",
+            Self::Cancelled => "cancelled",
+            Self::Failed => "failed",
+            Self::Rejected => "rejected",
+            Self::Expired => "expired",
+            Self::Dropped => "dropped",
+        }
+    }
+
+    /// Whether another draft of the conversation has to wait.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Asked | Self::Writing | Self::Review | Self::Accepted)
+    }
+
+    /// Whether it is made with the conversation's next request.
+    pub fn waits(self) -> bool {
+        matches!(self, Self::Asked | Self::Accepted)
+    }
+}
+
+/// A draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Draft {
+    /// A UUIDv7.
+    pub id: Uuid,
+    /// Key of the conversation.
+    pub conversation: String,
+    /// Whose that is.
+    pub principal: String,
+    /// What was asked for.
+    pub wanted: Wanted,
+    /// How far it is.
+    pub state: State,
+    /// How it was made, once it is.
+    pub method: Option<Method>,
+    /// The document, once it is written.
+    pub document: Option<String>,
+    /// The handoff that it became; in review the stored one, which has the draft's id and is active nowhere.
+    pub handoff: Option<HandoffId>,
+    /// The failure's name.
+    pub failure: Option<&'static str>,
+    /// Why it ended as it did.
+    pub why: Option<String>,
+    /// The file that it was saved as.
+    pub saved_path: Option<PathBuf>,
+    /// By which a repeated call of the API is recognised.
+    pub key: Option<String>,
+    /// Milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Milliseconds since the Unix epoch.
+    pub updated_ms: u64,
+}
+
+impl Draft {
+    /// A draft whose handoff is stored and waits for a person's yes; `None` where the model made the handoff itself.
+    pub fn stored(handoff: &Handoff) -> Option<Self> {
+        let (origin, method) = match handoff.origin {
+            Origin::Model => return None,
+            Origin::Oneshot => (Origin::Person, Some(Method::Oneshot)),
+            Origin::Bundle => (Origin::Person, Some(Method::Bundle)),
+            Origin::Local => (Origin::Person, Some(Method::Local)),
+            Origin::Person | Origin::Other => (Origin::Person, None),
+            origin @ (Origin::Auto | Origin::Api) => (origin, Some(Method::Oneshot)),
+        };
+        let ask = DraftAsk {
+            origin,
+            method,
+            ..DraftAsk::default()
+        };
+        let (conversation, principal) = (&handoff.conversation, &handoff.principal);
+        Some(Self {
+            id: handoff.id,
+            method,
+            document: Some(document_of(&handoff.prompt).to_owned()),
+            handoff: Some(handoff.id),
+            created_ms: handoff.created_ms,
+            updated_ms: handoff.created_ms,
+            ..Self::new(conversation, principal, ask.into(), State::Review)
+        })
+    }
+
+    pub(super) fn new(conversation: &str, principal: &str, wanted: Wanted, state: State) -> Self {
+        let now_ms = super::now_ms();
+        Self {
+            id: Uuid::now_v7(),
+            conversation: conversation.to_owned(),
+            principal: principal.to_owned(),
+            wanted,
+            state,
+            method: None,
+            document: None,
+            handoff: None,
+            failure: None,
+            why: None,
+            saved_path: None,
+            key: None,
+            created_ms: now_ms,
+            updated_ms: now_ms,
+        }
+    }
+}

@@ -1,0 +1,73 @@
+//! Drafts that wait for a person, as the store has them: an earlier process wrote them, or another replica.
+
+use uuid::Uuid;
+
+use super::{Draft, Drafting, State, now_ms};
+use crate::state::store::{HandoffFilter, SharedStore, StoreError};
+use baton_core::record::{Handoff, Origin};
+
+/// Bits of a UUIDv7 that are not its time.
+const RANDOM_BITS: u32 = 80;
+
+impl Drafting {
+    /// The open draft of a conversation; where none is known here, the one that waits for a person by the store.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn restored_in(
+        &self,
+        store: &SharedStore,
+        conversation: &str,
+    ) -> Result<Option<Draft>, StoreError> {
+        if let Some(open) = self.open_in(conversation) {
+            return Ok(Some(open));
+        }
+        let Some(handoff) = self.waiting(store, conversation).await? else {
+            return Ok(None);
+        };
+        // One that was decided here a moment ago is told so, and not brought back.
+        if self.get(handoff.id).is_none()
+            && let Some(draft) = Draft::stored(&handoff)
+        {
+            // Another one that was begun meanwhile is the open one.
+            let _ = self.restore(draft);
+        }
+        Ok(self.open_in(conversation))
+    }
+
+    /// The newest handoff of a conversation, where it was stored for a person's yes and has taken effect nowhere. An older one was
+    /// dropped when a later one took effect.
+    async fn waiting(&self, store: &SharedStore, conversation: &str) -> Result<Option<Handoff>, StoreError> {
+        let filter = HandoffFilter {
+            conversation: Some(conversation.to_owned()),
+            ids: Some((self.oldest(), Uuid::max())),
+            ..HandoffFilter::default()
+        };
+        let Some(newest) = store.handoffs(&filter).await?.into_iter().find(is_of_the_chat) else {
+            return Ok(None);
+        };
+        if newest.origin == Origin::Model {
+            return Ok(None);
+        }
+        let points = store.cut_points(&newest.principal, &[newest.id]).await?;
+        Ok(points.is_empty().then_some(newest))
+    }
+
+    /// The least id of a draft that has not expired.
+    fn oldest(&self) -> Uuid {
+        let since = u128::from(now_ms().saturating_sub(self.expires_ms()));
+        Uuid::from_u128(since << RANDOM_BITS)
+    }
+}
+
+/// Whether a stored handoff was made in its conversation, and not by a command of the CLI, whose drafts wait for nobody.
+fn is_of_the_chat(handoff: &Handoff) -> bool {
+    handoff.spelled_out.is_some()
+}
+
+impl Draft {
+    /// Whether a person can say something to it.
+    pub fn is_for_review(&self) -> bool {
+        matches!(self.state, State::Review | State::Accepted)
+    }
+}

@@ -1,0 +1,4 @@
+//! Work that outlives the request that began it: drafts being written, and the indexes that recalls search.
+
+pub mod drafts;
+pub mod recalls;

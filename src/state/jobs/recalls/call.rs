@@ -1,0 +1,53 @@
+//! A call that is to be answered, and what answers it.
+
+use baton_core::handoffs::recall::CutPart;
+use baton_core::record::HiddenResult;
+
+/// A call that is to be answered with a text.
+#[derive(Clone, Copy)]
+pub struct CallToAnswer<'a> {
+    /// The tool's name.
+    pub tool: &'static str,
+    /// The arguments' JSON text.
+    pub arguments: &'a str,
+    /// Whose conversation it is.
+    pub principal: &'a str,
+    /// The conversation's key.
+    pub conversation: &'a str,
+    /// What of the request at hand was cut, and is not in the model's view.
+    pub cut: CutPart<'a>,
+}
+
+/// How a call of a tool that is answered with a text came out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum AnswerOutcome {
+    /// Something was found.
+    Found,
+    /// Nothing was.
+    Nothing,
+    /// The arguments ask for nothing.
+    BadArguments,
+    /// It was called more often than it may be.
+    TooOften,
+}
+
+impl AnswerOutcome {
+    /// Every outcome.
+    pub const ALL: [Self; 4] = [Self::Found, Self::Nothing, Self::BadArguments, Self::TooOften];
+
+    /// The name used in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Found => "found",
+            Self::Nothing => "nothing",
+            Self::BadArguments => "bad_arguments",
+            Self::TooOften => "too_often",
+        }
+    }
+}
+
+/// What answers calls. It may take some time over a long history, and is asked where that blocks nobody.
+pub trait Answers: Send + Sync {
+    /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
+    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome);
+}

@@ -1,0 +1,294 @@
+//! What each note changes in the rows of its exchange.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::archive::{Archive, MOST_OPEN, PendingExchange};
+use super::chunk_bodies::WrittenBody;
+use super::chunk_store::{FirstSeen, TextKind};
+use super::headers::StoredHeaders;
+use super::keyed_hash::Beginnings;
+use super::note::{Begun, CapturedBody, Note, SentLeg, Transcript};
+use super::packed::PackedHeaders;
+use super::pending_row::{
+    PendingLeg, PendingRow, RowWriter, StoredUsage, began_ms, json, operation_name, stop_name,
+};
+use super::row::unsent_tokens;
+use crate::state::telemetry::ExchangeEvent;
+use baton_core::record::WireId;
+use baton_core::text::splice;
+use baton_core::wire::{self, Operation, Stop, Usage, Wire};
+
+impl Archive {
+    /// Applies one note. Call it inside a transaction.
+    pub(super) fn write(&mut self, note: Note) -> rusqlite::Result<()> {
+        match note {
+            Note::Begin(begun) => self.begin(*begun),
+            Note::Sent { id, leg, at_ms, sent } => self.sent(&id, leg, at_ms, *sent),
+            Note::Answered {
+                id,
+                leg,
+                at_ms,
+                answer,
+            } => self.answered(&id, leg, at_ms, answer),
+            Note::Received { id, leg, at_ms, body } => self.received(&id, leg, at_ms, body),
+            Note::Counted { id, leg, usage, stop } => {
+                self.counted(&id, leg, usage, stop);
+                Ok(())
+            }
+            Note::Shown { id, headers, body } => self.shown(&id, &headers, body),
+            Note::End { event, partial } => self.end(&event, partial),
+            Note::Flush(_) => Ok(()),
+        }
+    }
+
+    fn begin(&mut self, begun: Begun) -> rusqlite::Result<()> {
+        let wire = wire::wire(begun.wire);
+        #[cfg(test)]
+        assert_ne!(begun.model.as_deref(), Some("odd"), "an odd body");
+        self.last.0 += 1;
+        let seen = FirstSeen {
+            exchange: self.last.0,
+            side: "received",
+        };
+        if let Some(conversation) = &begun.conversation {
+            self.titles
+                .add(&self.conn, &self.chunk_store.redactor, &begun, conversation)?;
+        }
+        let received = match begun.transcript {
+            Some(transcript) => {
+                let read = Some((begun.wire, transcript));
+                let known = begun.beginnings.as_ref().map_or(&[][..], Beginnings::hashes);
+                self.chunk_store
+                    .body(&self.conn, &begun.received, read, known, seen)?
+            }
+            None => self.unread(wire, begun.operation, &begun.received, seen)?,
+        };
+        let row = PendingRow {
+            seq: seen.exchange,
+            at_ms: begun.at_ms,
+            conversation: begun.conversation,
+            principal: Some(begun.principal),
+            wire: Some(begun.wire.name()),
+            model: self.clean(begun.model.as_deref()),
+            upstream: begun.upstream,
+            route: Some(self.chunk_store.redactor.path(&begun.route).into_owned()),
+            operation: Some(operation_name(begun.operation)),
+            received: received.body,
+            headers: self.headers(&begun.headers, seen)?,
+            received_bytes: begun.received.len() as u64,
+            id: begun.id,
+            ..PendingRow::default()
+        };
+        if self.open.len() >= MOST_OPEN {
+            self.write_changed()?;
+            self.lose_open();
+        }
+        let id: Arc<str> = row.id.as_str().into();
+        let open = PendingExchange {
+            id: Arc::clone(&id),
+            row,
+            legs: Vec::new(),
+            wire,
+            operation: begun.operation,
+            received: Some(received),
+            changed: true,
+        };
+        self.changed.push(Arc::clone(&id));
+        self.open.insert(id, open);
+        Ok(())
+    }
+
+    fn clean(&self, text: Option<&str>) -> Option<String> {
+        text.map(|text| self.chunk_store.redactor.text(text).into_owned())
+    }
+
+    /// Writes a body whose messages are not located yet.
+    fn unread(
+        &mut self,
+        wire: &dyn Wire,
+        operation: Operation,
+        text: &Bytes,
+        seen: FirstSeen,
+    ) -> rusqlite::Result<WrittenBody> {
+        let read = wire.read(text, operation).ok().map(|view| {
+            let (list, turns) = (view.list, view.turns);
+            (wire.id(), Transcript { list, turns })
+        });
+        self.chunk_store.body(&self.conn, text, read, &[], seen)
+    }
+
+    fn headers(&mut self, headers: &PackedHeaders, seen: FirstSeen) -> rusqlite::Result<StoredHeaders> {
+        self.models.keep(&mut self.chunk_store, &self.conn, headers, seen)
+    }
+
+    fn sent(&mut self, id: &str, leg: u32, at_ms: u64, leg_sent: SentLeg) -> rusqlite::Result<()> {
+        let SentLeg {
+            url,
+            headers,
+            rope,
+            changes,
+        } = leg_sent;
+        let Some(open) = self.change(id) else {
+            return Ok(());
+        };
+        let seen = FirstSeen {
+            exchange: open.row.seq,
+            side: "sent",
+        };
+        let (wire, operation) = (open.wire, open.operation);
+        // Later legs hardly ever reuse it, and its memory is needed.
+        let received = open.received.take();
+        let sent_headers = self.headers(&headers, seen)?;
+        let bytes = splice::len(&rope);
+        let slices = match &received {
+            Some(received) => match self.chunk_store.spliced(&self.conn, received, &rope, seen)? {
+                None => self
+                    .chunk_store
+                    .cut(&self.conn, received, (wire, operation), &rope, seen)?,
+                spliced => spliced,
+            },
+            None => None,
+        };
+        let sent = match slices {
+            Some(body) => body,
+            None => self.unread(wire, operation, &splice::flat(rope), seen)?.body,
+        };
+        let changes = json(&changes);
+        let url = self.chunk_store.redactor.address(&url);
+        let Some(open) = self.open.get_mut(id) else {
+            return Ok(());
+        };
+        open.legs.retain(|other| other.n != leg);
+        open.legs.push(PendingLeg {
+            n: leg,
+            at_ms,
+            bytes,
+            sent,
+            changes,
+            url: Some(url),
+            sent_headers,
+            changed: true,
+            ..PendingLeg::default()
+        });
+        Ok(())
+    }
+
+    /// The origin of new chunks of this exchange, if it is open.
+    fn seen(&self, id: &str, side: &'static str) -> Option<FirstSeen> {
+        let exchange = self.open.get(id)?.row.seq;
+        Some(FirstSeen { exchange, side })
+    }
+
+    fn change_leg(&mut self, id: &str, n: u32, change: impl FnOnce(&mut PendingLeg)) {
+        let open = self.change(id);
+        if let Some(leg) = open.and_then(|open| open.legs.iter_mut().find(|leg| leg.n == n)) {
+            change(leg);
+            leg.changed = true;
+        }
+    }
+
+    fn answered(
+        &mut self,
+        id: &str,
+        leg: u32,
+        at_ms: u64,
+        answer: Option<(u16, PackedHeaders)>,
+    ) -> rusqlite::Result<()> {
+        let Some(seen) = self.seen(id, "response") else {
+            return Ok(());
+        };
+        let Some((status, headers)) = answer else {
+            self.change_leg(id, leg, |leg| {
+                leg.ended_ms = Some(at_ms.saturating_sub(leg.at_ms))
+            });
+            return Ok(());
+        };
+        let headers = self.headers(&headers, seen)?;
+        self.change_leg(id, leg, |leg| {
+            (leg.status, leg.headers) = (Some(status), headers);
+            leg.answered_ms = Some(at_ms.saturating_sub(leg.at_ms));
+        });
+        Ok(())
+    }
+
+    fn received(&mut self, id: &str, leg: u32, at_ms: u64, body: CapturedBody) -> rusqlite::Result<()> {
+        let Some(seen) = self.seen(id, "response") else {
+            return Ok(());
+        };
+        let cut = body.truncated || !body.ended;
+        let text = splice::flat(body.chunks);
+        let chunk = self
+            .chunk_store
+            .blob(&self.conn, &text, TextKind::of(&text), seen)?;
+        self.change_leg(id, leg, |leg| {
+            (leg.response, leg.response_bytes, leg.response_cut) = (chunk, text.len(), cut);
+            leg.ended_ms = Some(at_ms.saturating_sub(leg.at_ms));
+        });
+        Ok(())
+    }
+
+    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: Stop) {
+        let usage = json(&StoredUsage::of(usage));
+        self.change_leg(id, leg, |leg| {
+            (leg.usage, leg.stop) = (Some(usage), Some(stop_name(stop)));
+        });
+    }
+
+    fn shown(&mut self, id: &str, headers: &PackedHeaders, body: CapturedBody) -> rusqlite::Result<()> {
+        let Some(seen) = self.seen(id, "shown") else {
+            return Ok(());
+        };
+        let coded = headers
+            .get("content-encoding")
+            .is_some_and(|coding| coding != b"identity");
+        // A compressed body cannot be redacted, so it is not stored. Only relayed errors come compressed.
+        let text = if coded {
+            Bytes::new()
+        } else {
+            splice::flat(body.chunks)
+        };
+        let cut = body.truncated || coded || !body.ended;
+        let chunk = self
+            .chunk_store
+            .blob(&self.conn, &text, TextKind::of(&text), seen)?;
+        let headers = self.headers(headers, seen)?;
+        if let Some(PendingExchange { row, .. }) = self.change(id) {
+            (row.shown, row.shown_cut, row.shown_headers) = (chunk, cut, headers);
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, event: &ExchangeEvent, partial: bool) -> rusqlite::Result<()> {
+        self.last.1 += 1;
+        let partial = partial || self.odd.remove(event.id.as_str());
+        let ended = Some(self.last.1);
+        if let Some(PendingExchange {
+            row, legs, operation, ..
+        }) = self.change(&event.id)
+        {
+            row.end(event, ended, partial);
+            let sent = legs.iter().map(|leg| (leg.bytes as u64, leg.status));
+            row.saved_tokens = unsent_tokens(*operation, event.received_bytes, sent);
+            return Ok(());
+        }
+        let mut row = PendingRow {
+            id: event.id.clone(),
+            at_ms: began_ms(event),
+            conversation: event.conversation.clone(),
+            wire: event.wire.map(WireId::name),
+            model: self.clean(event.model.as_deref()),
+            upstream: event.upstream.clone(),
+            route: Some(self.chunk_store.redactor.path(&event.route).into_owned()),
+            ..PendingRow::default()
+        };
+        row.end(event, ended, partial);
+        if self.forgot && row.write_end(&self.conn)? {
+            return Ok(());
+        }
+        self.last.0 += 1;
+        row.seq = self.last.0;
+        RowWriter::new(&self.conn)?.exchange(&row)
+    }
+}

@@ -1,0 +1,408 @@
+//! What became of each message between the agent's request and a leg's. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::HashMap;
+
+use serde::Serialize;
+
+use super::summary::role_named;
+use baton_core::mark::{self, MarkKind};
+use baton_core::rewrite::Why;
+use baton_core::tools::is_ours;
+use baton_core::transcript::{Kind, Text, Turn};
+
+/// A message as far as a comparison cares.
+#[derive(Debug, Clone)]
+pub(super) struct Item {
+    pub(super) chunk: i64,
+    pub(super) role: String,
+}
+
+/// What became of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum State {
+    /// The same bytes on both sides.
+    Kept,
+    /// Received and not sent.
+    Cut,
+    /// Sent and not received.
+    New,
+    /// On both sides, edited.
+    Changed,
+}
+
+/// A message's fate and its reason; kept ones have none.
+pub(super) type Fate = (State, Option<Why>);
+
+/// Compares two lists of messages, the fates of the received ones first. `text` is asked for the few that need a
+/// closer look.
+pub(super) fn compare(
+    received: &[Item],
+    sent: &[Item],
+    whys: &[Why],
+    text: &dyn Fn(i64) -> String,
+) -> (Vec<Fate>, Vec<Fate>) {
+    let kept: Fate = (State::Kept, None);
+    let mut fates = (vec![kept; received.len()], vec![kept; sent.len()]);
+    let mut from = (0, 0);
+    let mut uncut = whys.contains(&Why::Cut);
+    let ends = [(received.len(), sent.len())];
+    for (r, s) in matches(received, sent).into_iter().chain(ends) {
+        // What a cut brings stands before everything that it leaves, and is the user's.
+        let cut = uncut && r > from.0 && sent[from.1..s].iter().any(|item| item.role == "user");
+        uncut &= !cut;
+        let gap = Gap {
+            cut,
+            received,
+            sent,
+            whys,
+            text,
+            last: s == sent.len(),
+        };
+        gap.judge(from.0..r, from.1..s, &mut fates);
+        from = (r + 1, s + 1);
+    }
+    fates
+}
+
+/// Pairs of equal messages, in order on both sides.
+fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
+    let same = |(r, s): &(&Item, &Item)| r.chunk == s.chunk;
+    let prefix = received.iter().zip(sent).take_while(same).count();
+    let (r_rest, s_rest) = (&received[prefix..], &sent[prefix..]);
+    let suffix = r_rest
+        .iter()
+        .rev()
+        .zip(s_rest.iter().rev())
+        .take_while(same)
+        .count();
+    let (r_end, s_end) = (received.len() - suffix, sent.len() - suffix);
+    let mut out: Vec<_> = (0..prefix).map(|i| (i, i)).collect();
+    let mut places: HashMap<i64, Vec<usize>> = HashMap::new();
+    for (i, item) in received.iter().enumerate().take(r_end).skip(prefix) {
+        places.entry(item.chunk).or_default().push(i);
+    }
+    let mut from = prefix;
+    for (j, item) in sent.iter().enumerate().take(s_end).skip(prefix) {
+        let at = places
+            .get(&item.chunk)
+            .and_then(|all| all.get(all.partition_point(|&i| i < from)));
+        if let Some(&i) = at {
+            out.push((i, j));
+            from = i + 1;
+        }
+    }
+    out.extend((0..suffix).map(|i| (r_end + i, s_end + i)));
+    out
+}
+
+/// Messages among which the edited form of one is looked for: edits stay in their place, and what is put beside them is little.
+const NEAR: usize = 16;
+
+/// How the answers to calls of our tool begin.
+const ANSWERS: [&str; 2] = ["Handoff queued", "Handoff refused"];
+
+/// What lies between two messages that both sides have.
+struct Gap<'a> {
+    /// Whether this is where the transcript was cut.
+    cut: bool,
+    received: &'a [Item],
+    sent: &'a [Item],
+    whys: &'a [Why],
+    text: &'a dyn Fn(i64) -> String,
+    last: bool,
+}
+
+impl Gap<'_> {
+    fn judge(
+        &self,
+        r: std::ops::Range<usize>,
+        s: std::ops::Range<usize>,
+        fates: &mut (Vec<Fate>, Vec<Fate>),
+    ) {
+        let mut left = r.clone();
+        for j in s.clone() {
+            let partner = match self.cut {
+                // What is kept of a cut is the end of the message that held the sentinel.
+                true => (!left.is_empty() && j + 1 == s.end && j > s.start)
+                    .then(|| r.end - 1)
+                    .filter(|&i| self.related(i, j)),
+                false => left.clone().take(NEAR).find(|&i| self.related(i, j)),
+            };
+            match partner {
+                Some(i) => {
+                    let why = self.changed(i, j);
+                    fates.0[i] = (State::Changed, why);
+                    fates.1[j] = (State::Changed, why);
+                    for skipped in left.start..i {
+                        fates.0[skipped] = (State::Cut, self.gone());
+                    }
+                    left = i + 1..r.end;
+                }
+                None => fates.1[j] = (State::New, self.come(j)),
+            }
+        }
+        for i in left {
+            fates.0[i] = (State::Cut, self.gone());
+        }
+    }
+
+    /// Whether one may be the other, edited: the same role, and half of the shorter one in common.
+    fn related(&self, i: usize, j: usize) -> bool {
+        if self.received[i].role != self.sent[j].role {
+            return false;
+        }
+        let (a, b) = (
+            (self.text)(self.received[i].chunk),
+            (self.text)(self.sent[j].chunk),
+        );
+        let same = |(x, y): &(u8, u8)| x == y;
+        let front = a.bytes().zip(b.bytes()).take_while(same).count();
+        let back = a.bytes().rev().zip(b.bytes().rev()).take_while(same).count();
+        let shorter = a.len().min(b.len());
+        2 * (front + back).min(shorter) >= shorter
+    }
+
+    fn changed(&self, i: usize, j: usize) -> Option<Why> {
+        let (a, b) = (self.ours(&self.received[i]), self.ours(&self.sent[j]));
+        if b.calls > a.calls || a.aside && !b.aside {
+            return self.one_of(&[Why::Pair]);
+        }
+        match self.cut {
+            true => Some(Why::Cut),
+            false => self.one_of(&[
+                Why::GivenBack,
+                Why::Pair,
+                Why::Inserted,
+                Why::Thinking,
+                Why::AskAgain,
+                Why::Tool,
+            ]),
+        }
+    }
+
+    fn come(&self, j: usize) -> Option<Why> {
+        let asked = self.one_of(&[Why::AskAgain, Why::Draft]);
+        if self.last && asked.is_some() && self.whys.len() > 1 {
+            return asked;
+        }
+        let ours = self.ours(&self.sent[j]);
+        if ours.calls > 0 || ours.answered {
+            return self.one_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
+        }
+        self.one_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
+    }
+
+    /// What of ours stands in a message.
+    fn ours(&self, item: &Item) -> Ours {
+        let text = (self.text)(item.chunk);
+        let mut ours = Ours::default();
+        for part in Turn::alone(text.as_bytes(), role_named(&item.role)).parts() {
+            match part.kind {
+                Kind::Call(call) => {
+                    ours.calls += usize::from(call.name.is_some_and(|name| is_ours(&name.get())))
+                }
+                Kind::Result(_) => {
+                    let said = |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
+                    ours.answered |= part.texts().iter().any(said);
+                }
+                Kind::Text(text) => {
+                    let marks = mark::marks(text.raw());
+                    ours.aside |= marks.iter().any(|mark| matches!(mark.kind, MarkKind::Aside(_)));
+                }
+                _ => {}
+            }
+        }
+        ours
+    }
+
+    fn gone(&self) -> Option<Why> {
+        self.one_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
+    }
+
+    fn one_of(&self, wanted: &[Why]) -> Option<Why> {
+        wanted
+            .iter()
+            .copied()
+            .find(|why| self.whys.contains(why))
+            .or(self.whys.first().copied())
+    }
+}
+
+/// What a message holds of ours.
+#[derive(Default)]
+struct Ours {
+    /// Calls of our tool.
+    calls: usize,
+    /// Whether it answers one.
+    answered: bool,
+    /// Whether a line holds the place of one.
+    aside: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pretty_assertions::assert_eq;
+
+    fn items(all: &[(&str, &str)]) -> (Vec<Item>, HashMap<i64, String>) {
+        use std::hash::{DefaultHasher, Hash, Hasher};
+        let id = |text: &str| {
+            let mut hasher = DefaultHasher::new();
+            text.hash(&mut hasher);
+            hasher.finish() as i64
+        };
+        let items = all.iter().map(|(role, text)| Item {
+            chunk: id(text),
+            role: (*role).to_owned(),
+        });
+        let texts = all.iter().map(|(_, text)| (id(text), (*text).to_owned()));
+        (items.collect(), texts.collect())
+    }
+
+    fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[Why]) -> (String, String) {
+        let ((r, mut texts), (s, more)) = (items(received), items(sent));
+        texts.extend(more);
+        let (a, b) = compare(&r, &s, whys, &|chunk| texts[&chunk].clone());
+        let letter = |fates: Vec<Fate>| {
+            let letters = fates.into_iter().map(|(state, why)| match (state, why) {
+                (State::Kept, None) => 'k',
+                (State::Cut, Some(Why::Cut)) => 'c',
+                (State::New, Some(Why::Cut)) => 'n',
+                (State::New, Some(Why::Pair)) => 'p',
+                (State::New, Some(Why::AskAgain)) => 'a',
+                (State::Changed, Some(Why::Cut)) => 't',
+                (State::Changed, Some(Why::Pair)) => 'P',
+                (State::Changed, Some(Why::GivenBack)) => 'g',
+                other => panic!("{other:?}"),
+            });
+            letters.collect::<String>()
+        };
+        (letter(a), letter(b))
+    }
+
+    #[test]
+    fn a_cut_keeps_what_follows_and_brings_the_prompt() {
+        let received = [
+            ("system", "s"),
+            ("user", "one"),
+            ("assistant", "two"),
+            ("assistant", "x"),
+            ("user", "after"),
+        ];
+        let sent = [("system", "s"), ("user", "prompt"), ("user", "after")];
+        assert_eq!(
+            states(&received, &sent, &[Why::Cut, Why::Tool]),
+            ("kccck".into(), "knk".into())
+        );
+        let received = [
+            ("user", "one"),
+            ("assistant", "SENTINEL and then some more"),
+            ("user", "after"),
+        ];
+        let sent = [
+            ("user", "prompt"),
+            ("assistant", " and then some more"),
+            ("user", "after"),
+        ];
+        assert_eq!(
+            states(&received, &sent, &[Why::Cut]),
+            ("ctk".into(), "ntk".into())
+        );
+    }
+
+    #[test]
+    fn pairs_texts_and_questions_are_told_apart() {
+        let message = |blocks: &[&str]| format!(r#"{{"content":[{}]}}"#, blocks.join(","));
+        let call =
+            |name: &str| format!(r#"{{"type":"tool_use","name":"{name}","input":{{"path":"src/a.rs"}}}}"#);
+        let result = |text: &str| format!(r#"{{"type":"tool_result","content":"{text}"}}"#);
+        let (read, ours) = (call("read"), call("session_handoff"));
+        let (done, queued) = (
+            result("all of the file that was read"),
+            result("Handoff queued; it runs."),
+        );
+        let (called, answered) = (message(&[&read]), message(&[&done]));
+        let (both_called, both_answered) = (message(&[&read, &ours]), message(&[&done, &queued]));
+        let received = [
+            ("user", "a"),
+            ("assistant", called.as_str()),
+            ("user", answered.as_str()),
+        ];
+        let sent = [
+            ("user", "a"),
+            ("assistant", both_called.as_str()),
+            ("user", both_answered.as_str()),
+        ];
+        assert_eq!(
+            states(&received, &sent, &[Why::Pair]),
+            ("kPP".into(), "kPP".into())
+        );
+        let received = [
+            ("user", "a"),
+            ("assistant", r"see [[handoff-resume\:x]] there"),
+            ("user", "b"),
+        ];
+        let sent = [
+            ("user", "a"),
+            ("assistant", "see [[handoff-resume:x]] there"),
+            ("user", "b"),
+        ];
+        assert_eq!(
+            states(&received, &sent, &[Why::GivenBack]),
+            ("kgk".into(), "kgk".into())
+        );
+        let (asked, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
+        let sent = [
+            ("user", "a"),
+            ("assistant", asked.as_str()),
+            ("user", refused.as_str()),
+        ];
+        assert_eq!(
+            states(&[("user", "a")], &sent, &[Why::Tool, Why::AskAgain]),
+            ("k".into(), "kaa".into())
+        );
+    }
+
+    #[test]
+    fn texts_are_looked_at_as_often_as_there_are_messages() {
+        for n in [100, 1_000, 10_000] {
+            let item = |chunk: usize| Item {
+                chunk: chunk as i64,
+                role: "user".to_owned(),
+            };
+            // Nothing in common, all of it the same, and half of each.
+            let other: Vec<_> = (0..n).map(item).collect();
+            let lists = [
+                (other.clone(), (n..2 * n).map(item).collect::<Vec<_>>()),
+                (
+                    (0..n).map(|_| item(0)).collect(),
+                    (0..n).map(|i| item(i % 2 * (i + 1))).collect(),
+                ),
+                (other.clone(), (0..n).map(|i| item(i % 2 * n + i)).collect()),
+            ];
+            for (received, sent) in lists {
+                let asked = std::cell::Cell::new(0);
+                let text = |chunk: i64| {
+                    asked.set(asked.get() + 1);
+                    format!("{chunk:x}").repeat(3)
+                };
+                for whys in [&[Why::GivenBack][..], &[Why::Cut]] {
+                    compare(&received, &sent, whys, &text);
+                }
+                assert!(
+                    asked.get() <= 2 * 2 * (2 * NEAR + 4) * n,
+                    "{} for {n}",
+                    asked.get()
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn untouched_is_all_kept() {
+        let same = [("user", "a"), ("assistant", "b")];
+        assert_eq!(states(&same, &same, &[Why::Tool]), ("kk".into(), "kk".into()));
+    }
+}

@@ -1,0 +1,293 @@
+//! A request outside of its messages: the system prompt and the tools as rows of their own, and what differs between
+//! two requests. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use std::collections::HashMap;
+
+use super::diff::State;
+use super::exchange::{EnvelopeChange, Message};
+use super::summary::{self, ShownPart};
+use baton_core::rewrite::Why;
+use baton_core::text::{Span, json};
+use baton_core::tools::{RECALL_NAME, TOOL_NAME, is_ours};
+use baton_core::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
+
+/// The system prompt or a tool.
+enum Entry<'a> {
+    System(SystemPrompt<'a>),
+    Tool(OfferedTool<'a>),
+}
+
+impl Entry<'_> {
+    fn role(&self) -> &'static str {
+        match self {
+            Self::System(_) => "system",
+            Self::Tool(_) => "tools",
+        }
+    }
+
+    fn name(&self) -> String {
+        let name = match self {
+            Self::System(prompt) => Some(prompt.key()),
+            Self::Tool(tool) => tool.name(),
+        };
+        name.map(|name| name.get().into_owned()).unwrap_or_default()
+    }
+
+    fn span(&self) -> Span {
+        match self {
+            Self::System(prompt) => prompt.span,
+            Self::Tool(tool) => tool.span,
+        }
+    }
+}
+
+/// What the model reads of a request beside its messages. The system prompt comes first, wherever it stands: so it is read.
+fn entries(text: &[u8]) -> Vec<Entry<'_>> {
+    #[cfg(test)]
+    tests::READ.with(|n| n.set(n.get() + 1));
+    let Surroundings { system, tools } = Surroundings::of(text);
+    let system = system.into_iter().map(Entry::System);
+    system.chain(tools.into_iter().map(Entry::Tool)).collect()
+}
+
+/// The rows of a request by itself.
+pub(super) fn rows(text: &[u8]) -> Vec<Message> {
+    let row = |(i, entry): (usize, &Entry<'_>)| Message {
+        i,
+        chunk: 0,
+        role: entry.role().to_owned(),
+        kind: match entry {
+            Entry::Tool(_) => "tools",
+            Entry::System(_) => "text",
+        }
+        .to_owned(),
+        bytes: entry.span().len() as u64,
+        first_line: first_line(text, entry),
+        state: State::Kept,
+        why: None,
+    };
+    entries(text).iter().enumerate().map(row).collect()
+}
+
+fn first_line(text: &[u8], entry: &Entry<'_>) -> String {
+    match entry {
+        Entry::Tool(tool) => {
+            let told = tool.description().map(|told| told.get()).unwrap_or_default();
+            summary::cut(&format!("{}  {}", entry.name(), told.trim()))
+        }
+        Entry::System(prompt) => summary::cut(&summary::telling_line(text, prompt.span)),
+    }
+}
+
+/// The rows of two requests, each with what became of it.
+pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Message>) {
+    let (before, after) = (entries(received), entries(sent));
+    let (mut theirs, mut ours) = (rows(received), rows(sent));
+    let mut places: HashMap<(&str, String), usize> = HashMap::new();
+    for (i, entry) in before.iter().enumerate() {
+        places.entry((entry.role(), entry.name())).or_insert(i);
+    }
+    let mut met = vec![false; before.len()];
+    for (entry, row) in after.iter().zip(&mut ours) {
+        let name = entry.name();
+        let is_ours = is_ours(&name);
+        match places.get(&(entry.role(), name)) {
+            Some(&i) if !std::mem::replace(&mut met[i], true) => {
+                if before[i].span().of(received) != entry.span().of(sent) {
+                    row.state = State::Changed;
+                    theirs[i].state = State::Changed;
+                }
+            }
+            _ => {
+                row.state = State::New;
+                row.why = is_ours.then_some(Why::Tool);
+            }
+        }
+    }
+    for (row, _) in theirs.iter_mut().zip(met).filter(|(_, met)| !met) {
+        row.state = State::Cut;
+    }
+    (theirs, ours)
+}
+
+/// A row in full: a tool's description as text, then its schema.
+pub(super) fn parts(text: &[u8], i: usize) -> Option<(&'static str, Vec<ShownPart>)> {
+    let entry = entries(text).into_iter().nth(i)?;
+    Some((entry.role(), shown(text, &entry)))
+}
+
+/// The first row one of whose parts `holds`. Stops there; the text is read once, however many rows it has.
+pub(super) fn position(text: &[u8], mut holds: impl FnMut(ShownPart) -> bool) -> Option<usize> {
+    let all = entries(text);
+    all.iter()
+        .position(|entry| shown(text, entry).into_iter().any(&mut holds))
+}
+
+fn shown(text: &[u8], entry: &Entry<'_>) -> Vec<ShownPart> {
+    let tool = match entry {
+        Entry::System(prompt) => return system_parts(text, prompt),
+        Entry::Tool(tool) => tool,
+    };
+    let told = tool.description();
+    let mut parts: Vec<ShownPart> = told
+        .map(|told| ShownPart::text("text", told.get().into_owned()))
+        .into_iter()
+        .collect();
+    let rest = tool.schema().filter(|_| told.is_some()).unwrap_or(tool.span);
+    parts.push(ShownPart::json("tools", rest.of(text)));
+    parts
+}
+
+fn system_parts(text: &[u8], prompt: &SystemPrompt<'_>) -> Vec<ShownPart> {
+    let blocks = prompt.blocks();
+    if blocks.is_empty() {
+        return vec![ShownPart::json("other", prompt.span.of(text))];
+    }
+    let said = |block| json::string(text, block).or_else(|| json::get_string(text, block, "text"));
+    let shown = blocks.into_iter().map(|block| match said(block) {
+        Some(string) => ShownPart::text("text", string.into_owned()),
+        None => ShownPart::json("other", block.of(text)),
+    });
+    shown.collect()
+}
+
+/// The members that were added, removed or changed, each in words.
+pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
+    let (before, after) = (named_members(received), named_members(sent));
+    // The first of a name, as before; a request may have very many.
+    let (old_values, new_values) = (by_name(&before), by_name(&after));
+    let mut out = Vec::new();
+    for (key, value) in &after {
+        let what = match old_values.get(&Name(key)) {
+            None => "added".to_owned(),
+            Some(old) if old.of(received) == value.of(sent) => continue,
+            Some(old) => told(received, *old, sent, *value),
+        };
+        out.push(EnvelopeChange {
+            key: key.clone(),
+            what,
+        });
+    }
+    let gone = before
+        .iter()
+        .filter(|(key, _)| !new_values.contains_key(&Name(key)));
+    out.extend(gone.map(|(key, _)| EnvelopeChange {
+        key: key.clone(),
+        what: "removed".to_owned(),
+    }));
+    out
+}
+/// A name, whose comparisons a test counts.
+#[derive(Eq, Hash)]
+struct Name<'a>(&'a str);
+
+impl PartialEq for Name<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        #[cfg(test)]
+        tests::COMPARED.with(|n| n.set(n.get() + 1));
+        self.0 == other.0
+    }
+}
+
+fn by_name(members: &[(String, Span)]) -> HashMap<Name<'_>, Span> {
+    let mut all = HashMap::with_capacity(members.len());
+    for (key, value) in members {
+        all.entry(Name(key)).or_insert(*value);
+    }
+    all
+}
+
+fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
+    let (before, after) = (
+        json::elements(received, old).len(),
+        json::elements(sent, new).len(),
+    );
+    if after == before + 1 && memchr::memmem::find(new.of(sent), TOOL_NAME.as_bytes()).is_some() {
+        return format!("{} added ({before} → {after})", TOOL_NAME);
+    }
+    if after == before + 2 && memchr::memmem::find(new.of(sent), RECALL_NAME.as_bytes()).is_some() {
+        return format!("{TOOL_NAME} and {RECALL_NAME} added ({before} → {after})");
+    }
+    format!("changed ({} → {} bytes)", old.len(), new.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    thread_local! {
+        pub(super) static COMPARED: Cell<usize> = const { Cell::new(0) };
+        pub(super) static READ: Cell<usize> = const { Cell::new(0) };
+    }
+
+    #[test]
+    fn a_row_is_found_by_reading_the_text_once() {
+        let tools = ["{}"; 1_000].join(",");
+        let text = format!(r#"{{"tools":[{tools},{{"name":"wanted"}}],"system":"s"}}"#);
+        READ.with(|read| read.set(0));
+        let holds = |part: ShownPart| part.json.is_some_and(|json| json.get().contains("wanted"));
+        // Behind the system prompt and the others.
+        assert_eq!(position(text.as_bytes(), holds), Some(1_001));
+        assert_eq!(position(text.as_bytes(), |_| false), None);
+        assert_eq!(READ.with(Cell::get), 2);
+    }
+
+    #[test]
+    fn many_names_cost_as_many_comparisons() {
+        let body = |n: usize, from: usize| {
+            let members = (from..from + n).map(|i| format!("\"k{i}\":{i}"));
+            format!("{{{}}}", members.collect::<Vec<_>>().join(",")).into_bytes()
+        };
+        for n in [1_000, 10_000, 100_000] {
+            COMPARED.with(|compared| compared.set(0));
+            let told = differences(&body(n, 0), &body(n, n / 2));
+            assert_eq!(told.len(), n / 2 * 2);
+            let compared = COMPARED.with(Cell::get);
+            assert!(compared <= 4 * n, "{compared} for {n}");
+        }
+    }
+
+    #[test]
+    fn the_envelope_tells_what_differs() {
+        let before = br#"{"model":"m","tools":[{"name":"a"}],"old":1}"#;
+        let after = br#"{"model":"m","tools":[{"name":"a"},{"name":"session_handoff"}],"stream_options":{}}"#;
+        let told: Vec<_> = differences(before, after)
+            .into_iter()
+            .map(|c| format!("{} {}", c.key, c.what))
+            .collect();
+        assert_eq!(
+            told,
+            [
+                "tools session_handoff added (1 → 2)",
+                "stream_options added",
+                "old removed"
+            ]
+        );
+    }
+
+    #[test]
+    fn a_request_inside_of_another_object_is_the_request() {
+        let inner = r#"{"contents":[],"systemInstruction":{"parts":[{"text":"Be brief."}]},"tools":[{"functionDeclarations":[{"name":"a"}]}]}"#;
+        let with_tool = inner.replace(r#"{"name":"a"}"#, r#"{"name":"a"},{"name":"session_handoff"}"#);
+        for wrapper in ["request", "generateContentRequest", "generate_content_request"] {
+            let wrapped = |inner: &str| format!(r#"{{"model":"m","{wrapper}":{inner}}}"#).into_bytes();
+            let (before, after) = (wrapped(inner), wrapped(&with_tool));
+            let (theirs, ours) = compare(&before, &after);
+            assert_eq!(theirs.len(), 2);
+            let lines: Vec<_> = ours.iter().map(|row| row.first_line.trim()).collect();
+            assert_eq!(lines, ["Be brief.", "a", "session_handoff"]);
+            assert_eq!((ours[2].state, ours[2].why), (State::New, Some(Why::Tool)));
+            assert!(parts(&after, 2).is_some());
+            let told = differences(&before, &after);
+            assert_eq!(told.len(), 1);
+            assert_eq!(told[0].key, format!("{wrapper}.tools"));
+        }
+        // Elsewhere it is a member like any other.
+        let own = br#"{"messages":[],"request":{"system":"s"},"system":"t"}"#;
+        let lines: Vec<_> = rows(own).into_iter().map(|row| row.first_line).collect();
+        assert_eq!(lines, ["t"]);
+    }
+}

@@ -1,0 +1,135 @@
+//! One exchange in full, as the API shows it: its messages on both sides, what became of each, and why. The names are API.
+
+use serde::Serialize;
+use serde_json::Value;
+
+use super::diff::State;
+use super::row::Row;
+use baton_core::rewrite::Why;
+
+/// An exchange in full, bodies left out: those are asked for one by one.
+#[derive(Debug, Serialize)]
+pub struct Exchange {
+    /// In short.
+    pub exchange: Row,
+    /// Headers of both directions, redacted.
+    pub headers: Headers,
+    /// The agent's request.
+    pub received: Messages,
+    /// The legs, in order.
+    pub legs: Vec<Leg>,
+    /// What the agent was shown.
+    pub shown: Body,
+    /// Each edit in a plain sentence.
+    pub notes: Vec<String>,
+}
+
+/// Headers as name and value.
+#[derive(Debug, Default, Serialize)]
+pub struct Headers {
+    /// The agent's.
+    pub received: Vec<(String, String)>,
+    /// Those of the response to the agent.
+    pub response: Vec<(String, String)>,
+}
+
+/// What the agent sent.
+#[derive(Debug, Default, Serialize)]
+pub struct Messages {
+    /// In order.
+    pub messages: Vec<Message>,
+    /// The system prompt and the tools, where they stand beside the messages.
+    pub envelope: Vec<Message>,
+}
+
+/// A message in short.
+#[derive(Debug, Clone, Serialize)]
+pub struct Message {
+    /// Its place, from 0.
+    pub i: usize,
+    /// `system`, `user`, `assistant`, `tool`, `tools`, `other`.
+    pub role: String,
+    /// `text`, `tool_use`, `tool_result`, `thinking`, `tools`, `mixed`, `other`.
+    pub kind: String,
+    /// Its size.
+    pub bytes: u64,
+    /// How it begins.
+    pub first_line: String,
+    /// What became of it; for the agent's messages in the first leg.
+    pub state: State,
+    /// The reason.
+    pub why: Option<Why>,
+    #[serde(skip)]
+    pub(super) chunk: i64,
+}
+
+/// A leg: an upstream request and its response.
+#[derive(Debug, Serialize)]
+pub struct Leg {
+    /// Its number, from 0.
+    pub n: u32,
+    /// When it went out.
+    pub at_ms: u64,
+    /// Milliseconds until upstream's head was there; none without an answer, and in journals of older versions.
+    pub answered_ms: Option<u64>,
+    /// Milliseconds until the end of upstream's body, or until there was no answer.
+    pub ended_ms: Option<u64>,
+    /// Its request.
+    pub sent: Sent,
+    /// What became of each of the agent's messages in this leg.
+    pub received_states: Vec<State>,
+    /// The reasons.
+    pub received_whys: Vec<Option<Why>>,
+    /// Its response.
+    pub response: Response,
+}
+
+/// A leg's request.
+#[derive(Debug, Serialize)]
+pub struct Sent {
+    /// Where to, without a query.
+    pub url: Option<String>,
+    /// Its headers, redacted.
+    pub headers: Vec<(String, String)>,
+    /// Its messages.
+    pub messages: Vec<Message>,
+    /// The system prompt and the tools, where they stand beside the messages.
+    pub envelope: Vec<Message>,
+    /// What differs outside of the messages.
+    pub envelope_changes: Vec<EnvelopeChange>,
+}
+
+/// A difference outside of the messages.
+#[derive(Debug, Serialize)]
+pub struct EnvelopeChange {
+    /// The member of the request.
+    pub key: String,
+    /// What happened to it, in words.
+    pub what: String,
+}
+
+/// A leg's response.
+#[derive(Debug, Serialize)]
+pub struct Response {
+    /// Upstream's status, where it answered.
+    pub status: Option<u16>,
+    /// Bytes of its body in the journal's copy.
+    pub bytes: u64,
+    /// Why it ended: `done`, `calls`, `truncated`, `refused`, `paused`, `error`, `open`.
+    pub stop: Option<String>,
+    /// Its usage.
+    pub usage: Option<Value>,
+    /// Whether the copy lacks its end.
+    pub truncated: bool,
+    /// Upstream's headers, redacted.
+    pub headers: Vec<(String, String)>,
+}
+
+/// A body's size.
+#[derive(Debug, Serialize)]
+pub struct Body {
+    /// Bytes of the journal's copy.
+    pub bytes: u64,
+    /// Whether the copy lacks its end.
+    pub truncated: bool,
+}

@@ -1,0 +1,247 @@
+//! Describes each edit and each event of an exchange in a sentence. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::diff::State;
+use super::exchange::{Exchange, Leg, Message};
+use super::row::LegChange;
+use super::units::size;
+use baton_core::rewrite::Why;
+use baton_core::rewrite::untooled::Untooled;
+use baton_core::text::words::plural;
+use baton_core::tools::RECALL_NAME;
+
+/// The sentences, in the order in which things happened.
+pub(super) fn notes(exchange: &Exchange) -> Vec<String> {
+    let event = &exchange.exchange.event;
+    let mut out = Vec::new();
+    if event.unpinned {
+        out.push(
+            "The conversation had a handoff before, but this transcript does not hold its sentinel: it was sent on whole."
+                .to_owned(),
+        );
+    }
+    if let Some(why) = event.untooled.as_deref().and_then(Untooled::named) {
+        out.push(format!("No tool was offered: {} ({}).", why.about(), why.name()));
+    }
+    let mut fired = event.fired.as_slice();
+    let mut failed = false;
+    for (i, leg) in exchange.legs.iter().enumerate() {
+        let next = exchange.legs.get(i + 1);
+        let label = match exchange.legs.len() {
+            1 => String::new(),
+            _ => format!("Leg {}: ", leg.n + 1),
+        };
+        out.extend(edits(exchange, leg).map(|text| format!("{label}{text}")));
+        if let Some(text) = failure(exchange, leg, next.is_some()) {
+            failed = true;
+            out.push(format!("{label}{text}"));
+        }
+        if let Some((first, rest)) = fired.split_first()
+            && next.is_some_and(|next| cut_at(exchange, next).as_deref() == Some(first))
+        {
+            out.push(format!("{label}{}", handed_over(first)));
+            fired = rest;
+        }
+    }
+    out.extend(fired.iter().map(|id| handed_over(id)));
+    out.extend(counted(exchange, failed));
+    out
+}
+
+fn handed_over(id: &str) -> String {
+    format!(
+        "The model called session_handoff; handoff {id} was written, its sentinel shown in place of the call."
+    )
+}
+
+/// The handoff at which a leg was cut.
+fn cut_at(exchange: &Exchange, leg: &Leg) -> Option<String> {
+    let mut changes = exchange.exchange.changes.iter();
+    let cut = changes.find(|change| change.leg == leg.n && change.why == Why::Cut)?;
+    cut.handoff.map(|id| id.to_string())
+}
+
+fn edits<'a>(exchange: &'a Exchange, leg: &'a Leg) -> impl Iterator<Item = String> + 'a {
+    let of_leg = move |change: &&LegChange| change.leg == leg.n;
+    let changes = exchange.exchange.changes.iter().filter(of_leg);
+    changes.map(move |change| sentence(exchange, leg, change))
+}
+
+/// What went wrong with a leg.
+fn failure(exchange: &Exchange, leg: &Leg, again: bool) -> Option<String> {
+    let asked_again = if again { ", and was asked again" } else { "" };
+    match leg.response.status {
+        Some(status) if status >= 400 => Some(format!("Upstream answered {status}{asked_again}.")),
+        None if !exchange.exchange.open && leg.ended_ms.is_some() => {
+            Some(format!("Upstream gave no answer{asked_again}."))
+        }
+        Some(_) if leg.response.stop.as_deref() == Some("error") => {
+            Some(format!("Upstream broke off with an error{asked_again}."))
+        }
+        _ => None,
+    }
+}
+
+/// What is only known of the whole exchange.
+fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
+    let row = &exchange.exchange;
+    let event = &row.event;
+    let (refused, broken_up) = (u64::from(event.refused_calls), u64::from(event.broken_up));
+    let was = |n: u64| if n == 1 { "was" } else { "were" };
+    let refused = (refused > 0).then(|| {
+        let calls = plural(refused, "handoff call");
+        format!(
+            "{calls} {} answered with an error; the agent saw none of it.",
+            was(refused)
+        )
+    });
+    let broken_up = (broken_up > 0).then(|| {
+        let texts = plural(broken_up, "text");
+        format!(
+            "{texts} of the model looked like a sentinel and {} broken up on the way to the agent.",
+            was(broken_up)
+        )
+    });
+    let nudges = event.nudges.iter().filter_map(|outcome| nudged(outcome));
+    let recalled = (!event.recalls.is_empty()).then(|| {
+        format!(
+            "The model called session_recall, which searched what was cut ({}); the agent saw none of it.",
+            event.recalls.join(", ")
+        )
+    });
+    let retries = u64::from(event.retries);
+    let retries =
+        (retries > 0 && !failed).then(|| format!("A later leg was tried again {}.", plural(retries, "time")));
+    let partial = row.partial.then(|| {
+        "Part of this exchange is missing here: it went by faster than it could be written, or the process ended."
+            .to_owned()
+    });
+    let dropped = u64::from(event.dropped_thinking);
+    let dropped = (dropped > 0).then(|| {
+        let blocks = plural(dropped, "block");
+        format!("Upstream dropped {blocks} of thinking from what the model saw: the prefix or the model is another one.")
+    });
+    let facts = event.facts.iter().filter_map(|outcome| stated(outcome));
+    let undo = event.undo.as_deref().and_then(undone).map(str::to_owned);
+    let others = [recalled, undo, refused, broken_up, dropped, retries, partial]
+        .into_iter()
+        .flatten();
+    others.chain(facts.chain(nudges).map(str::to_owned))
+}
+
+/// What an outcome of stating behind a prompt what was seen comes to.
+fn stated(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "written" => "What baton saw of the work stands behind the carry-over prompt.",
+        "nothing" => "Nothing was seen of the work that is worth stating behind the carry-over prompt.",
+        _ => return None,
+    })
+}
+
+/// What an outcome of telling the model how full its context is comes to.
+fn nudged(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "told" => "The model was told how full its context is, and asked to finish its step and hand off.",
+        "followed" => "The model handed over after it had been told how full its context is.",
+        "not_written" => "How full the context is could not be written down, so the model was not told.",
+        "auto_failed" => "The context was so full that a handoff was to be drafted, and no draft came of it.",
+        "large_cut" => {
+            "What is left behind the handoff is over the threshold by itself: in this task the model is told no more."
+        }
+        "close_handoffs" => "Two handoffs came in close succession: in this task the model is told no more.",
+        _ => return None,
+    })
+}
+
+/// What asking for an undo came to.
+fn undone(outcome: &str) -> Option<&'static str> {
+    Some(match outcome {
+        "undone" => "A handoff was undone: the model sees what stood in front of it again.",
+        "taken_back" => "The undo of a handoff was taken back: the transcript is cut there again.",
+        "refused" => "An undo was asked for and not done; the answer says why.",
+        _ => return None,
+    })
+}
+
+fn total<'a>(messages: impl Iterator<Item = &'a Message>) -> (usize, u64) {
+    messages.fold((0, 0), |(n, bytes), message| (n + 1, bytes + message.bytes))
+}
+
+fn cut(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
+    let received = exchange.received.messages.iter().zip(&leg.received_states);
+    let all = leg.received_states.len();
+    let (gone, bytes) = total(
+        received
+            .filter(|(_, state)| **state == State::Cut)
+            .map(|(message, _)| message),
+    );
+    let because = |why| leg.sent.messages.iter().filter(move |m| m.why == Some(why));
+    let (_, prompt) = total(because(Why::Cut).filter(|m| m.state == State::New));
+    let (kept, kept_bytes) = total(because(Why::Preamble));
+    let at = match (&change.handoff, &exchange.exchange.event.pinned, leg.n) {
+        (Some(id), ..) => format!(" at handoff {id}"),
+        (None, Some(id), 0) => format!(" at handoff {id}"),
+        _ => String::new(),
+    };
+    let preamble = match kept {
+        0 => String::new(),
+        n => format!(
+            " The preamble stayed ({}, {}).",
+            plural(n as u64, "message"),
+            size(kept_bytes)
+        ),
+    };
+    format!(
+        "The transcript was cut{at}: {gone} of {} ({}) gave way to the carry-over prompt ({}).{preamble}",
+        plural(all as u64, "message"),
+        size(bytes),
+        size(prompt),
+    )
+}
+
+/// Whether the tool that searches what was cut stands among a leg's tools.
+fn offers_recall(leg: &Leg) -> bool {
+    let mut rows = leg.sent.envelope.iter();
+    rows.any(|row| row.why == Some(Why::Tool) && row.first_line.trim() == RECALL_NAME)
+}
+
+fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
+    let added = size(change.added as u64);
+    match change.why {
+        Why::Cut | Why::Preamble => cut(exchange, leg, change),
+        Why::Pair => {
+            format!("A hidden call that the agent never saw was put back with its result ({added}).")
+        }
+        Why::Note => {
+            let removed = size(change.removed as u64);
+            format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
+        }
+        Why::Inserted => format!("A text of baton's own was put behind a message ({added})."),
+        Why::Thinking => {
+            let removed = size(change.removed as u64);
+            format!(
+                "Thinking that upstream had refused, since it was made behind another prefix, was left out ({removed})."
+            )
+        }
+        Why::GivenBack => {
+            "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
+        }
+        Why::Tool => match offers_recall(leg) {
+            true => format!("The tools session_handoff and session_recall were offered ({added})."),
+            false => format!("The tool session_handoff was offered ({added})."),
+        },
+        Why::Reference => {
+            "A reference to an item of ours, which means nothing to upstream, was left out.".to_owned()
+        }
+        Why::Previous => {
+            "The earlier response that the request goes on from was named as upstream knows it.".to_owned()
+        }
+        Why::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
+            "The model's hidden call was answered, and the model went on.".to_owned()
+        }
+        Why::AskAgain => {
+            "The model was told why its handoff call was refused, and was asked again.".to_owned()
+        }
+        Why::Draft => format!("The model was asked for the document of a handoff ({added})."),
+    }
+}

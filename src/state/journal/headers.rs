@@ -1,0 +1,249 @@
+//! Headers: most values repeat, some (dates, ids) never do. A list is stored as a reference to an earlier list with the same
+//! names, and the values that differ.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+
+use foldhash::fast::RandomState;
+use rusqlite::Connection;
+use serde::{Serialize, Serializer};
+
+use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
+use super::keyed_hash::KeyedHash;
+use super::packed::PackedHeaders;
+use baton_core::redact::Redactor;
+
+/// Earlier lists that are kept in memory as models; agents and providers have a few each.
+const MOST_MODELS: usize = 1024;
+
+/// A stored list of headers.
+#[derive(Debug, Default)]
+pub(super) struct StoredHeaders {
+    /// The chunk of its model.
+    pub(super) model: i64,
+    /// The values that differ from the model, as JSON, by their index in the list.
+    pub(super) own: Option<String>,
+}
+
+/// Earlier lists that serve as models.
+#[derive(Default)]
+pub(super) struct Models(HashMap<KeyedHash, Model, RandomState>);
+
+struct Model {
+    chunk: i64,
+    values: Vec<ModelValue>,
+}
+
+struct ModelValue {
+    /// Its hash, since some are credentials.
+    hash: KeyedHash,
+    /// Whether its name says that it is one.
+    is_credential: bool,
+}
+
+/// The values that differ from a model, by their index in the list: as JSON an object.
+struct OwnValues<'a>(Vec<(usize, Cow<'a, str>)>);
+
+impl Serialize for OwnValues<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(i, value)| (i, value)))
+    }
+}
+
+impl Models {
+    pub(super) fn forget(&mut self) {
+        self.0.clear();
+    }
+
+    /// These chunks were deleted.
+    pub(super) fn collected(&mut self, chunks: &[i64]) {
+        self.0.retain(|_, model| !chunks.contains(&model.chunk));
+    }
+
+    /// Stores a list, and adds one reference to its model.
+    pub(super) fn keep(
+        &mut self,
+        chunk_store: &mut ChunkStore,
+        conn: &Connection,
+        headers: &PackedHeaders,
+        seen: FirstSeen,
+    ) -> rusqlite::Result<StoredHeaders> {
+        let mut rows = Vec::with_capacity(headers.len());
+        rows.extend(headers.rows());
+        let names = names(chunk_store, &rows);
+        if let Some(model) = self.0.get(&names)
+            && let Some(own) = own(chunk_store, model, &rows)
+        {
+            chunk_store.point_to(model.chunk);
+            let own = (!own.0.is_empty()).then(|| serde_json::to_string(&own).unwrap_or_default());
+            let model = model.chunk;
+            return Ok(StoredHeaders { model, own });
+        }
+        let shown = serde_json::to_vec(&shown(chunk_store, headers)).unwrap_or_default();
+        let chunk = chunk_store.blob(conn, &shown.into(), TextKind::Json, seen)?;
+        if self.0.len() >= MOST_MODELS {
+            self.0.clear();
+        }
+        let values = headers.iter().map(|(name, value)| ModelValue {
+            hash: chunk_store.fast(value),
+            is_credential: Redactor::is_credential_header(name),
+        });
+        let values = values.collect();
+        self.0.insert(names, Model { chunk, values });
+        Ok(StoredHeaders {
+            model: chunk,
+            own: None,
+        })
+    }
+}
+
+fn names(chunk_store: &ChunkStore, rows: &[(&[u8], &[u8])]) -> KeyedHash {
+    let mut all = Vec::with_capacity(rows.len() * 20);
+    for (name, _) in rows {
+        all.extend_from_slice(name);
+        all.push(b'\n');
+    }
+    chunk_store.fast(&all)
+}
+
+/// What differs from the model. `None` where more than half does: another program that uses the same names.
+fn own<'a>(chunk_store: &ChunkStore, model: &Model, rows: &[(&[u8], &'a [u8])]) -> Option<OwnValues<'a>> {
+    let both = rows.iter().zip(&model.values).enumerate();
+    let differ = both.filter(|(_, ((_, value), known))| chunk_store.fast(value) != known.hash);
+    let differ: Vec<_> = differ
+        .map(|(i, ((_, value), known))| (i, *value, known.is_credential))
+        .collect();
+    if differ.len() * 2 > rows.len() {
+        return None;
+    }
+    let own = differ.into_iter().map(|(i, value, is_credential)| {
+        let value = chunk_store.redactor.header_value(is_credential, value);
+        (i, value)
+    });
+    Some(OwnValues(own.collect()))
+}
+
+/// Names and values, credentials replaced.
+fn shown(chunk_store: &ChunkStore, headers: &PackedHeaders) -> Vec<(String, String)> {
+    let shown = headers.iter().map(|(name, value)| {
+        let shown = chunk_store.redactor.header(name, value);
+        (name.to_owned(), shown)
+    });
+    shown.collect()
+}
+
+/// Restores the list.
+pub(super) fn read(model: &[u8], own: Option<&str>) -> Vec<(String, String)> {
+    let mut all: Vec<(String, String)> = serde_json::from_slice(model).unwrap_or_default();
+    let own: BTreeMap<usize, String> = own
+        .and_then(|own| serde_json::from_str(own).ok())
+        .unwrap_or_default();
+    for (i, value) in own {
+        if let Some((_, old)) = all.get_mut(i) {
+            *old = value;
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::journal::keyed_hash::HashKey;
+    use crate::state::journal::schema;
+
+    fn headers(all: &[(&'static str, &str)]) -> PackedHeaders {
+        let map: http::HeaderMap = all
+            .iter()
+            .map(|(name, value)| (name.parse().unwrap(), value.parse().unwrap()))
+            .collect();
+        PackedHeaders::new(&map)
+    }
+
+    #[test]
+    fn a_list_is_told_by_an_earlier_one_and_read_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let conn = schema::make(dir.path()).unwrap();
+        let (mut chunk_store, mut models) = (
+            ChunkStore::new(Redactor::new(&[]), HashKey::new()),
+            Models::default(),
+        );
+        let seen = FirstSeen {
+            exchange: 1,
+            side: "shown",
+        };
+        let lists = [
+            headers(&[
+                ("date", "1"),
+                ("server", "a"),
+                ("x-api-key", "k1"),
+                ("request-id", "r1"),
+            ]),
+            headers(&[
+                ("date", "2"),
+                ("server", "a"),
+                ("x-api-key", "k1"),
+                ("request-id", "r2"),
+            ]),
+            headers(&[
+                ("date", "1"),
+                ("server", "a"),
+                ("x-api-key", "k2"),
+                ("request-id", "r1"),
+            ]),
+            // Other names, or mostly other values.
+            headers(&[("date", "2"), ("server", "a")]),
+            headers(&[
+                ("date", "3"),
+                ("server", "b"),
+                ("x-api-key", "k1"),
+                ("request-id", "r9"),
+            ]),
+        ];
+        let kept: Vec<StoredHeaders> = lists
+            .iter()
+            .map(|list| models.keep(&mut chunk_store, &conn, list, seen).unwrap())
+            .collect();
+        assert_eq!(kept[1].own.as_deref(), Some(r#"{"0":"2","3":"r2"}"#));
+        assert_eq!(kept[2].own.as_deref(), Some(r#"{"2":"[redacted:credential]"}"#));
+        // A credential of a known format in any other header, and what JSON has to escape.
+        let token = format!("\"ghp_{}\"", "a1B2c3D4e5F6".repeat(3));
+        let odd = headers(&[
+            ("date", &token),
+            ("server", "b"),
+            ("x-api-key", "k1"),
+            ("request-id", "r9"),
+        ]);
+        let own = models
+            .keep(&mut chunk_store, &conn, &odd, seen)
+            .unwrap()
+            .own
+            .unwrap();
+        let date = serde_json::to_string(&shown(&chunk_store, &odd)[0].1).unwrap();
+        assert_eq!(own, format!(r#"{{"0":{date}}}"#));
+        assert!(own.contains("redacted") && !own.contains("ghp_a1B2"), "{own}");
+        assert!(kept[3].own.is_none() && kept[4].own.is_none());
+        for (list, kept) in lists.iter().zip(&kept) {
+            let ask = "SELECT body, packed, size FROM pieces WHERE id = ?1";
+            let model = conn.query_row(ask, [kept.model], |row| {
+                Ok(super::super::packing::unpack(
+                    row.get(0)?,
+                    row.get(1)?,
+                    row.get(2)?,
+                ))
+            });
+            assert_eq!(
+                read(&model.unwrap(), kept.own.as_deref()),
+                shown(&chunk_store, list)
+            );
+        }
+        models.collected(&[kept[0].model]);
+        assert!(
+            models
+                .keep(&mut chunk_store, &conn, &lists[1], seen)
+                .unwrap()
+                .own
+                .is_none()
+        );
+    }
+}

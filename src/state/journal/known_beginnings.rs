@@ -1,0 +1,126 @@
+//! A cache of the beginnings of stored bodies: the next request of a conversation begins like the one before.
+
+use quick_cache::unsync::Cache;
+
+use super::chunks::Messages;
+use super::keyed_hash::{BLOCK, KeyedHash};
+use super::note::Transcript;
+use baton_core::record::WireId;
+
+/// Cached beginnings of bodies, some 150 bytes each; a conversation of 1 MB has 32.
+const BEGINNINGS: usize = 8 * 1024;
+
+/// The region before the messages: its end, its hash and its last node.
+pub(super) type Head = (usize, KeyedHash, i64);
+
+/// What is cached for a beginning of a body.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KnownBeginning {
+    /// The wire as which it was read.
+    pub(super) wire: WireId,
+    pub(super) head: Head,
+    /// How many whole messages it holds, and where the last one ends.
+    pub(super) messages: (usize, usize),
+    /// The hash chain of these messages, and the last node.
+    pub(super) list: (KeyedHash, i64),
+}
+
+/// Beginnings by their hashes; each is a number of whole blocks.
+pub(super) struct KnownBeginnings(Cache<KeyedHash, KnownBeginning>);
+
+impl KnownBeginnings {
+    pub(super) fn new() -> Self {
+        Self(Cache::new(BEGINNINGS))
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    /// Keeps only those whose nodes are still there.
+    pub(super) fn retain(&mut self, is_there: impl Fn(i64) -> bool) {
+        self.0
+            .retain(|_, known| is_there(known.head.2) && is_there(known.list.1));
+    }
+
+    /// The cache entry of the longest known beginning of a body with these messages.
+    pub(super) fn find(
+        &self,
+        beginnings: &[KeyedHash],
+        wire: WireId,
+        transcript: &Transcript,
+    ) -> Option<KnownBeginning> {
+        let mut longest = beginnings.iter().rev();
+        let known = *longest.find_map(|hash| self.0.get(hash))?;
+        let (messages, end) = known.messages;
+        let head = transcript.list.start + 1;
+        let last = match messages {
+            0 => head,
+            n => transcript.turns.get(n - 1)?.span.end,
+        };
+        // Another wire may have split the same bytes differently.
+        (wire == known.wire && head == known.head.0 && last == end).then_some(known)
+    }
+
+    /// Caches the beginnings of a body of this wire. The messages from index `from` on are given by their hashes and nodes.
+    pub(super) fn remember(
+        &mut self,
+        (wire, beginnings): (WireId, &[KeyedHash]),
+        head: Head,
+        messages: Messages<'_>,
+        (from, chain): (usize, &[(KeyedHash, i64)]),
+    ) {
+        // Those before hold fewer messages.
+        let known = messages.end_of_first(from).div_ceil(BLOCK).saturating_sub(1);
+        for (n, hash) in beginnings.iter().enumerate().skip(known) {
+            let end = (n + 1) * BLOCK;
+            let whole = messages.up_to(end);
+            let Some(last) = whole.0.checked_sub(from).and_then(|at| chain.get(at)) else {
+                continue;
+            };
+            if head.0 > end || self.0.get(hash).is_some() {
+                continue;
+            }
+            let known = KnownBeginning {
+                wire,
+                head,
+                messages: whole,
+                list: *last,
+            };
+            self.0.insert(*hash, known);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::wire::{Operation, Requests, Turn, anthropic::Anthropic};
+    use bytes::Bytes;
+
+    #[test]
+    fn a_beginning_is_known_where_it_was_split_the_same_way() {
+        let body = Bytes::from_static(
+            br#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
+        );
+        let view = Anthropic.read(&body, Operation::Generate).unwrap();
+        let transcript = |turns: &[Turn]| Transcript {
+            list: view.list,
+            turns: turns.to_vec(),
+        };
+        let mut known = KnownBeginnings::new();
+        let head = (view.list.start + 1, 1, 1);
+        let messages = Messages::at(&body, head.0, &view.turns);
+        let chain = [(0, 0), (2, 2), (3, 3)];
+        known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain));
+        let find = |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, wire, &transcript(turns));
+        let found = find(&[7, 8], WireId::Anthropic, &view.turns);
+        assert_eq!(found.unwrap().messages, (2, view.turns[1].span.end));
+        assert!(find(&[8], WireId::Anthropic, &view.turns).is_none());
+        assert!(find(&[7], WireId::OpenaiChat, &view.turns).is_none());
+        assert!(find(&[7], WireId::Anthropic, &view.turns[..1]).is_none());
+        let mut other = view.turns.clone();
+        other[1].span.end -= 1;
+        assert!(find(&[7], WireId::Anthropic, &other).is_none());
+    }
+}

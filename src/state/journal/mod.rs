@@ -1,0 +1,136 @@
+//! The journal: records what was received, sent, answered and shown in each exchange, without delaying it.
+//!
+//! ```text
+//! exchange ─► recorder ─► queue (bounded) ─► writer (one thread) ─► archive ─► chunk store ─► journal.db
+//!                                                                              query ◄───────────┘
+//! ```
+//! The hot path knows `Recorder`, `Recording` and `BodyCapture` alone, and none of them blocks: above a bound the copy is
+//! dropped. A request body is stored as a chain of chunks, one for each message; bodies that begin alike share the beginning
+//! of their chains. Credentials are removed before anything is written. A failing journal never stops the proxy.
+
+mod archive;
+mod archive_notes;
+mod body_capture;
+mod chunk_bodies;
+mod chunk_store;
+mod chunks;
+mod cut_bodies;
+mod diff;
+mod envelope;
+mod exchange;
+mod exchange_query;
+mod explain;
+mod har;
+mod headers;
+mod keyed_hash;
+mod known_beginnings;
+mod known_cuts;
+mod note;
+mod one_message;
+mod packed;
+mod packing;
+mod pending_row;
+mod position;
+mod query;
+mod queue;
+mod reasons;
+mod recorder;
+mod references;
+mod retention;
+mod row;
+mod schema;
+mod search;
+mod search_pattern;
+mod summary;
+mod time_slice;
+mod titles;
+mod units;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use std::path::Path;
+use std::thread;
+
+pub use baton_core::redact::Redactor;
+pub(crate) use baton_core::text::words::plural;
+pub use body_capture::BodyCapture;
+pub use diff::State;
+pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
+pub use har::date_time;
+pub use keyed_hash::Beginnings;
+pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
+pub use note::{Begun, CapturedBody, SentLeg, Transcript};
+pub use one_message::FullMessage;
+pub use packed::PackedHeaders;
+pub use position::TextPosition;
+pub use query::{Conversation, Filter, Query, Side, Totals};
+pub use queue::LiveEvent;
+pub(crate) use queue::now_ms;
+pub use recorder::{Recorder, Recording};
+pub use row::{Event, LegChange, LegTokens, Row};
+pub use schema::{FILE, JournalError};
+pub use search::{Hit, SearchResult};
+pub use summary::ShownPart;
+pub(crate) use units::{short, size};
+
+use self::archive::Archive;
+use self::keyed_hash::HashKey;
+use self::retention::Bounds;
+use self::writer::Writer;
+use crate::state::config::{Journal as Settings, Secret};
+
+/// Starts the journal of a state directory. `tags` distinguish a harness's texts from a person's, for titles. The thread
+/// ends when the last clone of the recorder is dropped.
+///
+/// A missing file is created on that thread while notes queue up. If it cannot be created, an error is logged and every copy
+/// counts as dropped.
+///
+/// # Errors
+/// An existing file cannot be opened; the caller goes on with [`Recorder::off`].
+pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorder, JournalError> {
+    if !settings.enabled {
+        return Ok(Recorder::off());
+    }
+    let found = match schema::is_there(dir)? {
+        true => Some(schema::open(dir)?),
+        false => None,
+    };
+    let key = HashKey::new();
+    let (recorder, notes, load) = Recorder::new(settings.queue_bytes, settings.response_bytes, key.clone());
+    let live = recorder.live_sender();
+    let bounds = Bounds {
+        max_bytes: settings.max_bytes,
+        max_age_ms: u64::try_from(settings.max_age.as_millis()).unwrap_or(u64::MAX),
+    };
+    let (dir, tags) = (dir.to_owned(), tags.to_owned());
+    let (redact, secrets) = (settings.redact.clone(), settings.secrets.clone());
+    let open = move || {
+        let conn = found.map_or_else(|| schema::make(&dir), Ok)?;
+        // The redactor is built here, so that the start need not wait for it.
+        schema::bound_log(&conn, bounds.max_bytes)?;
+        let redactor = Redactor::new(&redact).knowing(secrets.iter().map(Secret::reveal));
+        Ok::<_, JournalError>(Archive::new(conn, redactor, tags, key)?)
+    };
+    let work = move || match open() {
+        Ok(archive) => {
+            let writer = Writer {
+                archive,
+                notes,
+                load,
+                live,
+                bounds,
+                next: None,
+            };
+            writer.run();
+        }
+        Err(error) => {
+            tracing::error!(%error, "no journal is kept");
+            writer::drop_all(&notes, &load);
+        }
+    };
+    let thread = thread::Builder::new().name("baton-journal".to_owned());
+    thread.spawn(work)?;
+    Ok(recorder)
+}

@@ -1,0 +1,177 @@
+//! What the hot path hands to the journal's thread: shared slices and small values. Nothing is read or copied.
+
+use std::sync::{Arc, mpsc};
+
+use bytes::Bytes;
+
+use super::keyed_hash::Beginnings;
+use super::packed::PackedHeaders;
+use crate::state::telemetry::ExchangeEvent;
+use baton_core::record::WireId;
+use baton_core::rewrite::SizeChange;
+use baton_core::text::Span;
+use baton_core::wire::{Operation, Stop, Turn, Usage};
+
+/// One event of an exchange.
+#[derive(Debug)]
+pub(super) enum Note {
+    /// A request with a transcript was read.
+    Begin(Box<Begun>),
+    /// A leg goes out.
+    Sent {
+        id: Arc<str>,
+        leg: u32,
+        at_ms: u64,
+        sent: Box<SentLeg>,
+    },
+    /// Upstream has answered a leg, with this status and these headers; `None`: it gave no answer.
+    Answered {
+        id: Arc<str>,
+        leg: u32,
+        at_ms: u64,
+        answer: Option<(u16, PackedHeaders)>,
+    },
+    /// Upstream's body has ended or was abandoned.
+    Received {
+        id: Arc<str>,
+        leg: u32,
+        at_ms: u64,
+        body: CapturedBody,
+    },
+    /// Usage and stop reason of a leg's answer.
+    Counted {
+        id: Arc<str>,
+        leg: u32,
+        usage: Usage,
+        stop: Stop,
+    },
+    /// What the agent was shown.
+    Shown {
+        id: Arc<str>,
+        headers: PackedHeaders,
+        body: CapturedBody,
+    },
+    /// The exchange is over.
+    End {
+        event: Box<ExchangeEvent>,
+        partial: bool,
+    },
+    /// Somebody waits until everything queued before this is written.
+    Flush(mpsc::Sender<()>),
+}
+
+/// A leg's request as it goes out.
+#[derive(Debug)]
+pub struct SentLeg {
+    /// Its URL, without the query.
+    pub url: String,
+    /// Its headers, without the credentials of the config.
+    pub headers: PackedHeaders,
+    /// Its body, as a rope of slices.
+    pub rope: Vec<Bytes>,
+    /// The edits, by reason.
+    pub changes: Vec<SizeChange>,
+}
+
+/// A request as the agent sent it.
+#[derive(Debug)]
+pub struct Begun {
+    /// Id of the exchange.
+    pub id: String,
+    /// When its transcript was read, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// The principal that it belongs to.
+    pub principal: String,
+    /// Key of the conversation.
+    pub conversation: Option<String>,
+    /// Its wire.
+    pub wire: WireId,
+    /// What it asks for.
+    pub operation: Operation,
+    /// Name of the upstream.
+    pub upstream: String,
+    /// Method and path.
+    pub route: String,
+    /// Model as requested.
+    pub model: Option<String>,
+    /// The agent's headers.
+    pub headers: PackedHeaders,
+    /// The body, decoded.
+    pub received: Bytes,
+    /// Where its messages are; `None` where the proxy did not read it, so that the journal does.
+    pub transcript: Option<Transcript>,
+    /// Hashes of its beginnings, where they were taken.
+    pub beginnings: Option<Beginnings>,
+}
+
+/// Where a body's messages are.
+#[derive(Debug)]
+pub struct Transcript {
+    /// The array of turns, brackets included.
+    pub list: Span,
+    /// Its elements, in order.
+    pub turns: Vec<Turn>,
+}
+
+/// A captured body.
+#[derive(Debug, Default)]
+pub struct CapturedBody {
+    /// Its chunks, as they arrived.
+    pub chunks: Vec<Bytes>,
+    /// Whether the journal's bound cut it off.
+    pub truncated: bool,
+    /// Whether its end was seen.
+    pub ended: bool,
+}
+
+impl CapturedBody {
+    /// Bytes held.
+    pub fn len(&self) -> usize {
+        self.chunks.iter().map(Bytes::len).sum()
+    }
+
+    /// Whether it is empty.
+    pub fn is_empty(&self) -> bool {
+        self.chunks.is_empty()
+    }
+}
+
+/// Bytes that a note counts for beside its bodies: headers and the event are some kilobytes at most.
+const SMALL: usize = 4096;
+
+impl Note {
+    /// The exchange that it belongs to.
+    pub(super) fn exchange(&self) -> Option<Arc<str>> {
+        match self {
+            Self::Begin(begun) => Some(begun.id.as_str().into()),
+            Self::Sent { id, .. }
+            | Self::Answered { id, .. }
+            | Self::Received { id, .. }
+            | Self::Counted { id, .. }
+            | Self::Shown { id, .. } => Some(Arc::clone(id)),
+            Self::End { event, .. } => Some(event.id.as_str().into()),
+            Self::Flush(_) => None,
+        }
+    }
+
+    /// Bytes of a body that no other note has: what is sent is mostly slices of what was received.
+    pub(super) fn body_bytes(&self) -> usize {
+        match self {
+            Self::Begin(begun) => begun.received.len(),
+            Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
+            _ => 0,
+        }
+    }
+
+    /// Bytes that it keeps in memory while it is queued. Slices of one body are counted each, so the figure may be too high and
+    /// is never too low.
+    pub(super) fn weight(&self) -> usize {
+        SMALL
+            + match self {
+                Self::Begin(begun) => begun.received.len(),
+                Self::Sent { sent, .. } => sent.rope.iter().map(Bytes::len).sum(),
+                Self::Received { body, .. } | Self::Shown { body, .. } => body.len(),
+                Self::Answered { .. } | Self::Counted { .. } | Self::End { .. } | Self::Flush(_) => 0,
+            }
+    }
+}

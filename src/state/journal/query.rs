@@ -1,0 +1,375 @@
+//! Reads the journal, with or without a running proxy. Never writes.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use serde::Serialize;
+
+use super::packing::unpack;
+use super::row::{Event, LegChange, LegTokens, Row};
+use super::schema::{self, JournalError};
+use baton_core::rewrite::SizeChange;
+
+/// Exchanges of one list.
+const MOST_ROWS: usize = 10_000;
+
+/// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
+const MOST_LEGS: usize = 10_000;
+
+/// The journal, opened for reading.
+pub struct Query {
+    pub(super) conn: Connection,
+}
+
+/// Which exchanges are listed.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only this conversation's.
+    pub conversation: Option<String>,
+    /// Only those before this one.
+    pub before: Option<String>,
+    /// At most so many; 0 is as many as may be.
+    pub limit: usize,
+}
+
+/// A conversation in short.
+#[derive(Debug, Clone, Serialize)]
+pub struct Conversation {
+    /// Its key.
+    pub key: String,
+    /// The first line of the first real user text.
+    pub title: String,
+    /// Its wire.
+    pub wire: Option<String>,
+    /// The model of its newest request.
+    pub model: Option<String>,
+    /// Exchanges in the journal.
+    pub exchanges: u64,
+    /// Handoffs that fired in them.
+    pub handoffs: u64,
+    /// When the first of them began.
+    pub first_ms: u64,
+    /// When the last of them began.
+    pub last_ms: u64,
+    /// Bytes of the agent's requests.
+    pub received_bytes: u64,
+    /// Bytes of the requests to upstream.
+    pub sent_bytes: u64,
+    /// *Estimated input not sent*, in tokens: see [`Row::unsent_tokens`].
+    pub unsent_tokens: u64,
+}
+
+/// What the journal holds.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+pub struct Totals {
+    /// Exchanges.
+    pub exchanges: u64,
+    /// Conversations.
+    pub conversations: u64,
+    /// Bytes of the file that are in use.
+    pub bytes: u64,
+}
+
+/// One of an exchange's bodies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The agent's request.
+    Received,
+    /// A leg's request.
+    Sent(u32),
+    /// A leg's response, as upstream sent it.
+    Response(u32),
+    /// What the agent was shown.
+    Shown,
+}
+
+const COLUMNS: &str = "seq, id, conversation, at_ms, wire, upstream, route, model, messages, partial, ended, event, received_bytes, saved_tokens";
+
+impl Query {
+    /// Opens the journal of a state directory; `None` where nothing was ever written.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is of another version.
+    pub fn open(dir: &Path) -> Result<Option<Self>, JournalError> {
+        Ok(schema::open_reader(dir)?.map(|conn| Self { conn }))
+    }
+
+    /// Exchanges, newest first.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn list(&self, filter: &Filter) -> Result<Vec<Row>, JournalError> {
+        let sql = format!(
+            "SELECT {COLUMNS} FROM exchanges WHERE (?1 IS NULL OR conversation = ?1) AND (?2 IS NULL OR id < ?2)
+             ORDER BY id DESC LIMIT ?3"
+        );
+        let limit = if filter.limit == 0 {
+            MOST_ROWS
+        } else {
+            filter.limit.min(MOST_ROWS)
+        };
+        let mut ask = self.conn.prepare_cached(&sql)?;
+        let rows = ask.query_map(params![filter.conversation, filter.before, limit], head)?;
+        rows.map(|row| self.with_legs(row?)).collect()
+    }
+
+    /// Exchanges that ended after the `last`-th end, in the order of their ends, each with its number.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, Row)>, JournalError> {
+        let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE ended > ?1 ORDER BY ended LIMIT ?2");
+        let mut ask = self.conn.prepare_cached(&sql)?;
+        let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, head(row)?)))?;
+        rows.map(|row| {
+            let (ended, row) = row?;
+            Ok((ended, self.with_legs(row)?))
+        })
+        .collect()
+    }
+
+    /// The number of the last end.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn last_end(&self) -> Result<i64, JournalError> {
+        let last = self
+            .conn
+            .query_row("SELECT COALESCE(MAX(ended), 0) FROM exchanges", [], |row| {
+                row.get(0)
+            })?;
+        Ok(last)
+    }
+
+    /// One exchange in short.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn row(&self, id: &str) -> Result<Option<Row>, JournalError> {
+        let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE id = ?1");
+        let found = self.conn.prepare_cached(&sql)?.query_row([id], head).optional()?;
+        found.map(|row| self.with_legs(row)).transpose()
+    }
+
+    /// Ids that begin so, at most two: one is an answer, two are a question.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn ids(&self, beginning: &str) -> Result<Vec<String>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT id FROM exchanges WHERE substr(id, 1, length(?1)) = ?1 ORDER BY id LIMIT 2",
+        )?;
+        let ids = ask.query_map([beginning], |row| row.get(0))?;
+        Ok(ids.collect::<Result<_, _>>()?)
+    }
+
+    /// Conversations, the one used last first; with a key that one alone.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn conversations(&self, key: Option<&str>, limit: usize) -> Result<Vec<Conversation>, JournalError> {
+        let limit = if limit == 0 {
+            MOST_ROWS
+        } else {
+            limit.min(MOST_ROWS)
+        };
+        let mut ask = self.conn.prepare_cached(
+            "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
+             MAX(e.at_ms), SUM(e.received_bytes), SUM(e.sent_bytes), SUM(e.saved_tokens),
+             (SELECT model FROM exchanges n WHERE n.conversation = e.conversation AND n.model IS NOT NULL
+              ORDER BY n.id DESC LIMIT 1)
+             FROM exchanges e LEFT JOIN titles t ON t.conversation = e.conversation
+             WHERE e.conversation IS NOT NULL AND (?1 IS NULL OR e.conversation = ?1)
+             GROUP BY e.conversation ORDER BY MAX(e.id) DESC LIMIT ?2",
+        )?;
+        let all = ask.query_map(params![key, limit], |row| {
+            Ok(Conversation {
+                key: row.get(0)?,
+                title: row.get(1)?,
+                wire: row.get(2)?,
+                exchanges: row.get(3)?,
+                handoffs: row.get(4)?,
+                first_ms: row.get(5)?,
+                last_ms: row.get(6)?,
+                received_bytes: row.get(7)?,
+                sent_bytes: row.get(8)?,
+                unsent_tokens: row.get(9)?,
+                model: row.get(10)?,
+            })
+        })?;
+        Ok(all.collect::<Result<_, _>>()?)
+    }
+
+    /// What the journal holds.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn totals(&self) -> Result<Totals, JournalError> {
+        let totals = self.conn.query_row(
+            "SELECT COUNT(*), COUNT(DISTINCT conversation) FROM exchanges",
+            [],
+            |row| {
+                Ok(Totals {
+                    exchanges: row.get(0)?,
+                    conversations: row.get(1)?,
+                    bytes: 0,
+                })
+            },
+        )?;
+        let bytes = super::retention::used(&self.conn)?;
+        Ok(Totals { bytes, ..totals })
+    }
+
+    /// A body as it was, byte for byte but for what was redacted; `None` where there is none.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn body(&self, id: &str, side: Side) -> Result<Option<Vec<u8>>, JournalError> {
+        let rows = match side {
+            Side::Received => self.nodes("SELECT head, list, tail FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0)?,
+            Side::Sent(leg) => self.nodes(
+                "SELECT l.head, l.list, l.tail FROM legs l JOIN exchanges e ON e.seq = l.exchange
+                 WHERE e.id = ?1 AND l.n = ?2",
+                id,
+                leg,
+            )?,
+            Side::Response(leg) => return self.blob_at(
+                "SELECT l.response FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
+                id,
+                leg,
+            ),
+            Side::Shown => return self.blob_at("SELECT shown FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0),
+        };
+        let Some(rows) = rows.filter(|rows| *rows != [0; 3]) else {
+            return Ok(None);
+        };
+        let mut body = Vec::new();
+        for node in rows {
+            self.join(node, &mut body)?;
+        }
+        Ok(Some(body))
+    }
+
+    fn nodes(&self, sql: &str, id: &str, leg: u32) -> Result<Option<[i64; 3]>, JournalError> {
+        let mut ask = self.conn.prepare_cached(sql)?;
+        let found = ask.query_row(params![id, leg], |row| {
+            Ok([row.get(0)?, row.get(1)?, row.get(2)?])
+        });
+        Ok(found.optional()?)
+    }
+
+    fn blob_at(&self, sql: &str, id: &str, leg: u32) -> Result<Option<Vec<u8>>, JournalError> {
+        let mut ask = self.conn.prepare_cached(sql)?;
+        let chunk: Option<i64> = ask.query_row(params![id, leg], |row| row.get(0)).optional()?;
+        match chunk {
+            None | Some(0) => Ok(None),
+            Some(chunk) => self.text(chunk).map(Some),
+        }
+    }
+
+    /// Appends a row of chunks.
+    pub(super) fn join(&self, node: i64, out: &mut Vec<u8>) -> Result<(), JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "WITH RECURSIVE chain (id, parent, piece, gap, depth) AS (
+                SELECT id, parent, piece, gap, 0 FROM nodes WHERE id = ?1
+                UNION ALL
+                SELECT n.id, n.parent, n.piece, n.gap, depth + 1 FROM nodes n JOIN chain c ON n.id = c.parent
+             ) SELECT c.gap, p.body, p.packed, p.size FROM chain c JOIN pieces p ON p.id = c.piece
+             ORDER BY depth DESC",
+        )?;
+        let mut rows = ask.query([node])?;
+        while let Some(row) = rows.next()? {
+            let gap: String = row.get(0)?;
+            out.extend_from_slice(gap.as_bytes());
+            out.extend_from_slice(&unpack(row.get(1)?, row.get(2)?, row.get(3)?));
+        }
+        Ok(())
+    }
+
+    /// A chunk's text.
+    pub(super) fn text(&self, chunk: i64) -> Result<Vec<u8>, JournalError> {
+        let mut ask = self
+            .conn
+            .prepare_cached("SELECT body, packed, size FROM pieces WHERE id = ?1")?;
+        let text = ask.query_row([chunk], |row| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?)));
+        Ok(text.optional()?.unwrap_or_default())
+    }
+
+    fn with_legs(&self, (seq, mut row): (i64, Row)) -> Result<Row, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT n, messages, changes, bytes, status, usage FROM legs WHERE exchange = ?1 ORDER BY n",
+        )?;
+        let mut legs = ask.query([seq])?;
+        let (mut bytes, mut tokens) = (Vec::new(), Vec::new());
+        while let Some(leg) = legs.next()? {
+            let n = leg.get(0)?;
+            place(&mut row.sent_messages, n, leg.get(1)?);
+            place(&mut row.statuses, n, leg.get(4)?);
+            place(&mut tokens, n, told(leg.get::<_, Option<String>>(5)?.as_deref()));
+            place(&mut bytes, n, leg.get(3)?);
+            let changes: Vec<SizeChange> =
+                serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
+            row.changes
+                .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
+        }
+        if row.open {
+            row.event.legs = bytes.len();
+            row.event.sent_bytes = bytes;
+        }
+        // The leg's own row knows whose they are; older events only have them in a row.
+        if tokens.iter().any(Option::is_some) {
+            row.event.tokens = tokens;
+        }
+        row.tokens_sum = LegTokens::sum(&row.event.tokens);
+        Ok(row)
+    }
+}
+
+/// Puts what is known of the `n`-th leg at its place. Legs whose rows were dropped leave theirs empty.
+fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
+    let n = n as usize;
+    if n >= MOST_LEGS {
+        return;
+    }
+    if list.len() <= n {
+        list.resize_with(n + 1, T::default);
+    }
+    list[n] = value;
+}
+
+/// A leg's tokens. Zeros alone mean that upstream told none.
+fn told(usage: Option<&str>) -> Option<LegTokens> {
+    let tokens = serde_json::from_str(usage?).ok()?;
+    (tokens != LegTokens::default()).then_some(tokens)
+}
+
+fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, Row)> {
+    let event: Option<String> = row.get(11)?;
+    let known = event
+        .as_deref()
+        .and_then(|event| serde_json::from_str(event).ok());
+    let received_bytes = row.get(12)?;
+    let event = known.unwrap_or_else(|| Event {
+        received_bytes,
+        ..Event::default()
+    });
+    let short = Row {
+        id: row.get(1)?,
+        conversation: row.get(2)?,
+        at_ms: row.get(3)?,
+        wire: row.get(4)?,
+        upstream: row.get(5)?,
+        route: row.get(6)?,
+        model: row.get(7)?,
+        received_messages: row.get(8)?,
+        sent_messages: Vec::new(),
+        statuses: Vec::new(),
+        tokens_sum: None,
+        unsent_tokens: row.get(13)?,
+        changes: Vec::new(),
+        partial: row.get(9)?,
+        open: row.get::<_, Option<i64>>(10)?.is_none(),
+        event,
+    };
+    Ok((row.get(0)?, short))
+}

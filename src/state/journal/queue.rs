@@ -1,0 +1,222 @@
+//! The queue between the hot path and the journal's thread: bounded in notes and in bytes. Nothing here waits. A copy for
+//! which there is no room is dropped and counted.
+
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, mpsc};
+use std::thread::Thread;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use tokio::sync::broadcast;
+
+use super::keyed_hash::HashKey;
+use super::note::Note;
+use super::packed::PackedHeaders;
+use crate::state::telemetry::HandoffEvent;
+
+/// Most queued notes; an exchange makes about six.
+const QUEUE_NOTES: usize = 16 * 1024;
+
+/// Slots reserved for the ends of exchanges, so that an overflow loses bodies before it loses rows.
+const RESERVED_FOR_ENDS: usize = 4 * 1024;
+
+/// Above so many notes or bytes of bodies, or above this part of the whole bound, the writer is woken at once: bodies are then
+/// freed while they are still in the processor's caches. Each wake-up has a cost, so small bodies are left to accumulate.
+const URGENT_NOTES: usize = QUEUE_NOTES / 4;
+const URGENT_BYTES: usize = 2 << 20;
+const URGENT_PART: usize = 4;
+
+/// Most lost ends that are remembered until they are written. There are more only while nothing can be written, and then the
+/// first ones are those whose rows are in the file.
+pub(super) const MOST_LOST_ENDS: usize = 16 * 1024;
+
+/// An event for live viewers, sent after it was written.
+#[derive(Debug, Clone)]
+pub enum LiveEvent {
+    /// An exchange has begun.
+    Begun {
+        /// Its id.
+        id: String,
+        /// Key of its conversation.
+        conversation: Option<String>,
+        /// Milliseconds since the Unix epoch.
+        at_ms: u64,
+    },
+    /// A handoff has fired; its exchange continues.
+    Handoff(Box<HandoffEvent>),
+    /// An exchange has ended and can be read as a whole.
+    Ended {
+        /// Its id.
+        id: String,
+    },
+}
+
+/// The queue and what its users share.
+pub(super) struct NoteQueue {
+    pub(super) sender: mpsc::Sender<Note>,
+    pub(super) load: Arc<Load>,
+    pub(super) live: broadcast::Sender<LiveEvent>,
+    /// Open exchanges that have lost a note.
+    pub(super) partial: Mutex<HashSet<Arc<str>>>,
+    pub(super) queue_bytes: usize,
+    pub(super) response_bytes: usize,
+    /// Key of the journal's fast hashes.
+    pub(super) key: HashKey,
+}
+
+/// Fill level of the queue.
+#[derive(Debug, Default)]
+pub(super) struct Load {
+    pub(super) notes: AtomicUsize,
+    pub(super) bytes: AtomicUsize,
+    /// Bytes of bodies queued since the writer was last woken early.
+    pub(super) bodies: AtomicUsize,
+    /// Bytes reserved by bodies that are being captured.
+    pub(super) capturing: AtomicUsize,
+    /// Copies that were dropped or could not be written.
+    pub(super) dropped: AtomicU64,
+    /// Whether the queued notes are to be written at once.
+    pub(super) urgent: AtomicBool,
+    /// Exchanges whose end found no room in the queue.
+    pub(super) lost_ends: Mutex<Vec<String>>,
+    pub(super) writer: OnceLock<Thread>,
+}
+
+impl Load {
+    /// Sets the thread that writes.
+    pub(super) fn written_by(&self, writer: Thread) {
+        let _ = self.writer.set(writer);
+    }
+
+    /// Wakes the writer to write the queued notes now.
+    pub(super) fn wake_writer(&self) {
+        if !self.urgent.swap(true, SeqCst)
+            && let Some(writer) = self.writer.get()
+        {
+            writer.unpark();
+        }
+    }
+
+    pub(super) fn is_urgent(&self) -> bool {
+        self.urgent.load(SeqCst)
+    }
+
+    pub(super) fn clear_urgent(&self) {
+        self.bodies.store(0, Relaxed);
+        self.urgent.store(false, SeqCst);
+    }
+
+    /// Counts notes that could not be written.
+    pub(super) fn lost(&self, notes: usize) {
+        self.dropped.fetch_add(notes as u64, Relaxed);
+    }
+
+    /// Remembers an exchange whose end is lost.
+    pub(super) fn lost_end(&self, id: String) {
+        let mut lost = self.lock_lost_ends();
+        if lost.len() < MOST_LOST_ENDS {
+            lost.push(id);
+        }
+    }
+
+    /// Takes the exchanges whose ends are lost.
+    pub(super) fn take_lost_ends(&self) -> Vec<String> {
+        std::mem::take(&mut *self.lock_lost_ends())
+    }
+
+    pub(super) fn lock_lost_ends(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
+        self.lost_ends.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A note has left the queue.
+    pub(super) fn done(&self, weight: usize) {
+        self.notes.fetch_sub(1, Relaxed);
+        self.bytes.fetch_sub(weight, Relaxed);
+    }
+}
+
+impl NoteQueue {
+    pub(super) fn lock_partial(&self) -> std::sync::MutexGuard<'_, HashSet<Arc<str>>> {
+        self.partial.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Queues a note; `false` where it was dropped.
+    pub(super) fn send(&self, note: Note) -> bool {
+        let (weight, body) = (note.weight(), note.body_bytes());
+        let most = match note {
+            Note::End { .. } => QUEUE_NOTES,
+            _ => QUEUE_NOTES - RESERVED_FOR_ENDS,
+        };
+        // Ends are small, and are accepted even where bodies fill the queue.
+        let full = !matches!(note, Note::End { .. })
+            && self.load.bytes.load(Relaxed).saturating_add(weight) > self.queue_bytes;
+        if full || self.load.notes.load(Relaxed) >= most {
+            self.load.dropped.fetch_add(1, Relaxed);
+            self.load.wake_writer();
+            return false;
+        }
+        let notes = self.load.notes.fetch_add(1, Relaxed);
+        let bytes = self.load.bytes.fetch_add(weight, Relaxed) + weight;
+        let bodies = self.load.bodies.fetch_add(body, Relaxed) + body;
+        // The thread ends only with the process.
+        let sent = self.sender.send(note).is_ok();
+        if notes > URGENT_NOTES || bodies > URGENT_BYTES || bytes > self.queue_bytes / URGENT_PART {
+            self.load.wake_writer();
+        }
+        sent
+    }
+}
+
+/// An exchange whose notes go into the queue.
+pub(super) struct RecordedExchange {
+    pub(super) queue: Arc<NoteQueue>,
+    pub(super) id: Arc<str>,
+    pub(super) begun: AtomicBool,
+    pub(super) legs: AtomicU32,
+}
+
+impl RecordedExchange {
+    pub(super) fn send(&self, note: Note) {
+        if !self.queue.send(note) {
+            self.queue.lock_partial().insert(Arc::clone(&self.id));
+        }
+    }
+}
+
+impl RecordedExchange {
+    pub(super) fn answered(&self, answer: Option<(u16, PackedHeaders)>) {
+        self.send(Note::Answered {
+            id: self.id.clone(),
+            leg: self.leg(),
+            at_ms: now_ms(),
+            answer,
+        });
+    }
+
+    pub(super) fn leg(&self) -> u32 {
+        self.legs.load(Relaxed).saturating_sub(1)
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+pub(crate) fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ends_that_nobody_writes_down_are_bounded() {
+        let load = Load::default();
+        for i in 0..MOST_LOST_ENDS + 100 {
+            load.lost_end(i.to_string());
+        }
+        let lost = load.take_lost_ends();
+        assert_eq!(lost.len(), MOST_LOST_ENDS);
+        assert_eq!(lost[0], "0");
+        assert!(load.take_lost_ends().is_empty());
+    }
+}

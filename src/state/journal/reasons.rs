@@ -1,0 +1,108 @@
+//! Names the reason for a message of a leg's request, where its position says more than its text. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use super::diff::{Fate, Item, State};
+use baton_core::rewrite::Why;
+
+/// Names the carry-over prompt, the preamble in front of it, what asks the model again, and edited lists of tools.
+pub(super) fn name(sent: &[Item], whys: &[Why], fates: &mut [Fate]) {
+    let carry_over = match whys.contains(&Why::Cut) {
+        true => carry_over(sent, fates),
+        false => None,
+    };
+    if let Some(carry_over) = carry_over {
+        for (item, fate) in sent[..carry_over].iter().zip(&mut *fates) {
+            if item.role == "user" || fate.0 == State::New {
+                fate.1 = Some(Why::Preamble);
+            }
+        }
+        fates[carry_over].1 = Some(Why::Cut);
+        for (item, fate) in sent.iter().zip(&mut *fates).skip(carry_over + 1) {
+            if item.role == "system" && *fate == (State::New, Some(Why::Cut)) {
+                fate.1 = Some(Why::Preamble);
+            }
+        }
+    }
+    let asked = whys.iter().find(|why| matches!(why, Why::AskAgain | Why::Draft));
+    if let Some(why) = asked {
+        let stays = |fate: &Fate| fate.0 != State::New || fate.1 == Some(Why::Preamble);
+        let last = fates.iter().rposition(stays).max(carry_over);
+        for fate in fates.iter_mut().skip(last.map_or(0, |last| last + 1)) {
+            fate.1 = Some(*why);
+        }
+    }
+    if whys.contains(&Why::Tool) {
+        for (item, fate) in sent.iter().zip(fates) {
+            if item.role == "tools" && fate.0 == State::Changed {
+                fate.1 = Some(Why::Tool);
+            }
+        }
+    }
+}
+
+/// The carry-over prompt: the last user message that came, before anybody else speaks.
+fn carry_over(sent: &[Item], fates: &[Fate]) -> Option<usize> {
+    let opening = sent
+        .iter()
+        .take_while(|item| matches!(item.role.as_str(), "user" | "system" | "tools"))
+        .count();
+    (0..opening).rfind(|&i| sent[i].role == "user" && fates[i].0 == State::New)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(sent: &[(&str, State)], whys: &[Why]) -> Vec<Option<Why>> {
+        let items: Vec<Item> = sent
+            .iter()
+            .map(|(role, _)| Item {
+                chunk: 0,
+                role: (*role).to_owned(),
+            })
+            .collect();
+        let mut fates: Vec<Fate> = sent
+            .iter()
+            .map(|(_, state)| (*state, (*state != State::Kept).then(|| whys[0])))
+            .collect();
+        name(&items, whys, &mut fates);
+        fates.into_iter().map(|(_, why)| why).collect()
+    }
+
+    #[test]
+    fn the_preamble_is_no_carry_over_prompt() {
+        use State::{Changed, Kept, New};
+        let (cut, preamble, again) = (Some(Why::Cut), Some(Why::Preamble), Some(Why::AskAgain));
+        // Codex: AGENTS.md as it was, the environment as it stood at the handoff, then the prompt.
+        let sent = [
+            ("system", Kept),
+            ("user", Kept),
+            ("user", New),
+            ("user", New),
+            ("system", New),
+            ("assistant", Changed),
+            ("user", Kept),
+        ];
+        assert_eq!(
+            named(&sent, &[Why::Cut, Why::Tool]),
+            [None, preamble, preamble, cut, preamble, cut, None]
+        );
+        // A later leg, asked again: behind the prompt stand the refused call and its answer.
+        let sent = [("system", Kept), ("user", New), ("assistant", New), ("user", New)];
+        assert_eq!(
+            named(&sent, &[Why::Cut, Why::AskAgain]),
+            [None, cut, again, again]
+        );
+        let sent = [("user", Kept), ("assistant", New), ("tool", New)];
+        assert_eq!(named(&sent, &[Why::Tool, Why::AskAgain]), [None, again, again]);
+    }
+
+    #[test]
+    fn an_edited_list_of_tools_is_about_the_tool() {
+        let sent = [("tools", State::Changed), ("assistant", State::Changed)];
+        assert_eq!(
+            named(&sent, &[Why::GivenBack, Why::Tool]),
+            [Some(Why::Tool), Some(Why::GivenBack)]
+        );
+    }
+}

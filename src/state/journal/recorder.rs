@@ -1,0 +1,198 @@
+//! The journal's interface for the hot path. It records the events of an exchange and never blocks: above a bound the copy is
+//! dropped and counted, and the exchange goes on.
+
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use http::HeaderMap;
+use tokio::sync::broadcast;
+
+use super::body_capture::{BodyCapture, Side};
+use super::keyed_hash::{Beginnings, HashKey};
+use super::note::{Begun, Note, SentLeg};
+use super::packed::PackedHeaders;
+use super::queue::{LiveEvent, Load, NoteQueue, RecordedExchange, now_ms};
+use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
+use baton_core::wire::{Stop, Usage};
+
+/// Events buffered for live viewers. A viewer that falls further behind misses some.
+const LIVE_NOTES: usize = 256;
+
+/// Records for the journal. Clones share the queue; the default one records nothing and costs nothing.
+#[derive(Clone, Default)]
+pub struct Recorder(Option<Arc<NoteQueue>>);
+
+impl Recorder {
+    /// A recorder that records nothing.
+    pub fn off() -> Self {
+        Self::default()
+    }
+
+    /// A recorder, and the receiving end of its queue.
+    pub(super) fn new(
+        queue_bytes: usize,
+        response_bytes: usize,
+        key: HashKey,
+    ) -> (Self, mpsc::Receiver<Note>, Arc<Load>) {
+        let (sender, notes) = mpsc::channel();
+        let load = Arc::new(Load::default());
+        let queue = NoteQueue {
+            sender,
+            load: Arc::clone(&load),
+            live: broadcast::channel(LIVE_NOTES).0,
+            partial: Mutex::default(),
+            queue_bytes,
+            response_bytes,
+            key,
+        };
+        (Self(Some(Arc::new(queue))), notes, load)
+    }
+
+    /// Whether anything is recorded.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Hashes the beginnings of a body while it arrives.
+    pub fn beginnings(&self) -> Option<Beginnings> {
+        self.0.as_ref().map(|queue| Beginnings::new(&queue.key))
+    }
+
+    /// The recording of the exchange with this id.
+    pub fn exchange(&self, id: &str) -> Recording {
+        Recording(self.0.as_ref().map(|queue| {
+            Arc::new(RecordedExchange {
+                queue: Arc::clone(queue),
+                id: id.into(),
+                begun: AtomicBool::new(false),
+                legs: AtomicU32::new(0),
+            })
+        }))
+    }
+
+    /// Records the end of an exchange, also of one without a transcript.
+    pub fn end(&self, event: &ExchangeEvent) {
+        let Some(queue) = &self.0 else { return };
+        let partial = queue.lock_partial().remove(event.id.as_str());
+        let end = Note::End {
+            event: Box::new(event.clone()),
+            partial,
+        };
+        if !queue.send(end) {
+            queue.load.lost_end(event.id.clone());
+        }
+    }
+
+    /// A handoff has fired: live viewers are told now, and the journal keeps it with its exchange.
+    pub fn handoff(&self, event: &HandoffEvent) {
+        let live = self.0.as_ref().map(|queue| &queue.live);
+        if let Some(live) = live.filter(|live| live.receiver_count() > 0) {
+            // The viewer may have disconnected.
+            let _ = live.send(LiveEvent::Handoff(Box::new(event.clone())));
+        }
+    }
+
+    /// How many copies were dropped because the queue was full, or could not be written.
+    pub fn dropped(&self) -> u64 {
+        self.0
+            .as_ref()
+            .map_or(0, |queue| queue.load.dropped.load(Relaxed))
+    }
+
+    /// Events from now on, for a live viewer.
+    pub fn watch(&self) -> Option<broadcast::Receiver<LiveEvent>> {
+        self.0.as_ref().map(|queue| queue.live.subscribe())
+    }
+
+    /// Where the journal's thread announces what it has written.
+    pub(super) fn live_sender(&self) -> Option<broadcast::Sender<LiveEvent>> {
+        self.0.as_ref().map(|queue| queue.live.clone())
+    }
+
+    /// Blocks until everything recorded so far is written, at most for `time`. For the end of the process and for tests.
+    pub fn flush(&self, time: Duration) -> bool {
+        let Some(queue) = &self.0 else { return true };
+        let (done, written) = mpsc::channel();
+        queue.load.notes.fetch_add(1, Relaxed);
+        let note = Note::Flush(done);
+        queue.load.bytes.fetch_add(note.weight(), Relaxed);
+        let sent = queue.sender.send(note).is_ok();
+        queue.load.wake_writer();
+        sent && written.recv_timeout(time).is_ok()
+    }
+}
+
+/// Records one exchange. Before [`Self::begin`], and when the recorder is off, all of this does nothing.
+#[derive(Clone, Default)]
+pub struct Recording(Option<Arc<RecordedExchange>>);
+
+impl Recording {
+    fn begun(&self) -> Option<&Arc<RecordedExchange>> {
+        self.0.as_ref().filter(|open| open.begun.load(Relaxed))
+    }
+
+    /// Whether the recorder is on.
+    pub fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// The request was read.
+    pub fn begin(&self, begun: impl FnOnce() -> Begun) {
+        let Some(open) = &self.0 else { return };
+        let note = Note::Begin(Box::new(begun()));
+        if open.queue.send(note) {
+            open.begun.store(true, Relaxed);
+        } else {
+            // Without its first note only its end can be kept.
+            open.queue.lock_partial().insert(Arc::clone(&open.id));
+        }
+    }
+
+    /// A leg goes out.
+    pub fn sent(&self, leg: impl FnOnce() -> SentLeg) {
+        let Some(open) = self.begun() else { return };
+        open.send(Note::Sent {
+            id: open.id.clone(),
+            leg: open.legs.fetch_add(1, Relaxed),
+            at_ms: now_ms(),
+            sent: Box::new(leg()),
+        });
+    }
+
+    /// Upstream has answered the leg that went out last.
+    pub fn answered(&self, status: u16, headers: &HeaderMap) {
+        if let Some(open) = self.begun() {
+            open.answered(Some((status, PackedHeaders::new(headers))));
+        }
+    }
+
+    /// Upstream gave no answer to the leg that went out last.
+    pub fn unanswered(&self) {
+        if let Some(open) = self.begun() {
+            open.answered(None);
+        }
+    }
+
+    /// Usage and stop reason of the leg that went out last.
+    pub fn counted(&self, usage: Usage, stop: Stop) {
+        let Some(open) = self.begun() else { return };
+        open.send(Note::Counted {
+            id: open.id.clone(),
+            leg: open.leg(),
+            usage,
+            stop,
+        });
+    }
+
+    /// Captures upstream's body of the leg that went out last.
+    pub fn capture_leg(&self) -> BodyCapture {
+        BodyCapture::new(self.begun().map(|open| (Arc::clone(open), Side::Leg(open.leg()))))
+    }
+
+    /// Captures what the agent is shown under `headers`.
+    pub fn capture_shown(&self, headers: &HeaderMap) -> BodyCapture {
+        let side = || Side::Shown(PackedHeaders::new(headers));
+        BodyCapture::new(self.begun().map(|open| (Arc::clone(open), side())))
+    }
+}

@@ -1,0 +1,247 @@
+//! An exchange in short, as lists, the API and `--json` show it. The names are API.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::state::telemetry::{ExchangeEvent, Tokens};
+use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::record::HandoffId;
+use baton_core::rewrite::{SizeChange, Why};
+use baton_core::wire::Operation;
+
+/// What an exchange came to.
+#[derive(Debug, Clone, Serialize)]
+pub struct Row {
+    /// Its id, as in `x-baton-exchange`.
+    pub id: String,
+    /// Key of its conversation.
+    pub conversation: Option<String>,
+    /// When it began, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Its wire; none for what was relayed as it is.
+    pub wire: Option<String>,
+    /// Name of the upstream.
+    pub upstream: Option<String>,
+    /// Method and path.
+    pub route: Option<String>,
+    /// Model as requested.
+    pub model: Option<String>,
+    /// The event's own fields.
+    #[serde(flatten)]
+    pub event: Event,
+    /// Messages in the agent's request.
+    pub received_messages: u64,
+    /// Messages in each leg's request.
+    pub sent_messages: Vec<u64>,
+    /// Upstream's status for each leg; none where it gave no answer.
+    pub statuses: Vec<Option<u16>>,
+    /// The tokens of all legs together; none where upstream told none.
+    pub tokens_sum: Option<LegTokens>,
+    /// *Estimated input not sent*: tokens of the agent's request that a cut kept from each answered leg, four bytes to
+    /// the token.
+    pub unsent_tokens: u64,
+    /// What was changed, by leg and reason.
+    pub changes: Vec<LegChange>,
+    /// Whether a copy was dropped because the journal's queue was full, or the process ended before the exchange.
+    pub partial: bool,
+    /// Whether it is still under way.
+    pub open: bool,
+}
+
+/// The fields that come from the exchange's event.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Event {
+    /// Status sent to the agent.
+    pub status: u16,
+    /// `complete`, `cancelled`, `truncated`, `upstream_error`, `in_band_error`, `refused`; empty while under way.
+    pub outcome: String,
+    /// Whether the response was a stream.
+    pub streamed: bool,
+    /// Whether the tool was offered.
+    pub tooled: bool,
+    /// Why not: a name of [`baton_core::rewrite::untooled`].
+    pub untooled: Option<String>,
+    /// The handoff that it was pinned to.
+    pub pinned: Option<String>,
+    /// Whether the conversation was pinned before and this transcript holds no sentinel.
+    pub unpinned: bool,
+    /// Handoffs that fired in it.
+    pub fired: Vec<String>,
+    /// What came of stating behind their prompts what was seen, where that is wanted: `written`, `nothing`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub facts: Vec<String>,
+    /// Upstream requests, retries among them.
+    pub legs: usize,
+    /// Retries of later legs.
+    pub retries: u32,
+    /// How the searches of what was cut came out.
+    #[serde(default)]
+    pub recalls: Vec<String>,
+    /// Handoff calls that were refused.
+    pub refused_calls: u32,
+    /// Model texts that were broken up.
+    pub broken_up: u32,
+    /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
+    #[serde(skip_serializing_if = "is_none")]
+    pub dropped_thinking: u32,
+    /// What came of sending a request again without the thinking that upstream refused: `accepted`, `refused`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub thinking_retry: Option<String>,
+    /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`, `large_cut`, `close_handoffs`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub nudges: Vec<String>,
+    /// What came of undoing a handoff: `undone`, `taken_back`, `refused`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub undo: Option<String>,
+    /// Bytes of the agent's request.
+    pub received_bytes: u64,
+    /// Bytes of each leg's request.
+    pub sent_bytes: Vec<u64>,
+    /// Bytes of the response to the agent.
+    pub response_bytes: u64,
+    /// Usage of each leg; none of one that was not answered to its end, or of which upstream told none.
+    pub tokens: Vec<Option<LegTokens>>,
+    /// From the request's last byte to upstream's first.
+    pub first_byte_ms: Option<f64>,
+    /// From the request's first byte to the response's last.
+    pub total_ms: f64,
+    /// Our own time before the first leg.
+    pub added_ms: f64,
+}
+
+/// Tokens of one leg, as the provider counted them. Whatever its wire calls input, here `input`, `cache_read` and
+/// `cache_write` are the three parts of the whole input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LegTokens {
+    /// New input: no cache served it, and none took it.
+    pub input: u64,
+    /// Input read from a cache.
+    pub cache_read: u64,
+    /// Input written to a cache.
+    pub cache_write: u64,
+    /// Output, reasoning included.
+    pub output: u64,
+}
+
+/// What one reason changed in one leg's request.
+#[derive(Debug, Clone, Copy, Serialize)]
+pub struct LegChange {
+    /// The leg, from 0.
+    pub leg: u32,
+    /// The reason.
+    pub why: Why,
+    /// Bytes that went.
+    pub removed: usize,
+    /// Bytes that came.
+    pub added: usize,
+    /// The handoff that a cut is at.
+    pub handoff: Option<HandoffId>,
+}
+
+impl LegChange {
+    pub(super) fn of(leg: u32, change: SizeChange) -> Self {
+        Self {
+            leg,
+            why: change.why,
+            removed: change.removed,
+            added: change.added,
+            handoff: change.handoff,
+        }
+    }
+}
+
+impl Event {
+    pub(super) fn of(event: &ExchangeEvent) -> Self {
+        Self {
+            status: event.status,
+            outcome: event.outcome.name().to_owned(),
+            streamed: event.streamed,
+            tooled: event.tooled,
+            untooled: event.untooled.map(|why| why.name().to_owned()),
+            pinned: event.pinned.clone(),
+            unpinned: event.unpinned,
+            fired: event.fired.clone(),
+            facts: event.facts.iter().map(|facts| facts.name().to_owned()).collect(),
+            legs: event.sent_bytes.len(),
+            retries: event.retries,
+            recalls: event
+                .recalls
+                .iter()
+                .map(|outcome| outcome.name().to_owned())
+                .collect(),
+            refused_calls: event.refused_calls,
+            broken_up: event.broken_up,
+            dropped_thinking: event.dropped_thinking.total(),
+            thinking_retry: event.thinking_retry.map(|retry| retry.name().to_owned()),
+            nudges: event
+                .nudges
+                .iter()
+                .map(|nudged| nudged.name().to_owned())
+                .collect(),
+            undo: event.undo.map(|undo| undo.name().to_owned()),
+            received_bytes: event.received_bytes,
+            sent_bytes: event.sent_bytes.clone(),
+            response_bytes: event.response_bytes,
+            tokens: event.tokens.iter().map(|leg| leg.map(LegTokens::of)).collect(),
+            first_byte_ms: event.first_byte.map(millis),
+            total_ms: millis(event.total),
+            added_ms: millis(event.added),
+        }
+    }
+}
+
+impl LegTokens {
+    /// All of the input.
+    pub fn all_input(self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
+
+    /// The sum of what is known of each leg; `None` where nothing is.
+    pub(super) fn sum(legs: &[Option<Self>]) -> Option<Self> {
+        let add = u64::saturating_add;
+        legs.iter().flatten().copied().reduce(|sum, leg| Self {
+            input: add(sum.input, leg.input),
+            cache_read: add(sum.cache_read, leg.cache_read),
+            cache_write: add(sum.cache_write, leg.cache_write),
+            output: add(sum.output, leg.output),
+        })
+    }
+
+    fn of(tokens: Tokens) -> Self {
+        Self {
+            input: tokens.input,
+            cache_read: tokens.cache_read,
+            cache_write: tokens.cache_write,
+            output: tokens.output,
+        }
+    }
+}
+
+/// Tokens that a cut kept from the legs that upstream answered, told by their bytes and statuses. Without the cut each of
+/// them would have carried the agent's whole request. A leg that was refused cost nothing, and a count of tokens has no input.
+pub(super) fn unsent_tokens(
+    operation: Operation,
+    received: u64,
+    legs: impl Iterator<Item = (u64, Option<u16>)>,
+) -> u64 {
+    if operation != Operation::Generate {
+        return 0;
+    }
+    let answered = legs.filter(|(_, status)| status.is_some_and(|status| (200..300).contains(&status)));
+    let unsent: u64 = answered.map(|(bytes, _)| received.saturating_sub(bytes)).sum();
+    unsent / BYTES_PER_TOKEN
+}
+
+/// Whether a count that most exchanges have none of is left out.
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_none(count: &u32) -> bool {
+    *count == 0
+}
+
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}

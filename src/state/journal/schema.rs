@@ -1,0 +1,224 @@
+//! The database file: creating, opening and migrating it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, TransactionBehavior};
+
+/// The file's name in the state directory.
+pub const FILE: &str = "journal.db";
+
+/// How long a statement waits for a lock of another process.
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Size in bytes to which the write-ahead log is truncated after a burst, and from which it is checkpointed. Under a small
+/// bound it is this part of the bound.
+const LOG: u64 = 4 << 20;
+const LOG_PART: u64 = 16;
+
+/// Bytes of a page: SQLite's default.
+const PAGE: u64 = 4096;
+
+/// Bytes of the file that are memory-mapped: a transcript's chunks are scattered over it.
+const MAPPED: u32 = 256 << 20;
+
+/// Schema steps: step n takes version n to n + 1. Never edit one that was released; add the next.
+///
+/// A body is three rows of chunks (head, messages, tail). A row is the last of a chain of nodes, each of which knows
+/// the one before: two bodies that begin alike share the chain as far as they do, so that a turn costs what is
+/// new in it. `refs` counts who points to a node or a chunk; what nobody points to is collected.
+///
+/// Headers are a chunk that is shared by all lists of the same names, and an object of the values that differ from it,
+/// by their place in the list.
+const STEPS: &[&str] = &["
+    CREATE TABLE pieces (
+        id INTEGER PRIMARY KEY, hash BLOB NOT NULL UNIQUE, refs INTEGER NOT NULL, size INTEGER NOT NULL,
+        packed INTEGER NOT NULL, exchange INTEGER NOT NULL, side TEXT NOT NULL, role TEXT, kind TEXT, line TEXT,
+        body BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX pieces_unused ON pieces (id) WHERE refs = 0;
+    CREATE TABLE nodes (
+        id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, piece INTEGER NOT NULL, gap TEXT NOT NULL,
+        refs INTEGER NOT NULL
+    ) STRICT;
+    CREATE UNIQUE INDEX nodes_next ON nodes (parent, piece, gap);
+    CREATE INDEX nodes_unused ON nodes (id) WHERE refs = 0;
+    CREATE TABLE exchanges (
+        seq INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, at_ms INTEGER NOT NULL, ended INTEGER,
+        conversation TEXT, principal TEXT, wire TEXT, model TEXT, upstream TEXT, route TEXT, call TEXT,
+        received_bytes INTEGER NOT NULL DEFAULT 0, sent_bytes INTEGER NOT NULL DEFAULT 0,
+        fired INTEGER NOT NULL DEFAULT 0, saved_tokens INTEGER NOT NULL DEFAULT 0,
+        partial INTEGER NOT NULL DEFAULT 0, messages INTEGER NOT NULL DEFAULT 0,
+        head INTEGER NOT NULL DEFAULT 0, list INTEGER NOT NULL DEFAULT 0, tail INTEGER NOT NULL DEFAULT 0,
+        headers INTEGER NOT NULL DEFAULT 0, shown INTEGER NOT NULL DEFAULT 0, shown_cut INTEGER NOT NULL DEFAULT 0,
+        shown_headers INTEGER NOT NULL DEFAULT 0, event TEXT
+    ) STRICT;
+    CREATE INDEX exchanges_conversation ON exchanges (conversation, id);
+    CREATE INDEX exchanges_ended ON exchanges (ended);
+    CREATE TABLE legs (
+        exchange INTEGER NOT NULL, n INTEGER NOT NULL, at_ms INTEGER NOT NULL, bytes INTEGER NOT NULL,
+        messages INTEGER NOT NULL, head INTEGER NOT NULL, list INTEGER NOT NULL, tail INTEGER NOT NULL,
+        changes TEXT NOT NULL, status INTEGER, headers INTEGER NOT NULL DEFAULT 0,
+        response INTEGER NOT NULL DEFAULT 0, response_bytes INTEGER NOT NULL DEFAULT 0,
+        response_cut INTEGER NOT NULL DEFAULT 0, stop TEXT, usage TEXT,
+        PRIMARY KEY (exchange, n)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE titles (conversation TEXT PRIMARY KEY, title TEXT NOT NULL) STRICT, WITHOUT ROWID;
+", "
+    ALTER TABLE exchanges ADD COLUMN headers_own TEXT;
+    ALTER TABLE exchanges ADD COLUMN shown_headers_own TEXT;
+    ALTER TABLE legs ADD COLUMN headers_own TEXT;
+", "
+    ALTER TABLE legs ADD COLUMN url TEXT;
+    ALTER TABLE legs ADD COLUMN sent_headers INTEGER NOT NULL DEFAULT 0;
+    ALTER TABLE legs ADD COLUMN sent_headers_own TEXT;
+    ALTER TABLE legs ADD COLUMN answered_ms INTEGER;
+    ALTER TABLE legs ADD COLUMN ended_ms INTEGER;
+    UPDATE exchanges SET saved_tokens = (
+        SELECT COALESCE(SUM(MAX(0, exchanges.received_bytes - l.bytes)), 0) / 4 FROM legs l
+        WHERE l.exchange = exchanges.seq AND l.status BETWEEN 200 AND 299
+    ) WHERE call = 'generate';
+    UPDATE exchanges SET saved_tokens = 0 WHERE call IS NOT 'generate';
+"];
+
+/// Why the journal cannot be used.
+#[derive(Debug)]
+pub struct JournalError(String);
+
+impl std::fmt::Display for JournalError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for JournalError {}
+
+impl From<rusqlite::Error> for JournalError {
+    fn from(error: rusqlite::Error) -> Self {
+        Self(format!("the journal cannot be read or written: {error}"))
+    }
+}
+
+impl From<io::Error> for JournalError {
+    fn from(error: io::Error) -> Self {
+        Self(format!("the journal cannot be read or written: {error}"))
+    }
+}
+
+/// Where the journal of a state directory is.
+pub(super) fn file(dir: &Path) -> PathBuf {
+    dir.join(FILE)
+}
+
+/// Makes the file, for its owner alone, and opens it.
+pub(super) fn make(dir: &Path) -> Result<Connection, JournalError> {
+    crate::state::store::make_dir(dir).map_err(|error| JournalError(error.message))?;
+    let file = file(dir);
+    crate::state::store::make_whole(&file, fill, JournalError::from)?;
+    open(dir)
+}
+
+/// Whether there is a file.
+pub(super) fn is_there(dir: &Path) -> Result<bool, JournalError> {
+    Ok(fs::exists(file(dir))?)
+}
+
+/// Opens the file for writing, and brings it to the newest version as needed.
+pub(super) fn open(dir: &Path) -> Result<Connection, JournalError> {
+    let file = file(dir);
+    let mut conn = connect(&file)?;
+    // A power loss may take the last exchanges; it never breaks the file, and the store is the one that must not lose.
+    conn.execute_batch(&format!(
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA journal_size_limit = {LOG};"
+    ))?;
+    migrate(&mut conn, &file)?;
+    Ok(conn)
+}
+
+/// Keeps the write-ahead log small beside a file of at most so many bytes.
+pub(super) fn bound_log(conn: &Connection, max_bytes: u64) -> rusqlite::Result<()> {
+    let most = (max_bytes / LOG_PART).clamp(16 * PAGE, LOG);
+    conn.execute_batch(&format!(
+        "PRAGMA journal_size_limit = {most}; PRAGMA wal_autocheckpoint = {};",
+        most / PAGE
+    ))
+}
+
+/// Creates the tables without flushing; the caller flushes the new file once. SQLite itself would flush ten times.
+fn fill(temp: &Path) -> Result<(), JournalError> {
+    let mut conn = connect(temp)?;
+    // Only heeded while the file is empty: the second lets a shrunken journal give its pages back.
+    conn.execute_batch(
+        "PRAGMA synchronous = OFF; PRAGMA auto_vacuum = INCREMENTAL; PRAGMA journal_mode = OFF;",
+    )?;
+    migrate(&mut conn, temp)?;
+    conn.execute_batch("PRAGMA journal_mode = WAL;")?;
+    conn.close().map_err(|(_, error)| error.into())
+}
+
+/// Opens what is there for reading; `None` where nothing was ever written. (Not with the read-only flag: with it
+/// SQLite could not replay the log that a killed process has left.)
+pub(super) fn open_reader(dir: &Path) -> Result<Option<Connection>, JournalError> {
+    let file = file(dir);
+    match fs::metadata(&file) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+        Ok(_) => {}
+    }
+    let conn = connect(&file)?;
+    conn.execute_batch(&format!("PRAGMA query_only = ON; PRAGMA mmap_size = {MAPPED};"))?;
+    match version(&conn)? {
+        0 => Ok(None),
+        found if found == STEPS.len() => Ok(Some(conn)),
+        found => Err(other_version(&file, found)),
+    }
+}
+
+fn connect(file: &Path) -> Result<Connection, JournalError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let conn = Connection::open_with_flags(file, flags)?;
+    conn.busy_timeout(BUSY)?;
+    conn.set_prepared_statement_cache_capacity(64);
+    conn.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;")?;
+    Ok(conn)
+}
+
+fn migrate(conn: &mut Connection, file: &Path) -> Result<(), JournalError> {
+    let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    let found = version(&tx)?;
+    if found > STEPS.len() {
+        return Err(other_version(file, found));
+    }
+    for step in STEPS.iter().skip(found) {
+        tx.execute_batch(step)?;
+    }
+    if found < STEPS.len() {
+        tx.pragma_update(
+            None,
+            "user_version",
+            i64::try_from(STEPS.len()).unwrap_or(i64::MAX),
+        )?;
+    }
+    tx.commit()?;
+    Ok(())
+}
+
+fn version(conn: &Connection) -> rusqlite::Result<usize> {
+    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(usize::try_from(found).unwrap_or(usize::MAX))
+}
+
+fn other_version(file: &Path, found: usize) -> JournalError {
+    let what = if found > STEPS.len() {
+        "use the newer version of this program that wrote it, or move the file away"
+    } else {
+        "run `baton serve` once to bring it forward"
+    };
+    JournalError(format!(
+        "{} is of schema {found}, and this program knows {}: {what}",
+        file.display(),
+        STEPS.len()
+    ))
+}

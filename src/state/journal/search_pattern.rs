@@ -1,0 +1,117 @@
+//! The text that is looked for: in any case, with any white space between its words, in what a person reads of a stored text.
+
+use regex::{Regex, RegexBuilder, bytes};
+
+use baton_core::text::json;
+use baton_core::transcript::{Answered, as_read};
+
+/// Characters before and behind a match that are shown: the match is to be in view where two lines are.
+const BEFORE: usize = 40;
+const BEHIND: usize = 100;
+
+/// Characters of what is looked for.
+const LONGEST: usize = 1000;
+
+/// What is looked for.
+pub(super) struct Pattern {
+    text: Regex,
+    /// A word of it that stands in JSON as it is, so that most texts need not be read.
+    word: Option<bytes::Regex>,
+}
+
+impl Pattern {
+    /// `None` where nothing is asked for, or too much.
+    pub(super) fn new(wanted: &str) -> Option<Self> {
+        if wanted.chars().count() > LONGEST {
+            return None;
+        }
+        let words: Vec<String> = wanted.split_whitespace().map(regex::escape).collect();
+        if words.is_empty() {
+            return None;
+        }
+        let text = RegexBuilder::new(&words.join(r"\s+"))
+            .case_insensitive(true)
+            .build()
+            .ok()?;
+        let plain = wanted.split(|c: char| !c.is_ascii_alphanumeric());
+        let longest = plain
+            .max_by_key(|word| word.len())
+            .filter(|word| !word.is_empty());
+        let word = longest.and_then(|word| bytes::Regex::new(&format!("(?i-u){word}")).ok());
+        Some(Self { text, word })
+    }
+
+    /// Where it stands in a text that is read.
+    pub(super) fn is_in(&self, text: &str) -> bool {
+        self.text.is_match(text)
+    }
+
+    pub(super) fn snippet(&self, text: &str) -> Option<[String; 3]> {
+        let found = self.text.find(text)?;
+        let before: String = last_chars(&text[..found.start()], BEFORE);
+        let behind: String = text[found.end()..].chars().take(BEHIND).collect();
+        Some([line(&before), line(found.as_str()), line(&behind)])
+    }
+
+    /// The first match in a chunk.
+    pub(super) fn look(&self, chunk: &[u8], side: &str) -> Option<[String; 3]> {
+        // Words of a stream are split over its events.
+        let answered = matches!(side, "response" | "shown");
+        if answered
+            && self
+                .word
+                .as_ref()
+                .is_none_or(|word| Answered::may_hold(chunk, |text| word.is_match(text)))
+            && let Some(found) = Answered::of(chunk).as_read().and_then(|text| self.snippet(&text))
+        {
+            return Some(found);
+        }
+        if self.word.as_ref().is_some_and(|word| !word.is_match(chunk)) {
+            return None;
+        }
+        // A part of a body is no JSON by itself.
+        as_read(chunk)
+            .and_then(|text| self.snippet(&text))
+            .or_else(|| self.snippet(&json::unescape(chunk)))
+    }
+}
+
+pub(super) fn last_chars(text: &str, n: usize) -> String {
+    let from = text.char_indices().rev().take(n).last();
+    from.map_or("", |(at, _)| &text[at..]).to_owned()
+}
+
+/// A text in one line; blanks at its ends stay, since it is one of three.
+fn line(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c.is_whitespace() {
+            true if out.ends_with(' ') => {}
+            true => out.push(' '),
+            false => out.push(c),
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_and_case_do_not_matter_and_the_match_is_in_view() {
+        let wanted = Pattern::new("  The \"ROOF\"  leaks ").unwrap();
+        let long = format!("{} the\n\t\"roof\" LEAKS badly", "x ".repeat(500));
+        let [before, found, behind] = wanted.snippet(&long).unwrap();
+        assert_eq!(
+            (found.as_str(), behind.as_str()),
+            ("the \"roof\" LEAKS", " badly")
+        );
+        assert!(before.chars().count() <= BEFORE);
+        let chunk = serde_json::json!({"role": "user", "content": long}).to_string();
+        assert!(wanted.look(chunk.as_bytes(), "received").is_some());
+        assert!(Pattern::new(" \n").is_none());
+        let other = Pattern::new("Größe ändern").unwrap();
+        assert!(other.is_in("die GRÖSSE oder die GRÖßE ÄNDERN"));
+    }
+}

@@ -1,0 +1,310 @@
+//! A message in short, as lists show it: role, kind and first line. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use baton_core::text::{Span, json};
+use baton_core::transcript::{Kind, Part, Text, Transcript, Turn};
+use baton_core::wire::{Role, View};
+
+/// Characters of a first line that are kept.
+const LINE: usize = 160;
+
+/// Bytes of a text that are looked at for its first line.
+const LOOKED_AT: usize = 4096;
+
+/// A message in short.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Summary {
+    pub(super) role: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) line: String,
+}
+
+/// One part of a message, in full.
+#[derive(Debug, Serialize)]
+pub struct ShownPart {
+    /// `text`, `tool_use`, `tool_result`, `thinking`, `tools`, `other`.
+    pub kind: &'static str,
+    /// A text, unescaped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Anything else, as it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub json: Option<Box<RawValue>>,
+}
+
+impl ShownPart {
+    pub(super) fn text(kind: &'static str, text: String) -> Self {
+        let text = Some(text);
+        Self {
+            kind,
+            text,
+            json: None,
+        }
+    }
+
+    /// A part that is shown as the JSON that it is.
+    pub(super) fn json(kind: &'static str, json: &[u8]) -> Self {
+        let json = raw(json);
+        Self {
+            kind,
+            text: None,
+            json,
+        }
+    }
+}
+
+/// The first line of a value that says something.
+pub(super) fn telling_line(text: &[u8], at: Span) -> String {
+    dig(text, at, 0).unwrap_or_default()
+}
+
+/// The name of a role.
+pub(super) fn role_name(role: Role) -> &'static str {
+    match role {
+        Role::System => "system",
+        Role::User => "user",
+        Role::Assistant => "assistant",
+        Role::Tool => "tool",
+        Role::Tools => "tools",
+        Role::Other => "other",
+    }
+}
+
+/// The role of that name.
+pub(super) fn role_named(name: &str) -> Role {
+    let all = [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Tools];
+    all.into_iter()
+        .find(|r| role_name(*r) == name)
+        .unwrap_or(Role::Other)
+}
+
+fn kind_name(kind: &Kind<'_>) -> &'static str {
+    match kind {
+        Kind::Text(_) => "text",
+        Kind::Call(_) => "tool_use",
+        Kind::Result(_) => "tool_result",
+        Kind::Thinking => "thinking",
+        Kind::ToolChange => "tools",
+        Kind::Image | Kind::Other(_) => "other",
+    }
+}
+
+/// The parts that are listed. Reasoning and pictures that stand beside a message's content are not.
+fn listed<'a>(message: &'a [u8], role: Role) -> Vec<Part<'a>> {
+    let mut parts = Turn::alone(message, role).parts();
+    let is_block = |part: &Part<'_>| part.raw().starts_with(b"{");
+    parts.retain(|part| is_block(part) || !matches!(part.kind, Kind::Thinking | Kind::Image));
+    parts
+}
+
+/// The kind of a message without parts.
+fn bare_kind(role: Role) -> &'static str {
+    match role {
+        Role::Tool => "tool_result",
+        _ => "other",
+    }
+}
+
+/// A message in short.
+pub(super) fn summary(message: &[u8], role: Role) -> Summary {
+    let parts = listed(message, role);
+    let mut kinds = parts.iter().map(|part| kind_name(&part.kind));
+    let kind = match kinds.next() {
+        None => bare_kind(role),
+        Some(first) if kinds.all(|kind| kind == first) => first,
+        Some(_) => "mixed",
+    };
+    // Thinking comes first and says least, and so do a harness's blocks in front of a person's words.
+    let says_little = |part: &&Part<'_>| match part.kind {
+        Kind::Thinking => true,
+        Kind::Text(text) => role == Role::User && text.raw().trim_ascii_start().starts_with(b"<"),
+        _ => false,
+    };
+    let telling = parts.iter().find(|part| !says_little(part)).or(parts.first());
+    let line = match telling {
+        Some(part) => part_line(message, part),
+        None => telling_line(message, Span::new(json::blank(message, 0), message.len())),
+    };
+    Summary {
+        role: role_name(role),
+        kind,
+        line: cut(&line),
+    }
+}
+
+/// A message in full.
+pub(super) fn parts(message: &[u8], role: Role) -> Vec<ShownPart> {
+    let parts = listed(message, role);
+    if parts.is_empty() {
+        return vec![ShownPart::json(bare_kind(role), message)];
+    }
+    let shown = parts.iter().map(|part| match part.kind {
+        Kind::Text(text) => ShownPart::text("text", text.get().into_owned()),
+        kind => ShownPart::json(kind_name(&kind), part.raw()),
+    });
+    shown.collect()
+}
+
+fn raw(json: &[u8]) -> Option<Box<RawValue>> {
+    RawValue::from_string(String::from_utf8_lossy(json).into_owned()).ok()
+}
+
+/// The most telling line of a part; for a call the tool and its arguments.
+fn part_line(message: &[u8], part: &Part<'_>) -> String {
+    match part.kind {
+        Kind::Text(text) => first_line(&text),
+        Kind::Call(call) => {
+            let name = call.name.map(|name| name.get()).unwrap_or_default();
+            let arguments = call.arguments.map(|arguments| arguments.beginning(LOOKED_AT));
+            format!("{name} {}", arguments.unwrap_or_default())
+        }
+        _ => telling_line(message, part.span),
+    }
+}
+
+/// Keys under which texts stand, most telling first.
+const TELLING: [&str; 10] = [
+    "text",
+    "thinking",
+    "content",
+    "output",
+    "response",
+    "functionResponse",
+    "parts",
+    "summary",
+    "result",
+    "type",
+];
+
+/// The first text in a value that says something.
+fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
+    /// Deeper there is nothing that a first line should show.
+    const DEEPEST: usize = 6;
+    if depth > DEEPEST {
+        return None;
+    }
+    match text.get(at.start)? {
+        b'"' => Text::literal(text, at)
+            .map(|text| first_line(&text))
+            .filter(|line| !line.is_empty()),
+        b'[' => json::elements(text, at)
+            .into_iter()
+            .find_map(|e| dig(text, e, depth + 1)),
+        b'{' => TELLING
+            .iter()
+            .find_map(|key| dig(text, json::get(text, at, key)?, depth + 1)),
+        _ => None,
+    }
+}
+
+/// The first line of a text that says something.
+fn first_line(text: &Text<'_>) -> String {
+    let shown = text.beginning(LOOKED_AT);
+    let line = shown.lines().map(str::trim).find(|line| !line.is_empty());
+    line.unwrap_or_default().to_owned()
+}
+
+/// A line as short as lists want it.
+pub(super) fn cut(line: &str) -> String {
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= LINE {
+        return line;
+    }
+    line.chars().take(LINE - 1).chain(['…']).collect()
+}
+
+/// The first line of the first user text that is not the harness's, whole, so that it can be redacted before it
+/// is cut.
+pub(super) fn title(view: &View, tags: &[String]) -> String {
+    let users = Transcript::of(view)
+        .turns()
+        .filter(|turn| turn.role == Role::User);
+    let texts = users
+        .flat_map(|turn| turn.parts())
+        .filter_map(|part| match part.kind {
+            Kind::Text(text) => Some(text),
+            _ => None,
+        });
+    let mut fallback = String::new();
+    for text in texts {
+        let text = text.beginning(LOOKED_AT);
+        let text = behind_tags(text.trim_start(), tags);
+        let line = text
+            .lines()
+            .map(str::trim)
+            .find(|line| !line.is_empty())
+            .unwrap_or_default();
+        if tags.iter().any(|tag| line.starts_with(tag.as_str())) {
+            fallback = if fallback.is_empty() {
+                line.to_owned()
+            } else {
+                fallback
+            };
+        } else if !line.is_empty() {
+            return line.to_owned();
+        }
+    }
+    fallback
+}
+
+/// What follows the blocks of the harness at the start of a text.
+fn behind_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
+    loop {
+        let tag = tags
+            .iter()
+            .find(|tag| tag.starts_with('<') && text.starts_with(tag.as_str()));
+        let Some(tag) = tag else { return text };
+        let close = format!("</{}", &tag[1..]);
+        let Some(at) = text.find(&close) else { return text };
+        text = text[at + close.len()..].trim_start();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::wire::{Operation, Requests, anthropic::Anthropic};
+    use bytes::Bytes;
+
+    fn of(role: Role, json: &str) -> (&'static str, String) {
+        let summary = summary(json.as_bytes(), role);
+        (summary.kind, summary.line)
+    }
+
+    #[test]
+    fn messages_of_each_kind_are_told_in_a_line() {
+        assert_eq!(
+            of(Role::User, r#"{"role":"user","content":"\n  Fix it.\nNow."}"#),
+            ("text", "Fix it.".into())
+        );
+        let call = r#"{"role":"assistant","content":[{"type":"thinking","thinking":"hm","signature":"s"},{"type":"tool_use","id":"t","name":"read","input":{"path":"a"}}]}"#;
+        assert_eq!(
+            of(Role::Assistant, call),
+            ("mixed", r#"read {"path":"a"}"#.into())
+        );
+        let result = r#"{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"ok"}]}]}"#;
+        assert_eq!(of(Role::User, result), ("tool_result", "ok".into()));
+        let tool = r#"{"role":"tool","tool_call_id":"t","content":"done"}"#;
+        assert_eq!(of(Role::Tool, tool).1, "done");
+        let call = r#"{"role":"assistant","content":null,"tool_calls":[{"id":"t","type":"function","function":{"name":"read","arguments":"{\"p\":1}"}}]}"#;
+        assert_eq!(of(Role::Assistant, call), ("tool_use", r#"read {"p":1}"#.into()));
+    }
+
+    #[test]
+    fn a_title_is_the_persons_own_first_line() {
+        let body = Bytes::from_static(br#"{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>x</system-reminder>"},{"type":"text","text":"<system-reminder>y</system-reminder>\nMend the build\nplease"}]}]}"#);
+        let view = Anthropic.read(&body, Operation::Generate).unwrap();
+        assert_eq!(title(&view, &["<system-reminder>".to_owned()]), "Mend the build");
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let long = "é".repeat(5000);
+        let message = format!(r#"{{"role":"user","content":"{long}"}}"#);
+        let (_, line) = of(Role::User, &message);
+        assert_eq!(line.chars().count(), LINE);
+    }
+}

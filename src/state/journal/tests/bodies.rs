@@ -1,0 +1,262 @@
+//! Bodies are read back as they were, and each text is kept once.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use baton_core::text::Span;
+use baton_core::wire::anthropic::Anthropic;
+
+#[test]
+fn what_went_by_is_read_back_byte_for_byte() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let received = Bytes::from_static(br#" {"messages" : [ {"role":"user","content":"a\u00e4"} , {"role":"assistant","content":"b"},{"role":"user","content":"c"} ],"x":1.50 } "#);
+    let second = memchr::memmem::find(&received, b" , {\"role\":\"assistant").unwrap();
+    let sent = [
+        received.slice(..16),
+        Bytes::from_static(b"{\"role\":\"user\",\"content\":\"P\"}"),
+        received.slice(second..),
+    ];
+    let cut = SizeChange {
+        why: Why::Cut,
+        removed: 61,
+        added: 30,
+        handoff: None,
+    };
+    let answer = Bytes::from_static(br#"{"content":[{"type":"text","text":"ok"}]}"#);
+    let id = note(&recorder, 1, &received, &sent, &[cut], &answer);
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    assert_eq!(query.body(&id, Side::Received).unwrap().unwrap(), received);
+    assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), sent.concat());
+    assert_eq!(query.body(&id, Side::Response(0)).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, Side::Sent(1)).unwrap(), None);
+    let exchange = query.exchange(&id).unwrap().unwrap();
+    let states = |messages: &[Message]| {
+        messages
+            .iter()
+            .map(|m| format!("{:?}", m.state))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(states(&exchange.received.messages), ["Cut", "Kept", "Kept"]);
+    assert_eq!(states(&exchange.legs[0].sent.messages), ["New", "Kept", "Kept"]);
+    assert!(
+        exchange.notes[0].contains("1 of 3 messages"),
+        "{:?}",
+        exchange.notes
+    );
+    assert_eq!(
+        exchange.headers.received[0],
+        ("x-api-key".into(), "[redacted:credential]".into())
+    );
+    assert_eq!(query.ids(&id[..30]).unwrap(), *from_ref(&id));
+    let har = query.har(&id).unwrap().unwrap();
+    assert_eq!(har["log"]["entries"].as_array().unwrap().len(), 2);
+}
+
+/// What a cut request shares with the one that came is located there: the same rows as of a request that was read, whatever
+/// stands in front of the messages that are kept.
+#[test]
+fn a_cut_request_is_kept_as_if_it_had_been_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let received = body(&talk(6, 40));
+    let view = Anthropic.read(&received, Operation::Generate).unwrap();
+    let spans: Vec<Span> = view.turns.iter().map(|turn| turn.span).collect();
+    let tools = received.len() - 2;
+    let head = Bytes::from_static(br#"{"role":"user","content":"Go on."}"#);
+    let tool = Bytes::from_static(br#",{"name":"session_handoff"}"#);
+    let ends = [received.slice(tools..)];
+    let nodes = || {
+        let counted = query(dir.path())
+            .conn
+            .query_row("SELECT COUNT(*) FROM nodes", [], |row| row.get(0));
+        let count: i64 = counted.unwrap();
+        count
+    };
+    let mut n = 0;
+    for first in 1..spans.len() {
+        let opens = received.slice(..spans[0].start);
+        // Behind a whole message, inside of one, and in front of one, where the comma is another's.
+        let inside = spans[first - 1].end - 2;
+        let begun = received.slice(spans[first - 1].start..inside);
+        let comma = Bytes::from_static(b",");
+        for front in [
+            vec![
+                opens.clone(),
+                head.clone(),
+                received.slice(spans[first - 1].end..tools),
+            ],
+            vec![
+                opens.clone(),
+                head.clone(),
+                comma.clone(),
+                begun,
+                received.slice(inside..tools),
+            ],
+            vec![
+                opens.clone(),
+                head.clone(),
+                comma.clone(),
+                received.slice(spans[first].start..tools),
+            ],
+            // A message more behind those that are kept.
+            vec![
+                opens.clone(),
+                head.clone(),
+                received.slice(spans[first - 1].end..view.list.end - 1),
+                comma.clone(),
+                head.clone(),
+                received.slice(view.list.end - 1..tools),
+            ],
+        ] {
+            n += 2;
+            let sent = [&front[..], from_ref(&tool), &ends[..]].concat();
+            let id = note(&recorder, n, &received, &sent, &[], &Bytes::from_static(b"{}"));
+            assert!(recorder.flush(LONG));
+            let flat: Bytes = sent.concat().into();
+            let before = nodes();
+            let relayed = note_relayed(&recorder, n + 1, &flat);
+            assert!(recorder.flush(LONG));
+            assert_eq!(nodes(), before, "{first}: the same rows");
+            let query = query(dir.path());
+            assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), flat);
+            assert_eq!(query.body(&relayed, Side::Received).unwrap().unwrap(), flat);
+        }
+    }
+    assert_eq!(recorder.dropped(), 0);
+}
+
+/// Bodies begin alike for some blocks and differ in what stands before, between or behind the messages; a turn more or
+/// less moves the ends of messages over the ends of blocks.
+#[test]
+fn bodies_that_begin_alike_are_kept_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let mut bodies = Vec::new();
+    for turns in [40, 41, 44, 44, 43, 60] {
+        bodies.push(body(&talk(turns, 700)));
+    }
+    let whole = bodies[5].clone();
+    assert!(whole.len() > 6 * keyed_hash::BLOCK);
+    for at in [
+        9,
+        keyed_hash::BLOCK - 1,
+        keyed_hash::BLOCK,
+        3 * keyed_hash::BLOCK + 5,
+        whole.len() - 30,
+    ] {
+        let mut changed = whole.to_vec();
+        // A letter stays one wherever it stands.
+        let at = (at..).find(|at| changed[*at].is_ascii_lowercase()).unwrap();
+        changed[at] = if changed[at] == b'w' { b'v' } else { b'w' };
+        bodies.push(changed.into());
+        bodies.push(whole.clone());
+    }
+    let large = json!({"model": "m", "messages": [said("user", &"l ".repeat(keyed_hash::BLOCK)), said("assistant", "b")]});
+    bodies.push(large.to_string().into());
+    bodies.push(large.to_string().into());
+    let ids: Vec<_> = (1..)
+        .zip(&bodies)
+        .map(|(n, body)| arrive(&recorder, n, body))
+        .collect();
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    for (id, body) in ids.iter().zip(&bodies) {
+        let kept = query.body(id, Side::Received).unwrap().unwrap();
+        assert!(kept == *body, "{id}");
+        let kept = query.exchange(id).unwrap().unwrap().received.messages.len();
+        let sent: Value = serde_json::from_slice(body).unwrap();
+        assert_eq!(kept, sent["messages"].as_array().unwrap().len());
+    }
+}
+
+#[test]
+fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let turns = 200;
+    let all = talk(turns, 300);
+    let (mut naive, mut text, mut half) = (0, 0, 0);
+    let mut checked = Vec::new();
+    for turn in 0..turns {
+        let mut history = all[..=2 * turn].to_vec();
+        // As agents do: the last message carries the cache breakpoint, and loses it a turn later.
+        let last = &mut history[2 * turn];
+        *last = json!({"role": "user", "content": [
+            {"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}]});
+        let received = body(&history);
+        let answer: Bytes = all[2 * turn + 1].to_string().into();
+        let sent = [
+            received.slice(..received.len() - 2),
+            Bytes::from_static(b",{\"name\":\"session_handoff\"}]}"),
+        ];
+        naive += received.len() + sent.iter().map(Bytes::len).sum::<usize>() + 2 * answer.len();
+        text = received.len() + answer.len();
+        let id = note(&recorder, turn as u32, &received, &sent, &[], &answer);
+        assert!(recorder.flush(LONG));
+        checked.push((id, received));
+        if turn + 1 == turns / 2 {
+            half = query(dir.path()).totals().unwrap().bytes as usize;
+        }
+    }
+    let query = query(dir.path());
+    let stored = query.totals().unwrap().bytes as usize;
+    println!("{turns} turns: stored {stored} bytes, text {text}, every body by itself {naive}");
+    // Twice the turns, twice the space; the empty tables' own pages are counted once.
+    assert!(
+        stored < 2 * half + (64 << 10),
+        "{half} bytes at half, {stored} in the end"
+    );
+    assert!(stored < 2 * text, "stored {stored}, text {text}");
+    assert!(stored * 50 < naive, "stored {stored}, all bodies {naive}");
+    for (id, received) in checked.iter().step_by(37) {
+        assert_eq!(query.body(id, Side::Received).unwrap().unwrap(), *received);
+    }
+    assert_eq!(recorder.dropped(), 0);
+}
+
+#[test]
+fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let received = body(&[said("user", "hello")]);
+    let id = id(1);
+    let recording = recorder.exchange(&id);
+    recording.begin(|| begun(&id, "c", &received));
+    for output in [7, 8, 9] {
+        recording.sent(|| leg_of(from_ref(&received), &[]));
+        recording.answered(200, &HeaderMap::new());
+        recording.capture_leg().ended();
+        let usage = Usage {
+            output,
+            ..Usage::default()
+        };
+        recording.counted(usage, Stop::Done);
+    }
+    drop(recording);
+    recorder.end(&over(&id, "c", received.len(), &[received.len(); 3]));
+    assert!(recorder.flush(LONG));
+    let outputs = |row: &Row| {
+        let tokens = row.event.tokens.iter();
+        tokens.map(|leg| leg.map(|t| t.output)).collect::<Vec<_>>()
+    };
+    let whole = query(dir.path()).row(&id).unwrap().unwrap();
+    assert_eq!(outputs(&whole), [Some(7), Some(8), Some(9)]);
+    let writer = rusqlite::Connection::open(dir.path().join(FILE)).unwrap();
+    let usage: String = writer
+        .query_row("SELECT usage FROM legs WHERE n = 1", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(
+        usage,
+        r#"{"input":0,"cache_read":0,"cache_write":0,"output":8,"reasoning":0}"#
+    );
+    writer.execute("DELETE FROM legs WHERE n = 1", []).unwrap();
+    let row = query(dir.path()).row(&id).unwrap().unwrap();
+    assert_eq!(outputs(&row), [Some(7), None, Some(9)]);
+    assert_eq!(row.statuses, [Some(200), None, Some(200)]);
+    assert_eq!(row.sent_messages, [1, 0, 1]);
+    let exchange = query(dir.path()).exchange(&id).unwrap().unwrap();
+    assert_eq!(exchange.legs.iter().map(|leg| leg.n).collect::<Vec<_>>(), [0, 2]);
+}

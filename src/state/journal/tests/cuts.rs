@@ -1,0 +1,352 @@
+//! Cut requests are known again by how they were assembled, and are read back as they were.
+
+use std::sync::Arc;
+
+use pretty_assertions::assert_eq;
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+use super::*;
+use crate::state::journal::chunk_store::{ChunkStore, FirstSeen};
+use crate::state::journal::note::Note;
+use crate::state::journal::retention;
+use baton_core::text::splice::{Edit, splice};
+use baton_core::text::{Span, cost};
+use baton_core::wire::View;
+use baton_core::wire::anthropic::Anthropic;
+
+fn read(received: &Bytes) -> View {
+    Anthropic.read(received, Operation::Generate).unwrap()
+}
+
+/// What goes upstream where the first `gone` messages are replaced by one, and a tool is offered.
+fn cut(received: &Bytes, view: &View, gone: usize) -> Vec<Bytes> {
+    let head = r#"{"role":"user","content":"Go on."}"#;
+    let from = view.turns[0].span.start;
+    let edits = vec![
+        Edit::replace(Span::new(from, view.turns[gone - 1].span.end), head),
+        Edit::insert(received.len() - 2, r#",{"name":"session_handoff"}"#),
+    ];
+    splice(received, edits)
+}
+
+/// The next cut request of a conversation costs work for what is new in it: its envelope and the messages that it kept are
+/// neither joined, hashed nor parsed again.
+#[test]
+fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = schema::make(dir.path()).unwrap();
+    let mut store = ChunkStore::new(Redactor::new(&[]), HashKey::new());
+    let seen = FirstSeen {
+        exchange: 1,
+        side: "sent",
+    };
+    let all = talk(40, 200);
+    let mut steps = |messages: &[Value]| {
+        let received = body(messages);
+        let view = read(&received);
+        let transcript = Transcript {
+            list: view.list,
+            turns: view.turns.clone(),
+        };
+        let read = Some((WireId::Anthropic, transcript));
+        let from = store.body(&conn, &received, read, &[], seen).unwrap();
+        let rope = cut(&received, &view, 8);
+        let wire = (&Anthropic as &dyn wire::Wire, Operation::Generate);
+        let (steps, body) = cost::of(|| store.cut(&conn, &from, wire, &rope, seen).unwrap().unwrap());
+        assert_eq!(body.messages as usize, messages.len() - 7);
+        steps
+    };
+    let first = steps(&all[..61]);
+    assert!(first > 60_000, "the kept messages are hashed once: {first}");
+    assert!(steps(&all[..61]) < 200, "all is known");
+    let kept = json!(all[61..63]).to_string().len() as u64;
+    let grown = steps(&all[..63]);
+    assert!(grown < 8 * kept, "{grown} steps for {kept} bytes more");
+    let mut changed = all[..63].to_vec();
+    changed[62] = said("user", "another word");
+    let grown = steps(&changed);
+    assert!(grown < 1000, "{grown} steps for another last message");
+}
+
+/// Of a body whose beginning is known not even what separates its messages is looked at.
+#[test]
+fn a_body_that_begins_like_another_costs_what_follows() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = schema::make(dir.path()).unwrap();
+    let key = HashKey::new();
+    let mut store = ChunkStore::new(Redactor::new(&[]), key.clone());
+    let seen = FirstSeen {
+        exchange: 1,
+        side: "received",
+    };
+    let mut steps = |messages: &[Value]| {
+        let wide = format!(",{}", " ".repeat(1000));
+        let all: Vec<_> = messages.iter().map(Value::to_string).collect();
+        let received = Bytes::from(format!(r#"{{"model":"m","messages":[{}]}}"#, all.join(&wide)));
+        let view = read(&received);
+        let mut beginnings = Beginnings::new(&key);
+        beginnings.read(&received);
+        let transcript = Transcript {
+            list: view.list,
+            turns: view.turns,
+        };
+        let read = Some((WireId::Anthropic, transcript));
+        let stored = || store.body(&conn, &received, read, beginnings.hashes(), seen);
+        let (steps, stored) = cost::of(stored);
+        assert_eq!(stored.unwrap().turns.len(), messages.len());
+        (steps, received.len() as u64)
+    };
+    let all = talk(100, 1);
+    let (first, len) = steps(&all);
+    assert!(
+        first > 2 * len,
+        "hashed, and what separates them is looked at: {first}"
+    );
+    let rest = len % keyed_hash::BLOCK as u64;
+    let (again, _) = steps(&all);
+    assert!(
+        again < 2 * rest + 4096,
+        "{again} steps for {rest} bytes behind what is known"
+    );
+}
+
+/// The received body is known by its beginning for the most part, and its cut grows with it.
+#[test]
+fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let all = talk(40, 700);
+    let mut sent = Vec::new();
+    for (n, turns) in (30..80).step_by(2).chain([79, 41, 44]).enumerate() {
+        // As agents do: the last message carries the cache breakpoint, and loses it a turn later.
+        let mut messages = all[..turns].to_vec();
+        let last = messages.last_mut().unwrap();
+        last["content"] =
+            json!([{"type": "text", "text": last["content"], "cache_control": {"type": "ephemeral"}}]);
+        let received = body(&messages);
+        let view = read(&received);
+        // The last ones are cut elsewhere.
+        let rope = cut(&received, &view, if n < 25 { 12 } else { 28 });
+        let id = id(n as u32);
+        let mut beginnings = recorder.beginnings().unwrap();
+        beginnings.read(&received);
+        assert!(beginnings.hashes().len() > 2);
+        let recording = recorder.exchange(&id);
+        recording.begin(|| Begun {
+            transcript: Some(Transcript {
+                list: view.list,
+                turns: view.turns.clone(),
+            }),
+            beginnings: Some(beginnings),
+            ..begun(&id, "c", &received)
+        });
+        recording.sent(|| leg_of(&rope, &[]));
+        drop(recording);
+        recorder.end(&over(&id, "c", received.len(), &[1]));
+        sent.push((id, received, rope.concat()));
+    }
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    for (id, received, sent) in &sent {
+        assert!(
+            query.body(id, Side::Received).unwrap().unwrap() == *received,
+            "{id}"
+        );
+        assert!(query.body(id, Side::Sent(0)).unwrap().unwrap() == *sent, "{id}");
+    }
+    assert_eq!(recorder.dropped(), 0);
+}
+
+/// A change inside a string of the envelope: where, how many letters go, and what comes. The letters differ from place to
+/// place, so that no two changes come to the same by chance.
+#[derive(Debug, Clone, Copy)]
+struct Change(usize, usize, &'static str);
+
+impl Change {
+    fn edit(self, body: &[u8], key: &str) -> Edit {
+        let at = memchr::memmem::find(body, key.as_bytes()).unwrap() + key.len() + self.0;
+        Edit::replace(Span::new(at, at + self.1), self.2)
+    }
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    (
+        0..4_usize,
+        0..3_usize,
+        prop::sample::select(vec!["", "y", "z", "yz"]),
+    )
+        .prop_map(|(at, len, with)| Change(at, len, with))
+}
+
+/// A request and how it is cut.
+#[derive(Debug, Clone)]
+struct Drawn {
+    wire: WireId,
+    envelope: (bool, bool),
+    messages: Vec<bool>,
+    comma: &'static str,
+    first: Index,
+    /// Whether the cut ends behind a message, inside of one, or in front of one.
+    ends: usize,
+    /// Whether the first message stays in front of the one that takes the others' place.
+    system_stays: bool,
+    head: bool,
+    changes: (Change, Change),
+    failed: bool,
+}
+
+fn drawn() -> impl Strategy<Value = Drawn> {
+    let shape = (
+        prop::sample::select(vec![WireId::Anthropic, WireId::OpenaiChat]),
+        any::<(bool, bool)>(),
+        prop::collection::vec(any::<bool>(), 3..7),
+        prop::sample::select(vec![",", " , "]),
+    );
+    let cut = (
+        any::<Index>(),
+        0..3_usize,
+        any::<(bool, bool)>(),
+        (change(), change()),
+    );
+    (shape, cut, prop::bool::weighted(0.1)).prop_map(
+        |((wire, envelope, messages, comma), (first, ends, (system_stays, head), changes), failed)| Drawn {
+            wire,
+            envelope,
+            messages,
+            comma,
+            first,
+            ends,
+            system_stays,
+            head,
+            changes,
+            failed,
+        },
+    )
+}
+
+/// Requests and cuts each of which differs from the first in little: what is taken for another is taken for one of these.
+fn alike() -> impl Strategy<Value = Vec<(Drawn, bool)>> {
+    let differs = prop::collection::vec(prop::bool::weighted(0.2), 9);
+    let others = prop::collection::vec((drawn(), differs, prop::bool::weighted(0.1)), 1..40);
+    (drawn(), others).prop_map(|(base, others)| {
+        let all = others.into_iter().map(|(other, differs, collects)| {
+            let one = Drawn {
+                wire: pick(differs[0], &other.wire, &base.wire),
+                envelope: pick(differs[1], &other.envelope, &base.envelope),
+                messages: pick(differs[2], &other.messages, &base.messages),
+                comma: pick(differs[3], &other.comma, &base.comma),
+                first: pick(differs[4], &other.first, &base.first),
+                ends: pick(differs[5], &other.ends, &base.ends),
+                system_stays: pick(differs[6], &other.system_stays, &base.system_stays),
+                head: pick(differs[6], &other.head, &base.head),
+                changes: (
+                    pick(differs[7], &other.changes.0, &base.changes.0),
+                    pick(differs[8], &other.changes.1, &base.changes.1),
+                ),
+                failed: other.failed,
+            };
+            (one, collects)
+        });
+        all.collect()
+    })
+}
+
+fn pick<T: Clone>(differs: bool, other: &T, base: &T) -> T {
+    if differs { other.clone() } else { base.clone() }
+}
+
+impl Drawn {
+    fn received(&self) -> Bytes {
+        let letter = |more: bool| if more { 'X' } else { 'h' };
+        let said = |more: &bool| format!(r#"{{"role":"user","content":"t{}"}}"#, letter(*more));
+        let messages: Vec<String> = self.messages.iter().map(said).collect();
+        let (a, b) = (letter(self.envelope.0), letter(self.envelope.1));
+        format!(
+            r#"{{"a":"abcdefg{a}","messages":[{}],"b":"abcdefg{b}"}}"#,
+            messages.join(self.comma)
+        )
+        .into()
+    }
+
+    fn rope(&self, received: &Bytes) -> Vec<Bytes> {
+        let view = read(received);
+        let span = |i: usize| view.turns[i].span;
+        let first = 2 + self.first.index(self.messages.len() - 2);
+        let head = format!(
+            r#"{{"role":"user","content":"{}"}}"#,
+            ["no", "on"][usize::from(self.head)]
+        );
+        let (from, comma) = match self.system_stays {
+            true => (span(0).end, ","),
+            false => (span(0).start, ""),
+        };
+        let inside = span(first - 1).end - 3;
+        let (to, more) = match self.ends {
+            0 => (span(first - 1).end, String::new()),
+            1 => {
+                let begun = &received[span(first - 1).start..inside];
+                (inside, format!(",{}", std::str::from_utf8(begun).unwrap()))
+            }
+            _ => (span(first).start, ",".to_owned()),
+        };
+        let edits = vec![
+            self.changes.0.edit(received, r#""a":""#),
+            Edit::replace(Span::new(from, to), format!("{comma}{head}{more}")),
+            self.changes.1.edit(received, r#""b":""#),
+        ];
+        splice(received, edits)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(60))]
+
+    /// Whatever bodies are cut in whatever way and order, also where rows are deleted or a transaction fails in between.
+    #[test]
+    fn what_is_cut_is_read_back_byte_for_byte(all in alike()) {
+        let dir = tempfile::tempdir().unwrap();
+        let conn = schema::make(dir.path()).unwrap();
+        let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
+        let bounds = |max_bytes| retention::Bounds { max_bytes, max_age_ms: u64::MAX };
+        let mut written = Vec::new();
+        let mut collected = 0;
+        for (n, (drawn, collects)) in all.iter().enumerate() {
+            let received = drawn.received();
+            let rope = drawn.rope(&received);
+            let id = id(n as u32);
+            let begun = Begun { wire: drawn.wire, ..begun(&id, "c", &received) };
+            let sent = Note::Sent { id: Arc::from(id.as_str()), leg: 0, at_ms: 1, sent: Box::new(leg_of(&rope, &[])) };
+            let event = Box::new(over(&id, "c", received.len(), &[1]));
+            archive.begin_writing().unwrap();
+            for note in [Note::Begin(Box::new(begun)), sent, Note::End { event, partial: false }] {
+                archive.write(note).unwrap();
+            }
+            if drawn.failed {
+                archive.conn.execute_batch("ROLLBACK").unwrap();
+                archive.rolled_back();
+                continue;
+            }
+            archive.settle().unwrap();
+            written.push((id, received, rope.concat()));
+            if *collects {
+                retention::step(&mut archive, bounds(1), 0, false).unwrap();
+                while retention::step(&mut archive, bounds(u64::MAX), 0, false).unwrap() {}
+                collected = written.len();
+            }
+        }
+        let query = query(dir.path());
+        for (n, (id, received, sent)) in written.iter().enumerate() {
+            let Some(exchange) = query.exchange(id).unwrap() else {
+                prop_assert!(n < collected, "{id} is gone");
+                continue;
+            };
+            let kept = query.body(id, Side::Received).unwrap().unwrap();
+            prop_assert_eq!(String::from_utf8_lossy(&kept), String::from_utf8_lossy(received));
+            let kept = query.body(id, Side::Sent(0)).unwrap().unwrap();
+            prop_assert_eq!(String::from_utf8_lossy(&kept), String::from_utf8_lossy(sent));
+            let json: Value = serde_json::from_slice(sent).unwrap();
+            prop_assert_eq!(exchange.legs[0].sent.messages.len(), json["messages"].as_array().unwrap().len());
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! The journal by itself: notes go in as the proxy makes them, and are read back.
+
+mod bodies;
+mod bounds;
+mod cuts;
+mod retention;
+mod search;
+mod secrets;
+
+use std::slice::from_ref;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::state::telemetry::{ExchangeEvent, Outcome};
+use baton_core::record::WireId;
+use baton_core::rewrite::{SizeChange, Why};
+use baton_core::wire::{self, Operation, Requests, Stop, Usage};
+
+const LONG: Duration = Duration::from_secs(20);
+
+fn settings() -> Settings {
+    Settings {
+        enabled: true,
+        max_bytes: 1 << 40,
+        max_age: Duration::from_secs(86_400 * 36_500),
+        redact: vec!["hunter[0-9]".to_owned()],
+        secrets: vec![crate::state::config::Secret::new("our own key")],
+        queue_bytes: 64 << 20,
+        response_bytes: 1 << 20,
+    }
+}
+
+fn started(dir: &Path) -> Recorder {
+    start(&settings(), dir, &[]).unwrap()
+}
+
+fn id(n: u32) -> String {
+    uuid::Uuid::from_u128(0x0199_a3c2_0000_7000_8000_0000_0000_0000 + u128::from(n)).to_string()
+}
+
+fn begun(id: &str, conversation: &str, received: &Bytes) -> Begun {
+    let mut headers = HeaderMap::new();
+    headers.insert("x-api-key", "sk-ant-REAL0123456789".parse().unwrap());
+    headers.insert("anthropic-version", "2023-06-01".parse().unwrap());
+    Begun {
+        id: id.to_owned(),
+        at_ms: queue::now_ms(),
+        principal: "local".to_owned(),
+        conversation: Some(conversation.to_owned()),
+        wire: WireId::Anthropic,
+        operation: Operation::Generate,
+        upstream: "anthropic".to_owned(),
+        route: "POST /v1/messages".to_owned(),
+        model: Some("m".to_owned()),
+        headers: PackedHeaders::new(&headers),
+        received: received.clone(),
+        transcript: None,
+        beginnings: None,
+    }
+}
+
+fn over(id: &str, conversation: &str, received: usize, sent: &[usize]) -> ExchangeEvent {
+    ExchangeEvent {
+        wire: Some(WireId::Anthropic),
+        conversation: Some(conversation.to_owned()),
+        status: 200,
+        received_bytes: received as u64,
+        sent_bytes: sent.iter().map(|n| *n as u64).collect(),
+        outcome: Outcome::Complete,
+        ..ExchangeEvent::new(id, "anthropic", "POST /v1/messages")
+    }
+}
+
+fn leg_of(rope: &[Bytes], changes: &[SizeChange]) -> SentLeg {
+    let mut headers = HeaderMap::new();
+    headers.insert("authorization", "Bearer sk-REAL0123456789".parse().unwrap());
+    headers.insert("accept-encoding", "identity".parse().unwrap());
+    SentLeg {
+        url: "https://api.example/v1/messages".to_owned(),
+        headers: PackedHeaders::new(&headers),
+        rope: rope.to_vec(),
+        changes: changes.to_vec(),
+    }
+}
+
+/// One exchange with one leg, noted as the proxy does it.
+fn note(
+    recorder: &Recorder,
+    n: u32,
+    received: &Bytes,
+    sent: &[Bytes],
+    changes: &[SizeChange],
+    answer: &Bytes,
+) -> String {
+    let id = id(n);
+    let recording = recorder.exchange(&id);
+    recording.begin(|| begun(&id, "c", received));
+    recording.sent(|| leg_of(sent, changes));
+    recording.answered(200, &HeaderMap::new());
+    let mut leg = recording.capture_leg();
+    let mut shown = recording.capture_shown(&HeaderMap::new());
+    for chunk in [answer.slice(..answer.len() / 2), answer.slice(answer.len() / 2..)] {
+        leg.push(&chunk);
+        shown.push(&chunk);
+    }
+    leg.ended();
+    shown.ended();
+    recording.counted(Usage::default(), Stop::Done);
+    drop((leg, shown));
+    let bytes = sent.iter().map(Bytes::len).sum();
+    recorder.end(&over(&id, "c", received.len(), &[bytes]));
+    id
+}
+
+/// An exchange that was relayed as it is, with an empty answer.
+fn note_relayed(recorder: &Recorder, n: u32, received: &Bytes) -> String {
+    let answer = Bytes::from_static(b"{}");
+    note(recorder, n, received, from_ref(received), &[], &answer)
+}
+
+fn body(messages: &[Value]) -> Bytes {
+    let body = json!({"model": "m", "max_tokens": 4096, "system": "s".repeat(2000), "messages": messages,
+        "tools": [{"name": "read", "description": "d".repeat(900), "input_schema": {}}]});
+    body.to_string().into()
+}
+
+fn said(role: &str, text: &str) -> Value {
+    json!({"role": role, "content": text})
+}
+
+fn query(dir: &Path) -> Query {
+    Query::open(dir).unwrap().unwrap()
+}
+
+/// A conversation whose turns each say something new, as long as `words` words.
+fn talk(turns: usize, words: usize) -> Vec<Value> {
+    let text = |turn: usize| {
+        let words = (0..words).map(|i| format!("w{:x}", (turn * 7919 + i * 104_729) % 50_021));
+        words.collect::<Vec<_>>().join(" ")
+    };
+    (0..turns)
+        .flat_map(|turn| {
+            [
+                said("user", &format!("{turn} {}", text(2 * turn))),
+                said("assistant", &text(2 * turn + 1)),
+            ]
+        })
+        .collect()
+}
+
+/// Notes a request as the proxy does that has read it while it arrived.
+fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
+    let id = id(n);
+    let mut beginnings = recorder.beginnings().unwrap();
+    beginnings.read(received);
+    let view = wire::anthropic::Anthropic
+        .read(received, Operation::Generate)
+        .unwrap();
+    recorder.exchange(&id).begin(|| Begun {
+        transcript: Some(Transcript {
+            list: view.list,
+            turns: view.turns.clone(),
+        }),
+        beginnings: Some(beginnings),
+        ..begun(&id, "c", received)
+    });
+    recorder.end(&over(&id, "c", received.len(), &[]));
+    id
+}

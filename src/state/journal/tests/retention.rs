@@ -1,0 +1,404 @@
+//! What goes, what stays, and what is left of a process that was killed.
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::state::journal::queue::MOST_LOST_ENDS;
+use crate::state::journal::retention;
+
+fn settled(dir: &Path, most: u64) -> Query {
+    for _ in 0..400 {
+        let query = query(dir);
+        if query.totals().unwrap().exchanges <= most {
+            return query;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    panic!("not tidied: {:?}", query(dir).totals());
+}
+
+fn chunks_and_nodes(query: &Query) -> i64 {
+    let count = "SELECT (SELECT COUNT(*) FROM pieces) + (SELECT COUNT(*) FROM nodes)";
+    query.conn.query_row(count, [], |row| row.get(0)).unwrap()
+}
+
+#[test]
+fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
+    let dir = tempfile::tempdir().unwrap();
+    let all = talk(60, 400);
+    {
+        let recorder = started(dir.path());
+        for turn in 0..60 {
+            let received = body(&all[..=2 * turn]);
+            note_relayed(&recorder, turn as u32, &received);
+        }
+        assert!(recorder.flush(LONG));
+    }
+    let before = query(dir.path()).totals().unwrap();
+    let tight = Settings {
+        max_age: Duration::ZERO,
+        ..settings()
+    };
+    std::thread::sleep(Duration::from_millis(5));
+    let recorder = start(&tight, dir.path(), &[]).unwrap();
+    let query = settled(dir.path(), 0);
+    for _ in 0..400 {
+        if chunks_and_nodes(&query) == 0 {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(25));
+    }
+    let after = query.totals().unwrap();
+    assert_eq!(chunks_and_nodes(&query), 0);
+    // What is left are the empty tables' own pages.
+    assert!(
+        after.bytes <= 64 << 10 && after.bytes < before.bytes,
+        "{before:?} {after:?}"
+    );
+    // What comes later finds no id of what is gone.
+    let received = body(&all[..3]);
+    let id = note_relayed(&recorder, 99, &received);
+    let read = || {
+        Query::open(dir.path())
+            .unwrap()
+            .unwrap()
+            .body(&id, Side::Received)
+            .unwrap()
+    };
+    assert!(recorder.flush(LONG));
+    assert_eq!(read().unwrap_or_else(|| received.to_vec()), received);
+}
+
+#[test]
+fn shared_texts_outlive_the_exchange_that_brought_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let all = talk(10, 50);
+    let ids: Vec<_> = (0..10)
+        .map(|turn| {
+            let received = body(&all[..=2 * turn]);
+            note_relayed(&recorder, turn as u32, &received)
+        })
+        .collect();
+    assert!(recorder.flush(LONG));
+    drop(recorder);
+    let conn = schema::open(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
+    let one_byte = Bounds {
+        max_bytes: 1,
+        max_age_ms: u64::MAX,
+    };
+    // One step drops eight; then what they alone had goes.
+    assert!(retention::step(&mut archive, one_byte, 0, false).unwrap());
+    let enough = Bounds {
+        max_bytes: u64::MAX,
+        max_age_ms: u64::MAX,
+    };
+    while retention::step(&mut archive, enough, 0, false).unwrap() {}
+    let query = query(dir.path());
+    assert_eq!(query.totals().unwrap().exchanges, 2);
+    assert_eq!(
+        query.body(&ids[9], Side::Received).unwrap().unwrap(),
+        body(&all[..19])
+    );
+    assert_eq!(query.body(&ids[0], Side::Received).unwrap(), None);
+}
+
+/// Bytes on the disk: the file, its log and the log's index.
+fn on_disk(dir: &Path) -> u64 {
+    let size = |name: &str| std::fs::metadata(dir.join(name)).map_or(0, |meta| meta.len());
+    size(FILE) + size("journal.db-wal")
+}
+
+#[test]
+fn the_bound_holds_under_a_flood_log_included() {
+    let dir = tempfile::tempdir().unwrap();
+    let bound = 4 << 20;
+    let small = Settings {
+        max_bytes: bound,
+        queue_bytes: 8 << 20,
+        ..settings()
+    };
+    let recorder = start(&small, dir.path(), &[]).unwrap();
+    let (mut most, mut bytes) = (0, 0_u64);
+    for n in 0..4_200 {
+        // Words that nobody has said before, 2 KB of them.
+        let words = (0..250).map(|i| {
+            format!(
+                "{:x}",
+                (u64::from(n) * 1_000 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            )
+        });
+        let received = body(&[said("user", &words.collect::<Vec<_>>().join(" "))]);
+        bytes += received.len() as u64;
+        note_relayed(&recorder, n, &received);
+        most = most.max(on_disk(dir.path()));
+        if n % 500 == 499 {
+            assert!(recorder.flush(LONG));
+            most = most.max(on_disk(dir.path()));
+        }
+    }
+    assert!(recorder.flush(LONG));
+    most = most.max(on_disk(dir.path()));
+    println!(
+        "{bytes} bytes said, at most {most} on the disk, {} copies dropped",
+        recorder.dropped()
+    );
+    assert!(bytes > 5 * bound && most <= bound, "{most} of {bound}");
+    // The newest is there.
+    let query = query(dir.path());
+    assert!(query.row(&id(4_199)).unwrap().is_some());
+    assert!(query.totals().unwrap().exchanges > 100);
+}
+
+#[test]
+fn a_lost_end_does_not_keep_the_oldest_for_ever() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, HashKey::new());
+    let one = body(&[said("user", "y")]);
+    // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
+    for n in 0..40 {
+        let recording = recorder.exchange(&id(n));
+        recording.begin(|| begun(&id(n), "c", &one));
+    }
+    let recording = recorder.exchange(&id(500));
+    recording.begin(|| begun(&id(500), "c", &one));
+    while recorder.dropped() == 0 {
+        recording.counted(Usage::default(), Stop::Done);
+    }
+    for n in 10_000.. {
+        let before = recorder.dropped();
+        recorder.end(&over(&id(n), "c", 1, &[]));
+        if recorder.dropped() > before {
+            break;
+        }
+    }
+    recorder.end(&over(&id(500), "c", 1, &[]));
+    for n in 0..40 {
+        recorder.end(&over(&id(n), "c", one.len(), &[]));
+    }
+    let conn = schema::make(dir.path()).unwrap();
+    let writer = Writer {
+        archive: Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap(),
+        notes,
+        load,
+        live: None,
+        bounds: Bounds {
+            max_bytes: 1 << 40,
+            max_age_ms: u64::MAX,
+        },
+        next: None,
+    };
+    let thread = std::thread::spawn(move || writer.run());
+    assert!(recorder.flush(LONG));
+    for n in 0..40 {
+        let row = query(dir.path()).row(&id(n)).unwrap().unwrap();
+        assert!(!row.open && row.partial, "{row:?}");
+    }
+    drop((recorder, recording));
+    thread.join().unwrap();
+    // And whoever still looks for room among exchanges under way finds those behind them.
+    let conn = schema::open(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
+    archive.begin_writing().unwrap();
+    for n in 2_000..2_020 {
+        archive
+            .write(note::Note::Begin(Box::new(begun(&id(n), "d", &one))))
+            .unwrap();
+    }
+    archive.settle().unwrap();
+    let none = Bounds {
+        max_bytes: 4,
+        max_age_ms: u64::MAX,
+    };
+    while retention::step(&mut archive, none, 0, true).unwrap() {}
+    assert_eq!(
+        query(dir.path()).totals().unwrap().exchanges,
+        20,
+        "those under way"
+    );
+}
+
+/// Words that nobody has said before, and that hardly pack: about `bytes` of them.
+fn noise(n: u32, bytes: usize) -> Bytes {
+    let words = (0..bytes as u64 / 17).map(|i| {
+        let n = (u64::from(n) << 32 | i) + 1;
+        format!(
+            "{:016x}",
+            n.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+                .wrapping_mul(n | 1)
+        )
+    });
+    let text = words.collect::<Vec<_>>().join(" ");
+    json!({"model": "m", "messages": [said("user", &text)]})
+        .to_string()
+        .into()
+}
+
+#[test]
+fn a_file_full_of_exchanges_under_way_has_room_again_when_they_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Settings {
+        max_bytes: 1 << 20,
+        ..settings()
+    };
+    let recorder = start(&small, dir.path(), &[]).unwrap();
+    // Large ones, then smaller ones, until not even a small one finds room. None of them ends meanwhile.
+    let mut under_way = 0;
+    for bytes in [200_000, 50_000, 1_500] {
+        let before = recorder.dropped();
+        while recorder.dropped() == before {
+            assert!(under_way < 2_000);
+            for _ in 0..if bytes > 10_000 { 1 } else { 8 } {
+                let received = noise(under_way, bytes);
+                let recording = recorder.exchange(&id(under_way));
+                recording.begin(|| begun(&id(under_way), "c", &received));
+                under_way += 1;
+            }
+            assert!(recorder.flush(LONG));
+        }
+    }
+    for n in 0..under_way {
+        recorder.end(&over(&id(n), "c", 1, &[]));
+    }
+    assert!(recorder.flush(LONG));
+    for n in 10_000..10_100 {
+        let received = noise(n, 300);
+        note_relayed(&recorder, n, &received);
+        assert!(recorder.flush(LONG));
+    }
+    let query = query(dir.path());
+    let row = query.row(&id(10_099)).unwrap().expect("the newest is there");
+    assert!(!row.open && !row.partial, "{row:?}");
+    // Of those that ended without room none is under way for ever.
+    for n in 0..under_way {
+        assert!(query.row(&id(n)).unwrap().is_none_or(|row| !row.open), "{n}");
+    }
+}
+
+#[test]
+fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
+    let dir = tempfile::tempdir().unwrap();
+    let small = Settings {
+        max_bytes: 1 << 20,
+        ..settings()
+    };
+    let recorder = start(&small, dir.path(), &[]).unwrap();
+    let received = noise(1, 600_000);
+    let id = note_relayed(&recorder, 1, &received);
+    assert!(recorder.flush(LONG));
+    let query = query(dir.path());
+    assert!(
+        query
+            .body(&id, Side::Received)
+            .unwrap()
+            .is_none_or(|body| body.is_empty())
+    );
+    assert!(query.row(&id).unwrap().unwrap().partial);
+}
+
+#[test]
+fn what_a_rolled_back_transaction_took_along_is_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = schema::make(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
+    let one = body(&[said("user", "y")]);
+    let begin = |n| note::Note::Begin(Box::new(begun(&id(n), "c", &one)));
+    let end = |n| note::Note::End {
+        event: Box::new(over(&id(n), "c", one.len(), &[])),
+        partial: false,
+    };
+    archive.begin_writing().unwrap();
+    archive.write(begin(1)).unwrap();
+    archive.settle().unwrap();
+    // The first one's end and the second one's beginning are lost.
+    archive.begin_writing().unwrap();
+    archive.write(end(1)).unwrap();
+    archive.write(begin(2)).unwrap();
+    archive.conn.execute_batch("ROLLBACK").unwrap();
+    archive.rolled_back();
+    archive.begin_writing().unwrap();
+    archive.write(end(2)).unwrap();
+    archive.settle().unwrap();
+    for n in [1, 2] {
+        let row = query(dir.path()).row(&id(n)).unwrap().unwrap();
+        assert!(!row.open && row.partial, "{row:?}");
+    }
+}
+
+#[test]
+fn ends_that_cannot_be_written_are_bounded() {
+    let dir = tempfile::tempdir().unwrap();
+    let conn = schema::make(dir.path()).unwrap();
+    let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
+    let end = note::Note::End {
+        event: Box::new(over(&id(1), "c", 1, &[])),
+        partial: false,
+    };
+    for _ in 0..MOST_LOST_ENDS {
+        archive.lose_ends(vec![id(2), id(3)]);
+        archive.skip(&end);
+    }
+    assert_eq!(archive.unended(), MOST_LOST_ENDS);
+}
+
+#[test]
+fn an_odd_body_costs_its_own_copy_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let recorder = started(dir.path());
+    let one = body(&[said("user", "y")]);
+    let recording = recorder.exchange(&id(1));
+    recording.begin(|| Begun {
+        model: Some("odd".to_owned()),
+        ..begun(&id(1), "c", &one)
+    });
+    recorder.end(&over(&id(1), "c", one.len(), &[]));
+    let other = note(
+        &recorder,
+        2,
+        &one,
+        from_ref(&one),
+        &[],
+        &Bytes::from_static(b"{}"),
+    );
+    assert!(recorder.flush(LONG), "the thread goes on");
+    let query = query(dir.path());
+    assert!(query.row(&id(1)).unwrap().unwrap().partial);
+    assert!(!query.row(&other).unwrap().unwrap().partial);
+    assert_eq!(query.body(&other, Side::Received).unwrap().unwrap(), one);
+    assert_eq!(recorder.dropped(), 1);
+}
+
+#[test]
+fn what_a_killed_process_left_is_read_and_marked() {
+    let dir = tempfile::tempdir().unwrap();
+    let one = body(&[said("user", "y")]);
+    {
+        let recorder = started(dir.path());
+        let recording = recorder.exchange(&id(1));
+        recording.begin(|| begun(&id(1), "c", &one));
+        assert!(recorder.flush(LONG));
+        assert!(query(dir.path()).row(&id(1)).unwrap().unwrap().open);
+    }
+    // Another process, later.
+    let recorder = started(dir.path());
+    assert!(recorder.flush(LONG));
+    let row = query(dir.path()).row(&id(1)).unwrap().unwrap();
+    assert!(!row.open && row.partial);
+    assert_eq!(
+        query(dir.path()).body(&id(1), Side::Received).unwrap().unwrap(),
+        one
+    );
+}
+
+#[test]
+fn a_file_that_cannot_be_had_is_an_error_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(
+        dir.path().join(FILE),
+        b"this is not a database, whatever it says it is....",
+    )
+    .unwrap();
+    assert!(start(&settings(), dir.path(), &[]).is_err());
+}

@@ -1,0 +1,12 @@
+//! What outlives a request: configuration, clients, the store, conversations, the journal, telemetry, files and jobs.
+//!
+//! Knows the core. Must not know HTTP requests, exchanges or commands.
+
+pub(crate) mod access;
+pub mod config;
+pub mod files;
+pub mod jobs;
+pub mod journal;
+pub mod session;
+pub mod store;
+pub mod telemetry;

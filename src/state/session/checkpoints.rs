@@ -1,0 +1,183 @@
+//! Up to which call of a transcript the hidden pairs beside its calls are known.
+//!
+//! A cache of what the store said, and never more than that: every entry follows from a transcript and the store
+//! alone, so nothing that happens to the conversation's record, or to another conversation of the same key, makes
+//! one untrue. A transcript that holds the call of a checkpoint holds all calls before it, too, so only the calls
+//! behind it have to be looked up. A call is recognised by its name where that was drawn at random or is signed.
+//! Otherwise branches may have equal calls, and everything before the call must be the same, byte for byte.
+
+use std::cell::Cell;
+use std::sync::{Arc, LazyLock};
+
+use twox_hash::XxHash3_128;
+
+use super::TOUCH_AFTER_MS;
+use baton_core::record::{HandoffId, HiddenPair, sibling_key};
+use baton_core::wire::unique_part;
+
+/// Checkpoints kept for one key; the least recently used goes first. Branches, and conversations that share the
+/// key, have one each.
+const KEPT: usize = 16;
+
+/// The checkpoints of one key, least recently used first.
+#[derive(Default)]
+pub(super) struct Checkpoints {
+    all: Vec<Arc<Checkpoint>>,
+    /// Counts the pairs that were written: what was looked up before one of them may lack it.
+    written: u64,
+}
+
+/// All pairs beside the calls between `cut` and `call`, `call` included.
+struct Checkpoint {
+    cut: Option<HandoffId>,
+    call: Called,
+    pairs: Vec<Arc<HiddenPair>>,
+    /// When the oldest of them was read from the store.
+    read_ms: u64,
+}
+
+/// A call, by a name that no call of another branch has.
+#[derive(Clone, PartialEq, Eq)]
+struct Called {
+    name: String,
+    /// Its turn, and what the transcript is up to the end of that; `None` where the name does by itself.
+    behind: Option<(usize, u128)>,
+}
+
+/// A transcript's calls behind its cut.
+pub struct Transcript<'a, Calls> {
+    /// Their names from the newest one back, each with its turn.
+    pub newest_first: Calls,
+    /// The transcript's bytes from the cut to the end of a turn.
+    pub up_to: &'a dyn Fn(usize) -> &'a [u8],
+}
+
+/// A hash of bytes, keyed per process: nobody outside can construct a collision, and it means nothing in another process.
+pub fn hash(bytes: &[u8]) -> u128 {
+    /// What XXH3 asks for where it is given a key.
+    const KEY: usize = 192;
+    static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {
+        let mut key = [0; KEY];
+        // Without randomness, equal texts are still found.
+        let _ = getrandom::fill(&mut key);
+        key
+    });
+    XxHash3_128::oneshot_with_secret(&*SECRET, bytes).unwrap_or_default()
+}
+
+/// The calls of a transcript that are behind every checkpoint: to be looked up in the store.
+pub struct Unknown {
+    cut: Option<HandoffId>,
+    newest: Option<Called>,
+    calls: Vec<String>,
+    base: Option<Arc<Checkpoint>>,
+    now_ms: u64,
+    written: u64,
+}
+
+impl Unknown {
+    /// What the calls are known by, each once.
+    pub fn calls(&self) -> &[String] {
+        &self.calls
+    }
+
+    /// The pairs beside the transcript's other calls.
+    pub fn known(&self) -> &[Arc<HiddenPair>] {
+        self.base.as_ref().map_or(&[], |base| &base.pairs)
+    }
+}
+
+impl Checkpoints {
+    /// Those that a transcript with this cut may contain. One that was read long ago is skipped: reading pairs marks
+    /// them as used, and a fork's would be swept otherwise.
+    fn of(&self, cut: Option<HandoffId>, now_ms: u64) -> Vec<Arc<Checkpoint>> {
+        let fresh = |c: &Checkpoint| now_ms.saturating_sub(c.read_ms) <= TOUCH_AFTER_MS;
+        let wanted = self.all.iter().filter(|c| c.cut == cut && fresh(c));
+        wanted.cloned().collect()
+    }
+
+    /// What walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
+    pub(super) fn walk<'a, Calls: Iterator<Item = (usize, String)>>(
+        &self,
+        cut: Option<HandoffId>,
+        now_ms: u64,
+    ) -> impl FnOnce(Transcript<'a, Calls>) -> Unknown + use<'a, Calls> {
+        let (checkpoints, written) = (self.of(cut, now_ms), self.written);
+        move |transcript| {
+            // Each checkpoint has one turn, so that as few are hashed as there are checkpoints.
+            let hashed: Cell<Option<(usize, u128)>> = Cell::default();
+            let up_to = |turn: usize| {
+                let known = hashed.get().filter(|(of, _)| *of == turn);
+                let hash = known.map_or_else(|| hash((transcript.up_to)(turn)), |(_, hash)| hash);
+                hashed.set(Some((turn, hash)));
+                hash
+            };
+            let called = |turn: usize, name: &str| {
+                let unique = unique_part(name);
+                Called {
+                    name: unique.unwrap_or(name).to_owned(),
+                    behind: unique.is_none().then(|| (turn, up_to(turn))),
+                }
+            };
+            let is_here = |call: &Called, turn: usize, name: &str, unique: Option<&str>| match call.behind {
+                None => unique == Some(&call.name),
+                Some((at, before)) => call.name == name && at == turn && before == up_to(turn),
+            };
+            let mut unknown = Unknown {
+                cut,
+                newest: None,
+                calls: Vec::new(),
+                base: None,
+                now_ms,
+                written,
+            };
+            for (turn, name) in transcript.newest_first {
+                if !checkpoints.is_empty() {
+                    let unique = unique_part(&name);
+                    let mut all = checkpoints.iter();
+                    unknown.base = all.find(|c| is_here(&c.call, turn, &name, unique)).cloned();
+                }
+                unknown.newest.get_or_insert_with(|| called(turn, &name));
+                if unknown.base.is_some() {
+                    break;
+                }
+                unknown.calls.push(sibling_key(&name).to_owned());
+            }
+            // An id comes with its call, and again with its result.
+            unknown.calls.sort_unstable();
+            unknown.calls.dedup();
+            unknown
+        }
+    }
+
+    /// Sets a checkpoint at the newest of the calls, `found` being all pairs that the store has beside the unknown
+    /// ones; the one that the walk ended at moves there.
+    pub(super) fn set(&mut self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+        let Some(call) = unknown.newest.filter(|_| unknown.written == self.written) else {
+            return;
+        };
+        let mut pairs = found.to_vec();
+        let mut read_ms = unknown.now_ms;
+        if let Some(base) = &unknown.base {
+            pairs.extend(base.pairs.iter().cloned());
+            read_ms = base.read_ms;
+            self.all.retain(|c| !Arc::ptr_eq(c, base));
+        }
+        self.all.retain(|c| c.cut != unknown.cut || c.call != call);
+        if self.all.len() == KEPT {
+            self.all.remove(0);
+        }
+        self.all.push(Arc::new(Checkpoint {
+            cut: unknown.cut,
+            call,
+            pairs,
+            read_ms,
+        }));
+    }
+
+    /// Pairs were written beside calls that may have been looked up before.
+    pub(super) fn clear(&mut self) {
+        self.written += 1;
+        self.all.clear();
+    }
+}

@@ -1,0 +1,168 @@
+//! How full the contexts of a key's threads are. In memory alone: the next answer tells it again after a restart.
+
+use baton_core::nudge::ContextUse;
+use baton_core::record::HandoffId;
+
+/// Threads kept for one key; the least recently used goes first. Branches, and conversations that share the key, have one each.
+const KEPT: usize = 16;
+
+/// A thread of a key. It means nothing under another key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ThreadId(u64);
+
+/// A request's transcript, as far as its thread is found by it.
+pub struct Thread<'a> {
+    /// How many elements it has.
+    pub turns: usize,
+    /// The digest of the last few of them up to this one: a single one may be like another thread's ("Go on.").
+    pub digest: &'a dyn Fn(usize) -> u128,
+    /// Whether the agent named its session: the key is that of no other conversation.
+    pub named: bool,
+}
+
+/// The threads of one key, least recently used first.
+#[derive(Default)]
+pub(super) struct ContextUses {
+    all: Vec<Known>,
+    ids: u64,
+}
+
+struct Known {
+    id: ThreadId,
+    /// Elements of the newest request, and the digest of its last ones.
+    turns: usize,
+    last: u128,
+    context: ContextUse,
+}
+
+impl ContextUses {
+    /// The thread of a request that has come, cut at `cut`; and whether it goes on from the thread's newest request, and does
+    /// not repeat it. `told`: the transcript holds a nudge behind the cut.
+    pub(super) fn exchange(
+        &mut self,
+        request: &Thread<'_>,
+        cut: Option<HandoffId>,
+        told: bool,
+    ) -> (ThreadId, bool) {
+        let Some(last) = request.turns.checked_sub(1) else {
+            return (ThreadId(u64::MAX), false);
+        };
+        let digest = (request.digest)(last);
+        let goes_on = |known: &&Known| known.turns <= last && known.last == (request.digest)(known.turns - 1);
+        let repeats = |known: &Known| known.turns == request.turns && known.last == digest;
+        if let Some(known) = self.all.iter().rev().find(|known| repeats(known)) {
+            return (known.id, false);
+        }
+        let found = self.all.iter().rposition(|known| goes_on(&known));
+        // An agent may change what it has sent, and still go on.
+        let found = found.or_else(|| {
+            let longest = self
+                .all
+                .iter()
+                .enumerate()
+                .filter(|(_, known)| known.turns < request.turns);
+            let longest = longest.max_by_key(|(_, known)| known.turns).map(|(at, _)| at);
+            longest.filter(|_| request.named)
+        });
+        let mut known = match found {
+            Some(at) => self.all.remove(at),
+            None => {
+                self.ids += 1;
+                Known {
+                    id: ThreadId(self.ids),
+                    turns: 0,
+                    last: 0,
+                    context: ContextUse::default(),
+                }
+            }
+        };
+        (known.turns, known.last) = (request.turns, digest);
+        known.context.exchange(cut, told);
+        let id = known.id;
+        if self.all.len() == KEPT {
+            self.all.remove(0);
+        }
+        self.all.push(known);
+        (id, true)
+    }
+
+    /// A thread that is still known.
+    pub(super) fn of(&mut self, thread: ThreadId) -> Option<&mut ContextUse> {
+        let known = self.all.iter_mut().find(|known| known.id == thread)?;
+        Some(&mut known.context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::nudge::{Limits, Measured};
+
+    /// Requests as lists of words; the digest is that of the last two.
+    fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
+        let request = Thread {
+            turns: words.len(),
+            digest: &|at| words[at] + 100 * at.checked_sub(1).map_or(0, |at| words[at]),
+            named,
+        };
+        all.exchange(&request, None, false)
+    }
+
+    fn measured(all: &mut ContextUses, thread: ThreadId, tokens: u64) {
+        let answer = Measured {
+            cut: None,
+            tokens,
+            input: tokens,
+        };
+        all.of(thread).unwrap().measured(answer, &Limits::default());
+    }
+
+    #[test]
+    fn what_shares_a_key_shares_no_use() {
+        let mut all = ContextUses::default();
+        let (one, new) = exchange(&mut all, &[1], false);
+        assert!(new);
+        measured(&mut all, one, 10);
+        // Another conversation that opens alike is one with the first until they part.
+        assert_eq!(exchange(&mut all, &[1], false), (one, false));
+        assert_eq!(exchange(&mut all, &[1, 2, 3], false), (one, true));
+        measured(&mut all, one, 30);
+        let (other, new) = exchange(&mut all, &[1, 5, 6], false);
+        assert!(new && other != one);
+        assert_eq!(all.of(other).unwrap().tokens(), None);
+        assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8], false), (other, true));
+        assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4], false), (one, true));
+        assert_eq!(all.of(one).unwrap().tokens(), Some(30));
+        // The same words of the user's are not the same request.
+        assert_eq!(exchange(&mut all, &[1, 5, 6, 7, 8, 9, 0], false), (other, true));
+        assert_eq!(exchange(&mut all, &[1, 2, 3, 4, 4, 5, 0], false), (one, true));
+        // From an earlier point: nothing is known of that branch.
+        let (branch, _) = exchange(&mut all, &[1, 2, 9], false);
+        assert!(branch != one && all.of(branch).unwrap().tokens().is_none());
+    }
+
+    #[test]
+    fn a_named_session_goes_on_though_earlier_messages_were_changed() {
+        let mut all = ContextUses::default();
+        let (one, _) = exchange(&mut all, &[1, 2, 3], true);
+        measured(&mut all, one, 10);
+        assert_eq!(exchange(&mut all, &[1, 2, 33, 4, 5], true), (one, true));
+        let (two, _) = exchange(&mut all, &[1, 2], true);
+        assert_ne!(two, one, "a shorter one is a rewind");
+        let mut all = ContextUses::default();
+        let (one, _) = exchange(&mut all, &[1, 2, 3], false);
+        assert_ne!(exchange(&mut all, &[1, 2, 33, 4, 5], false).0, one);
+    }
+
+    #[test]
+    fn the_oldest_is_forgotten_and_nothing_comes_of_it() {
+        let mut all = ContextUses::default();
+        let (first, _) = exchange(&mut all, &[0], false);
+        for n in 1..=KEPT as u128 {
+            exchange(&mut all, &[n], false);
+        }
+        assert!(all.of(first).is_none());
+        assert_eq!(all.all.len(), KEPT);
+        assert!(!exchange(&mut all, &[], false).1);
+    }
+}

@@ -1,0 +1,153 @@
+//! Which conversation a request belongs to.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use sha2::{Digest, Sha256};
+
+use baton_core::record::WireId;
+
+/// Headers by which agents name their session. The first row of which a request has any is taken, with all
+/// of the row that it has: subagents share their parent's session id and differ in the second header alone.
+const HEADERS: &[&[&str]] = &[
+    // Claude Code; the second from its subagents.
+    &["x-claude-code-session-id", "x-claude-code-agent-id"],
+    // Codex: both on every request; OpenCode sends the first on the Responses wire.
+    &["session-id", "thread-id"],
+    // OpenCode.
+    &["x-session-id"],
+    // Goose.
+    &["agent-session-id"],
+    // pi, on the Responses wire.
+    &["session_id"],
+];
+
+/// Hexadecimal digits of a key: 128 bits, so that two conversations never meet by chance.
+const KEY_DIGITS: usize = 32;
+
+/// The key of the conversation in the store: the agent's own session headers, else `body_session`
+/// (`prompt_cache_key`, a session in `metadata`), else what `opening` says, which is asked only then.
+/// Keys of different principals, wires or sources never agree.
+pub fn conversation_key(
+    principal: &str,
+    wire: WireId,
+    header: impl Fn(&str) -> Option<String>,
+    body_session: Option<&str>,
+    opening: &dyn Fn() -> String,
+) -> String {
+    let mut hash = Sha256::new();
+    let mut add = |part: &str| {
+        // With its length in front, no part can pass for two.
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part.as_bytes());
+    };
+    add(principal);
+    add(wire.name());
+    let named = named(header);
+    if !named.is_empty() {
+        for (name, value) in named {
+            add(name);
+            add(&value);
+        }
+    } else if let Some(session) = body_session.map(str::trim).filter(|s| !s.is_empty()) {
+        add("body");
+        add(session);
+    } else {
+        add("opening");
+        add(&opening());
+    }
+    let digit = |nibble: u8| char::from_digit(nibble.into(), 16).unwrap_or_default();
+    let digest = hash.finalize();
+    let bytes = digest.iter().take(KEY_DIGITS / 2);
+    bytes.flat_map(|b| [digit(b >> 4), digit(b & 0xf)]).collect()
+}
+
+/// The headers of the first row of which the request has any.
+fn named(header: impl Fn(&str) -> Option<String>) -> Vec<(&'static str, String)> {
+    let value = |name: &&'static str| {
+        let text = header(name)?;
+        let text = text.trim();
+        (!text.is_empty()).then(|| (*name, text.to_owned()))
+    };
+    let rows = HEADERS.iter().map(|row| row.iter().filter_map(value).collect());
+    rows.into_iter()
+        .find(|row: &Vec<_>| !row.is_empty())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(principal: &str, wire: WireId, headers: &[(&str, &str)], body: Option<&str>) -> String {
+        let header = |name: &str| {
+            let found = headers.iter().find(|(n, _)| *n == name);
+            found.map(|(_, value)| (*value).to_owned())
+        };
+        conversation_key(principal, wire, header, body, &|| "opening".to_owned())
+    }
+
+    fn claude(headers: &[(&str, &str)]) -> String {
+        key("local", WireId::Anthropic, headers, None)
+    }
+
+    #[test]
+    fn is_stable() {
+        let made = claude(&[("x-claude-code-session-id", "s")]);
+        assert_eq!(made.len(), KEY_DIGITS);
+        assert!(made.bytes().all(|b| b.is_ascii_hexdigit()));
+        assert_eq!(
+            made,
+            claude(&[("x-claude-code-session-id", " s "), ("x-session-id", "t")])
+        );
+        // Part of what stores hold: must not change with a version.
+        assert_eq!(made, "b8f29602cf234c26a4b21cc334ff7a9b");
+    }
+
+    #[test]
+    fn subagents_stand_alone() {
+        let parent = claude(&[("x-claude-code-session-id", "s")]);
+        let one = claude(&[("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "1")]);
+        let two = claude(&[("x-claude-code-session-id", "s"), ("x-claude-code-agent-id", "2")]);
+        assert_ne!(parent, one);
+        assert_ne!(one, two);
+        let codex = |thread| {
+            key(
+                "local",
+                WireId::OpenaiResponses,
+                &[("session-id", "s"), ("thread-id", thread)],
+                None,
+            )
+        };
+        assert_ne!(codex("a"), codex("b"));
+    }
+
+    #[test]
+    fn nobody_shares() {
+        let headers = [("x-session-id", "s")];
+        let mut keys = vec![
+            key("local", WireId::Anthropic, &headers, None),
+            key("other", WireId::Anthropic, &headers, None),
+            key("local", WireId::OpenaiChat, &headers, None),
+            key("local", WireId::Anthropic, &[("session_id", "s")], None),
+            key("local", WireId::Anthropic, &[], Some("s")),
+            key("local", WireId::Anthropic, &[("x-session-id", "")], None),
+        ];
+        keys.sort();
+        keys.dedup();
+        assert_eq!(keys.len(), 6);
+    }
+
+    #[test]
+    fn order_of_sources() {
+        let header = [("x-session-id", "s")];
+        assert_eq!(
+            key("local", WireId::OpenaiChat, &header, Some("b")),
+            key("local", WireId::OpenaiChat, &header, None)
+        );
+        let body = conversation_key("p", WireId::Gemini, |_| None, Some("b"), &|| panic!("not asked"));
+        assert_ne!(body, key("p", WireId::Gemini, &[], None));
+        assert_eq!(
+            key("p", WireId::Gemini, &[], Some(" ")),
+            key("p", WireId::Gemini, &[], None)
+        );
+    }
+}

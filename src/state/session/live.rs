@@ -1,0 +1,365 @@
+//! One conversation in memory.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use uuid::Uuid;
+
+use super::checkpoints::{Checkpoints, Transcript, Unknown};
+use super::context_uses::{ContextUses, Thread, ThreadId};
+use super::insertions::Insertions;
+use super::left_out::LeftOut;
+use super::repeats::{AnswerId, Repeats, in_time};
+use super::spoken::Spoken;
+use baton_core::nudge::ContextUse;
+use baton_core::record::{
+    AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Position, Update,
+    Written,
+};
+
+/// A conversation in use. The record here is never behind the store's; where several processes share the store, that is
+/// checked when a request opens the conversation.
+pub struct LiveConversation {
+    /// Its key and its owner, which never change: asked without the lock.
+    key: String,
+    principal: String,
+    state: Mutex<State>,
+    contexts: Mutex<ContextUses>,
+    /// What the model is told behind a handoff that a person resumed, with its first request there.
+    notice: Mutex<Option<(HandoffId, String)>>,
+    /// Whether there is such a text: asked without the lock.
+    has_notice: AtomicBool,
+    /// Held by who writes to the store, so that records arrive there in the order they were made.
+    pub(super) turn: tokio::sync::Mutex<()>,
+    used: AtomicU64,
+    /// How much has been said in it since the last handoff, as far as is known here.
+    pub(crate) spoken: Spoken,
+}
+
+pub(super) struct State {
+    /// As stored, with the changes that are not written yet.
+    pub(super) record: Conversation,
+    /// Changes that may wait: made in `record`, not in the store.
+    pub(super) unwritten: Vec<Change>,
+    /// The pairs that the record lists; `None`: not read yet.
+    pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
+    /// The cut points of the handoffs whose answer the agent may have left out.
+    pub(super) left_out: LeftOut,
+    /// The texts of ours behind its turns.
+    pub(super) insertions: Insertions,
+    /// A background write is on its way and will take the changes that there then are.
+    pub(super) saving: bool,
+    repeats: Repeats,
+    checkpoints: Checkpoints,
+}
+
+/// What a durable write makes known beside the record.
+pub(super) enum Cached {
+    Nothing,
+    /// A handoff fired, with its place, where that is known.
+    Fired(Option<Arc<CutPoint>>),
+    /// A handoff of another conversation, of which this one is a copy.
+    LeftOut(Arc<CutPoint>),
+    Paired(Vec<Arc<HiddenPair>>),
+    /// Made here, or in a conversation of which this one is a copy.
+    Inserted(Vec<Arc<Insertion>>),
+}
+
+impl State {
+    /// Makes a change that may be written later.
+    pub(super) fn change_behind(&mut self, change: Change) {
+        change.apply(&mut self.record);
+        // Only where the newest transcript is matters, and the writer that it takes over from.
+        let change = match (self.unwritten.last(), change) {
+            (Some(Change::Followed { from, .. }), Change::Followed { to, undone, .. }) => {
+                let from = *from;
+                self.unwritten.pop();
+                Change::Followed { from, to, undone }
+            }
+            (_, change) => change,
+        };
+        self.unwritten.push(change);
+    }
+
+    /// Takes a newer record than the one known; what was read for that one is read again.
+    fn take_over(&mut self, record: Conversation) {
+        self.pairs = record.pairs.is_empty().then(Vec::new);
+        self.left_out = LeftOut::of(&record);
+        self.insertions.follow(&record);
+        self.checkpoints.clear();
+        self.set(record);
+    }
+
+    /// The record as stored, with the changes that wait.
+    fn set(&mut self, record: Conversation) {
+        self.record = record;
+        for change in &self.unwritten {
+            change.apply(&mut self.record);
+        }
+    }
+}
+
+impl LiveConversation {
+    pub(super) fn new(record: Conversation) -> Self {
+        let pairs = record.pairs.is_empty().then(Vec::new);
+        let left_out = LeftOut::of(&record);
+        let insertions = Insertions::of(&record);
+        let unwritten = Vec::new();
+        Self {
+            key: record.key.clone(),
+            principal: record.principal.clone(),
+            state: Mutex::new(State {
+                record,
+                unwritten,
+                pairs,
+                left_out,
+                insertions,
+                saving: false,
+                repeats: Repeats::default(),
+                checkpoints: Checkpoints::default(),
+            }),
+            contexts: Mutex::default(),
+            notice: Mutex::default(),
+            has_notice: AtomicBool::new(false),
+            turn: tokio::sync::Mutex::new(()),
+            used: AtomicU64::new(0),
+            spoken: Spoken::default(),
+        }
+    }
+
+    /// Its key in the store.
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// Whose it is.
+    pub fn principal(&self) -> &str {
+        &self.principal
+    }
+
+    /// The record as it stands.
+    pub fn record(&self) -> Conversation {
+        self.state().record.clone()
+    }
+
+    /// Whether its requests carry the tool; `None` while undecided.
+    pub fn tooled(&self) -> Option<bool> {
+        self.state().record.tooled
+    }
+
+    /// The handoff of the newest pinned request.
+    pub fn active(&self) -> Option<HandoffId> {
+        self.state().record.active
+    }
+
+    /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
+    /// over, the same request again goes straight on behind it.
+    pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
+        self.state().repeats.remember(body_hash, handoff, answer, now_ms);
+    }
+
+    /// Whether there is such a note at all, of this process or of another one.
+    pub fn may_repeat(&self) -> bool {
+        let state = self.state();
+        !state.repeats.is_empty() || !state.record.repeats.is_empty()
+    }
+
+    /// The handoff behind which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
+    /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
+    /// before they try again.
+    pub fn take_repeat(&self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
+        let mut state = self.state();
+        if let Some(handoff) = state.repeats.take(body_hash, answer, now_ms) {
+            return Some(handoff);
+        }
+        let mut noted = state.record.repeats.iter().rev();
+        let noted = noted.find(|note| note.body_hash == body_hash && in_time(note.at_ms, now_ms))?;
+        let handoff = noted.handoff;
+        state.repeats.remember(body_hash, handoff, answer, now_ms);
+        Some(handoff)
+    }
+
+    /// The end of `answer` was handed over.
+    pub fn forget_repeat(&self, answer: &AnswerId) {
+        self.state().repeats.forget(answer);
+    }
+
+    /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
+    /// What the store has beside those is told to [`looked_up`](Self::looked_up), so that the next request of the
+    /// transcript asks for what is new in it.
+    pub fn unknown_calls<'a>(
+        &self,
+        cut: Option<HandoffId>,
+        transcript: Transcript<'a, impl Iterator<Item = (usize, String)>>,
+        now_ms: u64,
+    ) -> Unknown {
+        let walk = self.state().checkpoints.walk(cut, now_ms);
+        walk(transcript)
+    }
+
+    /// Notes that `found` is all that the store has beside these calls.
+    pub fn looked_up(&self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+        self.state().checkpoints.set(unknown, found);
+    }
+
+    /// A request has come, cut at `cut`: its thread, and whether it is new in that and no repetition. `told`: its transcript holds
+    /// a nudge behind the cut.
+    pub fn context_exchange(
+        &self,
+        request: &Thread<'_>,
+        cut: Option<HandoffId>,
+        told: bool,
+    ) -> (ThreadId, bool) {
+        self.contexts().exchange(request, cut, told)
+    }
+
+    /// How full a thread's context is; `None` where that is forgotten.
+    pub fn context<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
+        self.contexts().of(thread).map(with)
+    }
+
+    fn contexts(&self) -> MutexGuard<'_, ContextUses> {
+        self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The undo that was asked for from outside of the chat, and waits for a request.
+    pub fn asked_undo(&self) -> Option<AskedUndo> {
+        self.state().record.asked_undo.as_deref().copied()
+    }
+
+    /// The texts that a person pinned.
+    pub fn pins(&self) -> Vec<String> {
+        self.state().record.pins.clone()
+    }
+
+    /// Whether any text of ours stands behind its turns.
+    pub fn has_insertions(&self) -> bool {
+        !self.state().record.insertions.is_empty()
+    }
+
+    /// The thinking that requests cut at this handoff leave out.
+    pub fn omissions(&self, handoff: HandoffId) -> Vec<Position> {
+        let state = self.state();
+        let of_cut = state
+            .record
+            .omissions
+            .iter()
+            .filter(|omission| omission.handoff == handoff);
+        of_cut.map(|omission| omission.position.clone()).collect()
+    }
+
+    /// Whether it may be a copy of another conversation, of which it should have the insertions: asked once, of one that is
+    /// new here.
+    pub fn may_be_copy(&self) -> bool {
+        let mut state = self.state();
+        state.insertions.check_copy() && state.record.tooled.is_none()
+    }
+
+    /// How many of the insertions that found no place had one in the request before, or were never told to be lost.
+    pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
+        self.state().insertions.newly_lost(lost)
+    }
+
+    /// Keeps a text for the model's first request behind this handoff. It does not outlive the process.
+    pub fn set_notice(&self, handoff: HandoffId, text: String) {
+        *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some((handoff, text));
+        self.has_notice.store(true, Ordering::Release);
+    }
+
+    /// Whether there is such a text, of whatever handoff.
+    pub fn has_notice(&self) -> bool {
+        self.has_notice.load(Ordering::Acquire)
+    }
+
+    /// The text that was kept for this handoff, once.
+    pub fn take_notice(&self, handoff: HandoffId) -> Option<String> {
+        let mut notice = self.notice.lock().unwrap_or_else(PoisonError::into_inner);
+        let (_, text) = notice.take_if(|(kept, _)| *kept == handoff)?;
+        self.has_notice.store(false, Ordering::Release);
+        Some(text)
+    }
+
+    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a write takes to the store: the changes that wait, and `change`.
+    pub(super) fn update(&self, change: impl IntoIterator<Item = Change>, now_ms: u64) -> Update {
+        let mut state = self.state();
+        let mut changes = std::mem::take(&mut state.unwritten);
+        changes.extend(change);
+        let now_ms = now_ms.max(state.record.updated_ms);
+        Update {
+            known: state.record.clone(),
+            changes,
+            now_ms,
+        }
+    }
+
+    /// The write failed: the first `waiting` changes wait on.
+    pub(super) fn not_written(&self, mut update: Update, waiting: usize) {
+        update.changes.truncate(waiting);
+        let mut state = self.state();
+        for change in std::mem::take(&mut state.unwritten) {
+            update.changes.push(change);
+        }
+        state.unwritten = update.changes;
+    }
+
+    /// Takes the record that the store has written, and what is known with it.
+    pub(super) fn settle(&self, written: Written, cached: Cached, now_ms: u64) {
+        let mut state = self.state();
+        if written.overtaken || state.record.version > written.record.version {
+            // Another process wrote before this one, or has been read since.
+            let newest = match state.record.version > written.record.version {
+                true => state.record.clone(),
+                false => written.record,
+            };
+            state.take_over(newest);
+            return;
+        }
+        state.set(written.record);
+        match cached {
+            Cached::Nothing => {}
+            Cached::LeftOut(point) => state.left_out.add(Some(&point), now_ms),
+            Cached::Inserted(new) => state.insertions.add(&new, now_ms),
+            Cached::Fired(point) => {
+                state.pairs = state.record.pairs.is_empty().then(Vec::new);
+                state.left_out.add(point.as_ref(), now_ms);
+            }
+            Cached::Paired(new) => {
+                if new.iter().any(|pair| pair.place != Place::Aside) {
+                    state.checkpoints.clear();
+                }
+                if let Some(pairs) = &mut state.pairs {
+                    pairs.retain(|old| new.iter().all(|pair| pair.id != old.id));
+                    pairs.extend(new);
+                }
+            }
+        }
+    }
+
+    /// The version of the record that is known.
+    pub fn version(&self) -> u64 {
+        self.state().record.version
+    }
+
+    /// Takes what the store has, where another process has written it. `known`: the version that was known when the store
+    /// was asked; what was written here since then is newer than its answer.
+    pub(super) fn refresh(&self, stored: Option<Conversation>, known: u64) {
+        let Some(stored) = stored else { return };
+        let mut state = self.state();
+        let version = state.record.version;
+        if stored.version != version && (stored.version > version || version == known) {
+            state.take_over(stored);
+        }
+    }
+
+    pub(super) fn mark_used(&self, tick: u64) {
+        self.used.store(tick, Ordering::Relaxed);
+    }
+
+    pub(super) fn used(&self) -> u64 {
+        self.used.load(Ordering::Relaxed)
+    }
+}

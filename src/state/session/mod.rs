@@ -1,0 +1,383 @@
+//! Live conversations: a map in front of the store, so that a hit needs no query.
+//!
+//! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
+//! the store before a call here returns; what only follows the transcript is written behind.
+
+mod checkpoints;
+mod context_uses;
+mod insertions;
+pub mod key;
+mod left_out;
+mod live;
+mod repeats;
+mod spoken;
+mod stored_insertions;
+mod undo;
+
+#[cfg(test)]
+mod shared_tests;
+#[cfg(test)]
+mod tests;
+
+use std::future::Future;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use dashmap::DashMap;
+use quick_cache::Weighter;
+use quick_cache::sync::Cache;
+
+pub use self::checkpoints::{Transcript, Unknown, hash as digest};
+pub use self::context_uses::{Thread, ThreadId};
+pub use self::key::conversation_key;
+pub use self::live::LiveConversation;
+use self::live::{Cached, State};
+pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
+pub use self::undo::UndoRefused;
+use crate::state::store::{SharedStore, StoreError};
+use baton_core::record::{Change, Conversation, CutPoint, Handoff, HandoffId, Repeat, Update, Written};
+
+/// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest
+/// (1 MiB of prompt, and as much of head).
+const HANDOFF_BYTES: u64 = 64 << 20;
+
+/// Share of the map that goes when it is full, so that the search for the oldest is paid rarely.
+const EVICT_SHARE: usize = 8;
+
+/// A conversation that is used is written anew when its date is older than this, so that sweeping by weeks
+/// never takes one that is in use.
+const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
+
+/// The conversations in use.
+pub struct Sessions {
+    store: SharedStore,
+    /// Whether other processes write to the store: then a conversation in memory is checked before it is used.
+    shared: bool,
+    live: DashMap<String, Arc<LiveConversation>>,
+    capacity: usize,
+    /// Counts uses: the order of eviction needs no clock.
+    ticks: AtomicU64,
+    handoffs: Cache<HandoffId, Arc<Handoff>, Bytes>,
+}
+
+#[derive(Clone)]
+struct Bytes;
+
+impl Weighter<HandoffId, Arc<Handoff>> for Bytes {
+    fn weight(&self, _: &HandoffId, handoff: &Arc<Handoff>) -> u64 {
+        (size_of::<Handoff>() + handoff.prompt.len() + handoff.head.len()) as u64
+    }
+}
+
+impl Sessions {
+    /// At most about `capacity` idle conversations stay in memory; the store has them all.
+    pub fn new(store: SharedStore, capacity: usize) -> Self {
+        Self {
+            shared: store.shared(),
+            store,
+            live: DashMap::new(),
+            capacity: capacity.max(1),
+            ticks: AtomicU64::new(0),
+            handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, Bytes),
+        }
+    }
+
+    /// The store behind.
+    pub fn store(&self) -> &SharedStore {
+        &self.store
+    }
+
+    /// Conversations in memory.
+    pub fn len(&self) -> usize {
+        self.live.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.live.is_empty()
+    }
+
+    /// Whether other processes serve the same conversations.
+    pub fn is_shared(&self) -> bool {
+        self.shared
+    }
+
+    /// What is in memory of a conversation, with its version, which may be an older one than the store's; else an empty one,
+    /// without a version, that is no part of the map.
+    pub fn peek(&self, key: &str, principal: &str) -> (Arc<LiveConversation>, Option<u64>) {
+        let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
+        match hit.filter(|live| live.principal() == principal) {
+            Some(live) => {
+                let version = live.version();
+                (live, Some(version))
+            }
+            None => (Arc::new(LiveConversation::new(Conversation::default())), None),
+        }
+    }
+
+    /// The conversation of that key: from memory, else from the store, else a new one, of which nothing is
+    /// written until something is decided.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn open(
+        &self,
+        key: &str,
+        principal: &str,
+        now_ms: u64,
+    ) -> Result<Arc<LiveConversation>, StoreError> {
+        let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
+        let live = match hit {
+            Some(live) if self.shared => {
+                let known = live.version();
+                live.refresh(self.store.conversation(key).await?, known);
+                live
+            }
+            Some(live) => live,
+            None => self.load(key, principal, now_ms).await?,
+        };
+        if live.principal() != principal {
+            return Err(StoreError {
+                message: format!("conversation {key} belongs to another principal"),
+            });
+        }
+        live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
+        Ok(live)
+    }
+
+    async fn load(
+        &self,
+        key: &str,
+        principal: &str,
+        now_ms: u64,
+    ) -> Result<Arc<LiveConversation>, StoreError> {
+        let known = self.store.conversation(key).await?;
+        let record = known.unwrap_or_else(|| Conversation {
+            key: key.to_owned(),
+            principal: principal.to_owned(),
+            created_ms: now_ms,
+            updated_ms: now_ms,
+            ..Conversation::default()
+        });
+        self.make_room();
+        // Where two requests came at once, both go on with the first one's.
+        let entry = self.live.entry(key.to_owned());
+        let live = entry.or_insert_with(|| {
+            let live = LiveConversation::new(record);
+            live.mark_used(self.ticks.fetch_add(1, Ordering::Relaxed));
+            Arc::new(live)
+        });
+        Ok(Arc::clone(&live))
+    }
+
+    /// Takes the longest unused out when the map is full. One that somebody holds stays: a second `LiveConversation` of
+    /// the same key would not see the first one's changes.
+    fn make_room(&self) {
+        if self.live.len() < self.capacity {
+            return;
+        }
+        let idle =
+            |live: &Arc<LiveConversation>| Arc::strong_count(live) == 1 && live.state().unwritten.is_empty();
+        let entries = self.live.iter().filter(|entry| idle(entry.value()));
+        let mut oldest: Vec<(u64, String)> = entries.map(|e| (e.used(), e.key().clone())).collect();
+        oldest.sort_unstable();
+        for (_, key) in oldest.iter().take((self.capacity / EVICT_SHARE).max(1)) {
+            self.live.remove_if(key, |_, live| idle(live));
+        }
+    }
+
+    /// Decides whether the conversation's requests carry the tool. Durable; written only on change. Returns the decision
+    /// that stands: another process may have made one at the same time.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn decide_tooled(
+        &self,
+        live: &Arc<LiveConversation>,
+        tooled: bool,
+        now_ms: u64,
+    ) -> Result<bool, StoreError> {
+        let from = live.tooled();
+        if from == Some(tooled) {
+            return Ok(tooled);
+        }
+        let change = Change::Tooled { from, to: tooled };
+        let written = self
+            .write(live, change, Cached::Nothing, now_ms, put_record)
+            .await?;
+        Ok(written.tooled.unwrap_or(tooled))
+    }
+
+    /// Notes which handoff the newest transcript is pinned to, and which one was `undone` there last. Written behind, since
+    /// the transcript says it again with each request. Call it within the runtime.
+    pub fn follow(
+        &self,
+        live: &Arc<LiveConversation>,
+        active: Option<HandoffId>,
+        undone: Option<HandoffId>,
+        now_ms: u64,
+    ) {
+        let mut state = live.state();
+        let record = &state.record;
+        let from = record.active;
+        let decided = record.tooled.is_some() || active.is_some();
+        let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
+        if from != active || record.undone != undone || (decided && dated) {
+            let to = active;
+            state.change_behind(Change::Followed { from, to, undone });
+            state.record.updated_ms = now_ms;
+        }
+        self.save_behind(live, &mut state);
+    }
+
+    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written behind.
+    pub fn rely_on(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
+        let mut state = live.state();
+        if !state.record.relied_on.contains(&handoff) {
+            state.change_behind(Change::ReliedOn(handoff));
+        }
+        self.save_behind(live, &mut state);
+    }
+
+    fn save_behind(&self, live: &Arc<LiveConversation>, state: &mut State) {
+        if !state.unwritten.is_empty() && !state.saving {
+            state.saving = true;
+            tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
+        }
+    }
+
+    /// Makes a change durable: by `put`, in the order in which changes are made. Then memory has it, too.
+    async fn write<Put, Done>(
+        &self,
+        live: &Arc<LiveConversation>,
+        change: Change,
+        cached: Cached,
+        now_ms: u64,
+        put: Put,
+    ) -> Result<Conversation, StoreError>
+    where
+        Put: FnOnce(SharedStore, Update) -> Done + Send + 'static,
+        Done: Future<Output = (Update, Result<Written, StoreError>)> + Send,
+    {
+        let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
+        to_the_end(async move {
+            let _turn = live.turn.lock().await;
+            let update = live.update([change], now_ms);
+            let waiting = update.changes.len() - 1;
+            let (update, done) = put(store, update).await;
+            match done {
+                Ok(written) => {
+                    let record = written.record.clone();
+                    live.settle(written, cached, now_ms);
+                    Ok(record)
+                }
+                Err(error) => {
+                    live.not_written(update, waiting);
+                    Err(error)
+                }
+            }
+        })
+        .await
+    }
+
+    /// Writes a handoff that fires, and makes it the active one. Durable, both or neither: when this has
+    /// returned, the sentinel may be shown. `point`: where it stands in the agent's transcript. `repeat`: its
+    /// request, for the next process and for others that share the store.
+    ///
+    /// # Errors
+    /// The store cannot be written: the handoff must not be shown.
+    pub async fn fire(
+        &self,
+        live: &Arc<LiveConversation>,
+        handoff: Handoff,
+        point: Option<CutPoint>,
+        repeat: Option<Repeat>,
+        now_ms: u64,
+    ) -> Result<Arc<Handoff>, StoreError> {
+        let handoff = Arc::new(handoff);
+        let point = point.map(Arc::new);
+        let change = Change::Fired {
+            handoff: handoff.id,
+            placed: point.is_some(),
+            pairs: live.state().record.pairs.clone(),
+            repeat,
+        };
+        let (written, placed) = (Arc::clone(&handoff), point.clone());
+        let put = async move |store: SharedStore, update: Update| {
+            let done = store.put_handoff(&written, placed.as_deref(), &update).await;
+            (update, done)
+        };
+        self.write(live, change, Cached::Fired(point), now_ms, put)
+            .await?;
+        self.handoffs.insert(handoff.id, Arc::clone(&handoff));
+        Ok(handoff)
+    }
+
+    /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written behind. Call
+    /// it within the runtime.
+    pub fn shown(&self, live: &Arc<LiveConversation>, handoffs: &[HandoffId]) {
+        let mut state = live.state();
+        let listed = |id: &HandoffId| handoffs.contains(id);
+        let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
+        if noted || state.record.left_out.iter().any(listed) {
+            state.change_behind(Change::Shown(handoffs.to_vec()));
+            let State { left_out, record, .. } = &mut *state;
+            left_out.keep_listed(record);
+        }
+        self.save_behind(live, &mut state);
+    }
+
+    /// A handoff by id; one of another principal is unknown.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn handoff(&self, principal: &str, id: HandoffId) -> Result<Option<Arc<Handoff>>, StoreError> {
+        if let Some(hit) = self.handoffs.get(&id) {
+            return Ok((hit.principal == principal).then_some(hit));
+        }
+        let found = self.store.handoff(principal, id).await?.map(Arc::new);
+        if let Some(handoff) = &found {
+            self.handoffs.insert(id, Arc::clone(handoff));
+        }
+        Ok(found)
+    }
+}
+
+/// Writes the changes that there are when the turn comes.
+async fn save(live: Arc<LiveConversation>, store: SharedStore) {
+    let _turn = live.turn.lock().await;
+    live.state().saving = false;
+    let update = live.update([], 0);
+    let waiting = update.changes.len();
+    if waiting == 0 {
+        // A durable write took them along.
+        return;
+    }
+    match store.change(&update).await {
+        Ok(written) => live.settle(written, Cached::Nothing, 0),
+        Err(error) => {
+            // The next request of the conversation tries again.
+            tracing::warn!(%error, conversation = live.key(), "conversation not written");
+            live.not_written(update, waiting);
+        }
+    }
+}
+
+/// Writes the record alone.
+async fn put_record(store: SharedStore, update: Update) -> (Update, Result<Written, StoreError>) {
+    let done = store.change(&update).await;
+    (update, done)
+}
+
+/// Runs a write and what follows from it, also when the caller goes away meanwhile: the store would have
+/// the change, and memory not.
+async fn to_the_end<T: Send + 'static>(
+    write: impl Future<Output = Result<T, StoreError>> + Send + 'static,
+) -> Result<T, StoreError> {
+    match tokio::spawn(write).await {
+        Ok(result) => result,
+        Err(err) => Err(StoreError {
+            message: format!("a write to the store broke off: {err}"),
+        }),
+    }
+}

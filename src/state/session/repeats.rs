@@ -1,0 +1,92 @@
+//! Remembers answers that may have broken off behind their sentinel: a repeated request continues behind it.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use baton_core::record::HandoffId;
+
+/// How long a broken answer may be asked for again and go on behind its handoff: agents retry within
+/// seconds, a person who comes back later means a new turn.
+pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
+
+/// Notes kept for one key; the oldest goes first. Conversations that open alike share a key, and each may break
+/// off at the same time.
+const KEPT: usize = 32;
+
+/// One answer to an agent. Clones are the same answer, which is under way as long as any of them lives.
+#[derive(Debug, Clone, Default)]
+pub struct AnswerId(Arc<()>);
+
+/// The notes of one key, oldest first.
+#[derive(Default)]
+pub(super) struct Repeats(VecDeque<Repeat>);
+
+struct Repeat {
+    body_hash: u64,
+    handoff: HandoffId,
+    at_ms: u64,
+    /// Whose answer it is. Broken off when nobody holds it any more.
+    answer: Weak<()>,
+}
+
+/// Whether a note from `at_ms` still holds. Another process may have written it, by a clock that is ahead of this one.
+pub(super) fn in_time(at_ms: u64, now_ms: u64) -> bool {
+    now_ms.saturating_sub(at_ms) <= REPEAT_WITHIN_MS
+}
+
+impl Repeat {
+    fn is_of(&self, answer: &AnswerId) -> bool {
+        std::ptr::eq(self.answer.as_ptr(), Arc::as_ptr(&answer.0))
+    }
+
+    fn broke_off(&self) -> bool {
+        self.answer.strong_count() == 0
+    }
+}
+
+impl Repeats {
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`: its last one.
+    pub(super) fn remember(&mut self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
+        self.0.retain(|r| !r.is_of(answer) && in_time(r.at_ms, now_ms));
+        if self.0.len() == KEPT {
+            self.0.pop_front();
+        }
+        self.0.push_back(Repeat {
+            body_hash,
+            handoff,
+            at_ms: now_ms,
+            answer: Arc::downgrade(&answer.0),
+        });
+    }
+
+    /// The handoff behind which a request with this body goes on, if it repeats one; `answer` is its own. An answer
+    /// that broke off is asked for again by one request at a time. One that is under way, as far as we know,
+    /// keeps its note: its agent may have lost patience, and may be another one.
+    pub(super) fn take(&mut self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
+        let fits = |r: &&Repeat| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
+        let broken = self.0.iter().position(|r| fits(&r) && r.broke_off());
+        let handoff = match broken {
+            Some(at) => self.0.remove(at).map(|r| r.handoff),
+            None => self.0.iter().find(fits).map(|r| r.handoff),
+        }?;
+        self.remember(body_hash, handoff, answer, now_ms);
+        Some(handoff)
+    }
+
+    /// The end of `answer` was handed over: the same request again is a new one. Notes of other answers stay, but
+    /// for those that it stood in for.
+    pub(super) fn forget(&mut self, answer: &AnswerId) {
+        let Some(own) = self.0.iter().find(|r| r.is_of(answer)) else {
+            return;
+        };
+        let (body_hash, handoff) = (own.body_hash, own.handoff);
+        self.0.retain(|r| {
+            let stood_in = r.body_hash == body_hash && r.handoff == handoff && r.broke_off();
+            !r.is_of(answer) && !stood_in
+        });
+    }
+}

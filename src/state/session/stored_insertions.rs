@@ -1,0 +1,207 @@
+//! What a conversation has beside its transcript, in front of the store: hidden pairs, cut points and texts behind turns.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::live::Cached;
+use super::{LiveConversation, Sessions, put_record};
+use crate::state::store::{SharedStore, StoreError};
+use baton_core::record::{Change, CutPoint, HiddenPair, Insertion, ThinkingOmission, Update};
+
+impl Sessions {
+    /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
+    ///
+    /// # Errors
+    /// The store cannot be written: nothing that stands for the pairs may be shown.
+    pub async fn add_pairs(
+        &self,
+        live: &Arc<LiveConversation>,
+        pairs: Vec<HiddenPair>,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        if pairs.is_empty() {
+            return Ok(());
+        }
+        let change = Change::Paired(pairs.iter().map(|pair| pair.id).collect());
+        let cached = Cached::Paired(pairs.iter().cloned().map(Arc::new).collect());
+        let put = async move |store: SharedStore, update: Update| {
+            let done = store.put_pairs(&pairs, &update).await;
+            (update, done)
+        };
+        self.write(live, change, cached, now_ms, put).await.map(drop)
+    }
+
+    /// The hidden pairs made since the last cut, oldest first. Asks the store once at most.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn pairs_of(&self, live: &LiveConversation) -> Result<Vec<Arc<HiddenPair>>, StoreError> {
+        let ids = {
+            let state = live.state();
+            if let Some(pairs) = &state.pairs {
+                return Ok(pairs.clone());
+            }
+            state.record.pairs.clone()
+        };
+        let found = self.store.pairs(live.principal(), &ids).await?;
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let mut state = live.state();
+        // Others may have been added or cut meanwhile: then the next call reads again.
+        if state.pairs.is_none() && state.record.pairs == ids {
+            state.pairs = Some(found.clone());
+        }
+        Ok(found)
+    }
+
+    /// Where the conversation's handoffs stand that the agent may have left out, oldest first. Asks the store once a
+    /// day at most, and not at all where there is none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn left_out(
+        &self,
+        live: &LiveConversation,
+        now_ms: u64,
+    ) -> Result<Vec<Arc<CutPoint>>, StoreError> {
+        let ids = {
+            let state = live.state();
+            if let Some(points) = state.left_out.points(now_ms) {
+                return Ok(points.to_vec());
+            }
+            state.record.left_out.clone()
+        };
+        let found = self.store.cut_points(live.principal(), &ids).await?;
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let mut state = live.state();
+        if state.record.left_out == ids {
+            state.left_out.read(found.clone(), now_ms);
+        }
+        Ok(found)
+    }
+
+    /// Takes over a cut point of the conversation that this one was copied from, where it holds there. Durable.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn take_over(
+        &self,
+        live: &Arc<LiveConversation>,
+        point: &CutPoint,
+        now_ms: u64,
+    ) -> Result<bool, StoreError> {
+        let origin = self.store.conversation(&point.conversation).await?;
+        if !origin.is_some_and(|c| c.left_out.contains(&point.handoff)) {
+            return Ok(false);
+        }
+        let change = Change::LeftOut(point.handoff);
+        let cached = Cached::LeftOut(Arc::new(point.clone()));
+        self.write(live, change, cached, now_ms, put_record).await?;
+        Ok(true)
+    }
+
+    /// Pins a text, or takes one away. Durable; written only on change.
+    ///
+    /// # Errors
+    /// The store cannot be written: the answer must not be shown.
+    pub async fn command(
+        &self,
+        live: &Arc<LiveConversation>,
+        pinned: Option<String>,
+        unpinned: Option<String>,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        if pinned.is_none() && unpinned.is_none() {
+            return Ok(());
+        }
+        let change = Change::Pins { pinned, unpinned };
+        self.write(live, change, Cached::Nothing, now_ms, put_record)
+            .await
+            .map(drop)
+    }
+
+    /// Writes an insertion. Durable: when this has returned, it may be sent.
+    ///
+    /// # Errors
+    /// The store cannot be written: the insertion must not be sent.
+    pub async fn insert(
+        &self,
+        live: &Arc<LiveConversation>,
+        insertion: Insertion,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let change = Change::Inserted(vec![insertion.id]);
+        let cached = Cached::Inserted(vec![Arc::new(insertion.clone())]);
+        let put = async move |store: SharedStore, update: Update| {
+            let done = store.put_insertion(&insertion, &update).await;
+            (update, done)
+        };
+        self.write(live, change, cached, now_ms, put).await.map(drop)
+    }
+
+    /// Notes that upstream refused this thinking and took the request without it. Durable.
+    ///
+    /// # Errors
+    /// The store cannot be written: the next request is refused once more, and the thinking left out again.
+    pub async fn omit_thinking(
+        &self,
+        live: &Arc<LiveConversation>,
+        omission: ThinkingOmission,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let change = Change::ThinkingOmitted(omission);
+        self.write(live, change, Cached::Nothing, now_ms, put_record)
+            .await
+            .map(drop)
+    }
+
+    /// Takes over insertions of the conversation that this one was copied from, where they have their place. Durable.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn take_over_insertions(
+        &self,
+        live: &Arc<LiveConversation>,
+        found: Vec<Insertion>,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let change = Change::Inserted(found.iter().map(|insertion| insertion.id).collect());
+        let cached = Cached::Inserted(found.into_iter().map(Arc::new).collect());
+        self.write(live, change, cached, now_ms, put_record)
+            .await
+            .map(drop)
+    }
+
+    /// The conversation's insertions, oldest first, and the ids of those that its record lists and the store has lost. Asks
+    /// the store once a day at most, and not at all where there is none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn insertions_of(
+        &self,
+        live: &LiveConversation,
+        now_ms: u64,
+    ) -> Result<(Vec<Arc<Insertion>>, Vec<Uuid>), StoreError> {
+        let missing = |ids: &[Uuid], found: &[Arc<Insertion>]| -> Vec<Uuid> {
+            let known: HashSet<Uuid> = found.iter().map(|insertion| insertion.id).collect();
+            ids.iter().filter(|id| !known.contains(id)).copied().collect()
+        };
+        let ids = {
+            let state = live.state();
+            let ids = &state.record.insertions;
+            if let Some(all) = state.insertions.known(now_ms) {
+                return Ok((all.to_vec(), missing(ids, all)));
+            }
+            ids.clone()
+        };
+        let found = self.store.insertions(live.principal(), &ids).await?;
+        let found: Vec<_> = found.into_iter().map(Arc::new).collect();
+        let mut state = live.state();
+        if state.record.insertions == ids {
+            state.insertions.read(found.clone(), now_ms);
+        }
+        let missing = missing(&ids, &found);
+        Ok((found, missing))
+    }
+}

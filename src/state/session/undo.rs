@@ -1,0 +1,125 @@
+//! Undos that are asked for from outside of the chat: decided by the record, written into it, and done by the conversation's
+//! next request.
+
+use std::fmt;
+use std::sync::Arc;
+
+use super::live::Cached;
+use super::{LiveConversation, Sessions, put_record};
+use crate::state::store::StoreError;
+use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::nudge::Windows;
+use baton_core::record::{AskedUndo, Change, Handoff, HandoffId, UndoAnswer};
+
+/// Why an undo cannot be asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum UndoRefused {
+    /// The conversation is not known.
+    UnknownConversation,
+    /// The handoff is not the one that counts in the conversation's newest transcript. `active`: that one.
+    NotActive {
+        /// The handoff that counts.
+        active: Option<HandoffId>,
+    },
+    /// The model would see more than its window holds, both in tokens.
+    OverWindow {
+        /// What it would see.
+        tokens: u64,
+        /// So many too many.
+        over: u64,
+    },
+}
+
+impl UndoRefused {
+    /// The name in errors of the API.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::UnknownConversation => "not_found",
+            Self::NotActive { .. } => "not_active",
+            Self::OverWindow { .. } => "over_window",
+        }
+    }
+}
+
+impl fmt::Display for UndoRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::UnknownConversation => f.write_str("nothing was undone: there is no such conversation"),
+            Self::NotActive { active: Some(id) } => {
+                write!(
+                    f,
+                    "nothing was undone: the active handoff of its conversation is {id}"
+                )
+            }
+            Self::NotActive { active: None } => {
+                f.write_str("nothing was undone: its conversation has no active handoff")
+            }
+            Self::OverWindow { tokens, over } => write!(
+                f,
+                "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds"
+            ),
+        }
+    }
+}
+
+impl Sessions {
+    /// Asks that a handoff be undone with the next request of its conversation, or of the one with this key, or that its undo
+    /// be taken back. Durable. Asked again before that request, it is withdrawn.
+    ///
+    /// # Errors
+    /// The store cannot be read or written.
+    pub async fn ask_undo(
+        &self,
+        handoff: &Handoff,
+        key: Option<&str>,
+        windows: &Windows,
+        now_ms: u64,
+    ) -> Result<Result<UndoAnswer, UndoRefused>, StoreError> {
+        let key = key.unwrap_or(&handoff.conversation);
+        let known = self.store.conversation(key).await?;
+        let Some(known) = known.filter(|known| known.principal == handoff.principal) else {
+            return Ok(Err(UndoRefused::UnknownConversation));
+        };
+        let live = self.open(key, &known.principal, now_ms).await?;
+        let answer = live.record().ask_undo(handoff.id, now_ms);
+        let change = match answer {
+            UndoAnswer::Asked(asked) if asked.undone => {
+                let parent = match handoff.parent {
+                    Some(id) => self.handoff(&handoff.principal, id).await?,
+                    None => None,
+                };
+                if let Some(refused) = over_window(handoff, parent.as_deref(), windows) {
+                    return Ok(Err(refused));
+                }
+                Change::UndoAsked(asked)
+            }
+            UndoAnswer::Asked(asked) => Change::UndoAsked(asked),
+            UndoAnswer::Withdrawn(asked) => Change::UndoOver(asked),
+            UndoAnswer::NotActive { active } => return Ok(Err(UndoRefused::NotActive { active })),
+        };
+        self.write(&live, change, Cached::Nothing, now_ms, put_record)
+            .await?;
+        Ok(Ok(answer))
+    }
+
+    /// An undo that was asked for stands in the transcript, or cannot be done: it waits no longer. Written behind. Call it
+    /// within the runtime.
+    pub fn undo_over(&self, live: &Arc<LiveConversation>, asked: AskedUndo) {
+        let mut state = live.state();
+        if state.record.asked_undo.as_deref() == Some(&asked) {
+            state.change_behind(Change::UndoOver(asked));
+        }
+        self.save_behind(live, &mut state);
+    }
+}
+
+/// Whether what stood in front of the handoff is surely more than any window that its model may have: then nobody has to wait
+/// for the next request, which knows exactly.
+fn over_window(handoff: &Handoff, parent: Option<&Handoff>, windows: &Windows) -> Option<UndoRefused> {
+    let behind = parent.map_or(0, |parent| parent.history_bytes);
+    let head = parent.map_or(0, |parent| parent.head.len() as u64);
+    let tokens = (handoff.history_bytes.saturating_sub(behind) + head) / BYTES_PER_TOKEN;
+    let window = windows.widest(handoff.model.as_deref()?)?;
+    let over = tokens.checked_sub(window).filter(|over| *over > 0)?;
+    Some(UndoRefused::OverWindow { tokens, over })
+}

@@ -1,0 +1,175 @@
+//! What goes through a whole store: copying it to another one, and checking that it is sound.
+
+use std::collections::{BTreeMap, HashSet};
+
+use uuid::Uuid;
+
+use super::records::{RecordKind, StoredRecord};
+use super::{Store, StoreError};
+use baton_core::record::HandoffId;
+
+/// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then once more.
+const PASSES: usize = 4;
+
+/// Problems that are told one by one.
+const TOLD: usize = 100;
+
+/// Number and size of the records of a kind.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Amount {
+    /// Records.
+    pub records: u64,
+    /// Bytes of their JSON.
+    pub bytes: u64,
+}
+
+/// What a copy came to.
+#[derive(Debug, Default)]
+pub struct Copied {
+    /// By kind: what the source has, and how many of its records the target has.
+    pub kinds: BTreeMap<RecordKind, (Amount, u64)>,
+    /// Records of the source that cannot be read: the id, and why not.
+    pub unreadable: Vec<(String, String)>,
+}
+
+impl Copied {
+    /// Whether the target has all that could be read.
+    pub fn is_whole(&self) -> bool {
+        let mut kinds = self.kinds.values();
+        kinds.all(|(source, target)| source.records == *target)
+    }
+}
+
+/// What a check found.
+#[derive(Debug, Default)]
+pub struct Checked {
+    /// By kind.
+    pub kinds: BTreeMap<RecordKind, Amount>,
+    /// Records that cannot be read, and references to nothing.
+    pub problems: Vec<String>,
+    /// How many there are; `problems` has the first ones.
+    pub count: u64,
+}
+
+/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written over
+/// an older one and over none that is newer, and a packet that a newer one of the target supersedes is superseded there.
+///
+/// # Errors
+/// A store cannot be read or written.
+pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<Copied, StoreError> {
+    let mut copied = Copied::default();
+    for pass in 0..PASSES {
+        copied = Copied::default();
+        let mut changed = 0;
+        for kind in RecordKind::ALL {
+            let (mut amount, mut there) = (Amount::default(), 0);
+            let mut next = Some(String::new());
+            while let Some(after) = next {
+                let page = from.page(kind, &after).await?;
+                changed += to.import(&page.records).await?;
+                for record in &page.records {
+                    amount.records += 1;
+                    amount.bytes += record.size();
+                }
+                there += to.has(&page.records).await?;
+                copied.unreadable.extend(page.unreadable);
+                next = page.next;
+            }
+            copied.kinds.insert(kind, (amount, there));
+        }
+        if changed == 0 && pass > 0 {
+            break;
+        }
+    }
+    Ok(copied)
+}
+
+/// Checks that every record reads and that what it refers to is there.
+///
+/// # Errors
+/// The store cannot be read.
+pub async fn check(store: &dyn Store) -> Result<Checked, StoreError> {
+    let mut checked = Checked::default();
+    let mut known: HashSet<(RecordKind, Uuid)> = HashSet::new();
+    for kind in RecordKind::ALL {
+        let mut amount = Amount::default();
+        let mut next = Some(String::new());
+        while let Some(after) = next {
+            let page = store.page(kind, &after).await?;
+            for (id, why) in &page.unreadable {
+                checked.problem(format!("{} {id} cannot be read: {why}", kind.name()));
+            }
+            for record in &page.records {
+                amount.records += 1;
+                amount.bytes += record.size();
+                checked.one(record, &mut known);
+            }
+            next = page.next;
+        }
+        checked.kinds.insert(kind, amount);
+    }
+    Ok(checked)
+}
+
+impl Checked {
+    fn problem(&mut self, text: String) {
+        self.count += 1;
+        if self.problems.len() < TOLD {
+            self.problems.push(text);
+        }
+    }
+
+    /// Kinds come in an order in which references lead to what was seen.
+    fn one(&mut self, record: &StoredRecord, known: &mut HashSet<(RecordKind, Uuid)>) {
+        let mut asked: Vec<(RecordKind, Uuid, &str)> = Vec::new();
+        let of = match record {
+            StoredRecord::Handoff(handoff) => {
+                known.insert((RecordKind::Handoff, handoff.id));
+                return;
+            }
+            StoredRecord::Pair { record, .. } => {
+                known.insert((RecordKind::Pair, record.id));
+                return;
+            }
+            StoredRecord::Insertion { record, .. } => {
+                known.insert((RecordKind::Insertion, record.id));
+                return;
+            }
+            StoredRecord::CutPoint { record, .. } => {
+                known.insert((RecordKind::CutPoint, record.handoff));
+                asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
+                format!("cut point {}", record.handoff)
+            }
+            StoredRecord::ResponseId { record, .. } => {
+                let handoff = record.upstream.strip_prefix("handoff:");
+                let handoff: Option<HandoffId> = handoff.and_then(|id| id.parse().ok());
+                asked.extend(handoff.map(|id| (RecordKind::Handoff, id, "the handoff behind it")));
+                format!("response id {}", record.shown)
+            }
+            StoredRecord::Conversation(record) => {
+                // A sentinel that its seal proves may be active without a record of its handoff: no fault.
+                let ids = |kind, ids: &[Uuid], what| {
+                    ids.iter().map(move |id| (kind, *id, what)).collect::<Vec<_>>()
+                };
+                asked.extend(ids(RecordKind::Pair, &record.pairs, "a hidden pair"));
+                asked.extend(ids(
+                    RecordKind::Handoff,
+                    &record.left_out,
+                    "a handoff that may be left out",
+                ));
+                asked.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
+                asked.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
+                format!("conversation {}", record.key)
+            }
+            StoredRecord::Packet(record) => {
+                asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
+                format!("packet {}", record.handoff)
+            }
+        };
+        for (kind, id, what) in asked {
+            if !known.contains(&(kind, id)) {
+                self.problem(format!("{of}: {what} is missing: {id}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,393 @@
+//! Copies between stores of every kind, and checks of what is stored.
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::copy_and_check::{check, copy};
+use super::memory::MemoryStore;
+use super::records::{RecordKind, Retention, StoredRecord};
+use super::redis::tests::server::RedisServer;
+use super::redis::tests::store_in;
+use super::sqlite::SqliteStore;
+use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
+use super::{SharedStore, Store};
+use baton_core::record::{Change, HandoffId, HiddenPair, PacketRecord, PacketStatus, Update};
+
+/// Makes empty stores of a kind.
+type Make<'a> = Box<dyn Fn() -> SharedStore + 'a>;
+
+/// Every kind that this machine has.
+fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<Make<'a>> {
+    let mut all: Vec<Make<'a>> = vec![
+        Box::new(|| Arc::new(MemoryStore::default())),
+        Box::new(|| {
+            let dir = dir.path().join(Uuid::now_v7().to_string());
+            Arc::new(SqliteStore::open(&dir).unwrap())
+        }),
+    ];
+    if let Some(server) = server {
+        all.push(Box::new(|| Arc::new(store_in(&server.url(), |_| {}))));
+    }
+    all
+}
+
+/// A conversation with all that it may have, `n` times.
+async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
+    let mut ids = Vec::new();
+    for n in 0..n {
+        let key = format!("c{n}");
+        let fired = handoff("a", &key, 10 + n as u64);
+        let known = conversation("a", &key, 20);
+        let with = |changes: Vec<Change>| Update {
+            changes,
+            ..update(&known)
+        };
+        let beside = pair("a", &key, Some(&format!("call_{n}")));
+        let text = insertion("a", &key, &format!("i{n}"));
+        let paired = with(vec![Change::Paired(vec![beside.id])]);
+        let fires = Change::Fired {
+            handoff: fired.id,
+            placed: true,
+            pairs: Vec::new(),
+            repeat: None,
+        };
+        store
+            .put_pairs(std::slice::from_ref(&beside), &paired)
+            .await
+            .unwrap();
+        let point = cut_point(&fired, &format!("d{n}"));
+        store
+            .put_handoff(&fired, Some(&point), &with(vec![fires]))
+            .await
+            .unwrap();
+        store
+            .put_insertion(&text, &with(vec![Change::Inserted(vec![text.id])]))
+            .await
+            .unwrap();
+        let behind = format!("handoff:{}", fired.id);
+        store
+            .put_response_id("a", &format!("resp_{n}"), &behind)
+            .await
+            .unwrap();
+        if n % 7 == 0 {
+            assert!(store.archive("a", fired.id, true).await.unwrap());
+        }
+        let pinned = Change::Pins {
+            pinned: Some(format!("Mind {n}.")),
+            unpinned: None,
+        };
+        store.change(&with(vec![pinned])).await.unwrap();
+        // Every third one is about the same as the one before.
+        let document = PacketRecord {
+            handoff: fired.id,
+            document: format!("{{\"n\": {n}}}"),
+            ..packet("a", &format!("branch {}", n / 3), 10 + n as u64)
+        };
+        store.put_packet(&document).await.unwrap();
+        if n % 11 == 0 {
+            let archived = PacketStatus::Archived;
+            store.set_packet_status("a", fired.id, archived).await.unwrap();
+        }
+        // A draft that waits for a person's yes.
+        if n % 5 == 0 {
+            store.put_draft(&handoff("a", &key, 12 + n as u64)).await.unwrap();
+        }
+        ids.push(fired.id);
+    }
+    ids
+}
+
+/// All records, in one order, without their last use.
+async fn all(store: &dyn Store) -> Vec<String> {
+    let mut found = Vec::new();
+    for kind in RecordKind::ALL {
+        let mut next = Some(String::new());
+        while let Some(after) = next {
+            let page = store.page(kind, &after).await.unwrap();
+            assert_eq!(page.unreadable, []);
+            found.extend(page.records.iter().map(|record| match record {
+                StoredRecord::Handoff(record) => format!("{record:?}"),
+                StoredRecord::Pair { record, .. } => format!("{record:?}"),
+                StoredRecord::CutPoint { record, .. } => format!("{record:?}"),
+                StoredRecord::Insertion { record, .. } => format!("{record:?}"),
+                StoredRecord::ResponseId { record, .. } => format!("{record:?}"),
+                StoredRecord::Conversation(record) => format!("{record:?}"),
+                StoredRecord::Packet(record) => format!("{record:?}"),
+            }));
+            next = page.next;
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    found
+}
+
+#[tokio::test]
+async fn every_kind_is_copied_to_every_kind_and_back() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    // More than a page of each.
+    let filled = MemoryStore::default();
+    let ids = fill(&filled, 300).await;
+    let wanted = all(&filled).await;
+    for from in kinds(&dir, server.as_ref()) {
+        let source = from();
+        assert!(copy(&filled, &*source).await.unwrap().is_whole());
+        assert_eq!(all(&*source).await, wanted);
+        for to in kinds(&dir, server.as_ref()) {
+            let target = to();
+            // A copy that was interrupted, and a target in use.
+            let page = source.page(RecordKind::Handoff, "").await.unwrap();
+            target.import(&page.records[..10]).await.unwrap();
+            let copied = copy(&*source, &*target).await.unwrap();
+            assert!(
+                copied.is_whole(),
+                "{} to {}: {copied:?}",
+                source.kind(),
+                target.kind()
+            );
+            assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300 + 60);
+            assert_eq!(
+                copied.kinds[&RecordKind::Packet],
+                (copied.kinds[&RecordKind::Packet].0, 300)
+            );
+            assert_eq!(
+                all(&*target).await,
+                wanted,
+                "{} to {}",
+                source.kind(),
+                target.kind()
+            );
+            let checked = check(&*target).await.unwrap();
+            assert_eq!(checked.count, 0, "{:?}", checked.problems);
+            // It serves: what is found by an index is found.
+            let beside = target.pairs_beside("a", &["call_7".to_owned()]).await.unwrap();
+            assert_eq!(beside.len(), 1);
+            assert!(target.handoff("a", ids[7]).await.unwrap().unwrap().archived);
+            assert_eq!(
+                target.conversation("c5").await.unwrap().unwrap().pins,
+                ["Mind 5."]
+            );
+            let again = target.set_packet_status("a", ids[3], PacketStatus::Active).await;
+            assert_eq!(again.unwrap(), Some(vec![ids[5]]), "what it is about is known");
+            target
+                .set_packet_status("a", ids[5], PacketStatus::Active)
+                .await
+                .unwrap();
+            assert_eq!(
+                target.cut_points_at("a", &["d9".to_owned()]).await.unwrap().len(),
+                1
+            );
+            // What is newer there stays.
+            let known = target.conversation("c3").await.unwrap().unwrap();
+            let newer = Update {
+                changes: vec![Change::Tooled {
+                    from: known.tooled,
+                    to: false,
+                }],
+                ..update(&known)
+            };
+            target.change(&newer).await.unwrap();
+            copy(&*source, &*target).await.unwrap();
+            assert_eq!(
+                target.conversation("c3").await.unwrap().unwrap().tooled,
+                Some(false)
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_is_written_while_a_copy_runs_is_copied() {
+    let dir = tempfile::tempdir().unwrap();
+    let (from, to) = (
+        SqliteStore::open(&dir.path().join("a")).unwrap(),
+        MemoryStore::default(),
+    );
+    fill(&from, 300).await;
+    let (copied, late) = tokio::join!(copy(&from, &to), fill(&from, 20));
+    let copied = copied.unwrap();
+    assert!(copied.is_whole());
+    let again = copy(&from, &to).await.unwrap();
+    assert!(again.is_whole() && again.kinds[&RecordKind::Handoff].0.records == 320 + 64);
+    assert!(to.handoff("a", late[19]).await.unwrap().is_some());
+}
+
+#[tokio::test]
+async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for make in kinds(&dir, server.as_ref()) {
+        let store = make();
+        fill(&*store, 3).await;
+        assert_eq!(check(&*store).await.unwrap().count, 0);
+        let lost: HiddenPair = pair("a", "c1", None);
+        let listed = Update {
+            changes: vec![Change::Paired(vec![lost.id]), Change::LeftOut(Uuid::nil())],
+            ..update(&conversation("a", "c1", 20))
+        };
+        store.change(&listed).await.unwrap();
+        let checked = check(&*store).await.unwrap();
+        assert_eq!(checked.count, 3, "{:?}", checked.problems);
+        assert!(checked.problems.iter().any(|p| p.contains(&lost.id.to_string())));
+    }
+    // Damaged by hand.
+    let file = dir.path().join("damaged");
+    let store = SqliteStore::open(&file).unwrap();
+    fill(&store, 3).await;
+    let conn = rusqlite::Connection::open(file.join(super::sqlite::FILE)).unwrap();
+    conn.execute_batch("UPDATE pairs SET record = '{' WHERE rowid = 2")
+        .unwrap();
+    let checked = check(&store).await.unwrap();
+    // The record, and the reference to it.
+    assert_eq!(checked.count, 2, "{:?}", checked.problems);
+    assert!(checked.problems[0].contains("cannot be read"));
+    let copied = copy(&store, &MemoryStore::default()).await.unwrap();
+    assert_eq!(copied.unreadable.len(), 1);
+    let Some(server) = server else { return };
+    let store = store_in(&server.url(), |o| o.prefix = "damaged".into());
+    fill(&store, 3).await;
+    let key = server.cli(&["KEYS", "{damaged}:pair:*"]);
+    server.cli(&["HSET", key.lines().next().unwrap(), "r", "{"]);
+    assert_eq!(check(&store).await.unwrap().count, 2);
+}
+
+/// A copy that is broken off anywhere while its source is in use, and begun again.
+#[tokio::test]
+async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for from in &kinds(&dir, server.as_ref())[1..] {
+        for to in &kinds(&dir, server.as_ref())[1..] {
+            let (source, target) = (from(), to());
+            fill(&*source, 60).await;
+            let mut whole = false;
+            for moment in 1..60 {
+                let time = std::time::Duration::from_millis(2 * moment * moment);
+                // What is written meanwhile: conversations that were there are changed, and have more.
+                let (broken_off, _) = tokio::join!(
+                    tokio::time::timeout(time, copy(&*source, &*target)),
+                    fill(&*source, 3)
+                );
+                if let Ok(copied) = broken_off {
+                    whole = copied.unwrap().is_whole();
+                    break;
+                }
+                // What is there refers to nothing that is missing, but for what was written before the source's own.
+                let checked = check(&*target).await.unwrap();
+                assert!(
+                    checked.problems.iter().all(|p| p.contains("missing")),
+                    "{:?}",
+                    checked.problems
+                );
+            }
+            assert!(whole, "{} to {}", source.kind(), target.kind());
+            // At rest there is nothing left to copy.
+            assert!(copy(&*source, &*target).await.unwrap().is_whole());
+            assert_eq!(
+                all(&*target).await,
+                all(&*source).await,
+                "{} to {}",
+                source.kind(),
+                target.kind()
+            );
+            assert_eq!(
+                check(&*target).await.unwrap().problems,
+                check(&*source).await.unwrap().problems
+            );
+        }
+    }
+}
+
+/// A target in use has packets of its own: what is newer there stays in force.
+#[tokio::test]
+async fn a_copied_packet_supersedes_no_newer_one() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for to in kinds(&dir, server.as_ref()) {
+        let (source, target) = (MemoryStore::default(), to());
+        let [older, newer] = [packet("a", "main", 5), packet("a", "main", 6)];
+        source.put_packet(&older).await.unwrap();
+        target.put_packet(&newer).await.unwrap();
+        for _ in 0..2 {
+            assert!(copy(&source, &*target).await.unwrap().is_whole());
+            let found = target.packets(&Default::default()).await.unwrap();
+            let found: Vec<_> = found.iter().map(|p| (p.handoff, p.status)).collect();
+            let wanted = [
+                (newer.handoff, PacketStatus::Active),
+                (older.handoff, PacketStatus::Superseded),
+            ];
+            assert_eq!(found, wanted, "{}", target.kind());
+        }
+        let page = source.page(RecordKind::Packet, "").await.unwrap();
+        assert_eq!(
+            target.import(&page.records).await.unwrap(),
+            0,
+            "nothing is left to do"
+        );
+        // A newer one of the source supersedes the target's.
+        let newest = packet("a", "main", 7);
+        source.put_packet(&newest).await.unwrap();
+        copy(&source, &*target).await.unwrap();
+        let active = target.packets(&Default::default()).await.unwrap();
+        let active: Vec<_> = active
+            .iter()
+            .filter(|p| p.status == PacketStatus::Active)
+            .collect();
+        assert_eq!(active, [&newest], "{}", target.kind());
+    }
+}
+
+/// What an expiry takes, and what is in use.
+#[tokio::test]
+async fn handoffs_expire_where_nothing_goes_on_from_them() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = RedisServer::start(&[]);
+    for make in kinds(&dir, server.as_ref()) {
+        let store = make();
+        let made = async |key: &str, at| {
+            let new = handoff("x", key, at);
+            store.put_draft(&new).await.unwrap();
+            new.id
+        };
+        let unused = made("gone", 10).await;
+        let (resumed, left_out) = (made("gone", 11).await, made("gone", 12).await);
+        let (own, new) = (made("user", 13).await, made("gone", 6000).await);
+        let in_use = Update {
+            changes: vec![
+                Change::Followed {
+                    from: None,
+                    to: Some(resumed),
+                    undone: None,
+                },
+                Change::LeftOut(left_out),
+            ],
+            ..update(&conversation("x", "user", 9000))
+        };
+        store.change(&in_use).await.unwrap();
+        let there = async || {
+            let mut found = Vec::new();
+            for id in [unused, resumed, left_out, own, new] {
+                found.push(store.handoff("x", id).await.unwrap().is_some());
+            }
+            found
+        };
+        let retention = Retention::before(5000);
+        assert_eq!(store.sweep(&retention).await.unwrap(), 0);
+        assert_eq!(there().await, [true; 5], "for ever, unless it is asked for");
+        let expiring = Retention {
+            handoffs: Some(5000),
+            ..retention
+        };
+        assert_eq!(store.sweep(&expiring).await.unwrap(), 1, "{}", store.kind());
+        assert_eq!(there().await, [false, true, true, true, true], "{}", store.kind());
+        // Its conversation ends, too.
+        let all = Retention {
+            handoffs: Some(20_000),
+            ..Retention::before(20_000)
+        };
+        assert_eq!(store.sweep(&all).await.unwrap(), 5, "{}", store.kind());
+        assert_eq!(there().await, [false; 5]);
+    }
+}

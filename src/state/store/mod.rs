@@ -1,0 +1,417 @@
+//! Storage of handoffs, hidden pairs, cut points, other insertions and conversations.
+//!
+//! Deals with records and durability; knows nothing of wires, requests or streams. A write that returned `Ok` survives a
+//! crash of the process.
+
+pub mod copy_and_check;
+pub mod memory;
+pub mod records;
+pub mod redis;
+pub mod replicas;
+pub mod seal_key;
+pub mod seals;
+pub mod sqlite;
+
+#[cfg(test)]
+mod copy_and_check_tests;
+#[cfg(test)]
+pub(crate) mod tests;
+#[cfg(test)]
+mod versions_tests;
+
+use std::fmt;
+use std::fs;
+use std::future::Future;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use uuid::Uuid;
+
+use self::records::{Page, RecordKind, Retention, StoredRecord};
+use self::replicas::Replica;
+use crate::state::config::{self, StoreKind};
+use baton_core::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
+    Update, Written,
+};
+
+/// The future of a store call, boxed since the kind of store is chosen at run time.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// The store in use.
+pub type SharedStore = Arc<dyn Store>;
+
+/// A failed store call. It is never the agent's fault, and a retry may succeed.
+#[derive(Debug, Clone)]
+pub struct StoreError {
+    /// The operation and its error, for the log.
+    pub message: String,
+}
+
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
+/// Selects handoffs for listings.
+#[derive(Debug, Clone, Default)]
+pub struct HandoffFilter {
+    /// Only this principal's.
+    pub principal: Option<String>,
+    /// Only this conversation's.
+    pub conversation: Option<String>,
+    /// Only ids in this inclusive range.
+    pub ids: Option<(HandoffId, HandoffId)>,
+    /// Include archived ones.
+    pub archived: bool,
+    /// Maximum number, newest first; 0: no limit.
+    pub limit: usize,
+}
+
+/// Selects packets for listings.
+#[derive(Debug, Clone, Default)]
+pub struct PacketFilter {
+    /// Only this principal's.
+    pub principal: Option<String>,
+    /// Only that of this handoff.
+    pub handoff: Option<HandoffId>,
+    /// Only those of this status.
+    pub status: Option<PacketStatus>,
+    /// Only those about this.
+    pub topic: Option<String>,
+    /// Leave the documents out.
+    pub without_documents: bool,
+    /// Maximum number, newest first; 0: no limit.
+    pub limit: usize,
+}
+
+impl PacketFilter {
+    /// Whether a packet is wanted; the limit is not looked at.
+    pub fn wants(&self, packet: &PacketRecord) -> bool {
+        self.principal.as_ref().is_none_or(|p| *p == packet.principal)
+            && self.handoff.is_none_or(|id| id == packet.handoff)
+            && self.status.is_none_or(|status| status == packet.status)
+            && self.topic.as_ref().is_none_or(|topic| *topic == packet.topic)
+    }
+}
+
+/// The interface of all stores. Records of another principal count as unknown.
+///
+/// # Errors
+/// Every call fails where the store cannot be reached, read or written; a write that failed changed nothing.
+pub trait Store: Send + Sync + 'static {
+    /// The kind as in the config: `memory`, `sqlite`, `redis`.
+    fn kind(&self) -> &'static str;
+
+    /// Whether other processes write to the same records: what is cached in front of the store is checked before use.
+    fn shared(&self) -> bool {
+        false
+    }
+
+    /// A handoff by id.
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>>;
+
+    /// Writes a handoff, its position where that is known, and the change to its conversation atomically.
+    fn put_handoff<'a>(
+        &'a self,
+        handoff: &'a Handoff,
+        point: Option<&'a CutPoint>,
+        update: &'a Update,
+    ) -> StoreFuture<'a, Written>;
+
+    /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()>;
+
+    /// Lists handoffs, newest first, without what only a cut needs: the text of `head`, and `recall`.
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>>;
+
+    /// Archives or unarchives a handoff; `false` for an unknown id.
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool>;
+
+    /// Hidden pairs by id (asides, and the pairs listed by a conversation), without unknown ids.
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>>;
+
+    /// Hidden pairs beside any of these call ids.
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>>;
+
+    /// Writes pairs and the change to their conversation atomically.
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written>;
+
+    /// Writes the position of a handoff in the agent's transcript.
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()>;
+
+    /// Cut points by handoff id, without unknown ids.
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>>;
+
+    /// Cut points with any of these digests, oldest first.
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>>;
+
+    /// Writes an insertion and the change to its conversation atomically.
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written>;
+
+    /// Insertions by id, without unknown ids.
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>>;
+
+    /// Insertions that are looked up by any of these ([`Place::key`](baton_core::record::Place::key)), oldest first.
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>>;
+
+    /// Whether there may be any insertion at all; `false` saves its caller the work of a look-up.
+    fn may_have_insertions(&self) -> bool {
+        true
+    }
+
+    /// A conversation by key.
+    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>>;
+
+    /// Changes a conversation's record.
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written>;
+
+    /// The upstream response id behind one that the agent was shown (Responses API).
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>>;
+
+    /// Stores the upstream id behind a response id.
+    fn put_response_id<'a>(
+        &'a self,
+        principal: &'a str,
+        shown: &'a str,
+        upstream: &'a str,
+    ) -> StoreFuture<'a, ()>;
+
+    /// Writes a packet. One that is active supersedes, in the same transaction, the active one of the same principal,
+    /// repository, branch and topic; returns the handoffs of those that it superseded.
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>>;
+
+    /// Lists packets, newest first.
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>>;
+
+    /// Gives a packet another status, and supersedes as [`Store::put_packet`] does; `None` for an unknown id.
+    fn set_packet_status<'a>(
+        &'a self,
+        principal: &'a str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
+
+    /// Archives the packets that are superseded, of handoffs made before this time: in one transaction, so that none is
+    /// archived that somebody resumes. Returns whose they are, and the handoffs.
+    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
+
+    /// Deletes what was not used for long and nothing in use refers to; packets stay. Returns the number of deleted records.
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
+
+    /// Some records of a kind, in an order of the store's own: those behind `after`, which is empty for the first page. A
+    /// store in use may tell a record twice.
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
+        let _ = (kind, after);
+        Box::pin(std::future::ready(Err(not_whole())))
+    }
+
+    /// Writes records of one kind as they are; a conversation only over an older version. Returns how many were not there
+    /// like this.
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+        let _ = records;
+        Box::pin(std::future::ready(Err(not_whole())))
+    }
+
+    /// How many of these records, all of one kind, are there, whatever they say.
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+        let _ = records;
+        Box::pin(std::future::ready(Err(not_whole())))
+    }
+
+    /// Registers a process, or says that it is still there. Returns all that are registered, itself among them: none in a
+    /// store that is not [shared](Self::shared).
+    fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
+        let _ = replica;
+        Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    /// Takes a process that ends out of the register.
+    fn leave<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
+        let _ = name;
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Checks that the store can be read.
+    fn ping(&self) -> StoreFuture<'_, ()>;
+
+    /// Checks that a record could be written durably, by a real write. It may rewrite a page unchanged, so callers ask
+    /// every few seconds at most.
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        self.ping()
+    }
+
+    /// What of the settings of the store's server cannot hold what the config promises.
+    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
+        Box::pin(std::future::ready(Ok(None)))
+    }
+}
+
+impl HandoffFilter {
+    /// Whether a handoff is selected, without regard to the limit.
+    fn fits(&self, handoff: &Handoff) -> bool {
+        self.principal.as_ref().is_none_or(|p| *p == handoff.principal)
+            && self
+                .conversation
+                .as_ref()
+                .is_none_or(|c| *c == handoff.conversation)
+            && self
+                .ids
+                .is_none_or(|(first, last)| (first..=last).contains(&handoff.id))
+            && (self.archived || !handoff.archived)
+    }
+}
+
+/// Opens the store for `serve`. `sqlite` creates the state directory and the file where they are missing; `redis` connects
+/// with the first call.
+///
+/// # Errors
+/// The directory or the file cannot be created or opened, or the server's certificates not be read.
+pub fn open(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+    match settings.kind {
+        StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
+        StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
+        StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
+    }
+}
+
+/// Opens the store for commands, with or without a running proxy. Creates nothing; the store is empty where there is no
+/// file.
+///
+/// # Errors
+/// The file exists and cannot be opened, or has another schema version.
+pub fn open_for_reading(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+    match settings.kind {
+        StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
+        StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
+        StoreKind::Sqlite => Ok(match sqlite::SqliteStore::open_existing(state_dir)? {
+            Some(store) => Arc::new(store),
+            None => Arc::new(memory::MemoryStore::default()),
+        }),
+    }
+}
+
+/// The error of a store that is not gone through as a whole.
+fn not_whole() -> StoreError {
+    StoreError {
+        message: "this store cannot be copied".to_owned(),
+    }
+}
+
+/// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
+fn foreign(what: &str) -> StoreError {
+    StoreError {
+        message: format!("{what}: the id belongs to another principal"),
+    }
+}
+
+/// Milliseconds since the Unix epoch.
+fn now_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.
+///
+/// # Errors
+/// It cannot be created.
+pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(dir).map_err(|err| StoreError {
+        message: format!(
+            "cannot make the state directory {}: {err}; give another with --state-dir",
+            dir.display()
+        ),
+    })
+}
+
+/// Options to create a file that only its owner can access.
+pub(crate) fn private_file() -> fs::OpenOptions {
+    let mut options = fs::OpenOptions::new();
+    options.write(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Creates a private file atomically: `fill` writes it under a temporary name, and it gets its real name once it is
+/// complete and flushed. Where another process was faster, its file is kept. `explain` converts IO errors.
+///
+/// # Errors
+/// `fill` failed, or the file cannot be created, flushed or renamed.
+pub(crate) fn make_whole<E>(
+    path: &Path,
+    fill: impl FnOnce(&Path) -> Result<(), E>,
+    explain: impl Fn(io::Error) -> E,
+) -> Result<(), E> {
+    let temp = temporary(path).map_err(&explain)?;
+    let filled = private_file().create_new(true).open(&temp).map_err(&explain);
+    let filled = filled.and_then(|_| fill(&temp));
+    let made = filled.and_then(|()| {
+        let flushed = fs::File::open(&temp).and_then(|file| file.sync_all());
+        flushed.and_then(|()| place(&temp, path)).map_err(&explain)
+    });
+    // Already gone if `place` had to rename it.
+    let _ = fs::remove_file(&temp);
+    made
+}
+
+/// A unique temporary name beside `path`.
+fn temporary(path: &Path) -> io::Result<PathBuf> {
+    let mut tag = [0u8; 8];
+    random(&mut tag)?;
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{}", hex(&tag)));
+    Ok(name.into())
+}
+
+fn place(temp: &Path, path: &Path) -> io::Result<()> {
+    match fs::hard_link(temp, path) {
+        Ok(()) => Ok(()),
+        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        // File systems without hard links: a rename is atomic too, but the last one wins.
+        Err(_) if path.exists() => Ok(()),
+        Err(_) => fs::rename(temp, path),
+    }
+}
+
+/// Flushes a directory, so that its files' names survive a power loss.
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    if cfg!(unix) {
+        fs::File::open(dir)?.sync_all()?;
+    }
+    Ok(())
+}
+
+fn random(bytes: &mut [u8]) -> io::Result<()> {
+    getrandom::fill(bytes).map_err(|err| io::Error::other(err.to_string()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,194 @@
+//! What goes through the whole store: pages of records, and records written as they are.
+
+use std::collections::HashMap;
+
+use redis::{Pipeline, Value};
+
+use super::kinds::{self, Kind};
+use super::packets;
+use super::shared::Shared;
+use super::values::{from_json, handoff, strange, texts};
+use super::{
+    ARCHIVED, CONVERSATION, CUT_POINT, Durable, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID, Record,
+    ResponseId,
+};
+use crate::state::store::StoreError;
+use crate::state::store::records::{self, PAGE, Page, RecordKind, StoredRecord};
+
+fn kind_of(kind: RecordKind) -> Kind {
+    match kind {
+        RecordKind::Handoff => HANDOFF,
+        RecordKind::Pair => PAIR,
+        RecordKind::CutPoint => CUT_POINT,
+        RecordKind::Insertion => INSERTION,
+        RecordKind::ResponseId => RESPONSE_ID,
+        RecordKind::Conversation => CONVERSATION,
+        RecordKind::Packet => PACKET,
+    }
+}
+
+impl Shared {
+    /// A page by the server's own cursor, which may tell a record twice and misses none that is there all the time.
+    pub(super) async fn page(&self, kind: RecordKind, after: &str) -> Result<Page, StoreError> {
+        let what = "read a page of records";
+        let of = kind_of(kind);
+        let mut pipe = Pipeline::new();
+        let cursor = Some(after).filter(|after| !after.is_empty()).unwrap_or("0");
+        let key = format!("{}{}", self.prefix, of.times);
+        pipe.cmd("ZSCAN").arg(key).arg(cursor).arg("COUNT").arg(PAGE);
+        let (cursor, found) = match self.ask(what, pipe).await?.into_iter().next() {
+            Some(Value::Array(pair)) => {
+                let mut pair = pair.into_iter();
+                let cursor = texts(pair.next().unwrap_or_default())?.into_iter().next();
+                (
+                    cursor.unwrap_or_default(),
+                    texts(pair.next().unwrap_or_default())?,
+                )
+            }
+            _ => return Err(strange(what)),
+        };
+        // Each with its score behind it.
+        let ids: Vec<String> = found.into_iter().step_by(2).collect();
+        let mut page = Page {
+            next: Some(cursor).filter(|cursor| cursor != "0"),
+            ..Page::default()
+        };
+        for (id, read) in ids.iter().zip(self.by_id(what, kind, &ids).await?) {
+            match read {
+                Some(Ok(record)) => page.records.push(record),
+                Some(Err(error)) => page.unreadable.push((id.clone(), error.message)),
+                None => {}
+            }
+        }
+        Ok(page)
+    }
+
+    /// Writes records as they are; returns how many were not there like this.
+    pub(super) async fn import(&self, records: &[StoredRecord]) -> Result<u64, StoreError> {
+        let mut changed = 0;
+        for (record, mut stored) in records.iter().zip(self.stored(records).await?) {
+            if let StoredRecord::Packet(packet) = record {
+                changed += u64::from(self.import_packet(packet, stored).await?);
+                continue;
+            }
+            // A conversation may be changed between the look and the write.
+            loop {
+                if stored.as_ref().is_some_and(|stored| stored.covers(record)) {
+                    break;
+                }
+                let over = match &stored {
+                    Some(StoredRecord::Conversation(stored)) => stored.version,
+                    _ => 0,
+                };
+                let newer = self
+                    .write("write records", vec![as_is(record, over)?], Durable::Yes)
+                    .await?;
+                match newer {
+                    None => {
+                        changed += 1;
+                        break;
+                    }
+                    Some(newer) if newer.is_empty() => stored = None,
+                    Some(newer) => stored = Some(StoredRecord::Conversation(from_json(&newer)?)),
+                }
+            }
+        }
+        Ok(changed)
+    }
+
+    /// What is stored under the ids of records of one kind, in their order. What cannot be read is not there.
+    pub(super) async fn stored(
+        &self,
+        records: &[StoredRecord],
+    ) -> Result<Vec<Option<StoredRecord>>, StoreError> {
+        let Some(kind) = records.first().map(StoredRecord::kind) else {
+            return Ok(Vec::new());
+        };
+        let ids: Vec<String> = records.iter().map(id_of).collect();
+        let found = self.by_id("look for records", kind, &ids).await?;
+        Ok(found.into_iter().map(|read| read.and_then(Result::ok)).collect())
+    }
+
+    /// Records by id, each where its id stands.
+    async fn by_id(
+        &self,
+        what: &'static str,
+        kind: RecordKind,
+        ids: &[String],
+    ) -> Result<Vec<Option<Result<StoredRecord, StoreError>>>, StoreError> {
+        let of = kind_of(kind);
+        let fields = ["o", "r", ARCHIVED, HEAD, packets::STATUS];
+        let found = self
+            .records_by_id(what, of, "", fields, ids.iter().cloned())
+            .await?;
+        let mut found: HashMap<String, (u64, [String; 5])> = found.into_iter().collect();
+        let mut take = |id: &String| {
+            let (used_ms, values) = found.remove(id)?;
+            Some(parsed(kind, used_ms, values))
+        };
+        Ok(ids.iter().map(&mut take).collect())
+    }
+}
+
+fn parsed(
+    kind: RecordKind,
+    used_ms: u64,
+    [owner, record, archived, head, status]: [String; 5],
+) -> Result<StoredRecord, StoreError> {
+    Ok(match kind {
+        RecordKind::Handoff => StoredRecord::Handoff(Box::new(handoff([record, archived], head)?)),
+        RecordKind::Pair => StoredRecord::Pair {
+            record: Box::new(from_json(&record)?),
+            used_ms,
+        },
+        RecordKind::CutPoint => StoredRecord::CutPoint {
+            record: from_json(&record)?,
+            used_ms,
+        },
+        RecordKind::Insertion => StoredRecord::Insertion {
+            record: from_json(&record)?,
+            used_ms,
+        },
+        RecordKind::ResponseId => {
+            let id: ResponseId = from_json(&record)?;
+            StoredRecord::ResponseId {
+                record: records::ResponseId {
+                    principal: owner,
+                    shown: id.shown,
+                    upstream: id.upstream,
+                },
+                used_ms,
+            }
+        }
+        RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
+        RecordKind::Packet => StoredRecord::Packet(Box::new(packets::packet(owner, &status, &record)?)),
+    })
+}
+
+fn id_of(record: &StoredRecord) -> String {
+    match record {
+        StoredRecord::Handoff(handoff) => handoff.id.to_string(),
+        StoredRecord::Pair { record, .. } => record.id.to_string(),
+        StoredRecord::CutPoint { record, .. } => record.handoff.to_string(),
+        StoredRecord::Insertion { record, .. } => record.id.to_string(),
+        StoredRecord::ResponseId { record, .. } => kinds::response(&record.principal, &record.shown),
+        StoredRecord::Conversation(conversation) => conversation.key.clone(),
+        StoredRecord::Packet(packet) => packet.handoff.to_string(),
+    }
+}
+
+/// A record to be written with the last use that it has; a conversation over the version `over`.
+fn as_is(record: &StoredRecord, over: u64) -> Result<Record, StoreError> {
+    Ok(match record {
+        StoredRecord::Handoff(handoff) => Record::handoff(handoff)?.archived(handoff.archived),
+        StoredRecord::Pair { record, used_ms } => Record::pair(record)?.used(*used_ms),
+        StoredRecord::CutPoint { record, used_ms } => Record::cut_point(record)?.used(*used_ms),
+        StoredRecord::Insertion { record, used_ms } => Record::insertion(record)?.used(*used_ms),
+        StoredRecord::ResponseId { record, used_ms } => {
+            Record::response_id(&record.principal, &record.shown, &record.upstream, *used_ms)?
+        }
+        StoredRecord::Conversation(conversation) => Record::conversation(conversation, over)?,
+        // A script of their own writes them.
+        StoredRecord::Packet(_) => return Err(strange("write records")),
+    })
+}

@@ -1,0 +1,313 @@
+//! Opens connections to the primary: TCP, TLS, login, Sentinels, a cluster's redirections.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use redis::aio::MultiplexedConnection;
+use redis::{Cmd, Pipeline, RedisConnectionInfo, Value};
+use rustls_pki_types::pem::PemObject;
+use rustls_pki_types::{CertificateDer, ServerName};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tokio_rustls::TlsConnector;
+
+use super::scripts::Script;
+use super::settings::{ServerState, Wait};
+use crate::state::config::{Durability, StoreAddress, Topology};
+
+/// Redirections followed for one connection: a cluster needs one, and another while a slot moves.
+const REDIRECTIONS: usize = 4;
+
+/// Commands that may wait to be written to a connection.
+const BACKLOG: usize = 1024;
+
+/// How connections are made.
+pub(super) struct Dial {
+    pub(super) address: StoreAddress,
+    pub(super) durability: Durability,
+    /// A key of the store, which tells a cluster's node.
+    pub(super) slot: String,
+    tls: Option<TlsConnector>,
+}
+
+/// An open connection to the primary.
+pub(super) struct Line {
+    pub(super) connection: MultiplexedConnection,
+    /// The digests of the scripts, by their numbers.
+    pub(super) digests: Vec<String>,
+    /// What the server said of itself.
+    pub(super) server: ServerState,
+    /// What makes a write durable there, or why nothing does.
+    pub(super) wait: Result<Wait, String>,
+    /// Drives the connection.
+    _driver: AbortOnDrop,
+}
+
+impl Dial {
+    /// `ca`: the certificates that the server's is signed by; `None`: Mozilla's roots.
+    pub(super) fn new(
+        address: StoreAddress,
+        durability: Durability,
+        slot: String,
+        ca: Option<&Path>,
+    ) -> Result<Self, String> {
+        let tls = address.tls.then(|| connector(ca)).transpose()?;
+        Ok(Self {
+            address,
+            durability,
+            slot,
+            tls,
+        })
+    }
+
+    /// Finds the primary and connects to it.
+    pub(super) async fn connect(&self) -> Result<Line, String> {
+        let (host, port) = match &self.address.topology {
+            Topology::Sentinel { group } => self.ask_sentinels(group).await?,
+            Topology::Single | Topology::Cluster => return self.connect_to_any().await,
+        };
+        self.line(&host, port).await
+    }
+
+    async fn connect_to_any(&self) -> Result<Line, String> {
+        let mut last = String::new();
+        for (host, port) in &self.address.servers {
+            match self.line(host, *port).await {
+                Ok(line) => return Ok(line),
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Connects to a server, and to the one that it names where the records are elsewhere.
+    async fn line(&self, host: &str, port: u16) -> Result<Line, String> {
+        let (mut host, mut port) = (host.to_owned(), port);
+        for _ in 0..REDIRECTIONS {
+            let place = format!("{host}:{port}");
+            let told = |error: String| format!("{place}: {error}");
+            let (mut connection, driver) = self.open(&host, port, true).await.map_err(told)?;
+            let mut asked = Cmd::new();
+            asked.arg("EXISTS").arg(&self.slot);
+            match one(&mut connection, &asked).await {
+                Ok(_) => {}
+                Err(error) => match moved(&error) {
+                    Some((other, at)) => {
+                        // An empty host is this one.
+                        host = Some(other).filter(|other| !other.is_empty()).unwrap_or(host);
+                        port = at;
+                        continue;
+                    }
+                    None => return Err(told(error)),
+                },
+            }
+            return self.greeted(connection, driver).await.map_err(told);
+        }
+        Err(format!("{}: redirected too often", self.address))
+    }
+
+    /// Loads the scripts and asks the server what it is.
+    async fn greeted(
+        &self,
+        mut connection: MultiplexedConnection,
+        driver: AbortOnDrop,
+    ) -> Result<Line, String> {
+        let mut pipe = Pipeline::new();
+        for script in Script::ALL {
+            pipe.cmd("SCRIPT").arg("LOAD").arg(script.source());
+        }
+        pipe.cmd("INFO");
+        pipe.cmd("CONFIG").arg("GET").arg("appendfsync");
+        let answers = connection.send_packed_commands(&pipe, 0, pipe.len()).await;
+        let mut answers = answers.map_err(|error| error.to_string())?.into_iter();
+        let mut digests = Vec::new();
+        for answer in answers.by_ref().take(Script::ALL.len()) {
+            digests.push(text(answer)?);
+        }
+        let info = text(answers.next().unwrap_or_default())?;
+        // Servers that others look after may not tell.
+        let fsync = match answers.next() {
+            Some(Value::Array(pair)) => pair.into_iter().nth(1).and_then(|value| text(value).ok()),
+            _ => None,
+        };
+        let server = ServerState::read(&info, fsync);
+        if server.role != "master" {
+            return Err(format!("it is a {}, and cannot be written to", server.role));
+        }
+        Ok(Line {
+            connection,
+            digests,
+            wait: server.wait(self.durability),
+            server,
+            _driver: driver,
+        })
+    }
+
+    /// The primary's address, of the first Sentinel that knows it.
+    async fn ask_sentinels(&self, group: &str) -> Result<(String, u16), String> {
+        let mut last = String::new();
+        for (host, port) in &self.address.servers {
+            match self.ask_sentinel(host, *port, group).await {
+                Ok(found) => return Ok(found),
+                Err(error) => last = format!("Sentinel {host}:{port}: {error}"),
+            }
+        }
+        Err(last)
+    }
+
+    async fn ask_sentinel(&self, host: &str, port: u16, group: &str) -> Result<(String, u16), String> {
+        // Sentinels have logins of their own, and mostly none.
+        let (mut connection, _driver) = self.open(host, port, false).await?;
+        let mut asked = Cmd::new();
+        asked.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
+        let Value::Array(found) = one(&mut connection, &asked).await? else {
+            return Err(format!("it knows no group {group}"));
+        };
+        let mut found = found.into_iter().map(text);
+        let mut next = || found.next().unwrap_or_else(|| Err("no address".to_owned()));
+        let host = next()?;
+        let port = next()?.parse().map_err(|_| "no port".to_owned())?;
+        Ok((host, port))
+    }
+
+    /// A connection, and the task that drives it.
+    async fn open(
+        &self,
+        host: &str,
+        port: u16,
+        login: bool,
+    ) -> Result<(MultiplexedConnection, AbortOnDrop), String> {
+        let stream = TcpStream::connect((host, port))
+            .await
+            .map_err(|error| error.to_string())?;
+        stream.set_nodelay(true).map_err(|error| error.to_string())?;
+        let stream: Box<dyn Stream> = match &self.tls {
+            Some(tls) => {
+                let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
+                Box::new(
+                    tls.connect(name, stream)
+                        .await
+                        .map_err(|error| format!("TLS: {error}"))?,
+                )
+            }
+            None => Box::new(stream),
+        };
+        let mut info = RedisConnectionInfo::default().set_lib_name("baton", env!("CARGO_PKG_VERSION"));
+        if login {
+            info = info.set_db(self.address.db);
+            if let Some(user) = &self.address.user {
+                info = info.set_username(user);
+            }
+            if let Some(password) = &self.address.password {
+                info = info.set_password(password);
+            }
+        }
+        // Calls have an end of their own, which counts the wait for a connection.
+        let config = redis::AsyncConnectionConfig::new()
+            .set_response_timeout(None)
+            .set_pipeline_buffer_size(BACKLOG);
+        let (made, opened) = oneshot::channel();
+        // The driver borrows what it was made with.
+        let driver = AbortOnDrop(tokio::spawn(async move {
+            match MultiplexedConnection::new_with_config(&info, stream, config).await {
+                Ok((connection, driver)) => {
+                    let _ = made.send(Ok(connection));
+                    driver.await;
+                }
+                Err(error) => drop(made.send(Err(error.to_string()))),
+            }
+        }));
+        let connection = opened.await.unwrap_or_else(|_| Err("it broke off".to_owned()))?;
+        Ok((connection, driver))
+    }
+}
+
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// A task that ends with its owner.
+struct AbortOnDrop(JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Sends one command; an error of the server is one.
+async fn one(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Value, String> {
+    match connection.send_packed_command(command).await {
+        Ok(Value::ServerError(error)) => {
+            let details = error.details().unwrap_or_default();
+            Err(format!("{} {details}", error.code()))
+        }
+        Ok(value) => Ok(value),
+        Err(error) => Err(error.to_string()),
+    }
+}
+
+/// Where the records are, by a redirection: `MOVED 3999 127.0.0.1:6381`.
+fn moved(error: &str) -> Option<(String, u16)> {
+    let mut words = error.strip_prefix("MOVED ")?.split_whitespace().skip(1);
+    let (host, port) = words.next()?.rsplit_once(':')?;
+    Some((host.to_owned(), port.parse().ok()?))
+}
+
+/// A value's text.
+pub(super) fn text(value: Value) -> Result<String, String> {
+    match value {
+        Value::BulkString(bytes) => String::from_utf8(bytes).map_err(|_| "an answer is not UTF-8".to_owned()),
+        Value::SimpleString(text) | Value::VerbatimString { text, .. } => Ok(text),
+        Value::Int(number) => Ok(number.to_string()),
+        Value::ServerError(error) => Err(format!(
+            "{} {}",
+            error.code(),
+            error.details().unwrap_or_default()
+        )),
+        other => Err(format!("an answer has another form: {other:?}")),
+    }
+}
+
+fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
+    let mut roots = rustls::RootCertStore::empty();
+    match ca {
+        None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
+        Some(file) => {
+            let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+            let all = CertificateDer::pem_file_iter(file).map_err(|error| told(&error))?;
+            for certificate in all {
+                let certificate = certificate.map_err(|error| told(&error))?;
+                roots.add(certificate).map_err(|error| told(&error))?;
+            }
+            if roots.is_empty() {
+                return Err(told(&io::Error::other("it has no certificate")));
+            }
+        }
+    }
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = rustls::ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .map_err(|error| error.to_string())?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn redirections_are_read() {
+        assert_eq!(
+            moved("MOVED 3999 127.0.0.1:6381"),
+            Some(("127.0.0.1".into(), 6381))
+        );
+        assert_eq!(moved("MOVED 3999 ::1:6381"), Some(("::1".into(), 6381)));
+        assert_eq!(moved("MOVED 3999 :6381"), Some((String::new(), 6381)));
+        assert_eq!(moved("ERR no"), None);
+    }
+}

@@ -1,0 +1,302 @@
+//! One connection to the primary, kept open: opened again when it breaks, with waits that end.
+//!
+//! A task of its own opens the connection, and again after a fault, every quarter of a second at least. Callers wait for
+//! a first attempt, or for one that follows a fault; while the server is known to be away they fail at once. Every call
+//! ends within the link's time, and so many are under way at most.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use redis::{Pipeline, ServerErrorKind, Value};
+use tokio::sync::{Notify, Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use super::dial::{Dial, Line};
+use super::scripts::ScriptCall;
+use super::settings::Wait;
+use crate::state::store::StoreError;
+
+/// Calls that may be under way. More would only wait for each other.
+const UNDER_WAY: usize = 1024;
+
+/// Pause after a failed attempt to connect: a fast first one, for a server that restarts.
+const PAUSES: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(250));
+
+/// The share of a call's time that the server may wait for a replica or for its file.
+const WAIT_SHARE: f64 = 0.75;
+
+/// A connection that is kept open.
+pub(super) struct Link {
+    shared: Arc<Shared>,
+    connector: OnceLock<JoinHandle<()>>,
+    places: Semaphore,
+    time: Duration,
+}
+
+struct Shared {
+    dial: Arc<Dial>,
+    state: watch::Sender<State>,
+    broken: Notify,
+    /// Counts connections, so that a fault of an old one breaks no newer one.
+    opened: AtomicU64,
+}
+
+#[derive(Clone)]
+enum State {
+    /// An attempt is under way.
+    Opening,
+    Open(u64, Arc<Line>),
+    /// The last attempt failed.
+    Away(String),
+}
+
+/// What is sent in one piece.
+pub(super) enum Request {
+    /// A script; answered when it is durable, where that is asked for.
+    Script(ScriptCall, Durable),
+    /// Plain commands.
+    Plain(Pipeline),
+}
+
+/// Whether the answer of a write waits until the write is durable, as the config has it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durable {
+    Yes,
+    No,
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        if let Some(task) = self.connector.get() {
+            task.abort();
+        }
+    }
+}
+
+impl Link {
+    /// Opens nothing yet. No call takes longer than `time`.
+    pub(super) fn new(dial: Arc<Dial>, time: Duration) -> Self {
+        let (state, _) = watch::channel(State::Opening);
+        Self {
+            shared: Arc::new(Shared {
+                dial,
+                state,
+                broken: Notify::new(),
+                opened: AtomicU64::new(0),
+            }),
+            connector: OnceLock::new(),
+            places: Semaphore::new(UNDER_WAY),
+            time,
+        }
+    }
+
+    /// The connection, when it is open.
+    pub(super) async fn line(&self) -> Result<Arc<Line>, StoreError> {
+        let found = tokio::time::timeout(self.time, self.open()).await;
+        found.map_or_else(
+            |_| Err(self.away("it takes too long to connect")),
+            |found| found.map(|(_, line)| line),
+        )
+    }
+
+    /// Sends a request. What is sent may be done twice, and must come to the same then.
+    pub(super) async fn send(&self, what: &'static str, request: &Request) -> Result<Vec<Value>, StoreError> {
+        let Ok(_place) = self.places.try_acquire() else {
+            return Err(self.failed(what, "too many calls wait for it"));
+        };
+        let mut used = None;
+        match tokio::time::timeout(self.time, self.send_twice(what, request, &mut used)).await {
+            Ok(sent) => sent,
+            Err(_) => {
+                // It may hang for good: another connection tells.
+                if let Some(opened) = used {
+                    self.shared.report(opened);
+                }
+                Err(self.failed(what, "it takes too long to answer"))
+            }
+        }
+    }
+
+    async fn send_twice(
+        &self,
+        what: &'static str,
+        request: &Request,
+        used: &mut Option<u64>,
+    ) -> Result<Vec<Value>, StoreError> {
+        let mut last = String::new();
+        for _ in 0..2 {
+            let (opened, line) = self.open().await?;
+            *used = Some(opened);
+            match self.send_by(&line, request).await {
+                Ok(values) => return Ok(values),
+                Err(Fault::Refused(error)) => return Err(self.failed(what, &error)),
+                Err(Fault::Broken(error)) => {
+                    self.shared.report(opened);
+                    last = error;
+                }
+            }
+        }
+        Err(self.failed(what, &last))
+    }
+
+    async fn send_by(&self, line: &Line, request: &Request) -> Result<Vec<Value>, Fault> {
+        let mut waited = None;
+        let owned;
+        let pipe = match request {
+            Request::Plain(pipe) => pipe,
+            Request::Script(call, durable) => {
+                let mut pipe = Pipeline::new();
+                pipe.add_command(call.command(&line.digests));
+                if *durable == Durable::Yes {
+                    let wait = line.wait.as_ref().map_err(|why| Fault::Refused(why.clone()))?;
+                    let millis = (self.time.as_secs_f64() * WAIT_SHARE * 1000.0) as u64;
+                    match wait {
+                        Wait::No => {}
+                        Wait::Replica => drop(pipe.cmd("WAIT").arg(1).arg(millis)),
+                        Wait::File => drop(pipe.cmd("WAITAOF").arg(1).arg(0).arg(millis)),
+                    }
+                    waited = Some(*wait).filter(|wait| *wait != Wait::No);
+                }
+                owned = pipe;
+                &owned
+            }
+        };
+        let sent = line
+            .connection
+            .clone()
+            .send_packed_commands(pipe, 0, pipe.len())
+            .await;
+        let mut values = sent.map_err(|error| Fault::Broken(error.to_string()))?;
+        for value in &values {
+            if let Value::ServerError(error) = value {
+                let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+                return Err(match error.kind() {
+                    // The scripts are loaded with the connection; a failover or a flush takes them.
+                    Some(
+                        ServerErrorKind::NoScript
+                        | ServerErrorKind::ReadOnly
+                        | ServerErrorKind::Moved
+                        | ServerErrorKind::Ask
+                        | ServerErrorKind::MasterDown
+                        | ServerErrorKind::ClusterDown
+                        | ServerErrorKind::BusyLoading
+                        | ServerErrorKind::TryAgain,
+                    ) => Fault::Broken(text),
+                    _ => Fault::Refused(text),
+                });
+            }
+        }
+        if let Some(wait) = waited {
+            let reached = match values.pop() {
+                Some(Value::Int(replicas)) => replicas > 0,
+                Some(Value::Array(counts)) => counts.first() == Some(&Value::Int(1)),
+                _ => false,
+            };
+            if !reached {
+                return Err(Fault::Refused(
+                    match wait {
+                        Wait::File => "it is not in the server's file in time (store.durability = \"fsync\")",
+                        _ => "no replica has it in time (store.durability = \"replicated\")",
+                    }
+                    .to_owned(),
+                ));
+            }
+        }
+        Ok(values)
+    }
+
+    /// Begins to connect, where that was not begun. Call it within the runtime.
+    pub(super) fn start(&self) {
+        self.connector
+            .get_or_init(|| tokio::spawn(keep(Arc::clone(&self.shared))));
+    }
+
+    /// The connection: at once, or when an attempt that is under way has ended.
+    async fn open(&self) -> Result<(u64, Arc<Line>), StoreError> {
+        self.start();
+        let mut states = self.shared.state.subscribe();
+        let known = states.wait_for(|state| !matches!(state, State::Opening)).await;
+        match known.as_deref() {
+            Ok(State::Open(opened, line)) => Ok((*opened, Arc::clone(line))),
+            Ok(State::Away(why)) => Err(self.away(why)),
+            Ok(State::Opening) | Err(_) => Err(self.away("it is not opened")),
+        }
+    }
+
+    fn away(&self, why: &str) -> StoreError {
+        StoreError {
+            message: format!("{} cannot be reached: {why}", self.shared.dial.address),
+        }
+    }
+
+    fn failed(&self, what: &str, why: &str) -> StoreError {
+        StoreError {
+            message: format!("{what} at {}: {why}", self.shared.dial.address),
+        }
+    }
+}
+
+/// Why a request was not done.
+enum Fault {
+    /// The connection, or what it leads to, is not what it was: another one may do.
+    Broken(String),
+    /// The server refused it.
+    Refused(String),
+}
+
+impl Shared {
+    /// A connection is of no use any more.
+    fn report(&self, opened: u64) {
+        let stale = self.state.send_if_modified(|state| match state {
+            State::Open(known, _) if *known == opened => {
+                *state = State::Opening;
+                true
+            }
+            _ => false,
+        });
+        if stale {
+            self.broken.notify_one();
+        }
+    }
+}
+
+/// Opens the connection, and again whenever it is reported broken.
+async fn keep(shared: Arc<Shared>) {
+    let (first, longest) = PAUSES;
+    let mut pause = first;
+    let mut told = false;
+    loop {
+        match tokio::time::timeout(CONNECT, shared.dial.connect()).await {
+            Ok(Ok(line)) => {
+                if let Err(why) = &line.wait {
+                    tracing::error!(server = %shared.dial.address, why, "the store's server cannot hold handoffs");
+                }
+                if told {
+                    tracing::info!(server = %shared.dial.address, "the store's server is back");
+                    told = false;
+                }
+                let opened = shared.opened.fetch_add(1, Ordering::Relaxed) + 1;
+                shared.state.send_replace(State::Open(opened, Arc::new(line)));
+                pause = first;
+                shared.broken.notified().await;
+            }
+            failed => {
+                let why = match failed {
+                    Ok(Err(why)) => why,
+                    _ => "it takes too long to connect".to_owned(),
+                };
+                if !told {
+                    tracing::error!(server = %shared.dial.address, why, "the store's server cannot be reached");
+                    told = true;
+                }
+                shared.state.send_replace(State::Away(why));
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(longest);
+            }
+        }
+    }
+}
+
+/// How long an attempt to connect may take.
+const CONNECT: Duration = Duration::from_secs(1);

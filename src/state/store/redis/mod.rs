@@ -1,0 +1,420 @@
+//! The store in a server that several proxies share: Redis or Valkey.
+//!
+//! All keys have one prefix, which is in one slot of a cluster: each write of several records is one script, and atomic.
+//! The record of a conversation is written over the version that the writer knows, or the change is made again on the
+//! newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's file,
+//! and what is read does not wait behind it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
+
+mod bulk;
+mod dial;
+mod kinds;
+mod link;
+mod packets;
+mod scripts;
+mod settings;
+mod shared;
+mod values;
+
+#[cfg(test)]
+pub(crate) mod tests;
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+use std::time::Duration;
+
+use redis::{Pipeline, Value};
+use uuid::Uuid;
+
+use self::dial::Dial;
+use self::kinds::{
+    ARCHIVED, CONVERSATION, CUT_POINT, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID, Record,
+    ResponseId,
+};
+use self::link::{Durable, Link, Request};
+use self::scripts::Script;
+use self::shared::Shared;
+use self::values::{from_json, from_json_bytes, handoff};
+use super::records::{Page, RecordKind, Retention, StoredRecord};
+use super::replicas::Replica;
+use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, now_ms};
+use crate::state::config::{self, Durability, StoreAddress};
+use baton_core::record::{
+    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
+    Update, Written,
+};
+
+/// Connections for writes: one may wait for a replica, and what is written meanwhile does not wait behind it.
+const WRITERS: usize = 4;
+
+/// How the store is reached, and what it promises.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The server.
+    pub address: StoreAddress,
+    /// When a write is durable.
+    pub durability: Durability,
+    /// In front of every key.
+    pub prefix: String,
+    /// How long a call may take.
+    pub time: Duration,
+    /// Certificates (PEM) that the server's is signed by; `None`: Mozilla's roots.
+    pub ca_file: Option<PathBuf>,
+}
+
+/// The Redis store.
+pub struct RedisStore {
+    shared: Arc<Shared>,
+}
+
+impl RedisStore {
+    /// Opens the store as the config describes it.
+    ///
+    /// # Errors
+    /// The certificates cannot be read.
+    pub fn of(settings: &config::Store) -> Result<Self, StoreError> {
+        let address = settings.address.clone().ok_or_else(|| StoreError {
+            message: "store.url is missing".to_owned(),
+        })?;
+        Self::open(&Options {
+            address,
+            durability: settings.durability,
+            prefix: settings.prefix.clone(),
+            time: settings.timeout,
+            ca_file: settings.ca_file.clone(),
+        })
+    }
+
+    /// Connects with the first call.
+    ///
+    /// # Errors
+    /// The certificates cannot be read.
+    pub fn open(options: &Options) -> Result<Self, StoreError> {
+        // Braces: a cluster places keys by what stands in them.
+        let prefix = format!("{{{}}}:", options.prefix);
+        let slot = format!("{prefix}slot");
+        let ca = options.ca_file.as_deref();
+        let dial = Dial::new(options.address.clone(), options.durability, slot.clone(), ca);
+        let dial = Arc::new(dial.map_err(|message| StoreError { message })?);
+        let link = || Link::new(Arc::clone(&dial), options.time);
+        Ok(Self {
+            shared: Arc::new(Shared {
+                prefix,
+                slot,
+                durability: options.durability,
+                time: options.time,
+                reader: link(),
+                writers: (0..WRITERS).map(|_| link()).collect(),
+                next_writer: AtomicUsize::new(0),
+            }),
+        })
+    }
+}
+
+impl Store for RedisStore {
+    fn kind(&self) -> &'static str {
+        "redis"
+    }
+
+    fn shared(&self) -> bool {
+        true
+    }
+
+    fn handoff<'a>(&'a self, principal: &'a str, id: HandoffId) -> StoreFuture<'a, Option<Handoff>> {
+        Box::pin(async move {
+            let fields = ["r", ARCHIVED, HEAD];
+            let what = "read a handoff";
+            let found = self
+                .shared
+                .records(what, HANDOFF, principal, fields, [id.to_string()])
+                .await?;
+            let mut found = found
+                .into_iter()
+                .map(|(_, [record, archived, head])| handoff([record, archived], head));
+            found.next().transpose()
+        })
+    }
+
+    fn put_handoff<'a>(
+        &'a self,
+        handoff: &'a Handoff,
+        point: Option<&'a CutPoint>,
+        update: &'a Update,
+    ) -> StoreFuture<'a, Written> {
+        let records = move || {
+            let mut all = vec![Record::handoff(handoff)?];
+            all.extend(point.map(Record::cut_point).transpose()?);
+            Ok(all)
+        };
+        Box::pin(
+            self.shared
+                .update("write a handoff", records, update, Durable::Yes),
+        )
+    }
+
+    fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let records = vec![Record::handoff(handoff)?];
+            self.shared
+                .write("write a handoff", records, Durable::Yes)
+                .await
+                .map(drop)
+        })
+    }
+
+    fn handoffs<'a>(&'a self, filter: &'a HandoffFilter) -> StoreFuture<'a, Vec<Handoff>> {
+        Box::pin(self.shared.handoffs(filter))
+    }
+
+    fn archive<'a>(&'a self, principal: &'a str, id: HandoffId, archived: bool) -> StoreFuture<'a, bool> {
+        let key = self.shared.key(HANDOFF, &id.to_string());
+        let value = u8::from(archived).to_string();
+        let args = [&*key, principal, ARCHIVED, &value].map(|arg| arg.as_bytes().to_vec());
+        let call = self.shared.call(Script::Set, args.into());
+        Box::pin(async move {
+            let request = Request::Script(call, Durable::Yes);
+            let answer = self.shared.writer().send("archive a handoff", &request).await?;
+            Ok(answer.first() == Some(&Value::Int(1)))
+        })
+    }
+
+    fn pairs<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<HiddenPair>> {
+        let ids = ids.iter().copied();
+        Box::pin(self.shared.parsed("read hidden pairs", PAIR, principal, ids))
+    }
+
+    fn pairs_beside<'a>(
+        &'a self,
+        principal: &'a str,
+        siblings: &'a [String],
+    ) -> StoreFuture<'a, Vec<HiddenPair>> {
+        Box::pin(async move {
+            let order = |pair: &HiddenPair| (pair.created_ms, pair.id);
+            let found = self.shared.found_at(
+                "read hidden pairs",
+                PAIR,
+                principal,
+                siblings,
+                kinds::beside,
+                order,
+            );
+            let mut found = found.await?;
+            found.dedup_by_key(|pair| pair.id);
+            Ok(found)
+        })
+    }
+
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
+        let records = move || pairs.iter().map(Record::pair).collect();
+        Box::pin(
+            self.shared
+                .update("write hidden pairs", records, update, Durable::Yes),
+        )
+    }
+
+    fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let records = vec![Record::cut_point(point)?];
+            self.shared
+                .write("write a cut point", records, Durable::Yes)
+                .await
+                .map(drop)
+        })
+    }
+
+    fn cut_points<'a>(
+        &'a self,
+        principal: &'a str,
+        handoffs: &'a [HandoffId],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
+        let ids = handoffs.iter().copied();
+        Box::pin(self.shared.parsed("read cut points", CUT_POINT, principal, ids))
+    }
+
+    fn cut_points_at<'a>(
+        &'a self,
+        principal: &'a str,
+        digests: &'a [String],
+    ) -> StoreFuture<'a, Vec<CutPoint>> {
+        let order = |point: &CutPoint| point.handoff;
+        let at = kinds::at_digest;
+        Box::pin(
+            self.shared
+                .found_at("read cut points", CUT_POINT, principal, digests, at, order),
+        )
+    }
+
+    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
+        let records = move || Ok(vec![Record::insertion(insertion)?]);
+        Box::pin(
+            self.shared
+                .update("write an insertion", records, update, Durable::Yes),
+        )
+    }
+
+    fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
+        let ids = ids.iter().copied();
+        Box::pin(self.shared.parsed("read insertions", INSERTION, principal, ids))
+    }
+
+    fn insertions_at<'a>(
+        &'a self,
+        principal: &'a str,
+        places: &'a [String],
+    ) -> StoreFuture<'a, Vec<Insertion>> {
+        let order = |insertion: &Insertion| insertion.id;
+        let at = kinds::at_place;
+        Box::pin(
+            self.shared
+                .found_at("read insertions", INSERTION, principal, places, at, order),
+        )
+    }
+
+    fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
+        Box::pin(async move {
+            let mut pipe = Pipeline::new();
+            pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
+            match self
+                .shared
+                .ask("read a conversation", pipe)
+                .await?
+                .into_iter()
+                .next()
+            {
+                Some(Value::BulkString(record)) => from_json_bytes(&record).map(Some),
+                _ => Ok(None),
+            }
+        })
+    }
+
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
+        // As in the SQLite store, not durable: the next request derives it again.
+        let records = || Ok(Vec::new());
+        Box::pin(
+            self.shared
+                .update("write a conversation", records, update, Durable::No),
+        )
+    }
+
+    fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>> {
+        Box::pin(async move {
+            let id = kinds::response(principal, shown);
+            let what = "read a response id";
+            let found = self
+                .shared
+                .records(what, RESPONSE_ID, principal, ["r"], [id])
+                .await?;
+            let record = found.first().map(|(_, [record])| from_json::<ResponseId>(record));
+            Ok(record.transpose()?.map(|record| record.upstream))
+        })
+    }
+
+    fn put_response_id<'a>(
+        &'a self,
+        principal: &'a str,
+        shown: &'a str,
+        upstream: &'a str,
+    ) -> StoreFuture<'a, ()> {
+        Box::pin(async move {
+            let record = Record::response_id(principal, shown, upstream, now_ms())?;
+            let written = self
+                .shared
+                .write("write a response id", vec![record], Durable::Yes)
+                .await;
+            written.map(drop)
+        })
+    }
+
+    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        Box::pin(self.shared.put_packet(packet))
+    }
+
+    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
+        Box::pin(self.shared.packets(filter))
+    }
+
+    fn set_packet_status<'a>(
+        &'a self,
+        principal: &'a str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
+        Box::pin(self.shared.set_packet_status(principal, id, status))
+    }
+
+    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        Box::pin(self.shared.archive_packets(before_ms))
+    }
+
+    fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
+        Box::pin(async move {
+            // What they own goes behind them.
+            let kinds = [
+                (CONVERSATION, Some(retention.conversations)),
+                (PAIR, Some(retention.pairs)),
+                (CUT_POINT, Some(retention.places)),
+                (INSERTION, Some(retention.places)),
+                (RESPONSE_ID, Some(retention.response_ids)),
+                (HANDOFF, retention.handoffs),
+            ];
+            let mut gone = 0;
+            for (kind, before_ms) in kinds {
+                if let Some(before_ms) = before_ms {
+                    gone += self.shared.sweep_kind(kind, before_ms).await?;
+                }
+            }
+            Ok(gone)
+        })
+    }
+
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
+        Box::pin(self.shared.page(kind, after))
+    }
+
+    fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+        Box::pin(self.shared.import(records))
+    }
+
+    fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
+        Box::pin(async move {
+            let stored = self.shared.stored(records).await?;
+            Ok(stored.iter().flatten().count() as u64)
+        })
+    }
+
+    fn announce<'a>(&'a self, replica: &'a Replica) -> StoreFuture<'a, Vec<Replica>> {
+        Box::pin(async move {
+            let record = serde_json::to_string(replica).map_err(|error| StoreError {
+                message: format!("register a replica: {error}"),
+            })?;
+            self.shared.register(&replica.name, record).await
+        })
+    }
+
+    fn leave<'a>(&'a self, name: &'a str) -> StoreFuture<'a, ()> {
+        Box::pin(async move { self.shared.register(name, String::new()).await.map(drop) })
+    }
+
+    fn ping(&self) -> StoreFuture<'_, ()> {
+        let mut pipe = Pipeline::new();
+        pipe.cmd("EXISTS").arg(&self.shared.slot);
+        Box::pin(async move { self.shared.ask("ask the store", pipe).await.map(drop) })
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        let records = vec![Record::probe()];
+        Box::pin(async move {
+            self.shared
+                .write("try to write", records, Durable::Yes)
+                .await
+                .map(drop)
+        })
+    }
+
+    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
+        Box::pin(async move {
+            let line = self.shared.writer().line().await?;
+            Ok(line.server.fit(self.shared.durability).err())
+        })
+    }
+}

@@ -1,0 +1,269 @@
+//! Packets: a hash for each, an index by time, and one of those that are active by what they are about.
+
+use redis::Pipeline;
+use serde::{Deserialize, Serialize};
+
+use super::link::{Durable, Request};
+use super::scripts::Script;
+use super::shared::{PAGE, Shared};
+use super::values::{from_json, strange, texts};
+use crate::state::store::records::StoredRecord;
+use crate::state::store::{PacketFilter, StoreError, foreign};
+use baton_core::record::{HandoffId, PacketRecord, PacketStatus, Principal};
+
+/// A packet without what stands in fields of its own.
+#[derive(Serialize, Deserialize)]
+struct Stored {
+    handoff: HandoffId,
+    repository: String,
+    branch: String,
+    topic: String,
+    created_ms: u64,
+    folder: String,
+    document: String,
+}
+
+/// The field with a packet's status.
+pub(super) const STATUS: &str = "s";
+
+/// What the script is given.
+struct Write<'a> {
+    handoff: HandoffId,
+    principal: &'a str,
+    status: PacketStatus,
+    /// The key and the record; `None`: the status alone is written.
+    packet: Option<&'a PacketRecord>,
+    is_copy: bool,
+}
+
+/// What the script did.
+enum Done {
+    /// The packet has this status now, and these are superseded.
+    Written(String, Vec<HandoffId>),
+    /// It is another principal's.
+    Foreign,
+    /// There is none whose status could be written.
+    Unknown,
+}
+
+impl Shared {
+    /// Writes a packet; returns the handoffs of those that it superseded.
+    pub(super) async fn put_packet(&self, packet: &PacketRecord) -> Result<Vec<HandoffId>, StoreError> {
+        let what = "write a packet";
+        match self.write_packet(what, &Write::of(packet, false)).await? {
+            Done::Written(_, superseded) => Ok(superseded),
+            Done::Foreign => Err(foreign(what)),
+            Done::Unknown => Err(strange(what)),
+        }
+    }
+
+    /// Writes a packet of another store. Returns whether anything changed.
+    pub(super) async fn import_packet(
+        &self,
+        packet: &PacketRecord,
+        stored: Option<StoredRecord>,
+    ) -> Result<bool, StoreError> {
+        let stored = match stored {
+            Some(StoredRecord::Packet(stored)) if *stored == *packet => return Ok(false),
+            Some(StoredRecord::Packet(stored)) => Some(stored),
+            _ => None,
+        };
+        let what = "write records";
+        let Done::Written(status, _) = self.write_packet(what, &Write::of(packet, true)).await? else {
+            return Err(foreign(what));
+        };
+        let written = PacketRecord {
+            status: PacketStatus::named(&status).unwrap_or(packet.status),
+            ..packet.clone()
+        };
+        Ok(stored.is_none_or(|stored| *stored != written))
+    }
+
+    async fn write_packet(&self, what: &'static str, write: &Write<'_>) -> Result<Done, StoreError> {
+        let (about, record, time) = match write.packet {
+            Some(packet) => (about(packet), stored(what, packet)?, packet.created_ms),
+            None => Default::default(),
+        };
+        let args = [
+            self.prefix.clone(),
+            write.handoff.to_string(),
+            write.principal.to_owned(),
+            write.status.name().to_owned(),
+            about,
+            record,
+            time.to_string(),
+            u8::from(write.is_copy).to_string(),
+        ];
+        let args = args.map(String::into_bytes).into();
+        let request = Request::Script(self.call(Script::Packet, args), Durable::Yes);
+        let answer = self.writer().send(what, &request).await?;
+        let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+        match (answer.next().as_deref(), answer.next()) {
+            (Some("written"), Some(status)) => {
+                let superseded = answer.filter_map(|id| id.parse().ok());
+                Ok(Done::Written(status, superseded.collect()))
+            }
+            (Some("foreign"), _) => Ok(Done::Foreign),
+            (Some("unknown"), _) => Ok(Done::Unknown),
+            _ => Err(strange(what)),
+        }
+    }
+
+    /// The packets that are wanted, newest first.
+    pub(super) async fn packets(&self, filter: &PacketFilter) -> Result<Vec<PacketRecord>, StoreError> {
+        let what = "list packets";
+        let mut found = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let ids = match &filter.handoff {
+                Some(id) => vec![id.to_string()],
+                None => {
+                    let mut pipe = Pipeline::new();
+                    let key = format!("{}packets", self.prefix);
+                    pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1);
+                    texts(self.ask(what, pipe).await?.into_iter().next().unwrap_or_default())?
+                }
+            };
+            let mut pipe = Pipeline::new();
+            for id in &ids {
+                let key = format!("{}packet:{id}", self.prefix);
+                pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
+            }
+            if !ids.is_empty() {
+                for values in self.ask(what, pipe).await? {
+                    found.extend(read(values)?.filter(|packet| filter.wants(packet)));
+                }
+            }
+            let enough = filter.limit > 0 && found.len() >= filter.limit;
+            if ids.len() < PAGE || enough || filter.handoff.is_some() {
+                break;
+            }
+        }
+        found.sort_by_key(|packet| std::cmp::Reverse((packet.created_ms, packet.handoff)));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        if filter.without_documents {
+            found.iter_mut().for_each(|packet| packet.document.clear());
+        }
+        Ok(found)
+    }
+
+    /// Archives those that are superseded and older, a page at a time: each page is one script.
+    pub(super) async fn archive_packets(
+        &self,
+        before_ms: u64,
+    ) -> Result<Vec<(Principal, HandoffId)>, StoreError> {
+        let what = "archive old packets";
+        let mut archived = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let args = [
+                self.prefix.clone(),
+                before_ms.to_string(),
+                from.to_string(),
+                PAGE.to_string(),
+            ];
+            let args = args.map(String::into_bytes).into();
+            let request = Request::Script(self.call(Script::Archive, args), Durable::Yes);
+            let answer = self.writer().send(what, &request).await?;
+            let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+            let looked = answer.next().and_then(|looked| looked.parse::<usize>().ok());
+            let looked = looked.ok_or_else(|| strange(what))?;
+            while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {
+                archived.extend(id.parse().ok().map(|id| (owner, id)));
+            }
+            if looked < PAGE {
+                break;
+            }
+        }
+        Ok(archived)
+    }
+
+    /// Gives a packet another status; `None` for an unknown id.
+    pub(super) async fn set_packet_status(
+        &self,
+        principal: &str,
+        id: HandoffId,
+        status: PacketStatus,
+    ) -> Result<Option<Vec<HandoffId>>, StoreError> {
+        // The record itself stays: a newer version may have written more in it than this one knows.
+        let write = Write {
+            handoff: id,
+            principal,
+            status,
+            packet: None,
+            is_copy: false,
+        };
+        Ok(match self.write_packet("change a packet", &write).await? {
+            Done::Written(_, superseded) => Some(superseded),
+            Done::Foreign | Done::Unknown => None,
+        })
+    }
+}
+
+impl<'a> Write<'a> {
+    fn of(packet: &'a PacketRecord, is_copy: bool) -> Self {
+        Self {
+            handoff: packet.handoff,
+            principal: &packet.principal,
+            status: packet.status,
+            packet: Some(packet),
+            is_copy,
+        }
+    }
+}
+
+/// What a packet is about, as one text.
+fn about(packet: &PacketRecord) -> String {
+    let about = [
+        &packet.principal,
+        &packet.repository,
+        &packet.branch,
+        &packet.topic,
+    ];
+    about.map(|part| part.replace('\0', " ")).join("\0")
+}
+
+/// A packet's record as it is stored.
+fn stored(what: &str, packet: &PacketRecord) -> Result<String, StoreError> {
+    let stored = Stored {
+        handoff: packet.handoff,
+        repository: packet.repository.clone(),
+        branch: packet.branch.clone(),
+        topic: packet.topic.clone(),
+        created_ms: packet.created_ms,
+        folder: packet.folder.clone(),
+        document: packet.document.clone(),
+    };
+    serde_json::to_string(&stored).map_err(|error| StoreError {
+        message: format!("{what}: {error}"),
+    })
+}
+
+/// A packet from its fields; `None` where there is none.
+fn read(values: redis::Value) -> Result<Option<PacketRecord>, StoreError> {
+    if let redis::Value::Array(values) = &values
+        && values.contains(&redis::Value::Nil)
+    {
+        return Ok(None);
+    }
+    let Ok([principal, status, record]) = <[String; 3]>::try_from(texts(values)?) else {
+        return Ok(None);
+    };
+    packet(principal, &status, &record).map(Some)
+}
+
+/// A packet from what is stored of it.
+pub(super) fn packet(principal: String, status: &str, record: &str) -> Result<PacketRecord, StoreError> {
+    let stored: Stored = from_json(record)?;
+    Ok(PacketRecord {
+        handoff: stored.handoff,
+        principal,
+        repository: stored.repository,
+        branch: stored.branch,
+        topic: stored.topic,
+        status: PacketStatus::named(status).unwrap_or(PacketStatus::Superseded),
+        created_ms: stored.created_ms,
+        folder: stored.folder,
+        document: stored.document,
+    })
+}

@@ -1,0 +1,186 @@
+//! Whether a server's settings can hold what the config promises.
+
+use crate::state::config::Durability;
+
+/// What a server says of itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(super) struct ServerState {
+    /// Version of the protocol that it implements: what Valkey calls its `redis_version`.
+    pub(super) version: (u32, u32),
+    /// `master`, else it cannot be written.
+    pub(super) role: String,
+    /// Replicas that are connected.
+    pub(super) replicas: u32,
+    /// Whether it appends to a file.
+    pub(super) appends: bool,
+    /// `always`, `everysec` or `no`; `None` where it does not tell.
+    pub(super) fsync: Option<String>,
+    /// The eviction policy.
+    pub(super) eviction: String,
+    /// Bytes from which it evicts; 0: never.
+    pub(super) memory_limit: u64,
+}
+
+/// The first version that can be asked to wait for its own file.
+const WAITS_FOR_FILE: (u32, u32) = (7, 2);
+
+/// The first version with what the scripts use.
+const OLDEST: (u32, u32) = (7, 0);
+
+/// What makes a write durable.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Wait {
+    /// Its answer is enough.
+    No,
+    /// A replica has it.
+    Replica,
+    /// It is in the server's own file.
+    File,
+}
+
+impl ServerState {
+    /// Reads the answers to `INFO` and, where it was allowed, `CONFIG GET appendfsync`.
+    pub(super) fn read(info: &str, fsync: Option<String>) -> Self {
+        let value = |name: &str| {
+            let mut lines = info.lines();
+            lines
+                .find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))
+                .map(str::trim)
+        };
+        let number = |name| value(name).and_then(|text| text.parse().ok()).unwrap_or_default();
+        let mut parts = value("redis_version")
+            .unwrap_or_default()
+            .split('.')
+            .map(|part| part.parse().ok());
+        let mut part = || parts.next().flatten().unwrap_or_default();
+        Self {
+            version: (part(), part()),
+            role: value("role").unwrap_or_default().to_owned(),
+            replicas: u32::try_from(number("connected_slaves")).unwrap_or_default(),
+            appends: number("aof_enabled") == 1,
+            fsync,
+            eviction: value("maxmemory_policy").unwrap_or_default().to_owned(),
+            memory_limit: number("maxmemory"),
+        }
+    }
+
+    /// How a write is made durable by what the server is now: a replica that is away may come back, and each write tells.
+    ///
+    /// # Errors
+    /// As [`fit`](Self::fit), but for a missing replica.
+    pub(super) fn wait(&self, durability: Durability) -> Result<Wait, String> {
+        let replicas = self.replicas.max(1);
+        Self {
+            replicas,
+            ..self.clone()
+        }
+        .fit(durability)
+    }
+
+    /// How a write is made durable.
+    ///
+    /// # Errors
+    /// The settings cannot hold that; says which, and what to set.
+    pub(super) fn fit(&self, durability: Durability) -> Result<Wait, String> {
+        if self.version < OLDEST {
+            let (major, minor) = self.version;
+            return Err(format!("it is version {major}.{minor}: 7.0 or later is needed"));
+        }
+        // Without a limit nothing is evicted, and a policy for keys with an end of their own takes none of ours.
+        if self.memory_limit > 0 && self.eviction.starts_with("allkeys") {
+            return Err(format!(
+                "its maxmemory-policy is {}, which drops handoffs when its memory is full: set noeviction",
+                self.eviction
+            ));
+        }
+        match durability {
+            Durability::Memory => Ok(Wait::No),
+            Durability::Replicated if self.replicas == 0 => Err(
+                "store.durability is \"replicated\", and it has no replica: connect one, or set \"fsync\" or \"memory\""
+                    .to_owned(),
+            ),
+            Durability::Replicated => Ok(Wait::Replica),
+            Durability::Fsync if !self.appends => Err(
+                "store.durability is \"fsync\", and its appendonly is no: set `appendonly yes` and `appendfsync always`"
+                    .to_owned(),
+            ),
+            Durability::Fsync if self.fsync.as_deref() == Some("always") => Ok(Wait::No),
+            Durability::Fsync if self.fsync.as_deref() == Some("no") => Err(
+                "store.durability is \"fsync\", and its appendfsync is no: set `appendfsync always`".to_owned(),
+            ),
+            Durability::Fsync if self.version >= WAITS_FOR_FILE => Ok(Wait::File),
+            Durability::Fsync => Err(format!(
+                "store.durability is \"fsync\", and its appendfsync is {}: set `appendfsync always`, or use version 7.2, \
+                 which can be asked to wait",
+                self.fsync.as_deref().unwrap_or("not told (CONFIG GET is not allowed)")
+            )),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn server() -> ServerState {
+        let info = "# Server\r\nredis_version:7.0.15\r\n# Replication\r\nrole:master\r\nconnected_slaves:1\r\n\
+                    aof_enabled:1\r\nmaxmemory:1048576\r\nmaxmemory_policy:noeviction\r\n";
+        ServerState::read(info, Some("always".into()))
+    }
+
+    #[test]
+    fn an_answer_is_read() {
+        let read = server();
+        assert_eq!(read.version, (7, 0));
+        assert_eq!((&*read.role, read.replicas, read.appends), ("master", 1, true));
+        assert_eq!((read.memory_limit, &*read.eviction), (1 << 20, "noeviction"));
+    }
+
+    #[test]
+    fn each_promise_is_held_or_the_setting_is_named() {
+        use Durability::{Fsync, Memory, Replicated};
+        let with = |change: fn(&mut ServerState)| {
+            let mut server = server();
+            change(&mut server);
+            server
+        };
+        assert_eq!(server().fit(Memory), Ok(Wait::No));
+        assert_eq!(server().fit(Replicated), Ok(Wait::Replica));
+        assert_eq!(server().fit(Fsync), Ok(Wait::No));
+        let every_second = |s: &mut ServerState| s.fsync = Some("everysec".into());
+        let newer = with(|s| {
+            s.fsync = Some("everysec".into());
+            s.version = (7, 2);
+        });
+        assert_eq!(newer.fit(Fsync), Ok(Wait::File));
+        assert_eq!(with(|s| s.memory_limit = 0).fit(Memory), Ok(Wait::No));
+        let unevicting = with(|s| {
+            s.memory_limit = 0;
+            s.eviction = "allkeys-lru".into();
+        });
+        assert_eq!(unevicting.fit(Memory), Ok(Wait::No));
+        for (unfit, durability, named) in [
+            (with(|s| s.version = (6, 2)), Memory, "6.2"),
+            (
+                with(|s| s.eviction = "allkeys-lru".into()),
+                Memory,
+                "maxmemory-policy",
+            ),
+            (with(|s| s.replicas = 0), Replicated, "no replica"),
+            (with(|s| s.appends = false), Fsync, "appendonly"),
+            (with(every_second), Fsync, "appendfsync"),
+            (with(|s| s.fsync = None), Fsync, "not told"),
+            (
+                with(|s| {
+                    s.version = (8, 0);
+                    s.fsync = Some("no".into());
+                }),
+                Fsync,
+                "appendfsync is no",
+            ),
+        ] {
+            let error = unfit.fit(durability).unwrap_err();
+            assert!(error.contains(named), "{error}");
+        }
+    }
+}

@@ -1,0 +1,340 @@
+//! What the calls of the store are made of: scripts, pipelines, reads that find and touch records, writes that are made
+//! again where another one was first.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use redis::{Pipeline, Value};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, Kind, Record};
+use super::link::{Durable, Link, Request};
+use super::scripts::{Script, ScriptCall};
+use super::values::{from_json, handoff, is_stale, step, strange, texts};
+use crate::state::config::Durability;
+use crate::state::store::replicas::Replica;
+use crate::state::store::{HandoffFilter, StoreError, foreign, now_ms};
+use baton_core::record::{Handoff, Update, Written};
+
+/// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
+const MOST_OVERTAKEN: usize = 256;
+
+/// Records read or looked at by one call: the server does nothing else meanwhile.
+pub(super) const PAGE: usize = 256;
+
+/// The connections, and the names of keys.
+pub(super) struct Shared {
+    pub(super) prefix: String,
+    pub(super) slot: String,
+    pub(super) durability: Durability,
+    pub(super) time: Duration,
+    pub(super) reader: Link,
+    pub(super) writers: Vec<Link>,
+    pub(super) next_writer: AtomicUsize,
+}
+
+impl Shared {
+    pub(super) fn call(&self, script: Script, args: Vec<Vec<u8>>) -> ScriptCall {
+        ScriptCall {
+            script,
+            slot: self.slot.clone(),
+            args,
+        }
+    }
+
+    pub(super) fn key(&self, kind: Kind, id: &str) -> String {
+        format!("{}{}:{id}", self.prefix, kind.name)
+    }
+
+    pub(super) fn reader(&self) -> &Link {
+        // With the first call all connect, so that no later one waits for a connection of its own.
+        self.writers.iter().for_each(Link::start);
+        &self.reader
+    }
+
+    pub(super) fn writer(&self) -> &Link {
+        self.writers.iter().for_each(Link::start);
+        let next = self.next_writer.fetch_add(1, Ordering::Relaxed);
+        &self.writers[next % self.writers.len()]
+    }
+
+    pub(super) async fn read(
+        &self,
+        what: &'static str,
+        script: Script,
+        args: Vec<Vec<u8>>,
+    ) -> Result<Vec<String>, StoreError> {
+        let request = Request::Script(self.call(script, args), Durable::No);
+        let answer = self.reader().send(what, &request).await?;
+        texts(answer.into_iter().next().unwrap_or_default())
+    }
+
+    /// Plain commands, whose answers are texts, numbers or lists of them.
+    pub(super) async fn ask(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
+        self.reader().send(what, &Request::Plain(pipe)).await
+    }
+
+    /// Writes records; `Some`: a record has another version, and is this one.
+    pub(super) async fn write(
+        &self,
+        what: &'static str,
+        records: Vec<Record>,
+        durable: Durable,
+    ) -> Result<Option<String>, StoreError> {
+        let mut args = vec![self.prefix.clone().into_bytes()];
+        for record in records {
+            record.args(&mut args);
+        }
+        let request = Request::Script(self.call(Script::Write, args), durable);
+        let answer = self.writer().send(what, &request).await?;
+        let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+        match (answer.next().as_deref(), answer.next()) {
+            (Some("written"), _) => Ok(None),
+            (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
+            (Some("foreign"), _) => Err(foreign(what)),
+            _ => Err(strange(what)),
+        }
+    }
+
+    /// Writes records and the change to their conversation.
+    pub(super) async fn update(
+        &self,
+        what: &'static str,
+        records: impl Fn() -> Result<Vec<Record>, StoreError>,
+        update: &Update,
+        durable: Durable,
+    ) -> Result<Written, StoreError> {
+        let known = &update.known;
+        let mut stored = (known.version > 0).then(|| known.clone());
+        let began = Instant::now();
+        for attempt in 0..MOST_OVERTAKEN {
+            // Each attempt ends within a call's time; no other one begins behind it.
+            if attempt > 0 && began.elapsed() >= self.time {
+                break;
+            }
+            let over = stored.as_ref().map_or(0, |stored| stored.version);
+            let written = update.on(stored, step()?).ok_or_else(|| foreign(what))?;
+            let mut all = records()?;
+            all.push(Record::conversation(&written.record, over)?);
+            match self.write(what, all, durable).await? {
+                None => return Ok(written),
+                Some(newer) if newer.is_empty() => stored = None,
+                Some(newer) => stored = Some(from_json(&newer)?),
+            }
+        }
+        Err(StoreError {
+            message: format!("{what}: others change the conversation all the time"),
+        })
+    }
+
+    /// Records by id, in the order asked, without unknown ones: with their last use, and the fields asked for.
+    pub(super) async fn records<const N: usize>(
+        &self,
+        what: &'static str,
+        kind: Kind,
+        owner: &str,
+        fields: [&str; N],
+        ids: impl IntoIterator<Item = String>,
+    ) -> Result<Vec<(u64, [String; N])>, StoreError> {
+        let found = self.records_by_id(what, kind, owner, fields, ids).await?;
+        Ok(found.into_iter().map(|(_, found)| found).collect())
+    }
+
+    /// The same, with their ids.
+    pub(super) async fn records_by_id<const N: usize>(
+        &self,
+        what: &'static str,
+        kind: Kind,
+        owner: &str,
+        fields: [&str; N],
+        ids: impl IntoIterator<Item = String>,
+    ) -> Result<Vec<(String, (u64, [String; N]))>, StoreError> {
+        let ids: Vec<String> = ids.into_iter().collect();
+        let mut found = Vec::with_capacity(ids.len());
+        for ids in ids.chunks(PAGE) {
+            let mut args = vec![&*self.prefix, kind.name, owner, kind.times];
+            let count = N.to_string();
+            args.push(&count);
+            args.extend(fields);
+            args.extend(ids.iter().map(String::as_str));
+            let args = args.into_iter().map(|arg| arg.as_bytes().to_vec()).collect();
+            let mut answer = self.read(what, Script::Read, args).await?.into_iter();
+            while let (Some(id), Some(used)) = (answer.next(), answer.next()) {
+                let values = [(); N].map(|()| answer.next().unwrap_or_default());
+                found.push((id, (used.parse().unwrap_or_default(), values)));
+            }
+        }
+        Ok(found)
+    }
+
+    /// Parsed records by id; those used long ago are touched.
+    pub(super) async fn parsed<T: DeserializeOwned>(
+        self: &Arc<Self>,
+        what: &'static str,
+        kind: Kind,
+        owner: &str,
+        ids: impl IntoIterator<Item = Uuid>,
+    ) -> Result<Vec<T>, StoreError> {
+        let ids: Vec<String> = ids.into_iter().map(|id| id.to_string()).collect();
+        if ids.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.records(what, kind, owner, ["r"], ids.clone()).await?;
+        let touched = found.iter().map(|(used, _)| *used);
+        // An unknown id among them is touched in vain.
+        if touched.into_iter().any(is_stale) {
+            self.touch(kind, ids);
+        }
+        found.iter().map(|(_, [record])| from_json(record)).collect()
+    }
+
+    /// The records in some indexes, each once.
+    pub(super) async fn find<T: DeserializeOwned>(
+        self: &Arc<Self>,
+        what: &'static str,
+        kind: Kind,
+        owner: &str,
+        indexes: HashSet<String>,
+    ) -> Result<Vec<T>, StoreError> {
+        let (mut found, mut stale) = (Vec::new(), Vec::new());
+        let indexes: Vec<String> = indexes.into_iter().collect();
+        for indexes in indexes.chunks(PAGE) {
+            let args = [&*self.prefix, kind.name, owner, kind.times].into_iter();
+            let args = args.chain(indexes.iter().map(String::as_str));
+            let args = args.map(|arg| arg.as_bytes().to_vec()).collect();
+            let mut answer = self.read(what, Script::Find, args).await?.into_iter();
+            while let (Some(id), Some(used), Some(record)) = (answer.next(), answer.next(), answer.next()) {
+                found.push(from_json(&record)?);
+                if is_stale(used.parse().unwrap_or_default()) {
+                    stale.push(id);
+                }
+            }
+        }
+        if !stale.is_empty() {
+            self.touch(kind, stale);
+        }
+        Ok(found)
+    }
+
+    /// The records that one of the indexes of these keys leads to, in `order`.
+    pub(super) async fn found_at<T: DeserializeOwned, K: Ord>(
+        self: &Arc<Self>,
+        what: &'static str,
+        kind: Kind,
+        principal: &str,
+        keys: &[String],
+        index: fn(&str, &str) -> String,
+        order: fn(&T) -> K,
+    ) -> Result<Vec<T>, StoreError> {
+        let indexes = keys.iter().map(|key| index(principal, key)).collect();
+        let mut found = self.find(what, kind, principal, indexes).await?;
+        found.sort_by_key(order);
+        Ok(found)
+    }
+
+    /// Marks records as used now, behind the answer. Once a day for each.
+    pub(super) fn touch(self: &Arc<Self>, kind: Kind, ids: Vec<String>) {
+        let shared = Arc::clone(self);
+        tokio::spawn(async move {
+            let mut pipe = Pipeline::new();
+            let key = format!("{}{}", shared.prefix, kind.times);
+            let now = now_ms();
+            for id in ids {
+                pipe.cmd("ZADD").arg(&key).arg("XX").arg("GT").arg(now).arg(id);
+            }
+            // The next reader tries again.
+            let _ = shared.writer().send("touch records", &Request::Plain(pipe)).await;
+        });
+    }
+
+    /// Handoffs that fit, without their heads, newest first.
+    pub(super) async fn handoffs(&self, filter: &HandoffFilter) -> Result<Vec<Handoff>, StoreError> {
+        let what = "list handoffs";
+        let index = match (&filter.ids, &filter.conversation) {
+            (Some(_), _) => HANDOFF_IDS.to_owned(),
+            (None, Some(key)) => kinds::of_conversation(key),
+            (None, None) => HANDOFF.times.to_owned(),
+        };
+        let key = format!("{}{index}", self.prefix);
+        // By id they are read all, and put in order then.
+        let limit = Some(filter.limit).filter(|limit| *limit > 0 && filter.ids.is_none());
+        let mut found = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let mut pipe = Pipeline::new();
+            match &filter.ids {
+                Some((first, last)) => {
+                    let (first, last) = (format!("[{first}"), format!("[{last}"));
+                    let command = pipe.cmd("ZREVRANGEBYLEX").arg(&key).arg(last).arg(first);
+                    command.arg("LIMIT").arg(from).arg(PAGE)
+                }
+                None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
+            };
+            let ids = texts(self.ask(what, pipe).await?.into_iter().next().unwrap_or_default())?;
+            let last = ids.len() < PAGE;
+            for (_, values) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
+                let handoff = handoff(values, String::new())?;
+                if filter.fits(&handoff) {
+                    found.push(handoff);
+                }
+            }
+            if last || limit.is_some_and(|limit| found.len() >= limit) {
+                break;
+            }
+        }
+        found.sort_by_key(|handoff| std::cmp::Reverse((handoff.created_ms, handoff.id)));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        Ok(found)
+    }
+
+    /// Writes a replica's entry of the register, or takes it out; returns the entries of all.
+    pub(super) async fn register(&self, name: &str, record: String) -> Result<Vec<Replica>, StoreError> {
+        let kept = crate::state::store::replicas::KEPT.as_millis().to_string();
+        let args = [self.prefix.clone(), name.to_owned(), record, kept].map(String::into_bytes);
+        let request = Request::Script(self.call(Script::Replicas, args.into()), Durable::No);
+        let answer = self.writer().send("register a replica", &request).await?;
+        let all = texts(answer.into_iter().next().unwrap_or_default())?;
+        let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
+    }
+
+    /// Deletes what was last used before a time and is not in use.
+    pub(super) async fn sweep_kind(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+        let (mut gone, mut kept) = (0, 0);
+        loop {
+            let (before, from) = (before_ms.to_string(), kept.to_string());
+            let limit = PAGE.to_string();
+            let args = [
+                &*self.prefix,
+                kind.name,
+                kind.times,
+                &before,
+                &from,
+                &limit,
+                kind.owned_by,
+                kind.used_by,
+            ];
+            let args = args.map(|arg| arg.as_bytes().to_vec()).into();
+            let request = Request::Script(self.call(Script::Sweep, args), Durable::No);
+            let answer = self.writer().send("sweep old records", &request).await?;
+            let answer = texts(answer.into_iter().next().unwrap_or_default())?;
+            let mut counts = answer
+                .iter()
+                .map(|count| count.parse::<u64>().unwrap_or_default());
+            let (looked, deleted) = (
+                counts.next().unwrap_or_default(),
+                counts.next().unwrap_or_default(),
+            );
+            gone += deleted;
+            kept += looked - deleted.min(looked);
+            if looked < PAGE as u64 {
+                return Ok(gone);
+            }
+        }
+    }
+}

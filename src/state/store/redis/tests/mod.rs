@@ -1,0 +1,220 @@
+//! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go away.
+
+#[expect(unreachable_pub, reason = "shared with the suite")]
+#[allow(dead_code, reason = "the suite uses all of it")]
+#[path = "../../../../../tests/suite/harness/faulty_wire.rs"]
+mod faulty_wire;
+mod outages;
+#[expect(unreachable_pub, reason = "shared with the suite")]
+#[allow(dead_code, reason = "the suite and the benches use all of it")]
+#[path = "../../../../../tests/suite/harness/redis.rs"]
+pub(crate) mod server;
+mod topologies;
+
+use std::time::Instant;
+
+use uuid::Uuid;
+
+use self::server::RedisServer;
+use super::*;
+use crate::state::store::tests::{conforms, conversation, handoff, pair, update};
+
+/// A store in that server. `change` sets what is not as in most tests.
+pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut Options)) -> RedisStore {
+    let mut options = Options {
+        address: StoreAddress::parse(url).unwrap(),
+        durability: Durability::Memory,
+        prefix: Uuid::now_v7().to_string(),
+        time: Duration::from_secs(2),
+        ca_file: None,
+    };
+    change(&mut options);
+    RedisStore::open(&options).unwrap()
+}
+
+/// Writes a handoff.
+async fn put(store: &RedisStore) -> Result<HandoffId, StoreError> {
+    let new = handoff("local", "c", 1);
+    let update = update(&conversation("local", "c", 1));
+    store.put_handoff(&new, None, &update).await.map(|_| new.id)
+}
+
+#[tokio::test]
+async fn redis_conforms() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    conforms(|| Arc::new(store_in(&server.url(), |_| {}))).await;
+}
+
+#[tokio::test]
+async fn settings_that_hold_no_handoff_are_named() {
+    let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
+        return;
+    };
+    let verify = async |durability| {
+        let store = store_in(&server.url(), |o| o.durability = durability);
+        let written = put(&store).await;
+        (store.unfit().await.unwrap(), written.is_ok())
+    };
+    assert_eq!(verify(Durability::Memory).await, (None, true));
+    // One that can be asked to wait for its file holds it.
+    let (named, written) = verify(Durability::Fsync).await;
+    let waits = server.is_version(7, 2);
+    assert_eq!((named.is_none(), written), (waits, waits), "{named:?}");
+    assert!(waits || named.unwrap().contains("appendfsync is everysec"));
+    let (named, written) = verify(Durability::Replicated).await;
+    assert!(named.unwrap().contains("no replica"));
+    assert!(!written);
+    server.cli(&["CONFIG", "SET", "appendfsync", "always"]);
+    assert_eq!(verify(Durability::Fsync).await, (None, true));
+    server.cli(&["CONFIG", "SET", "maxmemory", "100mb"]);
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
+    let (named, _) = verify(Durability::Fsync).await;
+    assert!(named.unwrap().contains("maxmemory-policy is allkeys-lru"));
+    server.cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
+    assert_eq!(verify(Durability::Fsync).await, (None, true));
+}
+
+/// With a server that flushes every second, and can be asked to wait for that: what was acknowledged survives its kill.
+#[tokio::test]
+async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
+    let Some(mut server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
+        return;
+    };
+    if !server.is_version(7, 2) {
+        return;
+    }
+    let store = store_in(&server.url(), |o| {
+        o.durability = Durability::Fsync;
+        o.time = Duration::from_secs(10);
+    });
+    let mut kept = Vec::new();
+    for _ in 0..3 {
+        let some = futures_util::future::join_all((0..8).map(|_| put(&store))).await;
+        kept.extend(some.into_iter().map(Result::unwrap));
+    }
+    server.start_again();
+    for id in kept {
+        let began = Instant::now();
+        while store.handoff("local", id).await.is_err() {
+            assert!(began.elapsed() < Duration::from_secs(5), "not back");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(
+            store.handoff("local", id).await.unwrap().is_some(),
+            "{id} is lost"
+        );
+    }
+}
+
+#[tokio::test]
+async fn a_replicated_write_is_on_the_replica() {
+    let Some(primary) = RedisServer::start(&[]) else {
+        return;
+    };
+    let mut replica = primary.replica(&[]);
+    let prefix = "replicated".to_owned();
+    let store = store_in(&primary.url(), |o| {
+        o.durability = Durability::Replicated;
+        o.prefix = prefix.clone();
+        o.time = Duration::from_secs(2);
+    });
+    assert_eq!(store.unfit().await.unwrap(), None);
+    for _ in 0..20 {
+        let id = put(&store).await.unwrap();
+        let there = replica.cli(&["EXISTS", &format!("{{replicated}}:handoff:{id}")]);
+        assert_eq!(there, "1");
+    }
+    replica.kill();
+    // The server waits three quarters of a call's time; a machine under load may take longer to tell, and then the call ends.
+    let began = Instant::now();
+    let error = put(&store).await.unwrap_err();
+    let told = ["no replica", "takes too long"];
+    assert!(told.iter().any(|told| error.message.contains(told)), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
+    // Reads do not wait behind it.
+    let (write, read_was_first) = tokio::join!(
+        async {
+            let error = put(&store).await;
+            (error, Instant::now())
+        },
+        async {
+            store.conversation("c").await.unwrap();
+            Instant::now()
+        }
+    );
+    assert!(write.0.is_err() && read_was_first < write.1);
+    let replica = primary.replica(&[]);
+    let began = Instant::now();
+    while put(&store).await.is_err() {
+        assert!(began.elapsed() < Duration::from_secs(10), "the replica is back");
+    }
+    drop(replica);
+}
+
+#[tokio::test]
+async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let store = store_in(&server.url(), |o| o.prefix = "p".into());
+    put(&store).await.unwrap();
+    let mut beside = pair("local", "c", Some("one\ntwo"));
+    let known = update(&conversation("local", "c", 1));
+    store
+        .put_pairs(std::slice::from_ref(&beside), &known)
+        .await
+        .unwrap();
+    let siblings = ["one\ntwo", "three"].map(String::from);
+    assert_eq!(
+        store.pairs_beside("local", &siblings).await.unwrap(),
+        std::slice::from_ref(&beside)
+    );
+    // Reading touches it behind the answer.
+    let used = async || server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]);
+    while used().await == "7" {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    beside.place = baton_core::record::Place::Beside {
+        sibling: "three".into(),
+        offset: 0,
+    };
+    store
+        .put_pairs(std::slice::from_ref(&beside), &known)
+        .await
+        .unwrap();
+    assert_ne!(
+        server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]),
+        "7"
+    );
+    assert!(
+        store
+            .pairs_beside("local", &siblings[..1])
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert_eq!(
+        store.pairs_beside("local", &siblings[1..]).await.unwrap(),
+        [beside]
+    );
+    // Nothing has an end of its own, and nothing is outside of the prefix.
+    let keys = server.cli(&["KEYS", "*"]);
+    for key in keys.lines() {
+        assert!(key.starts_with("{p}:"), "{key}");
+        assert_eq!(server.cli(&["TTL", key]), "-1", "{key}");
+    }
+}
+
+#[tokio::test]
+async fn scripts_that_the_server_forgot_are_loaded_again() {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    let store = store_in(&server.url(), |_| {});
+    put(&store).await.unwrap();
+    server.cli(&["SCRIPT", "FLUSH"]);
+    let id = put(&store).await.unwrap();
+    assert!(store.handoff("local", id).await.unwrap().is_some());
+}

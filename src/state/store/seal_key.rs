@@ -1,0 +1,388 @@
+//! The seal keys in the state directory. They have their own files, so that handoffs in transcripts stay valid when the
+//! database is lost.
+//!
+//! `seal.key` holds the key that makes seals, and nothing else. Keys that made seals before stand in `seal-older.keys`, one
+//! a line with the time it was made, and verify until they are retired. Rotating writes the second file first: at any
+//! moment the two together hold every key that has made a seal.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::Path;
+use std::time::UNIX_EPOCH;
+
+use super::{StoreError, hex, make_dir, make_whole, private_file, random, sync_dir};
+use baton_core::mark::seal::{SealKey, SealKeys};
+
+/// The file with the key that makes seals.
+pub const FILE: &str = "seal.key";
+
+/// The file with the keys that made seals before.
+pub const OLDER: &str = "seal-older.keys";
+
+/// Held while the files are changed.
+const LOCK: &str = "seal.lock";
+
+/// Length of a key in bytes: the output size of HMAC-SHA256; longer keys add nothing.
+const KEY_BYTES: usize = 32;
+
+/// Most keys at a time: a prompt under an unknown seal is hashed twice with each of them.
+pub const MOST_KEYS: usize = 16;
+
+/// A key as it is stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredKey {
+    /// The key.
+    pub key: SealKey,
+    /// When it was made, in milliseconds since the Unix epoch, as far as its file tells.
+    pub made_ms: Option<u64>,
+}
+
+/// All keys of a state directory.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredKeys {
+    /// The one that makes seals.
+    pub newest: StoredKey,
+    /// Those that still verify, the newest of them first.
+    pub older: Vec<StoredKey>,
+}
+
+impl StoredKeys {
+    /// All of them, the one that makes seals first.
+    pub fn all(&self) -> impl Iterator<Item = &StoredKey> {
+        std::iter::once(&self.newest).chain(&self.older)
+    }
+
+    /// Without their ages.
+    pub fn into_keys(self) -> SealKeys {
+        let older = self.older.into_iter().map(|stored| stored.key);
+        SealKeys::new(self.newest.key, older.collect())
+    }
+}
+
+/// The keys in `dir`, the first one generated there if it is missing. Processes that start at the same time agree on one.
+///
+/// # Errors
+/// A file cannot be read or created, or does not hold keys.
+pub fn load_or_make(dir: &Path) -> Result<StoredKeys, StoreError> {
+    if let Some(keys) = load(dir)? {
+        return Ok(keys);
+    }
+    make_dir(dir)?;
+    let path = dir.join(FILE);
+    make(dir, &path).map_err(|err| StoreError {
+        message: format!("cannot make {}: {err}", path.display()),
+    })?;
+    // Read back: if another process was faster, its key counts.
+    load(dir)?.ok_or_else(|| StoreError {
+        message: format!("{} was removed while it was being made", path.display()),
+    })
+}
+
+/// The keys in `dir`; `None` where none was ever made.
+///
+/// # Errors
+/// A file cannot be read, or does not hold keys.
+pub fn load(dir: &Path) -> Result<Option<StoredKeys>, StoreError> {
+    // In this order: a key leaves the first file only after it is in the second one.
+    let Some(newest) = newest(&dir.join(FILE))? else {
+        return Ok(None);
+    };
+    let mut older: Vec<StoredKey> = Vec::new();
+    for found in older_keys(&dir.join(OLDER))? {
+        let known = found.key == newest.key || older.iter().any(|stored| stored.key == found.key);
+        if !known {
+            older.push(found);
+        }
+    }
+    Ok(Some(StoredKeys { newest, older }))
+}
+
+/// Makes a new key, which makes seals from now on; the one before verifies until it is retired. Running proxies that use
+/// this directory follow.
+///
+/// # Errors
+/// The files cannot be read or written, or there are [`MOST_KEYS`] keys already. Nothing has changed then.
+pub fn rotate(dir: &Path) -> Result<StoredKeys, StoreError> {
+    load_or_make(dir)?;
+    let _lock = lock(dir)?;
+    let keys = load_or_make(dir)?;
+    if keys.all().count() >= MOST_KEYS {
+        return Err(StoreError {
+            message: format!(
+                "there are {MOST_KEYS} seal keys already: retire those that are no longer needed"
+            ),
+        });
+    }
+    let older: Vec<StoredKey> = keys.all().cloned().collect();
+    let mut key = [0u8; KEY_BYTES];
+    random(&mut key).map_err(|err| unwritten(dir, &err))?;
+    replace_older(dir, &older)?;
+    replace(dir, FILE, &format!("{}\n", hex(&key)))?;
+    load_or_make(dir)
+}
+
+/// Takes the keys with these ids out of those that verify. Returns what is left; `None` where one of them is not among
+/// the older keys, and nothing has changed.
+///
+/// # Errors
+/// The files cannot be read or written.
+pub fn retire(dir: &Path, ids: &[String]) -> Result<Option<StoredKeys>, StoreError> {
+    load_or_make(dir)?;
+    let _lock = lock(dir)?;
+    let mut keys = load_or_make(dir)?;
+    let known = |id: &String| keys.older.iter().any(|stored| stored.key.id() == *id);
+    if !ids.iter().all(known) {
+        return Ok(None);
+    }
+    keys.older.retain(|stored| !ids.contains(&stored.key.id()));
+    replace_older(dir, &keys.older)?;
+    Ok(Some(keys))
+}
+
+fn newest(path: &Path) -> Result<Option<StoredKey>, StoreError> {
+    let Some(text) = read(path)? else { return Ok(None) };
+    let Some(key) = unhex(text.trim()) else {
+        return Err(StoreError {
+            message: format!(
+                "{} does not hold {KEY_BYTES} bytes in hexadecimal: restore it from a backup, or remove it \
+                 for a new key (handoffs in the store stay valid, seals in old transcripts do not)",
+                path.display()
+            ),
+        });
+    };
+    let made_ms = fs::metadata(path).ok().and_then(|meta| modified_ms(&meta));
+    Ok(Some(StoredKey { key, made_ms }))
+}
+
+fn older_keys(path: &Path) -> Result<Vec<StoredKey>, StoreError> {
+    let Some(text) = read(path)? else {
+        return Ok(Vec::new());
+    };
+    let lines = text.lines().filter(|line| !line.trim().is_empty());
+    let keys: Option<Vec<StoredKey>> = lines
+        .map(|line| {
+            let mut words = line.split_whitespace();
+            let key = unhex(words.next()?)?;
+            let made_ms = words.next().and_then(|made| made.parse().ok());
+            Some(StoredKey { key, made_ms })
+        })
+        .collect();
+    keys.ok_or_else(|| StoreError {
+        message: format!(
+            "{} does not hold a key of {KEY_BYTES} bytes in hexadecimal on each line: restore it from a backup, or remove \
+             it (handoffs in the store stay valid, seals of older keys do not)",
+            path.display()
+        ),
+    })
+}
+
+fn read(path: &Path) -> Result<Option<String>, StoreError> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(err) if err.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(err) => Err(StoreError {
+            message: format!("cannot read {}: {err}", path.display()),
+        }),
+    }
+}
+
+fn make(dir: &Path, path: &Path) -> io::Result<()> {
+    let mut key = [0u8; KEY_BYTES];
+    random(&mut key)?;
+    let write = |temp: &Path| fs::write(temp, format!("{}\n", hex(&key)));
+    make_whole(path, write, |err| err)?;
+    sync_dir(dir)
+}
+
+/// Waits until no other process changes the keys.
+fn lock(dir: &Path) -> Result<fs::File, StoreError> {
+    let file = private_file().create(true).truncate(false).open(dir.join(LOCK));
+    let file = file.map_err(|err| unwritten(dir, &err))?;
+    file.lock().map_err(|err| unwritten(dir, &err))?;
+    Ok(file)
+}
+
+fn replace_older(dir: &Path, older: &[StoredKey]) -> Result<(), StoreError> {
+    let lines = older.iter().map(|stored| {
+        let made = stored.made_ms.map_or(String::new(), |made| format!(" {made}"));
+        format!("{}{made}\n", hex(stored.key.bytes()))
+    });
+    replace(dir, OLDER, &lines.collect::<String>())
+}
+
+/// Replaces a file atomically. Its temporary name is always the same, so that a killed process leaves one at most, and
+/// the next one overwrites it: the lock is held.
+fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
+    let temp = dir.join(format!("{name}.new"));
+    let written = || -> io::Result<()> {
+        let mut file = private_file().create(true).truncate(true).open(&temp)?;
+        file.write_all(text.as_bytes())?;
+        file.sync_all()?;
+        fs::rename(&temp, dir.join(name))?;
+        sync_dir(dir)
+    };
+    written().map_err(|err| unwritten(dir, &err))
+}
+
+fn unwritten(dir: &Path, error: &io::Error) -> StoreError {
+    StoreError {
+        message: format!("the seal keys in {} cannot be changed: {error}", dir.display()),
+    }
+}
+
+fn modified_ms(meta: &fs::Metadata) -> Option<u64> {
+    let since = meta.modified().ok()?.duration_since(UNIX_EPOCH).ok()?;
+    u64::try_from(since.as_millis()).ok()
+}
+
+fn unhex(text: &str) -> Option<SealKey> {
+    if text.len() != KEY_BYTES * 2 || !text.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+        return None;
+    }
+    let bytes: Option<Vec<u8>> = (0..text.len())
+        .step_by(2)
+        .map(|at| u8::from_str_radix(text.get(at..at + 2)?, 16).ok())
+        .collect();
+    bytes.map(SealKey::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ids(keys: &StoredKeys) -> Vec<String> {
+        keys.all().map(|stored| stored.key.id()).collect()
+    }
+
+    fn names(dir: &Path) -> Vec<String> {
+        let entries = fs::read_dir(dir).unwrap();
+        let mut names: Vec<_> = entries
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn made_once_then_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("deep/state");
+        assert_eq!(load(&state).unwrap(), None);
+        let keys = load_or_make(&state).unwrap();
+        assert_eq!(keys.newest.key.bytes().len(), KEY_BYTES);
+        assert!(keys.older.is_empty() && keys.newest.made_ms.is_some());
+        assert_eq!(load_or_make(&state).unwrap(), keys);
+        assert_eq!(names(&state), [FILE], "no temporary file stays behind");
+    }
+
+    #[test]
+    fn starts_at_once_agree() {
+        for _ in 0..20 {
+            let dir = tempfile::tempdir().unwrap();
+            let gate = std::sync::Barrier::new(8);
+            let keys: Vec<_> = std::thread::scope(|scope| {
+                let start = || {
+                    gate.wait();
+                    load_or_make(dir.path()).unwrap()
+                };
+                let threads: Vec<_> = (0..8).map(|_| scope.spawn(start)).collect();
+                threads.into_iter().map(|t| t.join().unwrap()).collect()
+            });
+            assert!(keys.iter().all(|key| key.newest.key == keys[0].newest.key));
+        }
+    }
+
+    #[test]
+    fn a_rotated_key_verifies_until_it_is_retired() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = load_or_make(dir.path()).unwrap();
+        let second = rotate(dir.path()).unwrap();
+        assert_eq!(
+            second.older,
+            std::slice::from_ref(&first.newest),
+            "with the time that it was made"
+        );
+        let third = rotate(dir.path()).unwrap();
+        assert_eq!(ids(&third)[1..], ids(&second));
+        assert_eq!(load_or_make(dir.path()).unwrap(), third);
+
+        let unknown = retire(dir.path(), &["00000000".to_owned()]).unwrap();
+        assert_eq!(unknown, None);
+        assert_eq!(
+            retire(dir.path(), &ids(&third)[..1]).unwrap(),
+            None,
+            "it makes seals"
+        );
+        let left = retire(dir.path(), &ids(&third)[2..]).unwrap().unwrap();
+        assert_eq!(ids(&left), ids(&third)[..2]);
+        assert_eq!(load_or_make(dir.path()).unwrap(), left);
+        assert_eq!(names(dir.path()), [OLDER, FILE, LOCK]);
+    }
+
+    /// A process that is killed between the two files, or while it writes one of them.
+    #[test]
+    fn a_rotation_broken_off_at_any_step_loses_no_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = load_or_make(dir.path()).unwrap();
+        replace_older(dir.path(), std::slice::from_ref(&first.newest)).unwrap();
+        fs::write(dir.path().join("seal.key.new"), "half").unwrap();
+        assert_eq!(load_or_make(dir.path()).unwrap(), first, "the same key, and once");
+        let second = rotate(dir.path()).unwrap();
+        assert_eq!(ids(&second)[1..], ids(&first));
+        assert_eq!(names(dir.path()), [OLDER, FILE, LOCK]);
+    }
+
+    #[test]
+    fn rotations_at_once_lose_no_key() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = load_or_make(dir.path()).unwrap();
+        let made: Vec<String> = std::thread::scope(|scope| {
+            let start = || ids(&rotate(dir.path()).unwrap())[0].clone();
+            let threads: Vec<_> = (0..6).map(|_| scope.spawn(start)).collect();
+            threads.into_iter().map(|t| t.join().unwrap()).collect()
+        });
+        let all = ids(&load_or_make(dir.path()).unwrap());
+        assert_eq!(all.len(), 7);
+        assert!(made.iter().chain(&ids(&first)).all(|id| all.contains(id)));
+    }
+
+    #[test]
+    fn there_are_only_so_many() {
+        let dir = tempfile::tempdir().unwrap();
+        for _ in 1..MOST_KEYS {
+            rotate(dir.path()).unwrap();
+        }
+        let before = load_or_make(dir.path()).unwrap();
+        let err = rotate(dir.path()).unwrap_err();
+        assert!(err.message.contains("retire"), "{err}");
+        assert_eq!(load_or_make(dir.path()).unwrap(), before);
+    }
+
+    #[test]
+    fn damage_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        for bad in ["", "abc", &"g".repeat(64), &"é".repeat(32), &"+1".repeat(31)] {
+            fs::write(dir.path().join(FILE), bad).unwrap();
+            let err = load_or_make(dir.path()).unwrap_err();
+            assert!(err.message.contains(FILE), "{err}");
+        }
+        fs::write(dir.path().join(FILE), "ab".repeat(32)).unwrap();
+        fs::write(dir.path().join(OLDER), "ab").unwrap();
+        let err = load_or_make(dir.path()).unwrap_err();
+        assert!(err.message.contains(OLDER), "{err}");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn private() {
+        use std::os::unix::fs::PermissionsExt;
+        let dir = tempfile::tempdir().unwrap();
+        let state = dir.path().join("state");
+        rotate(&state).unwrap();
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode(&state), 0o700);
+        for file in names(&state) {
+            assert_eq!(mode(&state.join(&file)), 0o600, "{file}");
+        }
+    }
+}

@@ -1,0 +1,157 @@
+//! The seal keys of a running proxy, which follow the files: a key that was rotated or retired counts from the next seal on.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::SystemTime;
+
+use super::StoreError;
+use super::seal_key::{FILE, OLDER, load, load_or_make};
+use baton_core::mark::seal::{SealKey, SealKeys};
+
+/// The keys with which a proxy makes and verifies seals.
+pub struct Seals {
+    /// The state directory; `None` where the keys are the config's.
+    dir: Option<PathBuf>,
+    known: Mutex<Known>,
+}
+
+struct Known {
+    keys: Arc<SealKeys>,
+    stamps: Stamps,
+}
+
+/// What tells that a file was replaced: both are only ever renamed into their place.
+type Stamps = [Option<Stamp>; 2];
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    bytes: u64,
+    /// 0 where the system has no such number.
+    inode: u64,
+}
+
+impl From<SealKeys> for Seals {
+    fn from(keys: SealKeys) -> Self {
+        Self::with(None, keys, [None; 2])
+    }
+}
+
+impl From<SealKey> for Seals {
+    fn from(key: SealKey) -> Self {
+        SealKeys::from(key).into()
+    }
+}
+
+impl Seals {
+    /// The keys of a state directory, the first one made there if it is missing.
+    ///
+    /// # Errors
+    /// A file cannot be read or created, or does not hold keys.
+    pub fn of_dir(dir: &Path) -> Result<Self, StoreError> {
+        // Taken first: what changes meanwhile is read again.
+        let stamps = stamps(dir);
+        let keys = load_or_make(dir)?.into_keys();
+        Ok(Self::with(Some(dir.to_owned()), keys, stamps))
+    }
+
+    fn with(dir: Option<PathBuf>, keys: SealKeys, stamps: Stamps) -> Self {
+        let keys = Arc::new(keys);
+        Self {
+            dir,
+            known: Mutex::new(Known { keys, stamps }),
+        }
+    }
+
+    /// The keys as they are now. Asks for the state of two files, a few microseconds, and only a handoff or a sentinel that
+    /// the store does not know needs it. Where the files cannot be read, the keys that were known stay in use.
+    pub fn now(&self) -> Arc<SealKeys> {
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(dir) = &self.dir {
+            let stamps = stamps(dir);
+            if stamps != known.stamps {
+                known.stamps = stamps;
+                read_again(dir, &mut known.keys);
+            }
+        }
+        Arc::clone(&known.keys)
+    }
+}
+
+fn read_again(dir: &Path, keys: &mut Arc<SealKeys>) {
+    match load(dir) {
+        Ok(Some(found)) => {
+            let found = found.into_keys();
+            if found != **keys {
+                let newest = found.all().next().map(SealKey::id);
+                tracing::info!(target: "baton", newest, keys = found.count(), "the seal keys have changed");
+                *keys = Arc::new(found);
+            }
+        }
+        Ok(None) => {
+            tracing::warn!(target: "baton", "the seal key's file is gone; the key stays in use until a restart")
+        }
+        Err(error) => {
+            tracing::warn!(target: "baton", %error, "the seal keys cannot be read again; those that were known stay in use");
+        }
+    }
+}
+
+fn stamps(dir: &Path) -> Stamps {
+    [FILE, OLDER].map(|name| fs::metadata(dir.join(name)).ok().map(|meta| stamp(&meta)))
+}
+
+fn stamp(meta: &fs::Metadata) -> Stamp {
+    #[cfg(unix)]
+    let inode = std::os::unix::fs::MetadataExt::ino(meta);
+    #[cfg(not(unix))]
+    let inode = 0;
+    Stamp {
+        modified: meta.modified().ok(),
+        bytes: meta.len(),
+        inode,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::store::seal_key::{retire, rotate};
+
+    #[test]
+    fn running_proxies_follow_the_files() {
+        let dir = tempfile::tempdir().unwrap();
+        let proxies = [
+            Seals::of_dir(dir.path()).unwrap(),
+            Seals::of_dir(dir.path()).unwrap(),
+        ];
+        let first = proxies[0].now();
+        let mut expected = vec![first.all().next().unwrap().id()];
+        for _ in 0..3 {
+            let made = rotate(dir.path()).unwrap();
+            expected.insert(0, made.newest.key.id());
+            for proxy in &proxies {
+                let ids: Vec<_> = proxy.now().all().map(SealKey::id).collect();
+                assert_eq!(ids, expected);
+            }
+        }
+        retire(dir.path(), &expected[1..3]).unwrap().unwrap();
+        for proxy in &proxies {
+            assert_eq!(proxy.now().count(), 2);
+        }
+        // Nothing is read again while nothing changes.
+        assert!(Arc::ptr_eq(&proxies[0].now(), &proxies[0].now()));
+    }
+
+    #[test]
+    fn what_cannot_be_read_changes_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let seals = Seals::of_dir(dir.path()).unwrap();
+        let before = seals.now();
+        fs::write(dir.path().join(FILE), "damaged").unwrap();
+        assert_eq!(*seals.now(), *before);
+        fs::remove_file(dir.path().join(FILE)).unwrap();
+        assert_eq!(*seals.now(), *before);
+    }
+}

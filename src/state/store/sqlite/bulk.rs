@@ -1,0 +1,230 @@
+//! SQL of what goes through the whole file: pages of records, and records written as they are.
+
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
+use serde::de::DeserializeOwned;
+use uuid::Uuid;
+
+use super::{packet_rows, rows};
+use crate::state::store::records::{PAGE, Page, RecordKind, ResponseId, StoredRecord};
+use baton_core::record::Conversation;
+
+/// What parts the two halves of a response id's key.
+const BETWEEN: char = '\u{1f}';
+
+/// A page of records, in the order in which they were written first.
+pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite::Result<Page> {
+    let mut page = Page::default();
+    if kind == RecordKind::ResponseId {
+        let (principal, shown) = after.split_once(BETWEEN).unwrap_or(("", ""));
+        let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE (principal, shown) > (?1, ?2)
+            ORDER BY principal, shown LIMIT ?3";
+        let mut statement = conn.prepare_cached(sql)?;
+        for record in statement.query_map(params![principal, shown, PAGE], response_id)? {
+            page.records.push(record?);
+        }
+        if let Some(StoredRecord::ResponseId { record, .. }) =
+            page.records.last().filter(|_| page.records.len() == PAGE)
+        {
+            page.next = Some(format!("{}{BETWEEN}{}", record.principal, record.shown));
+        }
+        return Ok(page);
+    }
+    let (table, id) = table(kind);
+    let after: i64 = after.parse().unwrap_or(0);
+    let sql = format!("SELECT rowid, {id} FROM {table} WHERE rowid > ?1 ORDER BY rowid LIMIT ?2");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let listed = statement.query_map(params![after, PAGE], |row| {
+        Ok((row.get(0)?, row.get::<_, RowId>(1)?))
+    })?;
+    let listed: Vec<(i64, RowId)> = listed.collect::<Result<_, _>>()?;
+    page.next = listed
+        .last()
+        .filter(|_| listed.len() == PAGE)
+        .map(|(rowid, _)| rowid.to_string());
+    for (_, id) in listed {
+        match record(conn, kind, &id) {
+            Ok(found) => page.records.extend(found),
+            Err(error) => page.unreadable.push((id.to_string(), error.to_string())),
+        }
+    }
+    Ok(page)
+}
+
+/// Writes records as they are; returns how many were not there like this.
+pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Result<u64> {
+    let mut changed = 0;
+    for record in records {
+        // One that cannot be read is written anew.
+        let known = stored(conn, record).ok().flatten();
+        if known.is_some_and(|known| known.covers(record)) {
+            continue;
+        }
+        changed += 1;
+        match record {
+            StoredRecord::Handoff(handoff) => {
+                rows::put_handoff(conn, handoff)?;
+                rows::archive(conn, &handoff.principal, handoff.id, handoff.archived)?;
+            }
+            StoredRecord::Pair { record, used_ms } => {
+                rows::put_pair(conn, record)?;
+                rows::touch_pairs(conn, &[record.id], *used_ms)?;
+            }
+            StoredRecord::CutPoint { record, used_ms } => {
+                rows::put_cut_point(conn, record)?;
+                rows::touch_cut_points(conn, &[record.handoff], *used_ms)?;
+            }
+            StoredRecord::Insertion { record, used_ms } => {
+                rows::put_insertion(conn, record)?;
+                rows::touch_insertions(conn, &[record.id], *used_ms)?;
+            }
+            StoredRecord::ResponseId { record, used_ms } => {
+                rows::put_response_id(conn, &record.principal, &record.shown, &record.upstream, *used_ms)?;
+            }
+            StoredRecord::Conversation(conversation) => rows::put_conversation(conn, conversation)?,
+            StoredRecord::Packet(packet) => changed -= u64::from(!packet_rows::import(conn, packet)?),
+        }
+    }
+    Ok(changed)
+}
+
+/// How many of these records are there.
+pub(super) fn has(conn: &Connection, records: &[StoredRecord]) -> rusqlite::Result<u64> {
+    let mut found = 0;
+    for record in records {
+        found += u64::from(stored(conn, record)?.is_some());
+    }
+    Ok(found)
+}
+
+/// An id as its table has it.
+enum RowId {
+    Uuid(Uuid),
+    Key(String),
+}
+
+impl rusqlite::types::FromSql for RowId {
+    fn column_result(value: rusqlite::types::ValueRef<'_>) -> rusqlite::types::FromSqlResult<Self> {
+        match value {
+            rusqlite::types::ValueRef::Text(_) => Ok(Self::Key(value.as_str()?.to_owned())),
+            _ => {
+                let bytes = <[u8; 16]>::column_result(value)?;
+                Ok(Self::Uuid(Uuid::from_bytes(bytes)))
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for RowId {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Uuid(id) => id.fmt(f),
+            Self::Key(key) => f.write_str(key),
+        }
+    }
+}
+
+/// The table of a kind, and its column of ids.
+fn table(kind: RecordKind) -> (&'static str, &'static str) {
+    match kind {
+        RecordKind::Handoff => ("handoffs", "id"),
+        RecordKind::Pair => ("pairs", "id"),
+        RecordKind::CutPoint => ("cut_points", "handoff"),
+        RecordKind::Insertion => ("insertions", "id"),
+        RecordKind::ResponseId => ("response_ids", "shown"),
+        RecordKind::Conversation => ("conversations", "key"),
+        RecordKind::Packet => ("packets", "handoff"),
+    }
+}
+
+/// What is stored under the id of a record.
+fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
+    let id = match like {
+        StoredRecord::Handoff(handoff) => RowId::Uuid(handoff.id),
+        StoredRecord::Pair { record, .. } => RowId::Uuid(record.id),
+        StoredRecord::CutPoint { record, .. } => RowId::Uuid(record.handoff),
+        StoredRecord::Insertion { record, .. } => RowId::Uuid(record.id),
+        StoredRecord::Conversation(conversation) => RowId::Key(conversation.key.clone()),
+        StoredRecord::Packet(packet) => RowId::Uuid(packet.handoff),
+        StoredRecord::ResponseId { record, .. } => {
+            let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE principal = ?1 AND shown = ?2";
+            let mut statement = conn.prepare_cached(sql)?;
+            return statement
+                .query_row([&record.principal, &record.shown], response_id)
+                .optional();
+        }
+    };
+    record(conn, like.kind(), &id)
+}
+
+fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<Option<StoredRecord>> {
+    let id = match id {
+        RowId::Uuid(id) => *id,
+        RowId::Key(key) => {
+            let found: Option<Conversation> = rows::conversation(conn, key)?;
+            return Ok(found.map(|record| StoredRecord::Conversation(Box::new(record))));
+        }
+    };
+    let (table, column) = table(kind);
+    let sql = format!("SELECT record, touched_ms FROM {table} WHERE {column} = ?1");
+    Ok(match kind {
+        RecordKind::Handoff => {
+            let sql = "SELECT principal FROM handoffs WHERE id = ?1";
+            let owner: Option<String> = one(conn, sql, [id.as_bytes()], |row| row.get(0))?;
+            let found = owner
+                .map(|owner| rows::handoff(conn, &owner, id))
+                .transpose()?
+                .flatten();
+            found.map(|handoff| StoredRecord::Handoff(Box::new(handoff)))
+        }
+        RecordKind::Pair => touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::Pair {
+            record: Box::new(record),
+            used_ms,
+        }),
+        RecordKind::CutPoint => {
+            touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::CutPoint { record, used_ms })
+        }
+        RecordKind::Insertion => {
+            touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::Insertion { record, used_ms })
+        }
+        RecordKind::Packet => {
+            packet_rows::one(conn, id)?.map(|packet| StoredRecord::Packet(Box::new(packet)))
+        }
+        RecordKind::ResponseId | RecordKind::Conversation => None,
+    })
+}
+
+fn touched<T: DeserializeOwned>(
+    conn: &Connection,
+    sql: &str,
+    id: Uuid,
+) -> rusqlite::Result<Option<(T, u64)>> {
+    one(conn, sql, [id.as_bytes()], |row| {
+        let text = row.get_ref(0)?.as_str()?;
+        let record = serde_json::from_str(text)
+            .map_err(|error| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(error)))?;
+        let used: i64 = row.get(1)?;
+        Ok((record, u64::try_from(used).unwrap_or(0)))
+    })
+}
+
+fn one<T>(
+    conn: &Connection,
+    sql: &str,
+    params: impl Params,
+    read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>,
+) -> rusqlite::Result<Option<T>> {
+    conn.prepare_cached(sql)?.query_row(params, read).optional()
+}
+
+fn response_id(row: &Row<'_>) -> rusqlite::Result<StoredRecord> {
+    let used: i64 = row.get(3)?;
+    Ok(StoredRecord::ResponseId {
+        record: ResponseId {
+            principal: row.get(0)?,
+            shown: row.get(1)?,
+            upstream: row.get(2)?,
+        },
+        used_ms: u64::try_from(used).unwrap_or(0),
+    })
+}

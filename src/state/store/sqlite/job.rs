@@ -1,0 +1,86 @@
+//! What is queued for a database worker.
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use crate::state::store::StoreError;
+
+/// What a write survives once its caller has been answered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Durability {
+    /// A power loss: the write is flushed to the disk before the caller is answered.
+    PowerLoss,
+    /// The end of the process: the flush follows soon after the answer, and the caller does not wait for the disk.
+    ProcessExit,
+}
+
+/// A piece of SQL with the channel for its result.
+pub(super) trait Job: Send {
+    /// What the write must survive.
+    fn durability(&self) -> Durability;
+    /// Runs the SQL.
+    fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;
+    /// Answers the caller with the value of `run`, or with the error.
+    fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>);
+}
+
+/// A closure as a job.
+pub(super) struct Task<F, T> {
+    durability: Durability,
+    what: &'static str,
+    run: Option<F>,
+    value: Option<T>,
+    reply: oneshot::Sender<Result<T, StoreError>>,
+}
+
+impl<F, T> Task<F, T> {
+    /// `what` names the job in errors.
+    pub(super) fn new(
+        durability: Durability,
+        what: &'static str,
+        run: F,
+        reply: oneshot::Sender<Result<T, StoreError>>,
+    ) -> Self {
+        Self {
+            durability,
+            what,
+            run: Some(run),
+            value: None,
+            reply,
+        }
+    }
+}
+
+impl<F, T> Job for Task<F, T>
+where
+    F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
+    T: Send,
+{
+    fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    fn run(&mut self, conn: &Connection) -> rusqlite::Result<()> {
+        if let Some(run) = self.run.take() {
+            self.value = Some(run(conn)?);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, failed: Option<&rusqlite::Error>) {
+        let Self {
+            what, value, reply, ..
+        } = *self;
+        let result = match (failed, value) {
+            (None, Some(value)) => Ok(value),
+            (None, None) => Err(StoreError {
+                message: format!("{what}: not run"),
+            }),
+            (Some(err), _) => Err(StoreError {
+                message: format!("{what}: {err}"),
+            }),
+        };
+        // Nobody waits for a submitted job, or the caller has gone.
+        let _ = reply.send(result);
+    }
+}

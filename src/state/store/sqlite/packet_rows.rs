@@ -1,0 +1,169 @@
+//! Packets as rows. A unique index holds that at most one with the same key is active.
+
+use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
+use uuid::Uuid;
+
+use super::rows::{int, owned, uint};
+use crate::state::store::PacketFilter;
+use baton_core::record::{HandoffId, PacketRecord, PacketStatus, Principal};
+
+/// Columns of a packet, in the order `read` expects.
+const PACKET: &str = "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
+
+/// Writes a packet.
+const PUT: &str = "INSERT INTO packets
+          (handoff, principal, repository, branch, topic, status, created_ms, folder, document)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+        ON CONFLICT (handoff) DO UPDATE SET repository = ?3, branch = ?4, topic = ?5, status = ?6, created_ms = ?7,
+          folder = ?8, document = ?9
+        WHERE principal = ?2";
+
+/// Supersedes what is active with the same key.
+const SUPERSEDE: &str = "UPDATE packets SET status = 'superseded'
+        WHERE status = 'active' AND principal = ?1 AND repository = ?2 AND branch = ?3 AND topic = ?4 AND handoff != ?5
+        RETURNING handoff";
+
+/// Archives what was superseded and is older.
+const ARCHIVE: &str = "UPDATE packets SET status = 'archived' WHERE status = 'superseded' AND created_ms < ?1
+        RETURNING principal, handoff";
+
+pub(super) fn put(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
+    let superseded = match packet.status {
+        PacketStatus::Active => supersede(conn, packet)?,
+        _ => Vec::new(),
+    };
+    let changed = conn.prepare_cached(PUT)?.execute(params![
+        packet.handoff.as_bytes(),
+        packet.principal,
+        packet.repository,
+        packet.branch,
+        packet.topic,
+        packet.status.name(),
+        int(packet.created_ms),
+        packet.folder,
+        packet.document,
+    ])?;
+    owned(changed, "write a packet")?;
+    Ok(superseded)
+}
+
+/// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
+pub(super) fn import(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<bool> {
+    let sql =
+        "SELECT EXISTS (SELECT 1 FROM packets WHERE status = 'active' AND principal = ?1 AND repository = ?2
+        AND branch = ?3 AND topic = ?4 AND (created_ms, handoff) > (?5, ?6))";
+    let newer: bool = conn.prepare_cached(sql)?.query_row(
+        params![
+            packet.principal,
+            packet.repository,
+            packet.branch,
+            packet.topic,
+            int(packet.created_ms),
+            packet.handoff.as_bytes()
+        ],
+        |row| row.get(0),
+    )?;
+    let mut packet = packet.clone();
+    if packet.status == PacketStatus::Active && newer {
+        packet.status = PacketStatus::Superseded;
+    }
+    if one(conn, packet.handoff)?.as_ref() == Some(&packet) {
+        return Ok(false);
+    }
+    put(conn, &packet).map(|_| true)
+}
+
+/// The packet of a handoff, whoever owns it.
+pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<PacketRecord>> {
+    let sql = format!("SELECT {PACKET} FROM packets WHERE handoff = ?1");
+    let mut statement = conn.prepare_cached(&sql)?;
+    statement.query_row([id.as_bytes()], read).optional()
+}
+
+fn supersede(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
+    let mut statement = conn.prepare_cached(SUPERSEDE)?;
+    let key = params![
+        packet.principal,
+        packet.repository,
+        packet.branch,
+        packet.topic,
+        packet.handoff.as_bytes()
+    ];
+    statement
+        .query_map(key, |row| Ok(Uuid::from_bytes(row.get(0)?)))?
+        .collect()
+}
+
+pub(super) fn list(conn: &Connection, filter: &PacketFilter) -> rusqlite::Result<Vec<PacketRecord>> {
+    let columns = match filter.without_documents {
+        true => PACKET.replace("document", "''"),
+        false => PACKET.to_owned(),
+    };
+    let mut sql = format!("SELECT {columns} FROM packets WHERE 1");
+    let mut values: Vec<&dyn ToSql> = Vec::new();
+    if let Some(principal) = &filter.principal {
+        sql.push_str(" AND principal = ?");
+        values.push(principal);
+    }
+    let id = filter.handoff.as_ref().map(Uuid::as_bytes);
+    if let Some(id) = &id {
+        sql.push_str(" AND handoff = ?");
+        values.push(id);
+    }
+    let status = filter.status.map(PacketStatus::name);
+    if let Some(status) = &status {
+        sql.push_str(" AND status = ?");
+        values.push(status);
+    }
+    if let Some(topic) = &filter.topic {
+        sql.push_str(" AND topic = ?");
+        values.push(topic);
+    }
+    sql.push_str(" ORDER BY created_ms DESC, handoff DESC");
+    let limit = i64::try_from(filter.limit).unwrap_or(i64::MAX);
+    if limit > 0 {
+        sql.push_str(" LIMIT ?");
+        values.push(&limit);
+    }
+    conn.prepare_cached(&sql)?.query_map(&values[..], read)?.collect()
+}
+
+pub(super) fn set_status(
+    conn: &Connection,
+    principal: &str,
+    id: HandoffId,
+    status: PacketStatus,
+) -> rusqlite::Result<Option<Vec<HandoffId>>> {
+    let sql = format!("SELECT {PACKET} FROM packets WHERE handoff = ?1 AND principal = ?2");
+    let mut statement = conn.prepare_cached(&sql)?;
+    let found = statement
+        .query_row(params![id.as_bytes(), principal], read)
+        .optional()?;
+    match found {
+        Some(packet) => put(conn, &PacketRecord { status, ..packet }).map(Some),
+        None => Ok(None),
+    }
+}
+
+pub(super) fn archive(conn: &Connection, before_ms: u64) -> rusqlite::Result<Vec<(Principal, HandoffId)>> {
+    let mut statement = conn.prepare_cached(ARCHIVE)?;
+    let archived = statement.query_map([int(before_ms)], |row| {
+        Ok((row.get(0)?, Uuid::from_bytes(row.get(1)?)))
+    })?;
+    archived.collect()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<PacketRecord> {
+    let status: String = row.get(5)?;
+    Ok(PacketRecord {
+        handoff: Uuid::from_bytes(row.get(0)?),
+        principal: row.get(1)?,
+        repository: row.get(2)?,
+        branch: row.get(3)?,
+        topic: row.get(4)?,
+        status: PacketStatus::named(&status).unwrap_or(PacketStatus::Superseded),
+        created_ms: uint(row.get(6)?),
+        folder: row.get(7)?,
+        document: row.get(8)?,
+    })
+}

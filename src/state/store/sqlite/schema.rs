@@ -1,0 +1,287 @@
+//! Creates, opens and migrates the database file.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use crate::state::store::{StoreError, make_whole};
+
+/// How long a statement waits for a lock of another process (a command that archives).
+const BUSY: Duration = Duration::from_secs(5);
+
+/// Pause between attempts where SQLite does not wait by itself.
+const BUSY_PAUSE: Duration = Duration::from_millis(5);
+
+/// The write-ahead log is truncated to this size after a burst; bytes.
+const WAL_KEEP: u32 = 16 << 20;
+
+/// Pages of the write-ahead log from which the writer checkpoints. Fewer pages are left in the log: reads search through
+/// them, but a checkpoint costs two flushes.
+pub(super) const LOG_PAGES: u32 = 1000;
+
+/// Pages of the log from which a commit checkpoints and waits for it. The writer's maintenance normally does it long
+/// before, between commits.
+const WAL_PAGES: u32 = 8 * LOG_PAGES;
+
+/// Settings under which a power loss cannot corrupt the file; the second one is needed on macOS. The writer flushes
+/// commits itself.
+const SOUND: &str = "PRAGMA synchronous = NORMAL; PRAGMA fullfsync = ON;";
+
+/// Migrations: step n takes version n to n + 1. Never edit a released one; add the next.
+///
+/// Large texts are the last columns of a row, so that listings do not read their overflow pages.
+const STEPS: &[&str] = &[
+    "
+    CREATE TABLE handoffs (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
+        history_bytes INTEGER NOT NULL, reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
+    CREATE TABLE pairs (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, sibling TEXT,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX pairs_sibling ON pairs (sibling, principal) WHERE sibling IS NOT NULL;
+    CREATE TABLE conversations (
+        key TEXT PRIMARY KEY, principal TEXT NOT NULL, updated_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE TABLE response_ids (
+        principal TEXT NOT NULL, shown TEXT NOT NULL, upstream TEXT NOT NULL, touched_ms INTEGER NOT NULL,
+        PRIMARY KEY (principal, shown)
+    ) STRICT, WITHOUT ROWID;
+", "
+    CREATE TABLE with_origin (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, wire TEXT NOT NULL,
+        created_ms INTEGER NOT NULL, archived INTEGER NOT NULL, parent BLOB, model TEXT,
+        history_bytes INTEGER NOT NULL, origin TEXT NOT NULL, reason TEXT, prompt TEXT NOT NULL, head TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO with_origin SELECT id, principal, conversation, wire, created_ms, archived, parent, model,
+        history_bytes, 'model', reason, prompt, head FROM handoffs;
+    DROP TABLE handoffs;
+    ALTER TABLE with_origin RENAME TO handoffs;
+    CREATE INDEX handoffs_newest ON handoffs (created_ms, id);
+", "
+    CREATE TABLE cut_points (
+        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, digest TEXT NOT NULL,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX cut_points_digest ON cut_points (digest, principal);
+", "
+    ALTER TABLE handoffs ADD COLUMN spelled_out INTEGER;
+", "
+    CREATE TABLE insertions (
+        id BLOB PRIMARY KEY, principal TEXT NOT NULL, conversation TEXT NOT NULL, place TEXT,
+        touched_ms INTEGER NOT NULL, record TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX insertions_place ON insertions (place, principal) WHERE place IS NOT NULL;
+", "
+    CREATE TABLE packets (
+        handoff BLOB PRIMARY KEY, principal TEXT NOT NULL, repository TEXT NOT NULL, branch TEXT NOT NULL,
+        topic TEXT NOT NULL, status TEXT NOT NULL, created_ms INTEGER NOT NULL, folder TEXT NOT NULL, document TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX packets_newest ON packets (created_ms, handoff);
+    CREATE UNIQUE INDEX packets_active ON packets (principal, repository, branch, topic) WHERE status = 'active';
+", "
+    ALTER TABLE handoffs ADD COLUMN recall INTEGER NOT NULL DEFAULT 0;
+"];
+
+/// Opens the file for writing; creates it with mode 0600 or migrates it as needed.
+///
+/// # Errors
+/// The file cannot be created, opened or migrated, is damaged, or a newer version wrote it.
+pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
+    if matches!(fs::exists(file), Ok(false)) {
+        // SQLite gives its side files the mode of the main file, which it would create with the umask.
+        make_whole(file, fill, |err| unopened(file, &err))?;
+    }
+    let mut conn = connect(file)?;
+    migrate(&mut conn, file)?;
+    let settled = || {
+        write_ahead(&conn)?;
+        begin_log(&conn, file)?;
+        settle(&conn)
+    };
+    settled().map_err(|err| explain(file, &err))?;
+    Ok(conn)
+}
+
+/// Reopens the file for writing.
+///
+/// # Errors
+/// It cannot be opened, is damaged, or has another schema version.
+pub(super) fn reopen(file: &Path) -> Result<Connection, StoreError> {
+    let conn = connect(file)?;
+    let found = settle(&conn).and_then(|()| version(&conn));
+    match found.map_err(|err| explain(file, &err))? {
+        found if found == STEPS.len() => Ok(conn),
+        found => Err(newer(file, found)),
+    }
+}
+
+fn settle(conn: &Connection) -> rusqlite::Result<()> {
+    conn.execute_batch(&format!(
+        "{SOUND} PRAGMA journal_size_limit = {WAL_KEEP}; PRAGMA wal_autocheckpoint = {WAL_PAGES};"
+    ))
+}
+
+/// Fills a new file without flushing; the caller flushes it once. SQLite itself would flush ten times.
+fn fill(temp: &Path) -> Result<(), StoreError> {
+    let mut conn = connect(temp)?;
+    conn.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF;")
+        .map_err(|err| explain(temp, &err))?;
+    migrate(&mut conn, temp)?;
+    write_ahead(&conn).map_err(|err| explain(temp, &err))?;
+    conn.close().map_err(|(_, err)| explain(temp, &err))
+}
+
+/// Writes the first frame of an empty log without a flush. SQLite flushes the header and the directory entry of every new
+/// log, so that frames of an older log cannot be taken for its own. Where there was no older log the first commit's
+/// flush is enough, and the first request after a start does not wait for two more.
+fn begin_log(conn: &Connection, file: &Path) -> rusqlite::Result<()> {
+    conn.execute_batch("PRAGMA synchronous = OFF; BEGIN IMMEDIATE;")?;
+    // Checked while holding the write lock: nobody else can start a log meanwhile.
+    let length = fs::metadata(log_of(file)).map_or(0, |log| log.len());
+    let sql = match length {
+        // Any write will do.
+        0 => format!("PRAGMA user_version = {}; COMMIT;", version(conn)?),
+        _ => "ROLLBACK;".to_owned(),
+    };
+    conn.execute_batch(&sql)
+}
+
+/// Path of the write-ahead log of a database file.
+pub(super) fn log_of(file: &Path) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push("-wal");
+    name.into()
+}
+
+/// Opens an existing file without migrating it; `None` where there is none, or it is empty.
+///
+/// # Errors
+/// It cannot be opened, is damaged, or has another schema version.
+pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreError> {
+    match fs::metadata(file) {
+        Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(err) => return Err(unopened(file, &err)),
+        Ok(_) => {}
+    }
+    let conn = connect(file)?;
+    conn.execute_batch(SOUND).map_err(|err| explain(file, &err))?;
+    match version(&conn).map_err(|err| explain(file, &err))? {
+        0 => Ok(None),
+        v if v == STEPS.len() => Ok(Some(conn)),
+        v if v > STEPS.len() => Err(newer(file, v)),
+        v => Err(StoreError {
+            message: format!(
+                "{} is of schema version {v}, older than this program: run `baton serve` once to bring it forward",
+                file.display()
+            ),
+        }),
+    }
+}
+
+/// Opens a connection that cannot write. (Not with the read-only flag: SQLite could not replay the log of a killed
+/// process.)
+///
+/// # Errors
+/// The file cannot be opened.
+pub(super) fn open_reader(file: &Path) -> Result<Connection, StoreError> {
+    let conn = connect(file)?;
+    conn.execute_batch("PRAGMA query_only = ON;")
+        .map_err(|err| explain(file, &err))?;
+    Ok(conn)
+}
+
+/// The error of a failed open, with advice.
+pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
+    match err.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => StoreError {
+            message: format!(
+                "{} is damaged ({err}): move it and its -wal and -shm files away, or restore a backup, and start \
+                 again. Handoffs whose prompt stands in a transcript stay valid by their seal",
+                file.display()
+            ),
+        },
+        _ => unopened(file, err),
+    }
+}
+
+fn connect(file: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let open = || {
+        let conn = Connection::open_with_flags(file, flags)?;
+        conn.busy_timeout(BUSY)?;
+        conn.execute_batch("PRAGMA foreign_keys = OFF; PRAGMA temp_store = MEMORY;")?;
+        Ok(conn)
+    };
+    open().map_err(|err| explain(file, &err))
+}
+
+/// Sets the journal mode, which the file keeps. This is the one statement for which SQLite ignores the busy timeout where
+/// two processes create a file at the same time, so it is retried here.
+fn write_ahead(conn: &Connection) -> rusqlite::Result<()> {
+    let began = Instant::now();
+    loop {
+        match conn.execute_batch("PRAGMA journal_mode = WAL;") {
+            Err(err)
+                if err.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && began.elapsed() < BUSY =>
+            {
+                thread::sleep(BUSY_PAUSE);
+            }
+            result => return result,
+        }
+    }
+}
+
+fn migrate(conn: &mut Connection, file: &Path) -> Result<(), StoreError> {
+    let known = STEPS.len();
+    let step = |conn: &mut Connection| {
+        let tx = conn.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        // Read inside the transaction: another process may have been faster.
+        let found = version(&tx)?;
+        for step in STEPS.iter().skip(found) {
+            tx.execute_batch(step)?;
+        }
+        if found < known {
+            tx.pragma_update(None, "user_version", i64::try_from(known).unwrap_or(i64::MAX))?;
+        }
+        tx.commit()?;
+        Ok(found)
+    };
+    match step(conn).map_err(|err| explain(file, &err))? {
+        found if found > known => Err(newer(file, found)),
+        _ => Ok(()),
+    }
+}
+
+fn version(conn: &Connection) -> rusqlite::Result<usize> {
+    let found: i64 = conn.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    // A negative version is never ours: treat it as newer.
+    Ok(usize::try_from(found).unwrap_or(usize::MAX))
+}
+
+fn newer(file: &Path, found: usize) -> StoreError {
+    StoreError {
+        message: format!(
+            "{} was written by a newer version of this program (schema {found}, this one knows {}): use that \
+             version, or another directory with --state-dir",
+            file.display(),
+            STEPS.len()
+        ),
+    }
+}
+
+fn unopened(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
+    StoreError {
+        message: format!(
+            "cannot open {}: {err}; the state directory must exist and be writable (--state-dir gives another)",
+            file.display()
+        ),
+    }
+}

@@ -1,0 +1,496 @@
+//! The file: crashes, damage, versions, batches.
+
+mod flushes;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use futures_util::future::join_all;
+
+use super::*;
+use crate::state::store::tests::{conversation, cut_point, handoff, insertion, pair, update};
+use baton_core::record::Change;
+
+/// Set for the child of `survives_sigkill`: the directory it writes to.
+const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
+
+fn refusal(dir: &Path) -> String {
+    let err = SqliteStore::open(dir).err().expect("refused").message;
+    assert!(err.contains(FILE), "names the file: {err}");
+    err
+}
+
+async fn put(store: &SqliteStore, created_ms: u64) -> Result<HandoffId, StoreError> {
+    let new = handoff("local", "c", created_ms);
+    store
+        .put_handoff(&new, None, &update(&conversation("local", "c", created_ms)))
+        .await?;
+    Ok(new.id)
+}
+
+#[test]
+fn survives_sigkill() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args([
+            "state::store::sqlite::tests::child_of_survives_sigkill",
+            "--exact",
+            "--ignored",
+            "--nocapture",
+        ])
+        .env(CHILD_DIR, dir.path())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let answered = lines.map_while(Result::ok).filter_map(|line| {
+        let id = line.rsplit("answered ").next()?;
+        id.parse::<Uuid>().ok()
+    });
+    let mut ids: Vec<Uuid> = Vec::new();
+    for id in answered {
+        ids.push(id);
+        if ids.len() == 20 {
+            child.kill().unwrap();
+        }
+    }
+    child.wait().unwrap();
+    assert!(ids.len() >= 20, "{} answered", ids.len());
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(async {
+        // First as a command finds it, with the log not yet replayed.
+        let command = SqliteStore::open_existing(dir.path()).unwrap().unwrap();
+        let last = *ids.last().unwrap();
+        assert!(command.handoff("local", last).await.unwrap().is_some());
+        drop(command);
+        let store = SqliteStore::open(dir.path()).unwrap();
+        for id in &ids {
+            assert!(store.handoff("local", *id).await.unwrap().is_some());
+        }
+        let key = &last.to_string();
+        let found = store.conversation("c").await.unwrap().unwrap();
+        assert!(found.active >= Some(last), "both halves of the write");
+        for id in &ids {
+            let alone = store.conversation(&id.to_string()).await.unwrap();
+            assert!(alone.is_some(), "answered before its flush");
+        }
+        assert!(
+            !store
+                .pairs_beside("local", std::slice::from_ref(key))
+                .await
+                .unwrap()
+                .is_empty()
+        );
+    });
+}
+
+/// Not a test by itself: writes until it is killed.
+#[tokio::test]
+#[ignore = "the child of survives_sigkill"]
+async fn child_of_survives_sigkill() {
+    let Ok(dir) = std::env::var(CHILD_DIR) else {
+        return;
+    };
+    let store = SqliteStore::open(Path::new(&dir)).unwrap();
+    for at in 0..100_000 {
+        let new = handoff("local", "c", at);
+        let after = conversation("local", "c", at);
+        let fired = Change::Fired {
+            handoff: new.id,
+            placed: false,
+            pairs: Vec::new(),
+            repeat: None,
+        };
+        let with_handoff = Update {
+            changes: vec![fired],
+            ..update(&after)
+        };
+        let beside = pair("local", "c", Some(&new.id.to_string()));
+        store.put_handoff(&new, None, &with_handoff).await.unwrap();
+        store.put_pairs(&[beside], &update(&after)).await.unwrap();
+        let alone = conversation("local", &new.id.to_string(), at);
+        store.change(&update(&alone)).await.unwrap();
+        println!("answered {}", new.id);
+    }
+}
+
+#[tokio::test]
+async fn writes_that_wait_share_a_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let (open_gate, gate) = mpsc::channel::<()>();
+    let (at_gate, arrived) = mpsc::channel();
+    let held = store.writer.submit("hold the writer", move |_| {
+        let _ = at_gate.send(());
+        let _ = gate.recv();
+        Ok(())
+    });
+    arrived.recv().unwrap();
+    let puts = join_all((0..100).map(|at| put(&store, at)));
+    let release = async {
+        // `join!` has polled every put once, so all are queued.
+        open_gate.send(()).unwrap();
+        held.await.unwrap().unwrap();
+    };
+    let (ids, ()) = tokio::join!(puts, release);
+    assert_eq!(store.commits(), 2, "the one that held, and one for the hundred");
+    for id in ids {
+        assert!(store.handoff("local", id.unwrap()).await.unwrap().is_some());
+    }
+}
+
+#[tokio::test]
+async fn one_bad_write_spoils_no_other() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let first = handoff("local", "c", 1);
+    store
+        .put_handoff(&first, None, &update(&conversation("local", "c", 1)))
+        .await
+        .unwrap();
+    let mut foreign = first.clone();
+    foreign.principal = "other".into();
+    let theirs = update(&conversation("other", "d", 1));
+    let (before, bad, after) = tokio::join!(
+        put(&store, 2),
+        store.put_handoff(&foreign, None, &theirs),
+        put(&store, 3)
+    );
+    assert!(bad.unwrap_err().message.contains("another principal"));
+    for id in [before.unwrap(), after.unwrap()] {
+        assert!(store.handoff("local", id).await.unwrap().is_some());
+    }
+    assert_eq!(store.conversation("d").await.unwrap(), None);
+}
+
+#[test]
+fn threads_write_at_once() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let ids: Vec<HandoffId> = std::thread::scope(|scope| {
+        let work = || {
+            let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+            let puts = join_all((0..200).map(|at| put(&store, at)));
+            runtime.block_on(puts)
+        };
+        let threads = [scope.spawn(work), scope.spawn(work)];
+        let results = threads.into_iter().flat_map(|thread| thread.join().unwrap());
+        results.map(Result::unwrap).collect()
+    });
+    assert!(
+        store.commits() < 400,
+        "{} commits for 400 writes",
+        store.commits()
+    );
+    drop(store);
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let found = runtime
+        .block_on(store.handoffs(&HandoffFilter::default()))
+        .unwrap();
+    assert_eq!((ids.len(), found.len()), (400, 400));
+}
+
+#[test]
+fn first_starts_at_once() {
+    for _ in 0..30 {
+        let dir = tempfile::tempdir().unwrap();
+        let gate = std::sync::Barrier::new(6);
+        std::thread::scope(|scope| {
+            for _ in 0..6 {
+                scope.spawn(|| {
+                    gate.wait();
+                    if let Err(err) = SqliteStore::open(dir.path()) {
+                        panic!("{err}");
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[test]
+fn what_is_made_is_whole_and_leaves_nothing_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(FILE);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let mode: String = Connection::open(&file)
+        .unwrap()
+        .pragma_query_value(None, "journal_mode", |row| row.get(0))
+        .unwrap();
+    assert_eq!(mode, "wal");
+    drop(store);
+    let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name());
+    assert_eq!(names.collect::<Vec<_>>(), [FILE]);
+    // An empty file, as older versions left one that were killed at their first start.
+    fs::write(&file, "").unwrap();
+    drop(SqliteStore::open(dir.path()).unwrap());
+    assert!(SqliteStore::open_existing(dir.path()).unwrap().is_some());
+}
+
+/// Pages of the log that are not in the file yet.
+fn log_pages(dir: &Path) -> u32 {
+    let conn = Connection::open(dir.join(FILE)).unwrap();
+    let pages = |row: &rusqlite::Row<'_>| Ok(row.get::<_, u32>(1)? - row.get::<_, u32>(2)?);
+    conn.query_row("PRAGMA wal_checkpoint(NOOP)", [], pages).unwrap()
+}
+
+#[tokio::test]
+async fn the_log_is_emptied_between_commits() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let mut new = handoff("local", "c", 1);
+    new.prompt = "x".repeat(5 * 1024 * 1024);
+    store
+        .put_handoff(&new, None, &update(&conversation("local", "c", 1)))
+        .await
+        .unwrap();
+    let began = Instant::now();
+    while log_pages(dir.path()) >= schema::LOG_PAGES {
+        assert!(began.elapsed() < Duration::from_secs(20), "never emptied");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert_eq!(store.handoff("local", new.id).await.unwrap(), Some(new));
+}
+
+#[tokio::test]
+async fn a_full_disk_is_an_error_and_not_the_end() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let kept = put(&store, 1).await.unwrap();
+    let pages = |count: u32| {
+        let sql = format!("PRAGMA max_page_count = {count}");
+        store
+            .writer
+            .call("limit the file", move |conn| conn.query_row(&sql, [], |_| Ok(())))
+    };
+    pages(1).await.unwrap();
+    let mut long = handoff("local", "c", 2);
+    long.prompt = "x".repeat(1 << 20);
+    let after = conversation("local", "c", 2);
+    let err = store.put_handoff(&long, None, &update(&after)).await.unwrap_err();
+    assert!(err.message.contains("full"), "{err}");
+    assert_eq!(store.handoff("local", long.id).await.unwrap(), None);
+    assert!(store.handoff("local", kept).await.unwrap().is_some());
+    pages(1 << 20).await.unwrap();
+    store.put_handoff(&long, None, &update(&after)).await.unwrap();
+    assert!(store.handoff("local", long.id).await.unwrap().is_some());
+}
+
+/// A file without cut points, with a handoff in it.
+#[tokio::test]
+async fn a_file_without_cut_points_is_brought_forward() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let kept = put(&store, 1).await.unwrap();
+    drop(store);
+    let conn = Connection::open(dir.path().join(FILE)).unwrap();
+    conn.execute_batch(
+        "DROP TABLE packets; DROP TABLE cut_points; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN spelled_out;
+        ALTER TABLE handoffs DROP COLUMN recall; PRAGMA user_version = 2;",
+    )
+    .unwrap();
+    drop(conn);
+    let err = SqliteStore::open_existing(dir.path()).err().unwrap();
+    assert!(err.message.contains("baton serve"), "{err}");
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let handoff = store.handoff("local", kept).await.unwrap().unwrap();
+    assert_eq!(handoff.spelled_out, None, "not known");
+    assert!(
+        store
+            .conversation("c")
+            .await
+            .unwrap()
+            .unwrap()
+            .left_out
+            .is_empty()
+    );
+    store.put_cut_point(&cut_point(&handoff, "d")).await.unwrap();
+    assert_eq!(store.cut_points("local", &[kept]).await.unwrap().len(), 1);
+}
+
+/// A file of the version before insertions, with a pair and a cut point as that version wrote them.
+#[tokio::test]
+async fn a_file_without_insertions_is_brought_forward() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    put(&store, 1).await.unwrap();
+    drop(store);
+    let conn = Connection::open(dir.path().join(FILE)).unwrap();
+    let id = Uuid::now_v7();
+    let pair = format!(
+        r#"{{"id":"{id}","principal":"local","conversation":"c","wire":"anthropic","call_id":"h","call":"{{}}","answer":"queued","place":{{"beside":{{"sibling":"t","offset":0}}}},"pending":null,"created_ms":7}}"#
+    );
+    let point = format!(
+        r#"{{"handoff":"{id}","principal":"local","conversation":"c","turns":3,"digest":"d","texts":[],"created_ms":1}}"#
+    );
+    conn.execute(
+        "INSERT INTO pairs VALUES (?1, 'local', 'c', 't', 7, ?2)",
+        rusqlite::params![id.as_bytes(), pair],
+    )
+    .unwrap();
+    conn.execute(
+        "INSERT INTO cut_points VALUES (?1, 'local', 'c', 'd', 7, ?2)",
+        rusqlite::params![id.as_bytes(), point],
+    )
+    .unwrap();
+    conn.execute_batch(
+        "DROP TABLE packets; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN recall;
+        PRAGMA user_version = 4;",
+    )
+    .unwrap();
+    drop(conn);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let pairs = store.pairs_beside("local", &["t".to_owned()]).await.unwrap();
+    assert_eq!((pairs.len(), pairs[0].id), (1, id));
+    let points = store.cut_points_at("local", &["d".to_owned()]).await.unwrap();
+    assert_eq!((points.len(), points[0].position.turns), (1, 3));
+    assert!(!store.may_have_insertions());
+    let text = insertion("local", "c", "d");
+    store
+        .put_insertion(&text, &update(&conversation("local", "c", 9)))
+        .await
+        .unwrap();
+    drop(store);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    assert!(store.may_have_insertions());
+    assert_eq!(
+        store.insertions_at("local", &["d".to_owned()]).await.unwrap(),
+        [text]
+    );
+}
+
+#[test]
+fn a_newer_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(dir.path()).unwrap());
+    let conn = Connection::open(dir.path().join(FILE)).unwrap();
+    conn.pragma_update(None, "user_version", 99).unwrap();
+    drop(conn);
+    let err = refusal(dir.path());
+    assert!(err.contains("newer version") && err.contains("99"), "{err}");
+    let err = SqliteStore::open_existing(dir.path()).err().unwrap();
+    assert!(err.message.contains("newer version"), "{err}");
+}
+
+#[test]
+fn a_damaged_file_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(
+        dir.path().join(FILE),
+        "not a database, but long enough to be read as one".repeat(99),
+    )
+    .unwrap();
+    assert!(refusal(dir.path()).contains("damaged"));
+
+    // A whole header with rubbish behind it.
+    let dir = tempfile::tempdir().unwrap();
+    drop(SqliteStore::open(dir.path()).unwrap());
+    let mut bytes = fs::read(dir.path().join(FILE)).unwrap();
+    bytes[100..].fill(0x5a);
+    fs::write(dir.path().join(FILE), bytes).unwrap();
+    assert!(refusal(dir.path()).contains("damaged"));
+}
+
+#[test]
+fn an_unusable_directory_is_named() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::create_dir(dir.path().join(FILE)).unwrap();
+    refusal(dir.path());
+    let file = dir.path().join("file");
+    fs::write(&file, "").unwrap();
+    let err = SqliteStore::open(&file).err().unwrap();
+    assert!(err.message.contains("--state-dir"), "{err}");
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn files_are_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("a/b");
+    let store = SqliteStore::open(&state).unwrap();
+    put(&store, 1).await.unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!(mode(&state), 0o700);
+    for name in ["baton.db", "baton.db-wal", "baton.db-shm"] {
+        assert_eq!(mode(&state.join(name)), 0o600, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn misses_ask_no_sql() {
+    let dir = tempfile::tempdir().unwrap();
+    let beside = pair("local", "c", Some("call_x"));
+    let store = SqliteStore::open(dir.path()).unwrap();
+    store
+        .put_pairs(
+            std::slice::from_ref(&beside),
+            &update(&conversation("local", "c", 1)),
+        )
+        .await
+        .unwrap();
+    drop(store);
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let mut siblings: Vec<String> = (0..10_000).map(|n| format!("toolu_01{n:020}")).collect();
+    let began = Instant::now();
+    let mut answer = store.pairs_beside("local", &siblings);
+    let waker = futures_util::task::noop_waker();
+    let first = answer.as_mut().poll(&mut std::task::Context::from_waker(&waker));
+    assert!(first.is_ready(), "answered at once");
+    let took = began.elapsed();
+    println!("pairs_beside, 10,000 ids, no hit: {took:?}");
+    assert!(took < Duration::from_millis(200));
+    drop(answer);
+    siblings.push("call_x".into());
+    assert_eq!(store.pairs_beside("local", &siblings).await.unwrap(), [beside]);
+}
+
+/// Prints what the durability promise costs on this disk.
+#[tokio::test]
+#[ignore = "measures, judges nothing"]
+async fn cost_of_durability() {
+    let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let store = SqliteStore::open(dir.path()).unwrap();
+    let alone = async |at: u64| {
+        let conversation = conversation("local", "c", at);
+        store.change(&update(&conversation)).await.unwrap();
+    };
+    for flushed in [true, false] {
+        let mut times = Vec::new();
+        for at in 0..300 {
+            let began = Instant::now();
+            match flushed {
+                true => {
+                    put(&store, at).await.unwrap();
+                }
+                false => alone(at).await,
+            }
+            times.push(began.elapsed());
+        }
+        times.sort_unstable();
+        println!(
+            "flushed {flushed}: one at a time: median {:?}, p99 {:?}",
+            times[150], times[297]
+        );
+    }
+    for width in [10, 100] {
+        let (began, before) = (Instant::now(), store.commits());
+        for _ in 0..10 {
+            join_all((0..width).map(|at| put(&store, at))).await;
+        }
+        let writes = 10 * width;
+        let commits = store.commits() - before;
+        let each = began.elapsed() / u32::try_from(writes).unwrap();
+        println!("{width} at a time: {each:?} each, {writes} writes in {commits} commits");
+    }
+    let id = put(&store, 1).await.unwrap();
+    let began = Instant::now();
+    for _ in 0..1000 {
+        store.handoff("local", id).await.unwrap();
+    }
+    println!("read of a handoff: {:?}", began.elapsed() / 1000);
+}

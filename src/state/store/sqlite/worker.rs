@@ -1,0 +1,144 @@
+//! A database worker: a thread with its own connection and a job queue. SQL never runs on the runtime's threads.
+
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Instant;
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+
+use super::job::{Durability, Job, Task};
+use super::writer::Writer;
+use crate::state::store::StoreError;
+
+/// Most writes in one transaction. Bounds how long the first job waits for the last one.
+const BATCH: usize = 256;
+
+/// The sending side of a worker thread. Dropping it waits until the thread has worked off its queue and closed the file.
+pub(super) struct DbWorker {
+    queue: Option<mpsc::Sender<Box<dyn Job>>>,
+    thread: Option<thread::JoinHandle<()>>,
+}
+
+impl DbWorker {
+    /// A worker that runs and answers each job on its own.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn reader(conn: Connection, file: &Path) -> Result<Self, StoreError> {
+        Self::start("baton-read", file, move |jobs| {
+            for mut job in jobs {
+                let result = job.run(&conn);
+                job.finish(result.as_ref().err());
+            }
+        })
+    }
+
+    /// A worker that runs all queued jobs in one transaction, commits, then answers all of them (group commit): one
+    /// flush serves every caller that waits for the disk.
+    ///
+    /// # Errors
+    /// The thread cannot be started.
+    pub(super) fn writer(mut writer: Writer, file: &Path) -> Result<Self, StoreError> {
+        Self::start("baton-write", file, move |jobs| {
+            loop {
+                let first = match writer.due() {
+                    Some(due) => jobs.recv_timeout(due.saturating_duration_since(Instant::now())),
+                    None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                };
+                match first {
+                    Ok(first) => {
+                        let mut batch = vec![first];
+                        batch.extend(jobs.try_iter().take(BATCH - 1));
+                        writer.commit(batch);
+                    }
+                    Err(RecvTimeoutError::Timeout) => writer.maintain(),
+                    Err(RecvTimeoutError::Disconnected) => return,
+                }
+            }
+        })
+    }
+
+    fn start(
+        name: &str,
+        file: &Path,
+        work: impl FnOnce(mpsc::Receiver<Box<dyn Job>>) + Send + 'static,
+    ) -> Result<Self, StoreError> {
+        let (queue, jobs) = mpsc::channel();
+        let thread = thread::Builder::new()
+            .name(name.to_owned())
+            .spawn(move || work(jobs))
+            .map_err(|err| StoreError {
+                message: format!("cannot start a thread for {}: {err}", file.display()),
+            })?;
+        Ok(Self {
+            queue: Some(queue),
+            thread: Some(thread),
+        })
+    }
+
+    /// Runs `run` on the thread and waits for its result; writes are flushed before the answer. A caller that goes away
+    /// does not cancel the job.
+    ///
+    /// # Errors
+    /// The job or its transaction failed, or the thread has ended.
+    pub(super) async fn call<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        self.call_with(Durability::PowerLoss, what, run).await
+    }
+
+    /// As [`call`](Self::call), with the given durability.
+    ///
+    /// # Errors
+    /// The job or its transaction failed, or the thread has ended.
+    pub(super) async fn call_with<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        what: &'static str,
+        run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let answer = self.enqueue(durability, what, run);
+        answer.await.unwrap_or_else(|_| {
+            Err(StoreError {
+                message: format!("{what}: the store's thread has ended"),
+            })
+        })
+    }
+
+    /// Queues `run` without waiting for it. The receiver may be dropped.
+    pub(super) fn submit<T: Send + 'static>(
+        &self,
+        what: &'static str,
+        run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> oneshot::Receiver<Result<T, StoreError>> {
+        self.enqueue(Durability::ProcessExit, what, run)
+    }
+
+    fn enqueue<T: Send + 'static>(
+        &self,
+        durability: Durability,
+        what: &'static str,
+        run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> oneshot::Receiver<Result<T, StoreError>> {
+        let (reply, answer) = oneshot::channel();
+        let task = Task::new(durability, what, run, reply);
+        if let Some(queue) = &self.queue {
+            // A thread that has ended drops the job and with it `reply`, which the caller sees as a closed channel.
+            let _ = queue.send(Box::new(task));
+        }
+        answer
+    }
+}
+
+impl Drop for DbWorker {
+    fn drop(&mut self) {
+        self.queue = None;
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

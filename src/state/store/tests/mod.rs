@@ -1,0 +1,196 @@
+//! What every store must do, run over each of them.
+
+mod changes;
+mod kept;
+mod packets;
+
+use std::sync::Arc;
+
+use uuid::Uuid;
+
+use super::memory::MemoryStore;
+use super::sqlite::SqliteStore;
+use super::*;
+use baton_core::record::WireId;
+use baton_core::record::{self, Change, Content, CutPoint, Insertion, Origin, Place, Position, UndoAnswer};
+
+/// A handoff with every field filled.
+pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
+    Handoff {
+        id: Uuid::now_v7(),
+        principal: principal.into(),
+        conversation: conversation.into(),
+        wire: WireId::OpenaiResponses,
+        prompt: "Next: \"tests\"\n\u{0}\u{1f680}".into(),
+        reason: Some("done".into()),
+        head: r#"{"role":"user","content":1.50}"#.into(),
+        parent: Some(Uuid::now_v7()),
+        model: Some("model-1".into()),
+        created_ms,
+        history_bytes: 123_456,
+        origin: Origin::Model,
+        recall: false,
+        archived: false,
+        spelled_out: Some(true),
+    }
+}
+
+pub(crate) fn conversation(principal: &str, key: &str, updated_ms: u64) -> Conversation {
+    Conversation {
+        key: key.into(),
+        principal: principal.into(),
+        tooled: Some(true),
+        created_ms: 5,
+        updated_ms,
+        ..Conversation::default()
+    }
+}
+
+/// A write of this record where there is none, and of nothing where there is one.
+pub(crate) fn update(known: &Conversation) -> Update {
+    Update {
+        known: known.clone(),
+        changes: Vec::new(),
+        now_ms: known.updated_ms,
+    }
+}
+
+/// The record of a conversation, without its version.
+async fn stored(store: &dyn Store, key: &str) -> Option<Conversation> {
+    let found = store.conversation(key).await.unwrap();
+    found.map(|record| Conversation { version: 0, ..record })
+}
+
+pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -> HiddenPair {
+    HiddenPair {
+        id: Uuid::now_v7(),
+        principal: principal.into(),
+        conversation: conversation.into(),
+        wire: WireId::Anthropic,
+        tool: "session_handoff".into(),
+        call_id: "toolu_1".into(),
+        call: r#"{"type": "tool_use"}"#.into(),
+        answer: record::HiddenResult::QUEUED,
+        place: match sibling {
+            Some(sibling) => Place::Beside {
+                sibling: sibling.into(),
+                offset: -1,
+            },
+            None => Place::Aside,
+        },
+        pending: Some(("prompt".into(), None)),
+        created_ms: 7,
+    }
+}
+
+fn position(digest: &str) -> Position {
+    Position {
+        turns: 3,
+        digest: digest.into(),
+    }
+}
+
+pub(crate) fn insertion(principal: &str, conversation: &str, digest: &str) -> Insertion {
+    Insertion {
+        id: Uuid::now_v7(),
+        principal: principal.into(),
+        conversation: conversation.into(),
+        wire: WireId::Gemini,
+        place: Place::Behind(position(digest)),
+        content: Content::Text("Mind the \"window\".\n".into()),
+        created_ms: 7,
+    }
+}
+
+pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
+    CutPoint {
+        handoff: handoff.id,
+        principal: handoff.principal.clone(),
+        conversation: handoff.conversation.clone(),
+        position: position(digest),
+        texts: vec![0, u32::MAX],
+        created_ms: handoff.created_ms,
+    }
+}
+
+pub(crate) fn packet(principal: &str, branch: &str, created_ms: u64) -> PacketRecord {
+    PacketRecord {
+        handoff: Uuid::now_v7(),
+        principal: principal.into(),
+        repository: "/home/ada/app".into(),
+        branch: branch.into(),
+        topic: "c".into(),
+        status: PacketStatus::Active,
+        created_ms,
+        folder: "/p".into(),
+        document: "{}".into(),
+    }
+}
+
+pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
+    kept::handoffs_are_kept(&*new()).await;
+    kept::handoffs_are_listed(&*new()).await;
+    kept::pairs_are_kept(&*new()).await;
+    kept::cut_points_are_kept(&*new()).await;
+    kept::insertions_are_kept(&*new()).await;
+    changes::conversations_are_changed(&*new()).await;
+    changes::undos_wait(&*new()).await;
+    changes::many_writers_lose_nothing(&*new()).await;
+    kept::small_records_are_kept(&*new()).await;
+    kept::long_prompts_are_kept(&*new()).await;
+    changes::sweeping_keeps_what_is_used(&*new()).await;
+    packets::one_packet_of_a_kind_is_active(&*new()).await;
+    packets::no_moment_has_two_active_packets_or_none(&new(), false).await;
+    packets::superseded_packets_are_archived_by_age(&*new()).await;
+}
+
+#[tokio::test]
+async fn memory_conforms() {
+    conforms(|| Arc::new(MemoryStore::default())).await;
+    let store: SharedStore = Arc::new(MemoryStore::default());
+    packets::no_moment_has_two_active_packets_or_none(&store, true).await;
+}
+
+#[tokio::test]
+async fn sqlite_conforms() {
+    let dir = tempfile::tempdir().unwrap();
+    conforms(|| {
+        let state = dir.path().join(Uuid::now_v7().to_string());
+        Arc::new(SqliteStore::open(&state).unwrap())
+    })
+    .await;
+    let store: SharedStore = Arc::new(SqliteStore::open(&dir.path().join("at-once")).unwrap());
+    packets::no_moment_has_two_active_packets_or_none(&store, true).await;
+}
+
+#[tokio::test]
+async fn commands_read_beside_a_running_proxy() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let empty = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
+    assert!(
+        empty
+            .handoffs(&HandoffFilter::default())
+            .await
+            .unwrap()
+            .is_empty()
+    );
+    assert!(!state.exists(), "reading makes nothing");
+
+    let serving = open(&StoreKind::Sqlite.into(), &state).unwrap();
+    let one = handoff("local", "c", 1);
+    serving
+        .put_handoff(&one, None, &update(&conversation("local", "c", 1)))
+        .await
+        .unwrap();
+    let command = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
+    assert_eq!(command.handoff("local", one.id).await.unwrap(), Some(one.clone()));
+    assert!(command.archive("local", one.id, true).await.unwrap());
+    drop(command);
+    let open_ones = serving.handoffs(&HandoffFilter::default()).await.unwrap();
+    assert!(open_ones.is_empty(), "archived by the command");
+
+    drop(serving);
+    let command = open_for_reading(&StoreKind::Sqlite.into(), &state).unwrap();
+    assert!(command.handoff("local", one.id).await.unwrap().unwrap().archived);
+}

@@ -1,0 +1,24 @@
+//! A try to make the document of a handoff, as the log and the metrics tell of it.
+
+/// One try. A trigger that nobody waits for may try several methods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DraftEvent {
+    /// Who asked for it, by [`Origin`](baton_core::record::Origin)'s names: `person`, `auto`, `api`.
+    pub origin: &'static str,
+    /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where it did not come to a try.
+    pub method: &'static str,
+    /// How it ended: `complete`, `empty`, `cancelled`, or why it failed.
+    pub outcome: &'static str,
+}
+
+impl DraftEvent {
+    /// The method of a document that somebody brought.
+    pub const GIVEN: &str = "given";
+    /// The method where none was tried.
+    pub const NONE: &str = "none";
+
+    /// Whether there is a document.
+    pub fn is_complete(&self) -> bool {
+        self.outcome == "complete"
+    }
+}

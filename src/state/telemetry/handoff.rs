@@ -1,0 +1,79 @@
+//! The event of a handoff that fired.
+
+use serde::Serialize;
+
+use baton_core::record::Handoff;
+use baton_core::redact::Redactor;
+
+/// A handoff that fired. Logged and sent to live viewers when it is stored, counted when its exchange ends. The field
+/// names are API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct HandoffEvent {
+    /// Its id.
+    pub id: String,
+    /// The exchange in which it fired.
+    pub exchange: String,
+    /// Key of the conversation.
+    pub conversation: String,
+    /// Who started it: the model, so far.
+    pub origin: &'static str,
+    /// The reason, if one was given; redacted.
+    pub reason: Option<String>,
+    /// The wire.
+    pub wire: &'static str,
+    /// Model as requested.
+    pub model: Option<String>,
+    /// Milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Bytes of the carry-over prompt.
+    pub prompt_bytes: u64,
+    /// Bytes of the upstream request in whose answer it fired.
+    pub before_bytes: u64,
+    /// Bytes of the first upstream request after it.
+    pub after_bytes: u64,
+}
+
+impl HandoffEvent {
+    /// Builds the event of a handoff stored in `exchange`; the request sizes are in bytes. Texts of the model and the
+    /// agent are redacted, since the event goes to the log and to viewers.
+    pub fn of(
+        handoff: &Handoff,
+        exchange: &str,
+        (before_bytes, after_bytes): (u64, u64),
+        redactor: &Redactor,
+    ) -> Self {
+        let clean = |text: &Option<String>| text.as_deref().map(|text| redactor.text(text).into_owned());
+        Self {
+            id: handoff.id.to_string(),
+            exchange: exchange.to_owned(),
+            conversation: handoff.conversation.clone(),
+            origin: handoff.origin.name(),
+            reason: clean(&handoff.reason),
+            wire: handoff.wire.name(),
+            model: clean(&handoff.model),
+            at_ms: handoff.created_ms,
+            prompt_bytes: handoff.prompt.len() as u64,
+            before_bytes,
+            after_bytes,
+        }
+    }
+
+    /// Writes its log line.
+    pub fn log(&self) {
+        tracing::info!(
+            target: "baton",
+            {
+            baton.handoff = self.id,
+            baton.exchange = self.exchange,
+            gen_ai.conversation.id = self.conversation,
+            baton.origin = self.origin,
+            baton.reason = self.reason.as_deref().map(super::shortened),
+            baton.wire = self.wire,
+            baton.prompt_bytes = self.prompt_bytes,
+            baton.before_bytes = self.before_bytes,
+            baton.after_bytes = self.after_bytes,
+            },
+            "handoff"
+        );
+    }
+}

@@ -1,0 +1,338 @@
+//! Short log lines for people. `log.format = "json"` logs all fields.
+
+use std::fmt::Write;
+
+use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome, ThinkingRetry};
+use baton_core::commands::UndoOutcome;
+use baton_core::rewrite::untooled::Untooled;
+use baton_core::text::visible::acts;
+
+/// Maximum length of a line in characters, time and level included: two lines of a terminal.
+#[cfg(test)]
+const LINE: usize = 160;
+
+/// Maximum length of the message in characters.
+const SAID: usize = 118;
+
+/// Length of the prefix of an id that tells it.
+const BRIEF: usize = 13;
+
+/// Maximum length of a path, a model name and a reason in characters.
+const PATH: usize = 32;
+const MODEL: usize = 24;
+const REASON: usize = 40;
+
+impl ExchangeEvent {
+    /// Logs the exchange as one line for people.
+    pub fn log_line(&self) {
+        tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
+    }
+
+    fn line(&self) -> String {
+        let route = match self.route.split_once(' ') {
+            Some(("POST", path)) => path,
+            _ => &self.route,
+        };
+        let mut line = String::with_capacity(SAID + 1);
+        push_cut(&mut line, brief(&self.id), BRIEF);
+        line.push(' ');
+        line.push_str(itoa::Buffer::new().format(self.status));
+        line.push(' ');
+        push_cut(&mut line, route, PATH);
+        if let Some(model) = &self.model {
+            line.push(' ');
+            push_cut(&mut line, model, MODEL);
+        }
+        line.push(' ');
+        push_size(&mut line, self.received_bytes);
+        if let Some(sent) = self
+            .sent_bytes
+            .last()
+            .filter(|sent| **sent != self.received_bytes)
+        {
+            line.push_str(" > ");
+            push_size(&mut line, *sent);
+        }
+        line.push(' ');
+        let ms = (self.total.as_micros() + 500) / 1000;
+        line.push_str(itoa::Buffer::new().format(ms));
+        line.push_str(" ms");
+        for said in self.said() {
+            line.push_str(", ");
+            line.push_str(&said);
+        }
+        line
+    }
+
+    /// What is unusual about the exchange, most important first.
+    fn said(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        if self.outcome != Outcome::Complete {
+            said.push(self.outcome.name().to_owned());
+        }
+        if let Some(id) = self.fired.last() {
+            said.push(format!("handed off {}", brief(id)));
+        }
+        if self.facts.contains(&FactsOutcome::Written) {
+            said.push("facts stated".to_owned());
+        }
+        if !self.draft_legs.is_empty() {
+            let drafted = self.drafted();
+            let tokens = drafted.all_input() + drafted.output;
+            said.push(format!("draft of {tokens} tokens"));
+        }
+        for draft in self.drafts.iter().filter(|draft| !draft.is_complete()) {
+            let (method, outcome) = (draft.method, draft.outcome.replace('_', " "));
+            said.push(match method {
+                DraftEvent::NONE => format!("no draft: {outcome}"),
+                method => format!("draft ({method}) {outcome}"),
+            });
+        }
+        if !self.recalls.is_empty() {
+            said.push(format!("recalled: {}", self.recalled()));
+        }
+        if self.unpinned {
+            said.push("unpinned".to_owned());
+        }
+        if self.lost_pairs > 0 {
+            said.push(format!("{} hidden calls lost", self.lost_pairs));
+        }
+        if self.lost_insertions > 0 {
+            said.push(format!("{} inserted texts lost", self.lost_insertions));
+        }
+        if let Some(dropped) = self.dropped_thinking.some() {
+            said.push(format!("upstream dropped {dropped} thinking blocks"));
+        }
+        if let Some(retry) = self.thinking_retry {
+            said.push(match retry {
+                ThinkingRetry::Accepted => "thinking left out".to_owned(),
+                ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
+            });
+        }
+        for nudged in &self.nudges {
+            said.push(match nudged {
+                NudgeOutcome::Told => "nudged to hand off".to_owned(),
+                NudgeOutcome::Followed => "as nudged".to_owned(),
+                NudgeOutcome::NotWritten => "nudge not written".to_owned(),
+                NudgeOutcome::AutoFailed => "automatic handoff failed".to_owned(),
+                NudgeOutcome::Stopped(_) => format!("nudging stopped: {}", nudged.name().replace('_', " ")),
+            });
+        }
+        if let Some(undo) = self.undo {
+            said.push(match undo {
+                UndoOutcome::Undone => "handoff undone".to_owned(),
+                UndoOutcome::TakenBack => "undo taken back".to_owned(),
+                UndoOutcome::Refused => "undo refused".to_owned(),
+            });
+        }
+        if let Some(id) = &self.pinned {
+            said.push(format!("pinned {}", brief(id)));
+        }
+        if let Some(why) = self.untooled.filter(|why| *why != Untooled::NoClientTools) {
+            said.push(format!("no tool: {}", why.name()));
+        }
+        if self.sent_bytes.len() > 1 {
+            said.push(format!("{} legs", self.sent_bytes.len()));
+        }
+        said
+    }
+}
+
+impl HandoffEvent {
+    /// Logs the handoff as one line for people.
+    pub fn log_line(&self) {
+        tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
+    }
+
+    fn line(&self) -> String {
+        let (before, after) = (size(self.before_bytes), size(self.after_bytes));
+        let mut line = format!(
+            "handoff {} by {} in {}: {before} > {after}, prompt {}",
+            brief(&self.id),
+            self.origin,
+            cut(&self.conversation, 8),
+            size(self.prompt_bytes)
+        );
+        if let Some(reason) = &self.reason {
+            line += &format!(": {}", cut(reason, REASON));
+        }
+        line
+    }
+}
+
+/// The prefix of an id that `baton show` and `baton handoffs show` need.
+fn brief(id: &str) -> &str {
+    id.get(..BRIEF).unwrap_or(id)
+}
+
+/// Untrusted text cut to one line of at most `most` characters, control characters replaced.
+fn cut(text: &str, most: usize) -> String {
+    let mut kept = String::new();
+    push_cut(&mut kept, text, most);
+    kept
+}
+
+/// Appends untrusted text as [`cut`] leaves it. Most texts are short and plain and are appended as they are.
+fn push_cut(line: &mut String, text: &str, most: usize) {
+    if text.len() <= most && text.bytes().all(|b| matches!(b, b' '..=b'~')) {
+        line.push_str(text);
+        return;
+    }
+    let plain = |c: char| if acts(c) { ' ' } else { c };
+    line.extend(text.chars().take(most).map(plain));
+    if text.chars().nth(most).is_some() {
+        line.pop();
+        line.push('…');
+    }
+}
+
+/// `512 B`, `34 KiB`, `3.4 MiB`.
+fn size(bytes: u64) -> String {
+    let mut size = String::new();
+    push_size(&mut size, bytes);
+    size
+}
+
+/// Appends a size as [`size`] writes it.
+fn push_size(line: &mut String, bytes: u64) {
+    let (whole, unit) = match bytes {
+        0..1024 => (bytes, " B"),
+        1024..1_048_576 => (bytes / 1024, " KiB"),
+        _ => {
+            let _ = write!(line, "{:.1} MiB", bytes as f64 / 1_048_576.0);
+            return;
+        }
+    };
+    line.push_str(itoa::Buffer::new().format(whole));
+    line.push_str(unit);
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use pretty_assertions::assert_eq;
+
+    use super::super::tests::Lines;
+    use super::super::text_fields::PlainFields;
+    use super::*;
+
+    const ID: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
+
+    fn event() -> ExchangeEvent {
+        ExchangeEvent {
+            status: 200,
+            model: Some("claude-opus-5-5".into()),
+            received_bytes: 320_000,
+            sent_bytes: vec![320_100, 14_500],
+            total: Duration::from_micros(2_310_499),
+            fired: vec![ID.into()],
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        }
+    }
+
+    fn logged(log: impl FnOnce()) -> String {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_ansi(false)
+            .fmt_fields(PlainFields)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, log);
+        lines.text()
+    }
+
+    #[test]
+    fn an_exchange_is_a_line_that_is_read_at_a_glance() {
+        assert_eq!(
+            event().line(),
+            "0199a3c2-7d1e 200 /v1/messages claude-opus-5-5 312 KiB > 14 KiB 2310 ms, handed off 0199a3c2-7d1e, 2 legs"
+        );
+        let nudged = ExchangeEvent {
+            nudges: vec![
+                NudgeOutcome::Told,
+                NudgeOutcome::Stopped(baton_core::nudge::Treadmill::CloseHandoffs),
+            ],
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        };
+        assert!(
+            nudged
+                .line()
+                .ends_with(", nudged to hand off, nudging stopped: close handoffs")
+        );
+        for (facts, said) in [
+            (FactsOutcome::Written, "0199a3c2-7d1e, facts stated, 2 legs"),
+            (FactsOutcome::Nothing, "0199a3c2-7d1e, 2 legs"),
+        ] {
+            let facts = vec![facts];
+            let stated = ExchangeEvent { facts, ..event() };
+            assert!(stated.line().ends_with(said), "{}", stated.line());
+        }
+        let retried = ExchangeEvent {
+            dropped_thinking: baton_core::wire::DroppedThinking { prefix: 2, other: 0 },
+            thinking_retry: Some(ThinkingRetry::Accepted),
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        };
+        assert!(
+            retried
+                .line()
+                .ends_with(", upstream dropped 2 thinking blocks, thinking left out")
+        );
+        let undone = ExchangeEvent {
+            undo: Some(UndoOutcome::Undone),
+            ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
+        };
+        assert!(undone.line().ends_with(", handoff undone"));
+        let quiet = ExchangeEvent {
+            status: 404,
+            outcome: Outcome::UpstreamError,
+            ..ExchangeEvent::new(ID, "openai", "GET /v1/models")
+        };
+        assert_eq!(
+            quiet.line(),
+            "0199a3c2-7d1e 404 GET /v1/models 0 B 0 ms, upstream_error"
+        );
+    }
+
+    #[test]
+    fn a_line_is_never_longer_and_never_two() {
+        let long = "grün\n\u{1b}[31m ".repeat(1000);
+        let events = [
+            event(),
+            ExchangeEvent {
+                model: Some(long.clone()),
+                pinned: Some(ID.into()),
+                unpinned: true,
+                untooled: Some(Untooled::UnreadRepeatedKey),
+                outcome: Outcome::InBandError,
+                received_bytes: u64::MAX,
+                sent_bytes: vec![u64::MAX - 1; 9999],
+                total: Duration::from_secs(1 << 40),
+                ..ExchangeEvent::new(&long, &long, format!("POST {long}"))
+            },
+        ];
+        for event in events {
+            let text = logged(|| event.log_line());
+            assert_eq!(text.lines().count(), 1, "{text}");
+            assert!(text.trim_end().chars().count() <= LINE, "{text}");
+            assert!(!text.contains('\u{1b}'));
+        }
+        let handoff = HandoffEvent {
+            id: ID.into(),
+            exchange: ID.into(),
+            conversation: long.clone(),
+            origin: "model",
+            reason: Some(long),
+            wire: "openai_responses",
+            model: None,
+            at_ms: 0,
+            prompt_bytes: u64::MAX,
+            before_bytes: u64::MAX,
+            after_bytes: u64::MAX,
+        };
+        let text = logged(|| handoff.log_line());
+        assert_eq!(text.lines().count(), 1, "{text}");
+        assert!(text.trim_end().chars().count() <= LINE, "{text}");
+    }
+}

@@ -1,0 +1,224 @@
+//! What an exchange adds to the metrics.
+
+use std::sync::{Arc, OnceLock};
+
+use super::labels::{
+    ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByReason, ByTokenType,
+    ByWire, DROP_REASONS, OPERATION, label,
+};
+use super::{Metrics, WireCounter};
+use crate::state::jobs::recalls::AnswerOutcome;
+use crate::state::telemetry::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, TokenSeries, WireSeries};
+use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent, ThinkingRetry};
+use baton_core::commands::UndoOutcome;
+use baton_core::record::{Origin, WireId};
+
+impl Metrics {
+    /// Counts one exchange.
+    pub fn record(&self, event: &ExchangeEvent) {
+        let series = self.by_wire.get(event.wire, || self.wire_series(event.wire));
+        let outcome = event.outcome;
+        let exchanges = series.outcomes.get(outcome, || {
+            let label = ByOutcome {
+                wire: label(event.wire),
+                outcome: outcome.name(),
+            };
+            self.exchanges.get_or_create_owned(&label)
+        });
+        exchanges.inc();
+        for (counter, amount) in [
+            (&series.legs, event.sent_bytes.len() as u64),
+            (&series.leg_retries, u64::from(event.retries)),
+            (&series.pinned_requests, u64::from(event.pinned.is_some())),
+            (&series.unpinned, u64::from(event.unpinned)),
+            (&series.refused_calls, u64::from(event.refused_calls)),
+            (&series.lost_pairs, u64::from(event.lost_pairs)),
+            (&series.lost_insertions, u64::from(event.lost_insertions)),
+            (&series.broken_up, u64::from(event.broken_up)),
+            (&series.received_bytes, event.received_bytes),
+            (&series.sent_bytes, event.sent_bytes.iter().sum()),
+            (&series.response_bytes, event.response_bytes),
+        ] {
+            counter.inc_by(amount);
+        }
+        series.added.observe(event.added.as_secs_f64());
+        for recall in &event.recalls {
+            let (wire, outcome) = (label(event.wire), recall.name());
+            self.recalls.get_or_create(&ByOutcome { wire, outcome }).inc();
+        }
+        for handoff in &event.handoffs {
+            self.record_handoff(handoff);
+        }
+        for facts in &event.facts {
+            let (wire, outcome) = (label(event.wire), facts.name());
+            let labels = ByOutcome { wire, outcome };
+            self.handoff_facts.get_or_create(&labels).inc();
+        }
+        if !event.drafts.is_empty() {
+            self.record_drafts(event);
+        }
+        for nudged in &event.nudges {
+            let (wire, outcome) = (label(event.wire), nudged.name());
+            self.nudges.get_or_create(&ByNudge { wire, outcome }).inc();
+        }
+        if let Some(undo) = event.undo {
+            let (wire, outcome) = (label(event.wire), undo.name());
+            self.undos.get_or_create(&ByOutcome { wire, outcome }).inc();
+        }
+        let dropped = event.dropped_thinking;
+        for (reason, count) in DROP_REASONS.into_iter().zip([dropped.prefix, dropped.other]) {
+            if count > 0 {
+                let wire = label(event.wire);
+                let counter = self
+                    .dropped_thinking
+                    .get_or_create_owned(&ByReason { wire, reason });
+                counter.inc_by(count.into());
+            }
+        }
+        if let Some(retry) = event.thinking_retry {
+            let (wire, outcome) = (label(event.wire), retry.name());
+            self.thinking_retries
+                .get_or_create(&ByOutcome { wire, outcome })
+                .inc();
+        }
+        if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
+            self.record_model(event, wire, model);
+        }
+    }
+
+    /// Counts the tries to write a handoff's document, and what they cost.
+    fn record_drafts(&self, event: &ExchangeEvent) {
+        let wire = label(event.wire);
+        for draft in &event.drafts {
+            let (origin, method, outcome) = (draft.origin, draft.method, draft.outcome);
+            let labels = ByDraft {
+                wire,
+                origin,
+                method,
+                outcome,
+            };
+            self.drafts.get_or_create(&labels).inc();
+        }
+        for (method, tokens) in event.tokens_by_method() {
+            let counts = [tokens.input, tokens.cache_read, tokens.cache_write, tokens.output];
+            for (kind, count) in KINDS.into_iter().zip(counts) {
+                let labels = ByDraftTokens { wire, method, kind };
+                self.draft_tokens.get_or_create(&labels).inc_by(count);
+            }
+        }
+    }
+
+    /// Counts a handoff. Rare, so its series are looked up each time.
+    fn record_handoff(&self, handoff: &HandoffEvent) {
+        let (wire, origin) = (handoff.wire, handoff.origin);
+        let label = ByOrigin { wire, origin };
+        self.handoffs.get_or_create(&label).inc();
+        for (sizes, bytes) in [
+            (&self.handoff_prompt, handoff.prompt_bytes),
+            (&self.handoff_before, handoff.before_bytes),
+            (&self.handoff_after, handoff.after_bytes),
+        ] {
+            sizes.get_or_create(&label).observe(bytes as f64);
+        }
+    }
+
+    fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
+        // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter that starts
+        // with it.
+        for origin in Origin::ALL.map(Origin::name) {
+            let wire = label(wire);
+            drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
+        }
+        for outcome in baton_core::nudge::NudgeOutcome::ALL.map(baton_core::nudge::NudgeOutcome::name) {
+            let wire = label(wire);
+            drop(self.nudges.get_or_create(&ByNudge { wire, outcome }));
+        }
+        for outcome in AnswerOutcome::ALL.map(AnswerOutcome::name) {
+            let wire = label(wire);
+            drop(self.recalls.get_or_create(&ByOutcome { wire, outcome }));
+        }
+        for outcome in FactsOutcome::ALL.map(FactsOutcome::name) {
+            let wire = label(wire);
+            drop(self.handoff_facts.get_or_create(&ByOutcome { wire, outcome }));
+        }
+        for outcome in UndoOutcome::ALL.map(UndoOutcome::name) {
+            let wire = label(wire);
+            drop(self.undos.get_or_create(&ByOutcome { wire, outcome }));
+        }
+        for reason in DROP_REASONS {
+            let wire = label(wire);
+            drop(self.dropped_thinking.get_or_create(&ByReason { wire, reason }));
+        }
+        for outcome in ThinkingRetry::ALL.map(ThinkingRetry::name) {
+            let wire = label(wire);
+            drop(self.thinking_retries.get_or_create(&ByOutcome { wire, outcome }));
+        }
+        let by_wire = ByWire { wire: label(wire) };
+        let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);
+        WireSeries {
+            outcomes: Outcomes::default(),
+            legs: counter(&self.legs),
+            leg_retries: counter(&self.leg_retries),
+            pinned_requests: counter(&self.pinned_requests),
+            unpinned: counter(&self.unpinned),
+            refused_calls: counter(&self.refused_calls),
+            lost_pairs: counter(&self.lost_pairs),
+            lost_insertions: counter(&self.lost_insertions),
+            broken_up: counter(&self.broken_up),
+            received_bytes: counter(&self.received_bytes),
+            sent_bytes: counter(&self.sent_bytes),
+            response_bytes: counter(&self.response_bytes),
+            added: self.added.get_or_create_owned(&by_wire),
+        }
+    }
+
+    /// Records the per-model metrics of the GenAI conventions. Relayed requests have none.
+    fn record_model(&self, event: &ExchangeEvent, wire: WireId, model: &str) {
+        let known = self.by_model.get(event.wire, ModelsSeries::default);
+        let (series, shown) = match known.known(model) {
+            Some(series) => (series, model.to_owned()),
+            None => {
+                let shown = self.models.label(model, event.status);
+                let series = Arc::new(ModelSeries {
+                    duration: self.duration.get_or_create_owned(&ByModel::of(wire, &shown)),
+                    first_token: OnceLock::new(),
+                    tokens: OnceLock::new(),
+                });
+                if shown == model {
+                    known.keep(shown.clone(), Arc::clone(&series));
+                }
+                (series, shown)
+            }
+        };
+        series.duration.observe(event.total.as_secs_f64());
+        if let Some(first) = event.first_byte {
+            let make = || self.first_token.get_or_create_owned(&ByModel::of(wire, &shown));
+            series.first_token.get_or_init(make).observe(first.as_secs_f64());
+        }
+        for leg in event.tokens.iter().flatten() {
+            let tokens = series.tokens.get_or_init(|| self.token_series(wire, &shown));
+            tokens.count(*leg);
+        }
+    }
+
+    fn token_series(&self, wire: WireId, model: &str) -> TokenSeries {
+        let histogram = |kind| {
+            let label = ByTokenType {
+                gen_ai_operation_name: OPERATION,
+                gen_ai_provider_name: baton_core::wire::wire(wire).provider(),
+                gen_ai_request_model: model.to_owned(),
+                gen_ai_token_type: kind,
+            };
+            self.token_usage.get_or_create_owned(&label)
+        };
+        let billed = |kind| {
+            let wire = wire.name();
+            self.tokens.get_or_create_owned(&ByCachedTokenType { wire, kind })
+        };
+        TokenSeries {
+            input: histogram("input"),
+            output: histogram("output"),
+            billed: KINDS.map(billed),
+        }
+    }
+}

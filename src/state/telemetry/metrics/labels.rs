@@ -1,0 +1,124 @@
+//! Labels and buckets of the metrics.
+
+use prometheus_client::encoding::EncodeLabelSet;
+
+use baton_core::record::WireId;
+
+/// Token counts: the buckets of the OpenTelemetry GenAI conventions.
+pub(super) const TOKEN_BUCKETS: [f64; 14] = [
+    1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 65536.0, 262144.0, 1048576.0, 4194304.0,
+    16777216.0, 67108864.0,
+];
+/// Seconds to the first token: the conventions' buckets, extended to the minutes that a reasoning model thinks.
+pub(super) const FIRST_TOKEN_BUCKETS: [f64; 17] = [
+    0.01, 0.02, 0.04, 0.06, 0.08, 0.1, 0.25, 0.5, 0.75, 1.0, 2.5, 5.0, 7.5, 10.0, 30.0, 60.0, 300.0,
+];
+/// Seconds of an exchange: the conventions' buckets, extended to half an hour, since an exchange may have several legs.
+pub(super) const DURATION_BUCKETS: [f64; 17] = [
+    0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92, 300.0, 900.0,
+    1800.0,
+];
+/// Seconds spent in the proxy: tens of microseconds for a relayed request, tens of milliseconds for a huge one.
+pub(super) const ADDED_BUCKETS: [f64; 12] = [
+    0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 1.0,
+];
+
+/// Bytes of prompts and requests, from one line to a full large context.
+pub(super) const BYTE_BUCKETS: [f64; 12] = [
+    256.0, 1024.0, 4096.0, 16384.0, 65536.0, 131072.0, 262144.0, 524288.0, 1048576.0, 2097152.0, 4194304.0,
+    16777216.0,
+];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByWire {
+    pub(super) wire: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByOrigin {
+    pub(super) wire: &'static str,
+    pub(super) origin: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByDraft {
+    pub(super) wire: &'static str,
+    pub(super) origin: &'static str,
+    pub(super) method: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByDraftTokens {
+    pub(super) wire: &'static str,
+    pub(super) method: &'static str,
+    pub(super) kind: &'static str,
+}
+
+/// Why upstream dropped thinking.
+pub(super) const DROP_REASONS: [&str; 2] = ["prefix", "other"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByReason {
+    pub(super) wire: &'static str,
+    pub(super) reason: &'static str,
+}
+
+/// What becomes of a packet.
+pub(super) const PACKET_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByResult {
+    pub(super) result: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByOutcome {
+    pub(super) wire: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByNudge {
+    pub(super) wire: &'static str,
+    pub(super) outcome: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByModel {
+    pub(super) gen_ai_operation_name: &'static str,
+    pub(super) gen_ai_provider_name: &'static str,
+    pub(super) gen_ai_request_model: String,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByTokenType {
+    pub(super) gen_ai_operation_name: &'static str,
+    pub(super) gen_ai_provider_name: &'static str,
+    pub(super) gen_ai_request_model: String,
+    pub(super) gen_ai_token_type: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByCachedTokenType {
+    pub(super) wire: &'static str,
+    pub(super) kind: &'static str,
+}
+
+/// The value of `gen_ai.operation.name` for all per-model metrics.
+pub(super) const OPERATION: &str = "chat";
+
+impl ByModel {
+    pub(super) fn of(wire: WireId, model: &str) -> Self {
+        Self {
+            gen_ai_operation_name: OPERATION,
+            gen_ai_provider_name: baton_core::wire::wire(wire).provider(),
+            gen_ai_request_model: model.to_owned(),
+        }
+    }
+}
+
+/// The label of a wire.
+pub(super) fn label(wire: Option<WireId>) -> &'static str {
+    wire.map_or("none", WireId::name)
+}

@@ -1,0 +1,130 @@
+//! Names and counts of the metrics.
+
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+
+use super::*;
+use crate::state::jobs::recalls::AnswerOutcome;
+use crate::state::telemetry::Tokens;
+use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent};
+use baton_core::record::WireId;
+
+fn event(model: &str) -> ExchangeEvent {
+    ExchangeEvent {
+        wire: Some(WireId::Anthropic),
+        model: Some(model.into()),
+        handoffs: vec![HandoffEvent {
+            id: "a".into(),
+            exchange: "x".into(),
+            conversation: "c".into(),
+            origin: "model",
+            reason: None,
+            wire: "anthropic",
+            model: None,
+            at_ms: 0,
+            prompt_bytes: 300,
+            before_bytes: 400_000,
+            after_bytes: 9_000,
+        }],
+        nudges: vec![baton_core::nudge::NudgeOutcome::Told],
+        undo: Some(baton_core::commands::UndoOutcome::Undone),
+        dropped_thinking: baton_core::wire::DroppedThinking { prefix: 3, other: 0 },
+        thinking_retry: Some(crate::state::telemetry::ThinkingRetry::Accepted),
+        recalls: vec![AnswerOutcome::Found],
+        facts: vec![FactsOutcome::Written],
+        sent_bytes: vec![7, 3],
+        status: 200,
+        first_byte: Some(Duration::from_millis(300)),
+        tokens: vec![
+            None,
+            Some(Tokens {
+                input: 1,
+                cache_read: 2,
+                cache_write: 3,
+                output: 4,
+            }),
+        ],
+        ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
+    }
+}
+
+#[test]
+fn the_names_are_api() {
+    let metrics = Metrics::new();
+    metrics.record(&event("m"));
+    let text = metrics.text().unwrap();
+    let types: Vec<_> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .collect();
+    let expected = [
+        "baton_build info",
+        "gen_ai_client_token_usage histogram",
+        "gen_ai_server_time_to_first_token_seconds histogram",
+        "gen_ai_client_operation_duration_seconds histogram",
+        "baton_added_seconds histogram",
+        "baton_open_exchanges gauge",
+        "baton_exchanges counter",
+        "baton_tokens counter",
+        "baton_journal_dropped counter",
+        "baton_traces_dropped counter",
+        "baton_handoffs counter",
+        "baton_recalls counter",
+        "baton_handoff_facts counter",
+        "baton_handoff_prompt_bytes histogram",
+        "baton_handoff_before_bytes histogram",
+        "baton_handoff_after_bytes histogram",
+        "baton_nudges counter",
+        "baton_undos counter",
+        "baton_thinking_retries counter",
+        "baton_thinking_dropped counter",
+        "baton_legs counter",
+        "baton_leg_retries counter",
+        "baton_pinned_requests counter",
+        "baton_unpinned counter",
+        "baton_refused_calls counter",
+        "baton_lost_pairs counter",
+        "baton_lost_insertions counter",
+        "baton_broken_up counter",
+        "baton_received_bytes counter",
+        "baton_sent_bytes counter",
+        "baton_response_bytes counter",
+    ];
+    assert_eq!(types, expected);
+    for line in [
+        "baton_exchanges_total{wire=\"anthropic\",outcome=\"complete\"} 1",
+        "baton_handoffs_total{wire=\"anthropic\",origin=\"model\"} 1",
+        "baton_handoff_after_bytes_sum{wire=\"anthropic\",origin=\"model\"} 9000.0",
+        "baton_nudges_total{wire=\"anthropic\",outcome=\"told\"} 1",
+        "baton_nudges_total{wire=\"anthropic\",outcome=\"followed\"} 0",
+        "baton_recalls_total{wire=\"anthropic\",outcome=\"found\"} 1",
+        "baton_handoff_facts_total{wire=\"anthropic\",outcome=\"written\"} 1",
+        "baton_handoff_facts_total{wire=\"anthropic\",outcome=\"nothing\"} 0",
+        "baton_undos_total{wire=\"anthropic\",outcome=\"undone\"} 1",
+        "baton_undos_total{wire=\"anthropic\",outcome=\"taken_back\"} 0",
+        "baton_recalls_total{wire=\"anthropic\",outcome=\"too_often\"} 0",
+        "baton_thinking_retries_total{wire=\"anthropic\",outcome=\"accepted\"} 1",
+        "baton_thinking_retries_total{wire=\"anthropic\",outcome=\"refused\"} 0",
+        "baton_thinking_dropped_total{wire=\"anthropic\",reason=\"prefix\"} 3",
+        "baton_thinking_dropped_total{wire=\"anthropic\",reason=\"other\"} 0",
+        "baton_legs_total{wire=\"anthropic\"} 2",
+        "baton_sent_bytes_total{wire=\"anthropic\"} 10",
+        "baton_tokens_total{wire=\"anthropic\",kind=\"cache_read\"} 2",
+        "gen_ai_client_token_usage_sum{gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"anthropic\",gen_ai_request_model=\"m\",gen_ai_token_type=\"input\"} 6.0",
+    ] {
+        assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
+    }
+}
+
+#[test]
+fn open_exchanges_are_counted_when_asked() {
+    let metrics = Metrics::new();
+    assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
+    metrics.count_open_by(|| 3);
+    assert!(metrics.text().unwrap().contains("baton_open_exchanges 3"));
+    metrics.count_dropped_by(|| 2);
+    for _ in 0..2 {
+        assert!(metrics.text().unwrap().contains("baton_journal_dropped_total 2"));
+    }
+}

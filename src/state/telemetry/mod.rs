@@ -1,0 +1,465 @@
+//! Log lines, metrics and traces, all made from one event for each exchange.
+//!
+//! Field and metric names are API and asserted by tests: OpenTelemetry's GenAI names where they exist, `baton.*` and
+//! `baton_*` otherwise. This module knows nothing of requests, stores or streams.
+
+mod draft;
+mod facts;
+mod handoff;
+mod line;
+mod metrics;
+mod models;
+mod otlp;
+pub mod prometheus;
+mod series;
+mod setup;
+mod text_fields;
+mod thinking_retry;
+
+pub use draft::DraftEvent;
+pub use facts::FactsOutcome;
+pub use handoff::HandoffEvent;
+pub use metrics::Metrics;
+pub use otlp::Traces;
+pub use setup::start;
+pub use thinking_retry::ThinkingRetry;
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::state::jobs::recalls::AnswerOutcome;
+use baton_core::commands::UndoOutcome;
+use baton_core::nudge::NudgeOutcome;
+use baton_core::record::WireId;
+use baton_core::rewrite::untooled::Untooled;
+use baton_core::wire::wire;
+use baton_core::wire::{DroppedThinking, Stop};
+
+/// Tokens of one leg or of a whole exchange, as the provider counted them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Tokens {
+    /// Input tokens that no cache served (Anthropic's sense; OpenAI's total less the cached ones).
+    pub input: u64,
+    /// Input tokens read from a cache.
+    pub cache_read: u64,
+    /// Input tokens written to a cache.
+    pub cache_write: u64,
+    /// Output tokens, reasoning included.
+    pub output: u64,
+}
+
+/// How an exchange ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The response was sent to its end.
+    Complete,
+    /// The agent closed the connection.
+    Cancelled,
+    /// Upstream ended the response early.
+    Truncated,
+    /// Upstream answered with an error status, relayed.
+    UpstreamError,
+    /// Upstream answered with a success status and an error in the body: an error event, or an error reply.
+    InBandError,
+    /// The proxy answered with an error of its own.
+    Refused,
+}
+
+impl Outcome {
+    /// The outcome of a response that was sent to its end, from how its last leg stopped.
+    pub fn of_end(stop: Stop) -> Self {
+        match stop {
+            Stop::Error => Self::InBandError,
+            _ => Self::Complete,
+        }
+    }
+
+    /// The name used in logs and metrics.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Complete => "complete",
+            Self::Cancelled => "cancelled",
+            Self::Truncated => "truncated",
+            Self::UpstreamError => "upstream_error",
+            Self::InBandError => "in_band_error",
+            Self::Refused => "refused",
+        }
+    }
+}
+
+/// One agent request with its legs and its response. The log line, the metrics, the journal's row and the spans are made
+/// from it.
+#[derive(Debug, Clone)]
+pub struct ExchangeEvent {
+    /// Id, as in `x-baton-exchange`.
+    pub id: String,
+    /// The wire; `None` for requests relayed without being read.
+    pub wire: Option<WireId>,
+    /// Name of the upstream.
+    pub upstream: String,
+    /// Method and path, without the query.
+    pub route: String,
+    /// Model as requested.
+    pub model: Option<String>,
+    /// Conversation key.
+    pub conversation: Option<String>,
+    /// The handoff the request was pinned to.
+    pub pinned: Option<String>,
+    /// Handoffs that fired in it.
+    pub fired: Vec<String>,
+    /// The handoff events of `fired`.
+    pub handoffs: Vec<HandoffEvent>,
+    /// What came of stating behind a carry-over prompt what was seen, for each handoff of which the config wants that.
+    pub facts: Vec<FactsOutcome>,
+    /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
+    pub unpinned: bool,
+    /// Calls of the tool that searches what was cut, each by how it came out.
+    pub recalls: Vec<AnswerOutcome>,
+    /// Calls of our tool that were rejected with an error result, or dropped.
+    pub refused_calls: u32,
+    /// Hidden pairs whose position in the transcript was not found any more.
+    pub lost_pairs: u32,
+    /// Texts of ours whose position in the transcript was not found any more.
+    pub lost_insertions: u32,
+    /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
+    pub dropped_thinking: DroppedThinking,
+    /// What came of sending the request again without the thinking that upstream refused.
+    pub thinking_retry: Option<ThinkingRetry>,
+    /// Sentinel-like texts of the model that were escaped.
+    pub broken_up: u32,
+    /// What came of telling the model how full its context is.
+    pub nudges: Vec<NudgeOutcome>,
+    /// What came of undoing a handoff, where that was asked for.
+    pub undo: Option<UndoOutcome>,
+    /// Whether the tool was offered.
+    pub tooled: bool,
+    /// Why the tool was not offered, if the request carries a transcript.
+    pub untooled: Option<Untooled>,
+    /// Whether the response was a stream.
+    pub streamed: bool,
+    /// Status sent to the agent.
+    pub status: u16,
+    /// Request bytes received from the agent (decoded).
+    pub received_bytes: u64,
+    /// Request bytes sent upstream, by leg.
+    pub sent_bytes: Vec<u64>,
+    /// From the request's first byte to each leg's start.
+    pub leg_starts: Vec<Duration>,
+    /// Response bytes sent to the agent.
+    pub response_bytes: u64,
+    /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
+    pub tokens: Vec<Option<Tokens>>,
+    /// Legs that asked for the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's doing.
+    pub draft_legs: Vec<u32>,
+    /// The methods that these legs belong to, by the names in the config.
+    pub draft_methods: Vec<&'static str>,
+    /// Tries to make the document of a handoff, in order.
+    pub drafts: Vec<DraftEvent>,
+    /// Retries of later legs.
+    pub retries: u32,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// When the request's first byte came.
+    pub started: SystemTime,
+    /// From the request's last byte to the first response byte from upstream.
+    pub first_byte: Option<Duration>,
+    /// From the request's first byte to the response's last.
+    pub total: Duration,
+    /// Time spent in our own code before the first leg was sent.
+    pub added: Duration,
+}
+
+impl ExchangeEvent {
+    /// An event with what is known when a request arrives, everything else empty.
+    pub fn new(id: impl Into<String>, upstream: impl Into<String>, route: impl Into<String>) -> Self {
+        Self {
+            id: id.into(),
+            wire: None,
+            upstream: upstream.into(),
+            route: route.into(),
+            model: None,
+            conversation: None,
+            pinned: None,
+            fired: Vec::new(),
+            handoffs: Vec::new(),
+            facts: Vec::new(),
+            unpinned: false,
+            recalls: Vec::new(),
+            refused_calls: 0,
+            lost_pairs: 0,
+            lost_insertions: 0,
+            dropped_thinking: DroppedThinking::default(),
+            thinking_retry: None,
+            broken_up: 0,
+            nudges: Vec::new(),
+            undo: None,
+            tooled: false,
+            untooled: None,
+            streamed: false,
+            status: 0,
+            received_bytes: 0,
+            sent_bytes: Vec::new(),
+            leg_starts: Vec::new(),
+            response_bytes: 0,
+            tokens: Vec::new(),
+            draft_legs: Vec::new(),
+            draft_methods: Vec::new(),
+            drafts: Vec::new(),
+            retries: 0,
+            outcome: Outcome::Complete,
+            started: UNIX_EPOCH,
+            first_byte: None,
+            total: Duration::ZERO,
+            added: Duration::ZERO,
+        }
+    }
+
+    /// Records the usage of the leg sent last.
+    pub fn count_tokens(&mut self, tokens: Tokens) {
+        let legs = self.sent_bytes.len().max(1);
+        self.tokens.resize(legs, None);
+        self.tokens[legs - 1] = Some(tokens);
+    }
+
+    /// Names of what came of nudging, separated by commas.
+    fn nudge_names(&self) -> String {
+        let names: Vec<_> = self.nudges.iter().map(|nudged| nudged.name()).collect();
+        names.join(",")
+    }
+
+    /// Whether upstream reported the usage of any leg.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.iter().any(Option::is_some)
+    }
+
+    /// The tokens of all legs but drafts: the true cost of what the agent asked for.
+    pub fn spent(&self) -> Tokens {
+        self.sum(false)
+    }
+
+    /// The tokens of drafts.
+    pub fn drafted(&self) -> Tokens {
+        self.sum(true)
+    }
+
+    fn sum(&self, drafts: bool) -> Tokens {
+        let legs = (0u32..).zip(&self.tokens);
+        let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
+        wanted
+            .filter_map(|(_, tokens)| *tokens)
+            .fold(Tokens::default(), |sum, leg: Tokens| Tokens {
+                input: sum.input.saturating_add(leg.input),
+                cache_read: sum.cache_read.saturating_add(leg.cache_read),
+                cache_write: sum.cache_write.saturating_add(leg.cache_write),
+                output: sum.output.saturating_add(leg.output),
+            })
+    }
+
+    /// Its tries to make the document of a handoff, as `method:outcome`.
+    fn draft_names(&self) -> String {
+        let names = self.drafts.iter();
+        let names: Vec<_> = names
+            .map(|draft| format!("{}:{}", draft.method, draft.outcome))
+            .collect();
+        names.join(",")
+    }
+
+    /// The tokens of each draft's leg, with its method; legs that were not answered to their end have none.
+    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, Tokens)> {
+        let legs = self.draft_legs.iter().zip(&self.draft_methods);
+        legs.filter_map(|(leg, method)| {
+            let tokens = self.tokens.get(usize::try_from(*leg).ok()?).copied()??;
+            Some((*method, tokens))
+        })
+    }
+
+    /// How its recalls came out.
+    pub(crate) fn recalled(&self) -> String {
+        let outcomes: Vec<_> = self.recalls.iter().map(|outcome| outcome.name()).collect();
+        outcomes.join(",")
+    }
+
+    /// What came of stating what was seen, separated by commas.
+    fn fact_names(&self) -> String {
+        let names: Vec<_> = self.facts.iter().map(|facts| facts.name()).collect();
+        names.join(",")
+    }
+
+    /// Logs the exchange with all its fields.
+    pub fn log(&self) {
+        // Unknown usage is not logged: zero tokens would look like a free request.
+        let spent = self.has_tokens().then(|| self.spent());
+        let drafted = (!self.draft_legs.is_empty()).then(|| self.drafted());
+        let (method, path) = self.route.split_once(' ').unwrap_or(("", &self.route));
+        let model = self.model.as_deref().map(shortened);
+        let sent: u64 = self.sent_bytes.iter().sum();
+        tracing::info!(
+            target: "baton",
+            {
+            baton.exchange = self.id,
+            baton.wire = self.wire.map(WireId::name),
+            baton.upstream = self.upstream,
+            http.request.method = method,
+            url.path = shortened(path),
+            gen_ai.provider.name = self.wire.map(|id| wire(id).provider()),
+            gen_ai.request.model = model,
+            gen_ai.conversation.id = self.conversation,
+            http.response.status_code = self.status,
+            baton.outcome = self.outcome.name(),
+            baton.streamed = self.streamed,
+            baton.tooled = self.tooled,
+            baton.untooled = self.untooled.map(Untooled::name),
+            baton.pinned = self.pinned,
+            baton.unpinned = self.unpinned.then_some(true),
+            baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
+            baton.facts = (!self.facts.is_empty()).then(|| self.fact_names()),
+            baton.legs = self.sent_bytes.len(),
+            baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
+            baton.drafts = (!self.drafts.is_empty()).then(|| self.draft_names()),
+            baton.draft_input_tokens = drafted.map(Tokens::all_input),
+            baton.draft_output_tokens = drafted.map(|tokens| tokens.output),
+            baton.retries = self.retries,
+            baton.recalls = (!self.recalls.is_empty()).then(|| self.recalled()),
+            baton.refused_calls = self.refused_calls,
+            baton.lost_pairs = (self.lost_pairs > 0).then_some(self.lost_pairs),
+            baton.lost_insertions = (self.lost_insertions > 0).then_some(self.lost_insertions),
+            baton.dropped_thinking = self.dropped_thinking.some(),
+            baton.thinking_retry = self.thinking_retry.map(ThinkingRetry::name),
+            baton.broken_up = self.broken_up,
+            baton.nudges = (!self.nudges.is_empty()).then(|| self.nudge_names()),
+            baton.undo = self.undo.map(UndoOutcome::name),
+            // OpenTelemetry includes cached tokens in the input.
+            gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
+            gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
+            gen_ai.usage.cache_creation.input_tokens = spent.map(|tokens| tokens.cache_write),
+            gen_ai.usage.output_tokens = spent.map(|tokens| tokens.output),
+            baton.received_bytes = self.received_bytes,
+            baton.sent_bytes = sent,
+            baton.response_bytes = self.response_bytes,
+            baton.first_byte_ms = self.first_byte.map(millis),
+            baton.total_ms = millis(self.total),
+            baton.added_ms = millis(self.added),
+            },
+            "exchange"
+        );
+    }
+}
+
+impl Tokens {
+    /// All input tokens, cached ones included.
+    pub fn all_input(self) -> u64 {
+        self.input
+            .saturating_add(self.cache_read)
+            .saturating_add(self.cache_write)
+    }
+}
+
+/// The agent's text, bounded in length.
+fn shortened(text: &str) -> &str {
+    const CHARS: usize = 200;
+    text.char_indices()
+        .nth(CHARS)
+        .map_or(text, |(end, _)| &text[..end])
+}
+
+fn millis(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 1_000_000.0).round() / 1000.0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    /// A log in memory.
+    #[derive(Clone, Default)]
+    pub(super) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        pub(super) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
+
+    impl Write for Lines {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn logged(event: &ExchangeEvent) -> serde_json::Value {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .json()
+            .flatten_event(true)
+            .with_writer(move || writer.clone())
+            .finish();
+        tracing::subscriber::with_default(subscriber, || event.log());
+        let text = lines.text();
+        assert_eq!(text.lines().count(), 1);
+        serde_json::from_str(&text).unwrap()
+    }
+
+    #[test]
+    fn an_exchange_is_one_line_with_stable_field_names() {
+        let tokens = Tokens {
+            input: 10,
+            cache_read: 90,
+            cache_write: 0,
+            output: 5,
+        };
+        let event = ExchangeEvent {
+            wire: Some(WireId::Anthropic),
+            model: Some("m\u{1b}[31m\n".repeat(1000)),
+            conversation: Some("c".into()),
+            pinned: Some("p".into()),
+            fired: vec!["f".into(), "g".into()],
+            facts: vec![FactsOutcome::Written, FactsOutcome::Nothing],
+            unpinned: true,
+            lost_pairs: 1,
+            lost_insertions: 1,
+            dropped_thinking: DroppedThinking { prefix: 1, other: 1 },
+            thinking_retry: Some(ThinkingRetry::Accepted),
+            nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Told],
+            undo: Some(UndoOutcome::TakenBack),
+            recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
+            untooled: Some(Untooled::Summary),
+            tokens: vec![Some(tokens), None, Some(tokens)],
+            first_byte: Some(Duration::from_micros(1500)),
+            ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
+        };
+        let line = logged(&event);
+        let names: Vec<_> = line.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = "timestamp level message baton.exchange baton.wire baton.upstream http.request.method url.path \
+            gen_ai.provider.name gen_ai.request.model gen_ai.conversation.id http.response.status_code baton.outcome baton.streamed \
+            baton.tooled baton.untooled baton.pinned baton.unpinned baton.fired baton.facts baton.legs baton.retries baton.recalls baton.refused_calls \
+            baton.lost_pairs baton.lost_insertions baton.dropped_thinking baton.thinking_retry baton.broken_up baton.nudges baton.undo gen_ai.usage.input_tokens gen_ai.usage.cache_read.input_tokens \
+            gen_ai.usage.cache_creation.input_tokens gen_ai.usage.output_tokens baton.received_bytes \
+            baton.sent_bytes baton.response_bytes baton.first_byte_ms baton.total_ms baton.added_ms target";
+        let expected: Vec<_> = expected.split_whitespace().collect();
+        assert_eq!(names, expected);
+        assert_eq!(line["gen_ai.usage.input_tokens"], 200);
+        assert_eq!(line["baton.nudges"], "followed,told");
+        assert_eq!(line["baton.undo"], "taken_back");
+        assert_eq!(line["baton.dropped_thinking"], 2);
+        assert_eq!(line["baton.thinking_retry"], "accepted");
+        assert_eq!(line["baton.first_byte_ms"], 1.5);
+        assert_eq!(line["baton.recalls"], "found,nothing");
+        assert_eq!(line["baton.facts"], "written,nothing");
+        assert!(line["gen_ai.request.model"].as_str().unwrap().len() <= 200);
+    }
+
+    #[test]
+    fn what_is_not_known_is_not_logged() {
+        let line = logged(&ExchangeEvent::new("x", "openai", "GET /v1/models"));
+        assert!(line.get("baton.wire").is_none());
+        assert!(line.get("gen_ai.request.model").is_none());
+        assert!(line.get("gen_ai.usage.output_tokens").is_none());
+        assert_eq!(line["url.path"], "/v1/models");
+    }
+}

@@ -1,0 +1,215 @@
+//! Converts an event to spans: one for the exchange and a child for each leg. Attribute names are those of the log line.
+
+use std::time::{Duration, SystemTime};
+
+use opentelemetry::trace::{SpanContext, SpanId, SpanKind, Status, TraceFlags, TraceId, TraceState};
+use opentelemetry::{InstrumentationScope, KeyValue, Value};
+use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::super::{ExchangeEvent, Outcome, ThinkingRetry, Tokens, shortened};
+use baton_core::commands::UndoOutcome;
+use baton_core::record::WireId;
+use baton_core::rewrite::untooled::Untooled;
+
+/// The span of an exchange, and one for each leg.
+pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
+    let ids = Ids::of(&event.id);
+    let mut spans = vec![exchange(event, &ids)];
+    let legs = event.leg_starts.len();
+    spans.extend((0..legs).map(|index| leg(event, &ids, index)));
+    spans
+}
+
+/// The ids of a trace, derived from the exchange's id.
+struct Ids {
+    trace: TraceId,
+    root: u64,
+}
+
+impl Ids {
+    /// The trace id is the exchange's id; the span ids count up from its random half.
+    fn of(exchange: &str) -> Self {
+        let bytes = Uuid::parse_str(exchange).map(Uuid::into_bytes);
+        let bytes = bytes.unwrap_or_else(|_| {
+            let mut bytes = [0; 16];
+            bytes.copy_from_slice(&Sha256::digest(exchange)[..16]);
+            bytes
+        });
+        Self {
+            trace: TraceId::from_bytes(bytes),
+            root: u128::from_be_bytes(bytes) as u64,
+        }
+    }
+
+    fn root(&self) -> SpanId {
+        SpanId::from_bytes(self.root.to_be_bytes())
+    }
+
+    fn leg(&self, index: usize) -> SpanId {
+        let number = self.root.wrapping_add(1 + index as u64);
+        SpanId::from_bytes(number.to_be_bytes())
+    }
+}
+
+fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
+    let failed = !matches!(event.outcome, Outcome::Complete | Outcome::Cancelled);
+    let status = match failed {
+        true => Status::error(event.outcome.name()),
+        false => Status::Unset,
+    };
+    let times = (event.started, event.started + event.total);
+    SpanData {
+        span_kind: SpanKind::Server,
+        status,
+        ..span(ids, ids.root(), "exchange".into(), times, of_exchange(event).0)
+    }
+}
+
+/// A leg's span ends where the next one begins.
+fn leg(event: &ExchangeEvent, ids: &Ids, index: usize) -> SpanData {
+    let starts = &event.leg_starts;
+    let end = starts.get(index + 1).copied().unwrap_or(event.total);
+    let name = match event.model.as_deref() {
+        Some(model) => format!("chat {}", shortened(model)),
+        None => "relay".to_owned(),
+    };
+    let at = |since: Duration| event.started + since;
+    SpanData {
+        span_kind: SpanKind::Client,
+        parent_span_id: ids.root(),
+        ..span(
+            ids,
+            ids.leg(index),
+            name,
+            (at(starts[index]), at(end)),
+            of_leg(event, index).0,
+        )
+    }
+}
+
+fn span(
+    ids: &Ids,
+    id: SpanId,
+    name: String,
+    (start_time, end_time): (SystemTime, SystemTime),
+    attributes: Vec<KeyValue>,
+) -> SpanData {
+    SpanData {
+        span_context: SpanContext::new(ids.trace, id, TraceFlags::SAMPLED, false, TraceState::NONE),
+        parent_span_id: SpanId::INVALID,
+        parent_span_is_remote: false,
+        span_kind: SpanKind::Internal,
+        name: name.into(),
+        start_time,
+        end_time,
+        attributes,
+        dropped_attributes_count: 0,
+        events: SpanEvents::default(),
+        links: SpanLinks::default(),
+        status: Status::Unset,
+        instrumentation_scope: InstrumentationScope::builder("baton")
+            .with_version(env!("CARGO_PKG_VERSION"))
+            .build(),
+    }
+}
+
+/// An attribute builder that leaves out unknown values.
+#[derive(Default)]
+struct Attributes(Vec<KeyValue>);
+
+impl Attributes {
+    fn put(&mut self, name: &'static str, value: impl Into<Value>) {
+        self.0.push(KeyValue::new(name, value));
+    }
+
+    fn count(&mut self, name: &'static str, count: u64) {
+        self.put(name, i64::try_from(count).unwrap_or(i64::MAX));
+    }
+
+    fn text(&mut self, name: &'static str, text: Option<&str>) {
+        if let Some(text) = text {
+            self.put(name, shortened(text).to_owned());
+        }
+    }
+
+    /// Attributes shared by the exchange's and the legs' spans.
+    fn model(&mut self, event: &ExchangeEvent) {
+        self.text("baton.wire", event.wire.map(WireId::name));
+        self.text("baton.upstream", Some(&event.upstream));
+        if let Some(wire) = event.wire {
+            self.put("gen_ai.operation.name", "chat");
+            self.put("gen_ai.provider.name", baton_core::wire::wire(wire).provider());
+        }
+        self.text("gen_ai.request.model", event.model.as_deref());
+        self.text("gen_ai.conversation.id", event.conversation.as_deref());
+    }
+
+    fn tokens(&mut self, tokens: Tokens) {
+        self.count("gen_ai.usage.input_tokens", tokens.all_input());
+        self.count("gen_ai.usage.cache_read.input_tokens", tokens.cache_read);
+        self.count("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write);
+        self.count("gen_ai.usage.output_tokens", tokens.output);
+    }
+}
+
+fn of_exchange(event: &ExchangeEvent) -> Attributes {
+    let mut a = Attributes::default();
+    let (method, path) = event.route.split_once(' ').unwrap_or(("", &event.route));
+    a.text("baton.exchange", Some(&event.id));
+    a.model(event);
+    a.text("http.request.method", Some(method));
+    a.text("url.path", Some(path));
+    a.count("http.response.status_code", event.status.into());
+    a.put("baton.outcome", event.outcome.name());
+    a.put("baton.streamed", event.streamed);
+    a.put("baton.tooled", event.tooled);
+    a.text("baton.untooled", event.untooled.map(Untooled::name));
+    a.text("baton.pinned", event.pinned.as_deref());
+    a.put("baton.unpinned", event.unpinned);
+    if !event.fired.is_empty() {
+        a.put("baton.fired", event.fired.join(","));
+    }
+    if !event.facts.is_empty() {
+        a.put("baton.facts", event.fact_names());
+    }
+    a.count("baton.legs", event.sent_bytes.len() as u64);
+    a.count("baton.retries", event.retries.into());
+    a.count("baton.refused_calls", event.refused_calls.into());
+    a.count("baton.lost_pairs", event.lost_pairs.into());
+    a.count("baton.lost_insertions", event.lost_insertions.into());
+    a.count("baton.dropped_thinking", event.dropped_thinking.total().into());
+    a.text(
+        "baton.thinking_retry",
+        event.thinking_retry.map(ThinkingRetry::name),
+    );
+    a.count("baton.broken_up", event.broken_up.into());
+    a.count("baton.recalls", event.recalls.len() as u64);
+    a.count("baton.nudges", event.nudges.len() as u64);
+    a.text("baton.undo", event.undo.map(UndoOutcome::name));
+    if event.has_tokens() {
+        a.tokens(event.spent());
+    }
+    a.count("baton.received_bytes", event.received_bytes);
+    a.count("baton.sent_bytes", event.sent_bytes.iter().sum());
+    a.count("baton.response_bytes", event.response_bytes);
+    if let Some(first) = event.first_byte {
+        a.put("baton.first_byte_ms", super::super::millis(first));
+    }
+    a.put("baton.added_ms", super::super::millis(event.added));
+    a
+}
+
+fn of_leg(event: &ExchangeEvent, index: usize) -> Attributes {
+    let mut a = Attributes::default();
+    a.count("baton.leg", index as u64 + 1);
+    a.model(event);
+    if let Some(bytes) = event.sent_bytes.get(index) {
+        a.count("baton.sent_bytes", *bytes);
+    }
+    if let Some(Some(tokens)) = event.tokens.get(index) {
+        a.tokens(*tokens);
+    }
+    a
+}

@@ -1,0 +1,108 @@
+//! Handles of the metric series that every exchange updates. They are looked up by their labels once and then kept: a
+//! lookup hashes and compares the labels, and an exchange updates about twenty series.
+
+use std::collections::HashMap;
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::{Outcome, Tokens};
+use baton_core::record::WireId;
+
+/// One value for each wire, and one for exchanges without a wire.
+pub(super) struct PerWire<T>([OnceLock<T>; WireId::ALL.len() + 1]);
+
+impl<T> PerWire<T> {
+    pub(super) fn get(&self, wire: Option<WireId>, make: impl FnOnce() -> T) -> &T {
+        let i = wire.map_or(WireId::ALL.len(), |wire| wire as usize);
+        self.0[i].get_or_init(make)
+    }
+}
+
+impl<T> Default for PerWire<T> {
+    fn default() -> Self {
+        Self([const { OnceLock::new() }; WireId::ALL.len() + 1])
+    }
+}
+
+/// The series by wire.
+pub(super) struct WireSeries {
+    pub(super) outcomes: Outcomes,
+    pub(super) legs: Counter,
+    pub(super) leg_retries: Counter,
+    pub(super) pinned_requests: Counter,
+    pub(super) unpinned: Counter,
+    pub(super) refused_calls: Counter,
+    pub(super) lost_pairs: Counter,
+    pub(super) lost_insertions: Counter,
+    pub(super) broken_up: Counter,
+    pub(super) received_bytes: Counter,
+    pub(super) sent_bytes: Counter,
+    pub(super) response_bytes: Counter,
+    pub(super) added: Histogram,
+}
+
+/// A counter for each outcome, created when the outcome first occurs.
+#[derive(Default)]
+pub(super) struct Outcomes([OnceLock<Counter>; 6]);
+
+impl Outcomes {
+    pub(super) fn get(&self, outcome: Outcome, make: impl FnOnce() -> Counter) -> &Counter {
+        let i = match outcome {
+            Outcome::Complete => 0,
+            Outcome::Cancelled => 1,
+            Outcome::Truncated => 2,
+            Outcome::UpstreamError => 3,
+            Outcome::Refused => 4,
+            Outcome::InBandError => 5,
+        };
+        self.0[i].get_or_init(make)
+    }
+}
+
+/// The series by model.
+pub(super) struct ModelSeries {
+    pub(super) duration: Histogram,
+    pub(super) first_token: OnceLock<Histogram>,
+    pub(super) tokens: OnceLock<TokenSeries>,
+}
+
+/// The series of a leg's tokens.
+pub(super) struct TokenSeries {
+    pub(super) input: Histogram,
+    pub(super) output: Histogram,
+    /// In the order of [`KINDS`].
+    pub(super) billed: [Counter; 4],
+}
+
+/// How tokens are billed.
+pub(super) const KINDS: [&str; 4] = ["input", "cache_read", "cache_write", "output"];
+
+impl TokenSeries {
+    pub(super) fn count(&self, leg: Tokens) {
+        // Exact up to 2^53.
+        self.input.observe(leg.all_input() as f64);
+        self.output.observe(leg.output as f64);
+        let amounts = [leg.input, leg.cache_read, leg.cache_write, leg.output];
+        for (counter, amount) in self.billed.iter().zip(amounts) {
+            counter.inc_by(amount);
+        }
+    }
+}
+
+/// The series of one wire's models that have a label of their own.
+#[derive(Default)]
+pub(super) struct ModelsSeries(RwLock<HashMap<String, Arc<ModelSeries>>>);
+
+impl ModelsSeries {
+    pub(super) fn known(&self, model: &str) -> Option<Arc<ModelSeries>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(model).cloned()
+    }
+
+    pub(super) fn keep(&self, model: String, series: Arc<ModelSeries>) {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        known.insert(model, series);
+    }
+}

@@ -1,0 +1,66 @@
+//! Log setup.
+
+use std::fmt;
+use std::io::{self, Write, stderr};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anstream::{AutoStream, ColorChoice};
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::fmt::format::Writer;
+use tracing_subscriber::fmt::time::FormatTime;
+
+use super::text_fields::PlainFields;
+use crate::state::config::Log;
+use baton_core::text::{date, visible};
+
+/// The library's time stamp, at a fraction of its cost.
+struct LogTime;
+
+impl FormatTime for LogTime {
+    fn format_time(&self, writer: &mut Writer<'_>) -> fmt::Result {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        writer.write_str(&date::rfc3339_micros(since))
+    }
+}
+
+/// Standard error, behind which nothing of a log line acts on a terminal: values may be texts of models and agents.
+struct LogWriter {
+    json: bool,
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let text = String::from_utf8_lossy(line);
+        let shown = match self.json {
+            true => visible::json(&text),
+            false => visible::styled(&text),
+        };
+        stderr().write_all(shown.as_bytes())?;
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        stderr().flush()
+    }
+}
+
+/// Installs the global log to standard error as configured; coloured only on a terminal.
+///
+/// # Errors
+/// The filter is invalid (a checked config's is not), or this process already has a log.
+pub fn start(log: &Log) -> Result<(), String> {
+    let filter = EnvFilter::try_new(&log.level).map_err(|error| error.to_string())?;
+    let colour = AutoStream::choice(&stderr()) != ColorChoice::Never;
+    let json = log.json;
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_timer(LogTime)
+        .with_writer(move || LogWriter { json })
+        .with_ansi(colour && !log.json);
+    let started = match log.json {
+        true => lines.json().flatten_event(true).try_init(),
+        false if colour => lines.try_init(),
+        false => lines.fmt_fields(PlainFields).try_init(),
+    };
+    started.map_err(|error| error.to_string())
+}
