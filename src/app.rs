@@ -1,4 +1,4 @@
-//! The seam to the rooms that the commands start: what an exchange needs, put together in one place.
+//! Composition root of the data listener.
 
 use std::future::Future;
 use std::io;
@@ -21,8 +21,8 @@ use crate::state::store::SharedStore;
 use crate::state::store::seals::Seals;
 use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
 
-/// An event on its way to the log, the counters, the journal and the traces. It gets there when it is dropped, so
-/// that none is lost with a task that did not come to it.
+/// An event on its way to the log, the metrics, the journal and the traces. Dropping it delivers it, so that none is
+/// lost with a cancelled task.
 struct EndedExchange {
     event: ExchangeEvent,
     /// Whether the log is for machines.
@@ -48,17 +48,17 @@ impl Drop for EndedExchange {
 pub(crate) struct DataListener {
     bound: Bound,
     app: Arc<App>,
-    telling: JoinHandle<()>,
+    reporter: JoinHandle<()>,
     packets: PacketWriter,
 }
 
-/// Ended exchanges that may wait to be told.
-const UNTOLD: usize = 4096;
+/// Capacity of the event queue.
+const EVENT_QUEUE: usize = 4096;
 
-/// How long ended exchanges may take to be told when the process ends.
-const TOLD_TIME: Duration = Duration::from_secs(1);
+/// Timeout for reporting the last events at shutdown.
+const REPORT_TIME: Duration = Duration::from_secs(1);
 
-/// How long packets may take to be written when the process ends.
+/// Timeout for writing the last packets at shutdown.
 const PACKETS_TIME: Duration = Duration::from_secs(5);
 
 impl DataListener {
@@ -74,24 +74,24 @@ impl DataListener {
     ) -> io::Result<Self> {
         let counted = Arc::clone(metrics);
         let noted = journal.clone();
-        // The last handle of an exchange goes with its answer's last bytes: they leave first, and a task tells.
-        let (tell, mut ended) = mpsc::channel(UNTOLD);
-        let telling = tokio::spawn(async move {
-            while let Some(told) = ended.recv().await {
-                drop(told);
+        // Events are reported by a task of their own: the last bytes of an answer do not wait for the log.
+        let (events, mut queue) = mpsc::channel(EVENT_QUEUE);
+        let reporter = tokio::spawn(async move {
+            while let Some(event) = queue.recv().await {
+                drop(event);
             }
         });
         let json = config.log.json;
         let on_end = move |event: ExchangeEvent| {
-            let told = EndedExchange {
+            let ended = EndedExchange {
                 event,
                 json,
                 metrics: Arc::clone(&counted),
                 journal: noted.clone(),
                 traces: traces.clone(),
             };
-            // Where nobody takes it any more, or the log stands still, it is told here.
-            let _ = tell.try_send(told);
+            // If the queue is full or closed, the event is dropped here, which reports it.
+            let _ = events.try_send(ended);
         };
         let packets = PacketWriter::start(PacketSettings::of(config), Arc::clone(&store));
         let counted = packets.clone();
@@ -103,16 +103,15 @@ impl DataListener {
             .with_journal(journal)
             .with_packets(packets.clone());
         let app = Arc::new(app);
-        let (all, asked) = (config.limits.exchanges, Arc::downgrade(&app));
+        let (places, weak) = (config.limits.exchanges, Arc::downgrade(&app));
         metrics.count_open_by(move || {
-            asked
-                .upgrade()
-                .map_or(0, |app| all.saturating_sub(app.free_exchanges()))
+            weak.upgrade()
+                .map_or(0, |app| places.saturating_sub(app.free_exchanges()))
         });
         Ok(Self {
             bound,
             app,
-            telling,
+            reporter,
             packets,
         })
     }
@@ -132,11 +131,11 @@ impl DataListener {
         self.bound.addr()
     }
 
-    /// Serves until `stop` is done and what was under way has ended and is told, or the drain time is over.
+    /// Serves until `stop` is done, and all exchanges have ended and are reported, or the drain time is over.
     pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
         self.bound.run(self.app, stop).await;
-        // The last exchange lets go of the last way to tell.
-        let _ = tokio::time::timeout(TOLD_TIME, self.telling).await;
+        // The queue closes with the last exchange.
+        let _ = tokio::time::timeout(REPORT_TIME, self.reporter).await;
         self.packets.flush(PACKETS_TIME).await;
     }
 }

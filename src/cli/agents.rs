@@ -30,6 +30,8 @@ pub(super) struct Agent {
     prompt: &'static [&'static str],
     /// Arguments for one answer to a prompt, without a screen; templates.
     headless: &'static [&'static str],
+    /// Sign-ins that work through the proxy, for people.
+    pub(super) sign_ins: &'static str,
     /// Limits and conditions, for people.
     pub(super) notes: &'static [&'static str],
 }
@@ -97,6 +99,7 @@ pub(super) const AGENTS: &[Agent] = &[
         file: None,
         prompt: &["{prompt}"],
         headless: &["-p", "{prompt}"],
+        sign_ins: "an API key, a claude.ai plan",
         notes: &["an `env` entry for ANTHROPIC_BASE_URL in its settings.json overrides the variable"],
     },
     Agent {
@@ -108,6 +111,7 @@ pub(super) const AGENTS: &[Agent] = &[
         file: None,
         prompt: &["{prompt}"],
         headless: &["exec", "{prompt}"],
+        sign_ins: "an API key, a ChatGPT plan",
         notes: &[
             "a `model_provider` of your own in its config.toml is not replaced; give that one baton's URL as its `base_url`",
         ],
@@ -124,6 +128,7 @@ pub(super) const AGENTS: &[Agent] = &[
         file: None,
         prompt: &["--prompt", "{prompt}"],
         headless: &["run", "{prompt}"],
+        sign_ins: "an API key; a ChatGPT plan does not go through baton",
         notes: &[
             "providers `anthropic` and `openai`; a `baseURL` in opencode.json overrides the variable. For `google` set it there, to the \
              proxy's URL with /v1beta",
@@ -141,6 +146,7 @@ pub(super) const AGENTS: &[Agent] = &[
         file: None,
         prompt: &["-i", "{prompt}"],
         headless: &["-p", "{prompt}"],
+        sign_ins: "an API key, a Google account",
         notes: &["with an API key or a Google account"],
     },
     Agent {
@@ -156,6 +162,7 @@ pub(super) const AGENTS: &[Agent] = &[
         file: None,
         prompt: &["-i", "{prompt}"],
         headless: &["{prompt}"],
+        sign_ins: "an API key",
         notes: &[
             "with `--auth-type openai`, `anthropic` or `gemini`; another provider of the OpenAI kind goes into the \
              config as `upstreams.openai.base_url`",
@@ -173,6 +180,7 @@ pub(super) const AGENTS: &[Agent] = &[
         }),
         prompt: &["{prompt}"],
         headless: &["-p", "{prompt}"],
+        sign_ins: "an API key, a ChatGPT plan, a claude.ai plan",
         notes: &["providers `anthropic`, `openai`, `openai-codex` and `google`"],
     },
     Agent {
@@ -188,6 +196,7 @@ pub(super) const AGENTS: &[Agent] = &[
         file: None,
         prompt: &["run", "--interactive", "--text", "{prompt}"],
         headless: &["run", "--text", "{prompt}"],
+        sign_ins: "an API key",
         notes: &["providers `anthropic`, `openai` and `google`"],
     },
     Agent {
@@ -218,6 +227,7 @@ pub(super) const AGENTS: &[Agent] = &[
         // The blank: cline takes a prompt of one word for a command.
         prompt: &["--tui", "{prompt} "],
         headless: &["{prompt} "],
+        sign_ins: "an API key",
         notes: &[
             "providers `anthropic`, `openai-native` and `gemini`; what cline writes to the copy is deleted after the run",
         ],
@@ -231,6 +241,7 @@ pub(super) const AGENTS: &[Agent] = &[
         file: None,
         prompt: &["--message", "{prompt}"],
         headless: &["--message", "{prompt}"],
+        sign_ins: "an API key; it sends no tools, so there are no handoffs",
         notes: &["it sends no tools, so its requests are relayed unchanged: no handoffs"],
     },
 ];
@@ -250,6 +261,7 @@ pub(super) const GENERIC: Agent = Agent {
     file: None,
     prompt: &["{prompt}"],
     headless: &["{prompt}"],
+    sign_ins: "an API key",
     notes: &[],
 };
 

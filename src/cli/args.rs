@@ -93,7 +93,7 @@ Examples:
   baton show 0199a3c2-7d1e --sent --leg 2 | jq .messages
   baton show 0199a3c2-7d1e --har > exchange.har")]
 pub(super) struct ShowExchangeArgs {
-    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a beginning of it that only it has
+    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a unique prefix of it
     pub(super) exchange: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
@@ -260,7 +260,7 @@ pub(super) struct LatestArgs {
 Examples:
   baton handoffs export 0199a3c2-7d1e --format md > handoff.md")]
 pub(super) struct ExportArgs {
-    /// The handoff's id, or a beginning of it that only it has
+    /// The handoff's id, or a unique prefix of it
     pub(super) id: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
@@ -281,7 +281,7 @@ Examples:
   baton handoffs draft 3f9c --bundle > ask.md     # paste into any model, save its answer
   baton handoffs draft 3f9c --from answer.md")]
 pub(super) struct DraftArgs {
-    /// The conversation's key, or a beginning of it that only it has
+    /// The conversation's key, or a unique prefix of it
     pub(super) key: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
@@ -334,7 +334,7 @@ Examples:
   baton handoffs archive 0199a3c2-7d1e
   baton handoffs archive 0199a3c2-7d1e --undo")]
 pub(super) struct ArchiveArgs {
-    /// The handoff's id, or a beginning of it that only it has
+    /// The handoff's id, or a unique prefix of it
     pub(super) id: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
@@ -351,7 +351,7 @@ so. Asked again before that request, nothing changes; asked again after it, the 
 Examples:
   baton handoffs undo 0199a3c2-7d1e")]
 pub(super) struct UndoArgs {
-    /// The handoff's id, or a beginning of it that only it has
+    /// The handoff's id, or a unique prefix of it
     pub(super) id: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
@@ -396,7 +396,7 @@ Examples:
   baton handoffs show 0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11
   baton handoffs show 0199a3c2-7d1e --json | jq -r .prompt")]
 pub(super) struct ShowArgs {
-    /// The handoff's id, or a beginning of it that only it has
+    /// The handoff's id, or a unique prefix of it
     pub(super) id: String,
     #[command(flatten)]
     pub(super) state: StateArgs,

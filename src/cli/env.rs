@@ -37,6 +37,9 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), Failure> {
     let agent = agents::find_or_generic(&args.agent);
     let (url, running) = address(&config)?;
     let mut notes: Vec<String> = agent.notes.iter().map(|&note| note.to_owned()).collect();
+    if agent.is_known() {
+        notes.push(format!("signed in with: {}", agent.sign_ins));
+    }
     if !agent.is_known() {
         notes.push(format!(
             "{} is not a known agent: these are the variables that the SDKs read",

@@ -76,7 +76,7 @@ pub(super) struct CreateArgs {
     /// Read a session file of Claude Code, Codex or pi
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) session_file: Option<PathBuf>,
-    /// Read a proxied conversation: its key, or a beginning of it that only it has
+    /// Read a proxied conversation: its key, or a unique prefix of it
     #[arg(long, value_name = "KEY", group = "source")]
     pub(super) conversation: Option<String>,
     /// Take what a YAML or JSON file says; - is standard input

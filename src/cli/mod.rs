@@ -141,15 +141,15 @@ mod tests {
     use crate::serve::proxy::fault::Code;
 
     #[test]
-    fn the_readme_has_every_error_code_as_it_is() {
-        let readme = include_str!("../../README.md");
+    fn the_page_of_errors_has_every_code_as_it_is() {
+        let page = include_str!("../../docs/troubleshooting.md");
         for code in Code::ALL {
             let retry = if code.retryable { "yes" } else { "no" };
             let row = format!(
                 "| `{}` | {} | {retry} | {} |\n",
                 code.name, code.status, code.message
             );
-            assert!(readme.contains(&row), "{row}");
+            assert!(page.contains(&row), "{row}");
         }
     }
 

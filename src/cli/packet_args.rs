@@ -85,7 +85,7 @@ Examples:
   baton packets show 0199a3c2-7d1e --json | jq .verification
   baton packets show api/2026-11-22_18-05_login-works.yaml --format markdown")]
 pub(super) struct PacketShowArgs {
-    /// The handoff's id, or a beginning of it that only it has, or the packet's folder; or a handoff file: its path, or
+    /// The handoff's id, or a unique prefix of it, or the packet's folder; or a handoff file: its path, or
     /// SESSION/NAME.yaml
     pub(super) id: String,
     #[command(flatten)]
@@ -159,7 +159,7 @@ Examples:
   baton packets archive 0199a3c2-7d1e --undo
   baton packets archive api/2026-11-22_18-05_login-works.yaml")]
 pub(super) struct PacketArchiveArgs {
-    /// The handoff's id, or a beginning of it that only it has, or the packet's folder; or a handoff file: its path, or
+    /// The handoff's id, or a unique prefix of it, or the packet's folder; or a handoff file: its path, or
     /// SESSION/NAME.yaml
     pub(super) id: String,
     #[command(flatten)]

@@ -56,7 +56,7 @@ Examples:
   baton seal-key retire 3f9c0a12
   baton seal-key retire --all")]
 pub(super) struct RetireArgs {
-    /// The key's id, as `baton seal-key show` prints it, or a beginning of it that only it has
+    /// The key's id, as `baton seal-key show` prints it, or a unique prefix of it
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pub(super) id: Option<String>,
     #[command(flatten)]

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { align, differ, fold } from "../../src/admin/page/align.js";
+import { align, differ, fold } from "../../src/serve/admin/page/align.js";
 
 const STATES = { k: "kept", c: "cut", n: "new", e: "changed" };
 const list = (letters) => [...letters].map((letter, i) => ({ i, state: STATES[letter] }));

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
-import { standing, steps } from "../../src/admin/page/chain.js";
+import { standing, steps } from "../../src/serve/admin/page/chain.js";
 
 const cut = (handoff, removed, added) => ({ leg: 0, why: "cut", removed, added, handoff });
 

@@ -6,7 +6,7 @@ import http from "node:http";
 import { fileURLToPath } from "node:url";
 import { ENVELOPE, tell } from "./story.mjs";
 
-const PAGE = fileURLToPath(new URL("../../src/admin/page/", import.meta.url));
+const PAGE = fileURLToPath(new URL("../../src/serve/admin/page/", import.meta.url));
 const TYPES = { js: "text/javascript", css: "text/css", html: "text/html; charset=utf-8" };
 const POLICY = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 

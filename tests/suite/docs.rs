@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-const PAGES: [&str; 2] = ["docs/architecture.md", "docs/wires.md"];
+const PAGES: [&str; 3] = ["docs/invariants.md", "docs/wires.md", "docs/agents.md"];
 
 /// Every Rust file below `folder`.
 fn sources(folder: &Path, out: &mut Vec<PathBuf>) {
@@ -48,7 +48,7 @@ fn every_test_that_the_documentation_names_exists() {
     for page in PAGES {
         let text = std::fs::read_to_string(root.join(page)).unwrap();
         let names = named(&text);
-        assert!(names.len() > 10, "{page}: {names:?}");
+        assert!(!names.is_empty(), "{page} names no test");
         for name in names {
             assert!(known.contains(&name), "{page} names {name}, which is no test");
         }

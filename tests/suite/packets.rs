@@ -684,7 +684,7 @@ async fn the_commands_list_show_validate_and_archive() {
     );
 }
 
-/// The packet that the README shows is one: of an hour's work with Claude Code, shortened.
+/// The packet that docs/handoffs.md shows is one: of an hour's work with Claude Code, shortened.
 /// Runs the program in a folder that is its home and its state: exit code, output, and what it says beside that.
 fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
     let done = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
@@ -793,8 +793,8 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
         .unwrap();
     let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
     let shown = &markdown[..markdown.find("\n## Failed attempts").unwrap()];
-    let readme = include_str!("../../README.md");
-    assert!(readme.contains(shown), "the README should have\n{shown}");
+    let page = include_str!("../../docs/handoffs.md");
+    assert!(page.contains(shown), "docs/handoffs.md should have\n{shown}");
 }
 
 /// Packets and handoff files have the same commands: each takes either, or says what to type.

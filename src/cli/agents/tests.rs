@@ -25,19 +25,28 @@ fn code(words: &[&str]) -> String {
 }
 
 #[test]
-fn the_readme_has_every_agent_as_it_is_in_the_table() {
+fn the_readme_has_every_agent_with_its_sign_ins() {
     let readme = include_str!("../../../README.md");
     for agent in AGENTS {
         let row = format!(
-            "| {} | `baton run {}` | `{}` |\n",
-            agent.title,
-            agent.name,
-            by_hand(agent)
+            "| {} | `baton run {}` | {} |\n",
+            agent.title, agent.name, agent.sign_ins
         );
         assert!(readme.contains(&row), "{row}");
     }
-    let generic = format!("| any other | `baton run AGENT` | `{}` |\n", by_hand(&GENERIC));
+    let generic = format!("| any other | `baton run AGENT` | {} |\n", GENERIC.sign_ins);
     assert!(readme.contains(&generic), "{generic}");
+}
+
+#[test]
+fn the_page_of_agents_says_how_each_is_set_by_hand() {
+    let page = include_str!("../../../docs/agents.md");
+    for agent in AGENTS {
+        let row = format!("| {} | `{}` |\n", agent.title, by_hand(agent));
+        assert!(page.contains(&row), "{row}");
+    }
+    let generic = format!("| any other | `{}` |\n", by_hand(&GENERIC));
+    assert!(page.contains(&generic), "{generic}");
 }
 
 #[test]

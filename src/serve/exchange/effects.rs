@@ -204,7 +204,7 @@ fn needs_request(effect: &Effect) -> bool {
     }
 }
 
-/// Whether another try may be answered better.
+/// Whether the status is retryable.
 pub(super) fn may_pass(status: StatusCode) -> bool {
     status == StatusCode::TOO_MANY_REQUESTS
         || status == StatusCode::REQUEST_TIMEOUT

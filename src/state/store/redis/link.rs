@@ -100,7 +100,7 @@ impl Link {
         )
     }
 
-    /// Sends a request. What is sent may be done twice, and must come to the same then.
+    /// Sends a request, which must be idempotent: it may be sent twice.
     pub(super) async fn send(&self, what: &'static str, request: &Request) -> Result<Vec<Value>, StoreError> {
         let Ok(_place) = self.places.try_acquire() else {
             return Err(self.failed(what, "too many calls wait for it"));
@@ -109,7 +109,7 @@ impl Link {
         match tokio::time::timeout(self.time, self.send_twice(what, request, &mut used)).await {
             Ok(sent) => sent,
             Err(_) => {
-                // It may hang for good: another connection tells.
+                // The connection may be dead: probe from another one.
                 if let Some(opened) = used {
                     self.shared.report(opened);
                 }

@@ -255,7 +255,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Pages of the log that no checkpoint has moved to the file yet.
+    /// Pages of the WAL that are not checkpointed yet.
     fn log_pages(&self) -> rusqlite::Result<u32> {
         let (all, moved) = log_state(&self.conn)?;
         Ok(all.saturating_sub(moved))
