@@ -21,6 +21,8 @@ const ANY: &str = "*";
 enum Source {
     /// An environment variable with a number of tokens.
     Variable(&'static str),
+    /// An environment variable that is set to `1` or `true`, and the number of tokens that it stands for.
+    Switch(&'static str, &'static str),
     /// A value in a file (JSON or TOML, by its name).
     File {
         folder: Folder,
@@ -41,6 +43,10 @@ enum Folder {
 /// What each agent declares, the strongest last. Each row was tried with the real agent.
 const SOURCES: &[(&str, Source)] = &[
     ("claude", Source::Variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW")),
+    (
+        "claude",
+        Source::Switch("CLAUDE_CODE_DISABLE_1M_CONTEXT", "200000"),
+    ),
     (
         "codex",
         Source::File {
@@ -96,6 +102,10 @@ impl Source {
     fn windows(&self) -> Vec<String> {
         match self {
             Self::Variable(name) => env::var(name).into_iter().collect(),
+            Self::Switch(name, tokens) => {
+                let on = env::var(name).is_ok_and(|value| ["1", "true"].contains(&value.as_str()));
+                on.then(|| (*tokens).to_owned()).into_iter().collect()
+            }
             Self::File { folder, name, keys } => {
                 let value = folder.path().and_then(|folder| read(&folder.join(name)));
                 value.map_or_else(Vec::new, |value| found(&value, keys, ""))
