@@ -7,7 +7,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use super::active_handoff::Active;
 use super::{Exchange, heavy, is_model_call};
 use crate::drafting::Job;
-use crate::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill};
+use crate::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill, WindowQuery};
 use crate::proxy::{RequestContext, headers};
 use crate::record::HandoffId;
 use crate::rewrite::positions::without_breakpoints;
@@ -125,7 +125,7 @@ impl Exchange {
         }
         let live = prepared.live.as_ref()?;
         let model = facts.model.as_deref().unwrap_or_default();
-        let window = policy.windows.of(model, betas(&self.ctx));
+        let window = policy.windows.of(&window_query(&self.ctx, model));
         if window.is_none() && thresholds.nudge_at > 0.0 {
             note_unknown(model);
         }
@@ -214,10 +214,18 @@ fn is_subagent(ctx: &RequestContext) -> bool {
         .any(|name| headers::value(&ctx.headers, name).is_some())
 }
 
-/// What the request asks for of what its provider tries out.
-pub(super) fn betas(ctx: &RequestContext) -> &str {
-    let header = headers::value(&ctx.headers, "anthropic-beta");
-    header.and_then(|value| value.to_str().ok()).unwrap_or_default()
+/// What a request says of its model's window.
+pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> WindowQuery<'a> {
+    let text = |name| {
+        let value = headers::value(&ctx.headers, name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
+    WindowQuery {
+        model,
+        betas: text("anthropic-beta"),
+        user_agent: text("user-agent"),
+        declared: text(headers::DECLARED_WINDOWS),
+    }
 }
 
 /// Says once that a model's window is not known.
