@@ -5,8 +5,9 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::Gemini;
+use super::pairs::LOST_SIGNATURE;
 use super::part::{self, Piece};
-use crate::text::json;
+use crate::text::{Span, json};
 use crate::text::splice::Edit;
 use crate::wire::view::{self, Part, PartKind, Role, TurnContent, View};
 use crate::wire::{Turns, fingerprints};
@@ -48,7 +49,15 @@ impl Turns for Gemini {
     }
 
     fn unbound_call(&self, call: &str) -> Option<String> {
-        view::without_members(call, &["thoughtSignature", "thought_signature"])
+        let text = call.as_bytes();
+        let whole = Span::new(0, text.len());
+        // The first call of a step must be signed, and the agent's own behind this one is not.
+        let signature = part::piece(text, whole).signature?;
+        Some(view::edited_part(
+            text,
+            whole,
+            &[Edit::replace(signature, LOST_SIGNATURE)],
+        ))
     }
 
     /// Signatures are checked in the current turn alone: behind the last content in which the user says something.
