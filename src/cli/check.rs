@@ -196,7 +196,7 @@ mod tests {
             keys,
             ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"]
         );
-        let late = &warnings(&policy)[2].message;
+        let late = &unreached_thresholds(&policy)[2].message;
         for agent in ["claude (84% where the window is 200000 tokens)", "codex (90%)"] {
             assert!(late.contains(agent), "{late}");
         }
