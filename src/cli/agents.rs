@@ -296,12 +296,12 @@ impl Agent {
         }
     }
 
-    /// Variables and arguments for a run through the proxy at `base`, with the config file at `file`.
-    pub(super) fn setup(&self, base: &str, file: &str) -> Setup {
+    /// Variables and arguments for a run through the proxy at `url`, with the base URL `base` and the config file at `file`.
+    pub(super) fn setup(&self, url: &str, base: &str, file: &str) -> Setup {
         let filled = |template: &str| template.replace("{base}", base).replace("{file}", file);
         let own = self.variables.iter().map(|(name, value)| (*name, filled(value)));
         Setup {
-            variables: std::iter::once((URL, base.to_owned())).chain(own).collect(),
+            variables: std::iter::once((URL, url.to_owned())).chain(own).collect(),
             arguments: self.arguments.iter().map(|argument| filled(argument)).collect(),
         }
     }

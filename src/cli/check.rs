@@ -10,7 +10,7 @@ use super::output::{Out, plural, visible};
 use super::{config_file, load};
 use crate::state::config::{Config, Flags, HandoffPolicy, Origin, Problem, ProblemKind, StoreKind};
 use crate::state::store::{self, StoreError};
-use baton_core::nudge;
+use baton_core::nudge::{self, Compaction};
 
 #[derive(Serialize)]
 struct Report<'a> {
@@ -123,10 +123,8 @@ fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Warning> {
     ];
     let warning = |(key, share): (&'static str, Option<f64>)| {
         let share = share?;
-        let before = nudge::AGENTS.iter().filter(|agent| share > agent.share());
-        let before: Vec<String> = before
-            .map(|agent| format!("{} ({:.0}%)", agent.agent, agent.share() * 100.0))
-            .collect();
+        let before = nudge::AGENTS.iter().filter_map(|agent| point_below(agent, share));
+        let before: Vec<String> = before.collect();
         (!before.is_empty()).then(|| Warning {
             key,
             message: format!(
@@ -138,6 +136,21 @@ fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Warning> {
         })
     };
     thresholds.into_iter().filter_map(warning).collect()
+}
+
+/// An agent with the point at which it compacts, where that lies below `share`: of present windows, or of older ones alone.
+fn point_below(agent: &Compaction, share: f64) -> Option<String> {
+    let [present, older] = [nudge::PRESENT, nudge::OLDER].map(|window| agent.share(window));
+    match (share > present, share > older) {
+        (true, _) => Some(format!("{} ({:.0}%)", agent.agent, present * 100.0)),
+        (false, true) => Some(format!(
+            "{} ({:.0}% where the window is {} tokens)",
+            agent.agent,
+            older * 100.0,
+            nudge::OLDER
+        )),
+        (false, false) => None,
+    }
 }
 
 fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), Failure> {
@@ -183,6 +196,10 @@ mod tests {
             keys,
             ["handoff.nudge_at", "handoff.auto_at", "handoff.subagent_auto_at"]
         );
+        let late = &unreached_thresholds(&policy)[2].message;
+        for agent in ["claude (84% where the window is 200000 tokens)", "codex (90%)"] {
+            assert!(late.contains(agent), "{late}");
+        }
     }
 
     #[test]

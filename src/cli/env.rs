@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::agent_args::EnvArgs;
 use super::agents::{self, Agent, Content};
+use super::declared;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::output::{Out, visible};
@@ -73,7 +74,11 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), Failure> {
         }
         None => {}
     }
-    let setup = agent.setup(&url, file.as_deref().unwrap_or("FILE"));
+    let setup = agent.setup(
+        &url,
+        &declared::base(agent.name, &url),
+        file.as_deref().unwrap_or("FILE"),
+    );
     if args.json {
         out.json(&Record {
             agent: if agent.is_known() { agent.name } else { &args.agent },

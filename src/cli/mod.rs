@@ -7,6 +7,7 @@ mod agent_args;
 mod agents;
 mod args;
 mod check;
+mod declared;
 mod demo;
 mod draft;
 mod env;

@@ -8,6 +8,7 @@ use std::process::Command;
 
 use super::agent_args::RunArgs;
 use super::agents::{self, Agent, ConfigFile, Content};
+use super::declared;
 use super::exit::{Exit, Failure};
 use super::foreground;
 use super::output::{Out, visible};
@@ -62,7 +63,7 @@ fn tell(named: &OsStr, agent: &Agent, proxy: &Process, config: &Config) -> io::R
     let mut out = Out::stderr();
     if !agent.is_known() {
         let named = visible(&named.to_string_lossy());
-        let given = agent.setup(&proxy.data, "").variables;
+        let given = agent.setup(&proxy.data, &proxy.data, "").variables;
         let names: Vec<_> = given.iter().map(|(name, _)| *name).collect();
         let names = names.join(", ");
         out.line(format_args!(
@@ -115,7 +116,8 @@ impl Run<'_> {
             path = written(file, made.path(), &self.proxy.data)?;
             folder = Some(made);
         }
-        let setup = self.agent.setup(&self.proxy.data, &path);
+        let base = declared::base(self.agent.name, &self.proxy.data);
+        let setup = self.agent.setup(&self.proxy.data, &base, &path);
         let program = match self.named.to_str() {
             Some(named) => OsStr::new(self.agent.program(named)),
             None => self.named,
@@ -141,8 +143,8 @@ impl Run<'_> {
             return Ok(true);
         };
         let there = place(&theirs);
-        // Baton itself, with an upstream chosen by name.
-        if there == place(&self.proxy.data) && theirs.contains("/u/") {
+        // Baton itself, with an upstream chosen by name, or with declared windows.
+        if there == place(&self.proxy.data) && ["/u/", "/w/"].iter().any(|part| theirs.contains(part)) {
             return Ok(false);
         }
         let configured = self.config.upstreams.get(*upstream);

@@ -548,6 +548,49 @@ async fn env_gives_a_shell_what_run_gives_the_agent() {
 }
 
 #[tokio::test]
+async fn the_windows_that_an_agent_declares_are_in_its_base_url() {
+    let scene = Scene::new().await;
+    let home = scene.path("home");
+    fs::create_dir_all(home.join(".config/opencode")).unwrap();
+    fs::create_dir_all(home.join(".codex")).unwrap();
+    fs::write(
+        home.join(".codex/config.toml"),
+        "model_context_window = 400_000\n",
+    )
+    .unwrap();
+    let models =
+        r#"{"provider": {"anthropic": {"models": {"claude-opus-5-5": {"limit": {"context": 300000}}}}}}"#;
+    fs::write(home.join(".config/opencode/opencode.json"), models).unwrap();
+    let rows = [
+        ("claude", "echo $ANTHROPIC_BASE_URL", "/w/350000"),
+        ("codex", "echo $2", "/w/400000/v1\""),
+        (
+            "opencode",
+            "echo $ANTHROPIC_BASE_URL",
+            "/w/claude-opus-5-5=300000/v1",
+        ),
+        ("goose", "echo $OPENAI_HOST", "/w/150000"),
+        ("gemini", "echo $GOOGLE_GEMINI_BASE_URL", ""),
+    ];
+    for (name, script, end) in rows {
+        scene.agent(name, &format!("{script}; echo $BATON_URL"));
+        let mut run = scene.baton("run", &[name]);
+        run.env("HOME", &home)
+            .env_remove("CODEX_HOME")
+            .env_remove("XDG_CONFIG_HOME")
+            .env("CLAUDE_CODE_AUTO_COMPACT_WINDOW", "350000")
+            .env("GOOSE_CONTEXT_LIMIT", "150000");
+        let out = run.output().unwrap();
+        let said = text(&out.stdout);
+        let [base, url] = said.lines().collect::<Vec<_>>()[..] else {
+            panic!("{name}: {said} {}", text(&out.stderr));
+        };
+        assert!(base.ends_with(&format!("{url}{end}")), "{name}: {base}");
+        assert!(!url.contains("/w/"), "{name}: {url}");
+    }
+}
+
+#[tokio::test]
 async fn env_says_what_it_knows_as_json_and_for_each_shell() {
     let scene = Scene::new().await;
     let json = |words: &[&str]| -> Value {

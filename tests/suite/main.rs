@@ -60,3 +60,4 @@ mod undo;
 mod untooled;
 mod unwritable_state;
 mod upstreams;
+mod windows;

@@ -7,7 +7,7 @@ const BASE: &str = "http://127.0.0.1:8787";
 
 /// How an agent is started by hand, for the tables.
 fn by_hand(agent: &Agent) -> String {
-    let setup = agent.setup(BASE, agent.file.as_ref().map_or("", |file| file.name));
+    let setup = agent.setup(BASE, BASE, agent.file.as_ref().map_or("", |file| file.name));
     // The URL itself stands in the way where nothing reads it.
     let read = agent.file.as_ref().is_some_and(|file| match file.content {
         Content::Text(text) => text.contains(URL),
@@ -99,7 +99,7 @@ fn a_path_is_started_as_given_and_a_name_by_the_installed_one() {
 #[test]
 fn every_template_is_filled_and_every_agent_is_pointed_at_the_proxy() {
     for agent in AGENTS.iter().chain([&GENERIC]) {
-        let setup = agent.setup(BASE, "/tmp/file");
+        let setup = agent.setup(BASE, BASE, "/tmp/file");
         let mut all: Vec<_> = setup.variables.iter().map(|(_, value)| value.clone()).collect();
         all.extend(setup.arguments.clone());
         all.extend(agent.first_prompt("do it", false));

@@ -11,8 +11,11 @@ pub struct Compaction {
     reserve: u64,
 }
 
-/// The window that a threshold is compared at where no model is named: that of most models which agents are used with.
-const USUAL: u64 = 200_000;
+/// The window of most present models: a threshold is compared at it where no model is named.
+pub const PRESENT: u64 = 1_000_000;
+
+/// The window of the models before them, some of which agents still start with.
+pub const OLDER: u64 = 200_000;
 
 /// The agents, by what their sources or settings say of a session as it comes.
 pub const AGENTS: &[Compaction] = &[
@@ -42,9 +45,9 @@ const fn at(agent: &'static str, share: f64, reserve: u64) -> Compaction {
 }
 
 impl Compaction {
-    /// The share of the usual window at which it compacts.
-    pub fn share(&self) -> f64 {
-        let left = USUAL.saturating_sub(self.reserve) as f64 / USUAL as f64;
+    /// The share of such a window at which it compacts.
+    pub fn share(&self, window: u64) -> f64 {
+        let left = window.saturating_sub(self.reserve) as f64 / window as f64;
         self.share.min(left)
     }
 }
@@ -55,9 +58,14 @@ mod tests {
 
     #[test]
     fn the_suggested_threshold_lies_under_most_agents_own_points() {
-        let under = |share: f64| AGENTS.iter().filter(move |a| a.share() < share).map(|a| a.agent);
-        assert_eq!(under(0.5).count(), 0, "the nudge's default fires everywhere");
-        assert_eq!(under(0.75).collect::<Vec<_>>(), ["gemini", "qwen"]);
-        assert!(AGENTS.iter().all(|a| (0.4..1.0).contains(&a.share())));
+        for window in [PRESENT, OLDER] {
+            let under = |share: f64| {
+                let under = AGENTS.iter().filter(|agent| agent.share(window) < share);
+                under.map(|agent| agent.agent).collect::<Vec<_>>()
+            };
+            assert_eq!(under(0.5), [""; 0], "the nudge's default fires everywhere");
+            assert_eq!(under(0.75), ["gemini", "qwen"]);
+            assert!(AGENTS.iter().all(|a| (0.4..1.0).contains(&a.share(window))));
+        }
     }
 }

@@ -11,14 +11,15 @@
 
 mod compaction;
 mod context_use;
+mod models;
 mod steps;
 #[cfg(test)]
 mod tests;
 mod windows;
 mod wording;
 
-pub use compaction::{AGENTS, Compaction};
+pub use compaction::{AGENTS, Compaction, OLDER, PRESENT};
 pub use context_use::{ContextUse, Decision, Limits, Measured, NudgeOutcome, Thresholds, Treadmill};
 pub use steps::step_done;
-pub use windows::Windows;
+pub use windows::{WindowQuery, Windows, declares_windows};
 pub use wording::{is_nudge, text};

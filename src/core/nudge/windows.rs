@@ -1,30 +1,30 @@
-//! How many tokens the models take.
+//! How many tokens of context a model takes, and who says so.
 
-/// Tokens that a request of these models may have, by the beginning of their names: the input side where a provider tells it
-/// apart from the output. From the providers' pages of models.
-const WINDOWS: &[(&str, u64)] = &[
-    ("claude-", 200_000),
-    ("gpt-4.1", 1_047_576),
-    ("gpt-4o", 128_000),
-    ("gpt-5", 272_000),
-    ("gpt-6", 272_000),
-    ("o3", 200_000),
-    ("o4-mini", 200_000),
-    ("codex-", 272_000),
-    ("gemini-", 1_048_576),
-    ("deepseek-", 128_000),
-    ("glm-4.6", 200_000),
-    ("grok-4", 256_000),
-    ("grok-4-fast", 2_000_000),
-    ("grok-code-fast", 256_000),
-    ("kimi-k2", 262_144),
-    ("qwen3-coder", 262_144),
-];
+use super::models;
 
 /// Words of a request's beta header that widen the window of its model, and to how much (Anthropic).
 const WIDER: &[(&str, &str, u64)] = &[("claude-", "context-1m", 1_000_000)];
 
-/// The windows of models: those of the table, and those of the config.
+/// Longest text that may declare windows, in bytes.
+const MAX_DECLARATION: usize = 4096;
+
+/// Windows that may be declared, in tokens. Less than the least leaves no room for an agent's own instructions.
+const DECLARABLE: std::ops::RangeInclusive<u64> = 4_000..=20_000_000;
+
+/// What a request says of its model's window.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct WindowQuery<'a> {
+    /// The model's name.
+    pub model: &'a str,
+    /// The value of the header `anthropic-beta`.
+    pub betas: &'a str,
+    /// The value of the header `user-agent`.
+    pub user_agent: &'a str,
+    /// The windows that the agent declares: `500000` (for every model), or `gpt-6=500000,my-model=32768`. Not trusted.
+    pub declared: &'a str,
+}
+
+/// The windows of models: those of the data file, and those of the config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Windows {
     /// Beginnings of names, each with its window.
@@ -32,69 +32,321 @@ pub struct Windows {
 }
 
 impl Windows {
-    /// The table's windows, and these, which come first where both know a name.
+    /// The windows of the data file, and these, which come first where both know a name.
     pub fn with(more: Vec<(String, u64)>) -> Self {
         Self { more }
     }
 
-    /// The window of this model, by the longest beginning of its name that is known: as it is named, or behind what a gateway
-    /// puts in front of it (`anthropic/`, `models/`, `us.anthropic.`). `betas`: the value of the request's beta header.
-    pub fn of(&self, model: &str, betas: &str) -> Option<u64> {
-        let own = self.more.iter().map(|(name, window)| (name.as_str(), *window));
-        let named = longest(own, model);
-        let tail = model.rsplit('/').next().unwrap_or(model);
-        let bare = tail.rsplit_once("anthropic.").map_or(tail, |(_, name)| name);
-        let own = self.more.iter().map(|(name, window)| (name.as_str(), *window));
-        named.or_else(|| longest(own, bare)).or_else(|| {
-            let wider = WIDER.iter().filter(|(_, beta, _)| betas.contains(beta));
-            longest(wider.map(|(name, _, window)| (*name, *window)), bare)
-                .or_else(|| longest(WINDOWS.iter().copied(), bare))
+    /// The window of a request's model. The first of these that knows the model counts: what the agent declares, the config,
+    /// a beta header that widens the window, what the agent is known to assume, the model's own window.
+    pub fn of(&self, query: &WindowQuery<'_>) -> Option<u64> {
+        let names = [query.model, bare(query.model)];
+        let configured = self.more.iter().map(|(name, window)| (name.as_str(), *window));
+        let name = names[1].to_ascii_lowercase();
+        let wider = WIDER.iter().filter(|(_, beta, _)| query.betas.contains(beta));
+        let widened = longest(wider.map(|(name, _, window)| (*name, *window)), [&name, ""]);
+        declared(query.declared, names, || {
+            widened.or_else(|| models::window(&name))
         })
+        .or_else(|| longest(configured, names))
+        .or(widened)
+        .or_else(|| models::assumed(query.user_agent, &name))
+        .or_else(|| models::window(&name))
     }
 
     /// The largest window that this model may have, whatever its requests ask for.
     pub fn widest(&self, model: &str) -> Option<u64> {
-        let betas = WIDER.iter().map(|(_, beta, _)| self.of(model, beta));
-        betas.chain([self.of(model, "")]).flatten().max()
+        let with = |betas| {
+            self.of(&WindowQuery {
+                model,
+                betas,
+                ..WindowQuery::default()
+            })
+        };
+        let widened = WIDER.iter().map(|(_, beta, _)| with(*beta));
+        widened.chain([with("")]).flatten().max()
     }
 }
 
-fn longest<'a>(table: impl Iterator<Item = (&'a str, u64)>, model: &str) -> Option<u64> {
-    let known = table.filter(|(name, _)| model.starts_with(name));
-    known.max_by_key(|(name, _)| name.len()).map(|(_, window)| window)
+/// Whether a text declares windows and nothing else.
+pub fn declares_windows(text: &str) -> bool {
+    !text.is_empty() && text.len() <= MAX_DECLARATION && text.split(',').all(|one| declaration(one).is_some())
+}
+
+/// The window that a text declares for a model of these names. What is declared for every model is how much of its window the
+/// agent uses: of a model with less, all of that.
+fn declared(text: &str, names: [&str; 2], own: impl FnOnce() -> Option<u64>) -> Option<u64> {
+    let text = if text.len() <= MAX_DECLARATION { text } else { "" };
+    let all = text.split(',').filter_map(declaration);
+    let named = longest(all.clone().filter(|(name, _)| !name.is_empty()), names);
+    named.or_else(|| {
+        let (_, any) = all.clone().find(|(name, _)| name.is_empty())?;
+        Some(own().map_or(any, |own| any.min(own)))
+    })
+}
+
+/// `TOKENS`, for every model, or `MODEL=TOKENS`.
+fn declaration(text: &str) -> Option<(&str, u64)> {
+    let (name, tokens) = text.rsplit_once('=').unwrap_or(("", text));
+    let tokens = tokens.trim().parse().ok()?;
+    DECLARABLE.contains(&tokens).then_some((name.trim(), tokens))
+}
+
+/// A model's name without what a gateway puts in front of it (`anthropic/`, `models/`, `us.anthropic.`).
+fn bare(model: &str) -> &str {
+    let tail = model.rsplit('/').next().unwrap_or(model);
+    tail.rsplit_once("anthropic.").map_or(tail, |(_, name)| name)
+}
+
+/// The window of the longest beginning of a name, for the first of the names that has one.
+fn longest<'a>(rows: impl Iterator<Item = (&'a str, u64)> + Clone, names: [&str; 2]) -> Option<u64> {
+    names.into_iter().find_map(|name| {
+        let known = rows.clone().filter(|(beginning, _)| name.starts_with(beginning));
+        known
+            .max_by_key(|(beginning, _)| beginning.len())
+            .map(|(_, window)| window)
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_longest_beginning_counts_and_the_config_comes_first() {
-        let table = Windows::default();
-        for (model, window) in [
-            ("claude-opus-5-5", Some(200_000)),
-            ("anthropic/claude-opus-5", Some(200_000)),
-            ("us.anthropic.claude-sonnet-5-v1:0", Some(200_000)),
-            ("models/gemini-3.8-flash", Some(1_048_576)),
-            ("grok-4-fast-reasoning", Some(2_000_000)),
-            ("grok-4", Some(256_000)),
-            ("gpt-6.1-sol", Some(272_000)),
-            ("my-claude-like", None),
-            ("m", None),
-            ("", None),
-        ] {
-            assert_eq!(table.of(model, ""), window, "{model}");
+    fn query(model: &str) -> WindowQuery<'_> {
+        WindowQuery {
+            model,
+            ..WindowQuery::default()
         }
+    }
+
+    /// The generations of each family, the newest and unknown ones first.
+    const KNOWN: &[(Option<u64>, &[&str])] = &[
+        (
+            Some(1_000_000),
+            &[
+                "claude-opus-5-5",
+                "anthropic/claude-opus-5",
+                "us.anthropic.claude-sonnet-5-v1:0",
+                "claude-sonnet-5-5-20260801",
+                "claude-fable-5-2",
+                "claude-mythos-5-2",
+                "claude-haiku-5-5",
+                "claude-opus-6",
+                "claude-haiku-6-1",
+                "claude-newest",
+                "claude-opus-4-6",
+                "claude-sonnet-4.6",
+                "claude-opus-4-8-20260301",
+                "gpt-4.1-mini",
+                "deepseek-v4-pro",
+                "deepseek/deepseek-v4-flash",
+                "deepseek-flash",
+                "deepseek-v5",
+                "grok-4.20",
+                "grok-4.3-latest",
+                "GLM-5.3",
+                "glm-6",
+                "MiniMax-M3.1-Flash",
+                "qwen3.8-max",
+                "qwen3-coder-plus",
+            ],
+        ),
+        (
+            Some(200_000),
+            &[
+                "claude-opus-4-5",
+                "claude-opus-4-1-20250805",
+                "claude-opus-4-20250514",
+                "claude-sonnet-4@20250514",
+                "claude-sonnet-4.5",
+                "claude-haiku-4-5-20251001",
+                "claude-3-7-sonnet-latest",
+                "us.anthropic.claude-3-5-haiku-20241022-v1:0",
+                "o3",
+                "o4-mini",
+                "GLM-4.6",
+                "glm-5.1",
+            ],
+        ),
+        (
+            Some(1_050_000),
+            &[
+                "gpt-6.1-sol",
+                "gpt-6-luna-2026-07-01",
+                "gpt-7",
+                "gpt-5.6-sol",
+                "gpt-5-4",
+                "gpt-5.5-codex",
+                "openai/gpt-5.4-pro",
+            ],
+        ),
+        (
+            Some(272_000),
+            &[
+                "gpt-5",
+                "gpt-5-2025-08-07",
+                "gpt-5-mini",
+                "gpt-5.1-codex-max",
+                "gpt-5.2",
+                "gpt-5.3-codex",
+                "gpt-5.4-mini",
+                "gpt-5-4-nano-2026-03-17",
+            ],
+        ),
+        (
+            Some(128_000),
+            &[
+                "gpt-5.3-chat",
+                "gpt-4o-mini",
+                "gpt-4-turbo",
+                "deepseek-chat",
+                "deepseek-v3.2",
+                "glm-4.5-air",
+            ],
+        ),
+        (
+            Some(1_048_576),
+            &[
+                "models/gemini-3.8-flash",
+                "gemini-2.5-pro",
+                "gemini-5",
+                "kimi-k3.1-pro",
+                "kimi-k4",
+                "mistral-large-4",
+            ],
+        ),
+        (
+            Some(500_000),
+            &["grok-4.5", "grok-4.7-latest", "grok-5", "x-ai/grok-latest"],
+        ),
+        (
+            Some(256_000),
+            &["grok-4", "grok-4-0709", "grok-code-fast-1", "codestral-latest"],
+        ),
+        (
+            Some(262_144),
+            &[
+                "kimi-k2.6",
+                "moonshotai/kimi-k2-thinking",
+                "qwen3-coder:30b",
+                "qwen3.5-27b",
+                "devstral-2512",
+            ],
+        ),
+        (Some(2_000_000), &["grok-4-fast-reasoning", "grok-4-1-fast"]),
+        (Some(131_072), &["gpt-oss:20b", "grok-3-mini"]),
+        (
+            None,
+            &[
+                "my-claude-like",
+                "llama3.3",
+                "qwen2.5-coder",
+                "m",
+                "",
+                "claude",
+                "é",
+            ],
+        ),
+    ];
+
+    #[test]
+    fn every_generation_of_every_family_has_its_window() {
+        for (window, names) in KNOWN {
+            for name in *names {
+                assert_eq!(Windows::default().of(&query(name)), *window, "{name}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_config_comes_before_the_data_file_and_the_longest_beginning_counts() {
+        let own = Windows::with(vec![
+            ("my-".to_owned(), 9),
+            ("claude-".to_owned(), 7),
+            ("claude-opus".to_owned(), 8),
+        ]);
+        assert_eq!(own.of(&query("my-claude-like")), Some(9));
+        let widened = WindowQuery {
+            betas: "context-1m",
+            ..query("anthropic/claude-opus-5")
+        };
+        assert_eq!(own.of(&widened), Some(8));
+        assert_eq!(own.of(&query("gpt-4o-mini")), Some(128_000));
+        assert_eq!(own.widest("claude-sonnet-4-5"), Some(7));
+    }
+
+    #[test]
+    fn a_beta_header_widens_the_window_of_its_own_models() {
+        let with = |model, betas| {
+            Windows::default().of(&WindowQuery {
+                betas,
+                ..query(model)
+            })
+        };
+        let beta = "oauth,context-1m-2025-08-07";
+        assert_eq!(with("claude-sonnet-4-5", beta), Some(1_000_000));
+        assert_eq!(with("gpt-5", "context-1m"), Some(272_000));
+        let widest = |model| Windows::default().widest(model);
+        assert_eq!(widest("claude-sonnet-4-5"), Some(1_000_000));
+        assert_eq!((widest("gpt-5"), widest("m")), (Some(272_000), None));
+    }
+
+    #[test]
+    fn an_agent_that_assumes_less_is_taken_at_its_word() {
+        let with = |user_agent, betas, model| {
+            Windows::default().of(&WindowQuery {
+                user_agent,
+                betas,
+                ..query(model)
+            })
+        };
+        let claude = "claude-cli/2.1.330 (external, cli)";
+        assert_eq!(with(claude, "", "claude-opus-4-6"), Some(200_000));
         assert_eq!(
-            table.of("claude-opus-5", "oauth,context-1m-2025-08-07"),
+            with(claude, "context-1m-2025-08-07", "claude-opus-4-6"),
             Some(1_000_000)
         );
-        assert_eq!(table.of("gpt-5", "context-1m"), Some(272_000));
-        assert_eq!(table.widest("claude-opus-5"), Some(1_000_000));
-        assert_eq!((table.widest("gpt-5"), table.widest("m")), (Some(272_000), None));
-        let own = Windows::with(vec![("my-".to_owned(), 9), ("claude-".to_owned(), 7)]);
-        assert_eq!(own.of("my-claude-like", ""), Some(9));
-        assert_eq!(own.of("anthropic/claude-opus-5", "context-1m"), Some(7));
-        assert_eq!(own.of("gpt-4o-mini", ""), Some(128_000));
+        assert_eq!(with(claude, "", "claude-opus-5-5"), Some(1_000_000));
+        assert_eq!(with("opencode/1", "", "claude-opus-4-6"), Some(1_000_000));
+        let codex = "codex_exec/0.169.0 (Debian 12.0.0; x86_64)";
+        assert_eq!(with(codex, "", "gpt-6.1-sol"), Some(272_000));
+        assert_eq!(with(codex, "", "gpt-6.1-terra"), Some(500_000));
+        assert_eq!(with("pi", "", "gpt-6.1-sol"), Some(1_050_000));
+    }
+
+    #[test]
+    fn a_declared_window_comes_first_within_its_bounds() {
+        let own = Windows::with(vec![("gpt-".to_owned(), 50_000)]);
+        let with = |declared, model| {
+            own.of(&WindowQuery {
+                declared,
+                ..query(model)
+            })
+        };
+        assert_eq!(with("300000", "gpt-6"), Some(300_000));
+        assert_eq!(with("300000", "my-model"), Some(300_000));
+        assert_eq!(with("300000", "claude-haiku-4-5"), Some(200_000));
+        assert_eq!(with("claude-=300000", "claude-haiku-4-5"), Some(300_000));
+        assert_eq!(with("my-=30000, gpt-6.1 = 40000", "gpt-6.1-sol"), Some(40_000));
+        assert_eq!(with("my-=30000,gpt-6.1=40000", "gpt-6-sol"), Some(50_000));
+        assert_eq!(with("9000,my-=30000", "my-model"), Some(30_000));
+        let long = format!("{}300000", " ".repeat(5_000));
+        for wrong in [
+            "",
+            "0",
+            "3999",
+            "20000001",
+            "-5",
+            "1e6",
+            "gpt-6=",
+            "=",
+            "99999999999999999999",
+            &long,
+        ] {
+            assert_eq!(with(wrong, "gpt-6"), Some(50_000), "{wrong}");
+            assert!(!declares_windows(wrong), "{wrong}");
+        }
+        assert!(declares_windows("300000") && declares_windows("a=5000,b=6000"));
+        assert!(!declares_windows("a=5000,b") && !declares_windows("v1"));
     }
 }

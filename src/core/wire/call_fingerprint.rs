@@ -11,6 +11,13 @@ use std::collections::HashMap;
 use crate::record::{FINGERPRINT as VERSION, sibling_key};
 use crate::text::{Span, json};
 
+/// What agents put in place of a signature that they do not have. It identifies no call.
+/// <https://ai.google.dev/gemini-api/docs/thought-signatures>
+const PLACEHOLDER_SIGNATURES: [&str; 2] = [
+    "skip_thought_signature_validator",
+    "context_engineering_is_the_way_to_go",
+];
+
 /// Depth at which arguments are hashed as they are spelled: deeper ones are nobody's.
 const DEPTH: u32 = 32;
 
@@ -63,9 +70,11 @@ impl Fingerprints {
         let id = call
             .id
             .map_or(String::new(), |i| json::unescape(i.of(text)).into_owned());
+        let signature = call.signature.map(|s| json::unescape(s.of(text)));
+        let signature = signature.filter(|s| !PLACEHOLDER_SIGNATURES.contains(&&**s));
         Fingerprint {
             older: false,
-            signature: call.signature.map(|s| of_signature(&json::unescape(s.of(text)))),
+            signature: signature.map(|s| of_signature(&s)),
             call: mix(same, nth),
             place: Some(place),
             id,
@@ -161,7 +170,9 @@ impl Fingerprint {
         if both_signed && self.signature == found.signature {
             return SURE + u8::from(here);
         }
-        if self.call != found.call || both_ids || both_signed {
+        // Agents drop signatures and never make one: a signed call is not the unsigned one that was stored.
+        let other_signer = self.signature.is_none() && found.signature.is_some();
+        if self.call != found.call || both_ids || both_signed || other_signer {
             return 0;
         }
         if here { PLACED } else { 0 }
@@ -390,6 +401,15 @@ mod tests {
             r#"{"name":"f","args":{"a":2}}"#,
         ] {
             assert_eq!(best_of(&[other], 3), None, "{other}");
+        }
+        // What was stored without a signature never matches a signed call, and a placeholder signs nothing.
+        let unsigned = fingerprint(r#"{"name":"f","args":{"a":1}}"#);
+        let matches = |call: &str| best(&unsigned, [(fingerprint(call), ())]).is_some();
+        assert!(!matches(r#"{"name":"f","args":{"a":1},"signature":"s"}"#));
+        for placeholder in PLACEHOLDER_SIGNATURES {
+            let call = format!(r#"{{"name":"f","args":{{"a":1}},"signature":"{placeholder}"}}"#);
+            assert!(matches(&call), "{placeholder}");
+            assert_eq!(unique_part(&fingerprint(&call).text()), None);
         }
         let surely = |call: &str| is_surely(&whole, &fingerprint(call));
         assert!(surely(found[0]) && !surely(found[1]));

@@ -9,7 +9,7 @@ use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::jobs::drafts::Job;
 use crate::state::session::{Thread, ThreadId, digest};
-use baton_core::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill};
+use baton_core::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill, WindowQuery};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::positions::without_breakpoints;
 use baton_core::wire::{Usage, View};
@@ -125,7 +125,7 @@ impl Exchange {
         }
         let live = prepared.live.as_ref()?;
         let model = facts.model.as_deref().unwrap_or_default();
-        let window = policy.windows.of(model, betas(&self.ctx));
+        let window = policy.windows.of(&window_query(&self.ctx, model));
         if window.is_none() && thresholds.nudge_at > 0.0 {
             note_unknown(model);
         }
@@ -214,10 +214,18 @@ fn is_subagent(ctx: &RequestContext) -> bool {
         .any(|name| headers::value(&ctx.headers, name).is_some())
 }
 
-/// What the request asks for of what its provider tries out.
-pub(super) fn betas(ctx: &RequestContext) -> &str {
-    let header = headers::value(&ctx.headers, "anthropic-beta");
-    header.and_then(|value| value.to_str().ok()).unwrap_or_default()
+/// What a request says of its model's window.
+pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> WindowQuery<'a> {
+    let text = |name| {
+        let value = headers::value(&ctx.headers, name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
+    WindowQuery {
+        model,
+        betas: text("anthropic-beta"),
+        user_agent: text("user-agent"),
+        declared: text(headers::DECLARED_WINDOWS),
+    }
 }
 
 /// Says once that a model's window is not known.

@@ -52,6 +52,9 @@ fn is_bound_to_body(name: &str) -> bool {
 /// Told to the agent about another host than the one it talks to.
 const ABOUT_THE_HOST: &str = "alt-svc";
 
+/// The header in which an agent declares the windows of its models. Like all headers of ours it goes no further.
+pub const DECLARED_WINDOWS: &str = "x-baton-window";
+
 /// What becomes of a request on its way up.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {

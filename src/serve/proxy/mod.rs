@@ -14,6 +14,7 @@ mod buffers;
 mod clock;
 pub mod coding;
 mod connect;
+mod declared_windows;
 mod decode;
 pub mod descriptors;
 pub mod download;
@@ -333,7 +334,8 @@ impl RequestContext {
 /// Answers one request. The response's body carries the recorder and the permit; dropping this future or the body
 /// ends the exchange where it stands.
 pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
-    let (parts, body) = request.into_parts();
+    let (mut parts, body) = request.into_parts();
+    declared_windows::take_from_path(&mut parts);
     if welcome::is_for(&parts) && app.admission.knows_host(&parts) {
         return welcome::page(&parts, app.config.server.tls.is_some(), app.config.admin.listen);
     }

@@ -249,6 +249,38 @@ fn a_pair_stays_with_its_own_call_where_another_is_alike() {
     holds(vec![pair, alone, plain(1), plain(2)]);
 }
 
+/// The same by an agent that drops ids. Of the first response the handoff call is signed, so the sibling that names its place is
+/// not; the neighbour's equal call is (Gemini).
+#[test]
+fn a_pair_beside_an_unsigned_call_stays_out_of_a_conversation_whose_equal_call_is_signed() {
+    let quirks = AgentQuirks {
+        no_ids: true,
+        ..AgentQuirks::default()
+    };
+    for stream in [true, false] {
+        let pair = turn(0, stream, vec![leg(&[Piece::Good(0), Piece::Same], End::Natural)]);
+        let alone = turn(1, stream, vec![leg(&[Piece::Same], End::Natural)]);
+        holds_with(quirks, vec![pair, alone, plain(1), plain(0), plain(0)]);
+    }
+}
+
+/// A signed handoff call, in front of the agent's own in the current step, whose prefix an undo has changed: the step's first
+/// call must have a signature all the same (Gemini).
+#[test]
+fn a_hidden_call_that_an_undo_unbinds_leaves_its_step_signed() {
+    let good = || leg(&[Piece::Good(0)], End::Natural);
+    let mixed = leg(&[Piece::Good(0), Piece::Call], End::Natural);
+    for stream in [true, false] {
+        let undo = Step::UndoOutside {
+            who: 2,
+            legs: vec![mixed.clone()],
+            stream,
+            twice: true,
+        };
+        holds(vec![plain(2), turn(2, stream, vec![good()]), undo, plain(2)]);
+    }
+}
+
 /// Behind a handoff, each part in a content of its own: the text between the sentinel and the call is the new leg's.
 #[test]
 fn a_hidden_call_before_text_keeps_its_place_where_each_part_is_a_content() {

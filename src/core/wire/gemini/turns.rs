@@ -48,7 +48,15 @@ impl Turns for Gemini {
     }
 
     fn unbound_call(&self, call: &str) -> Option<String> {
-        view::without_members(call, &["thoughtSignature", "thought_signature"])
+        let text = call.as_bytes();
+        let whole = Span::new(0, text.len());
+        // The first call of a step must be signed, and the agent's own behind this one is not.
+        let signature = part::piece(text, whole).signature?;
+        Some(view::edited_part(
+            text,
+            whole,
+            &[Edit::replace(signature, LOST_SIGNATURE)],
+        ))
     }
 
     /// A call of the current turn must have a signature: Google documents a word that stands in for one which cannot be had.

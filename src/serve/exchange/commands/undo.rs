@@ -2,7 +2,7 @@
 
 use super::said::Said;
 use crate::serve::exchange::active_handoff::{Active, find_active};
-use crate::serve::exchange::nudges::betas;
+use crate::serve::exchange::nudges::window_query;
 use crate::serve::exchange::{Exchange, heavy};
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
@@ -77,7 +77,8 @@ impl Exchange {
         let cut = start.saturating_sub(list.start);
         let tokens = (prepared.request.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
         let model = prepared.request.view().facts.model.as_deref().unwrap_or_default();
-        let window = self.app.config.handoff.windows.of(model, betas(&self.ctx));
+        let query = window_query(&self.ctx, model);
+        let window = self.app.config.handoff.windows.of(&query);
         if let Some(over) = window
             .and_then(|window| tokens.checked_sub(window))
             .filter(|over| *over > 0)

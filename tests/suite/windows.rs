@@ -1,0 +1,154 @@
+//! By which window the model is told how full its context is: that of its generation, that which the agent is known to assume, or
+//! that which the agent declares, on every wire.
+
+use baton_strict::{Options, Queue, Reply, Rule};
+use serde_json::{Value, json};
+
+use crate::harness::memory;
+use crate::matrix::fixture::Fixture;
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+
+const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+
+/// The body of another variant, for this model.
+fn body(of: &Variant, model: &str, history: &[Value], stream: bool) -> Value {
+    let mut body = (of.body)(history, stream);
+    body["model"] = json!(model);
+    body
+}
+
+/// A present model of each wire, whose window was once taken for a fifth of what it is.
+const PRESENT: [Variant; 4] = [
+    Variant {
+        body: |history, stream| body(&ANTHROPIC, "claude-opus-5-5", history, stream),
+        model: "claude-opus-5-5",
+        ..ANTHROPIC
+    },
+    Variant {
+        body: |history, stream| body(&CHAT, "gpt-6.1-sol", history, stream),
+        model: "gpt-6.1-sol",
+        ..CHAT
+    },
+    Variant {
+        body: |history, stream| body(&RESPONSES, "gpt-5.4", history, stream),
+        model: "gpt-5.4",
+        ..RESPONSES
+    },
+    Variant {
+        body: |history, stream| body(&OLLAMA, "deepseek-v4-pro", history, stream),
+        model: "deepseek-v4-pro",
+        ..OLLAMA
+    },
+];
+
+fn with_headers(variant: Variant, more: &[(&'static str, &'static str)]) -> Variant {
+    let headers = [variant.headers, more].concat();
+    Variant {
+        headers: headers.leak(),
+        ..variant
+    }
+}
+
+/// With the default thresholds.
+async fn fixture(variant: Variant) -> Fixture {
+    let script = Queue::new([]);
+    let options = Options::default().prefixes().without(Rule::UnknownTool);
+    Fixture::under(options, variant, script.clone(), script, memory(), |_| {}).await
+}
+
+/// Sends so many tokens more.
+async fn say(fixture: &Fixture, history: &mut Vec<Value>, tokens: usize) {
+    fixture.push(Reply::text("Read."));
+    history.push(fixture.user(&format!("Go on. {}", "word ".repeat(tokens * 4 / 5))));
+    let answer = fixture.ask(history, true).await;
+    history.extend(answer.keep);
+}
+
+/// The notice in the model's last request.
+fn notice(fixture: &Fixture) -> Option<String> {
+    let last = fixture.provider.generations().pop().unwrap();
+    let texts = last.turns().into_iter().flat_map(|turn| turn.texts);
+    let notice = |text: String| {
+        let at = text.find("<context-notice>")?;
+        Some(text[at..].to_owned())
+    };
+    texts.filter_map(notice).next()
+}
+
+#[tokio::test]
+async fn a_present_model_is_told_at_the_threshold_in_tokens_and_not_at_half_of_an_old_window() {
+    for variant in PRESENT {
+        let fixture = fixture(variant).await;
+        let mut history = Vec::new();
+        say(&fixture, &mut history, 170_000).await;
+        say(&fixture, &mut history, 5).await;
+        assert_eq!(notice(&fixture), None, "{} at 170,000", variant.model);
+        say(&fixture, &mut history, 80_000).await;
+        say(&fixture, &mut history, 5).await;
+        let told = notice(&fixture).unwrap();
+        assert!(
+            told.contains("of 1,0") && told.contains("(2"),
+            "{}: {told}",
+            variant.model
+        );
+        fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_assumes_less_is_told_by_its_own_window() {
+    let rows: [(Variant, &str, bool); 3] = [
+        (PRESENT[1], "codex_exec/0.169.0 (Debian 12.0.0; x86_64)", true),
+        (PRESENT[0], "claude-cli/2.1.330 (external, cli)", false),
+        (PRESENT[1], "opencode/1.18.33", false),
+    ];
+    for (variant, agent, expected) in rows {
+        let fixture = fixture(with_headers(variant, &[("user-agent", agent)])).await;
+        let mut history = Vec::new();
+        say(&fixture, &mut history, 170_000).await;
+        say(&fixture, &mut history, 5).await;
+        let told = notice(&fixture);
+        assert_eq!(told.is_some(), expected, "{agent}: {told:?}");
+        assert!(told.is_none_or(|told| told.contains("of 272,000 tokens")));
+    }
+}
+
+#[tokio::test]
+async fn a_declared_window_counts_on_every_wire_and_goes_no_further() {
+    for variant in WIRES {
+        let fixture = fixture(with_headers(variant, &[("x-baton-window", "10000")])).await;
+        let mut history = Vec::new();
+        say(&fixture, &mut history, 7_000).await;
+        say(&fixture, &mut history, 5).await;
+        let told = notice(&fixture).unwrap();
+        assert!(told.contains("of 10,000 tokens"), "{told}");
+        let last = fixture.provider.generations().pop().unwrap();
+        let mut names = last.headers.keys();
+        assert!(!names.any(|name| name.as_str().starts_with("x-baton")));
+        fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_base_url_can_declare_windows() {
+    let variants = [
+        Variant {
+            path: |_| "/w/claude-strict=10000/v1/messages?beta=true",
+            ..ANTHROPIC
+        },
+        Variant {
+            path: |_| "/w/10000/v1/responses",
+            ..RESPONSES
+        },
+    ];
+    for variant in variants {
+        let fixture = fixture(variant).await;
+        let mut history = Vec::new();
+        say(&fixture, &mut history, 7_000).await;
+        say(&fixture, &mut history, 5).await;
+        assert!(notice(&fixture).unwrap().contains("of 10,000 tokens"));
+        let last = fixture.provider.generations().pop().unwrap();
+        assert!(last.path.starts_with("/v1/"), "{}", last.path);
+        fixture.assert_clean();
+    }
+}
