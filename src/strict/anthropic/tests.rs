@@ -9,6 +9,7 @@ use crate::strict::api::{Endpoint, Wire};
 use crate::strict::complaint::Rule;
 use crate::strict::reply::Part;
 
+mod context;
 mod streams;
 
 fn received(body: Value) -> Received {
