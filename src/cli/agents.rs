@@ -123,6 +123,8 @@ pub(super) const AGENTS: &[Agent] = &[
         variables: &[
             ("ANTHROPIC_BASE_URL", "{base}/v1"),
             ("OPENAI_BASE_URL", "{base}/v1"),
+            // 1.18.33 tries a WebSocket six times, for a minute, before it takes any refusal of one for an answer.
+            ("OPENCODE_EXPERIMENTAL_WEBSOCKETS", "false"),
         ],
         arguments: &[],
         file: None,

@@ -314,6 +314,7 @@ fn why(why: baton_core::rewrite::Why) -> &'static str {
         Why::Inserted => "inserted text",
         Why::Note => "commands left out",
         Why::Previous => "previous response",
+        Why::Held => "provider's hold left out",
         Why::Draft => "draft",
     }
 }

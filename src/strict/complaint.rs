@@ -67,6 +67,8 @@ pub enum Rule {
     Prefix,
     /// No command in the chat and no note of a proxy in between is in the transcript (*own*).
     ProxyText,
+    /// A summary that the provider signed is the first block, the only one of its kind, and as it was returned (Anthropic).
+    CompactionPlace,
     /// A reasoning item is followed by the item that was produced after it (Responses).
     LoneReasoning,
     /// An item that was produced after reasoning comes back with it (Responses).

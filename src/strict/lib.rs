@@ -66,6 +66,7 @@ mod server_tests;
 #[cfg(test)]
 mod wires_tests;
 
+pub use anthropic::signed_summary;
 pub use api::{Endpoint, Wire};
 pub use autopilot::Autopilot;
 pub use complaint::{Complaint, Rule};

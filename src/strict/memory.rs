@@ -4,7 +4,7 @@
 //! produced which reasoning item preceded it and which item followed, even under `store: false`: the real API
 //! reads that from the items themselves.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
@@ -21,6 +21,7 @@ struct State {
     items: HashMap<String, Value>,
     conversations: HashMap<String, Vec<Value>>,
     produced: HashMap<String, Produced>,
+    threads: HashSet<String>,
 }
 
 /// A stored response.
@@ -60,6 +61,16 @@ impl Memory {
 
     pub(crate) fn conversation(&self, id: &str) -> Option<Vec<Value>> {
         self.state().conversations.get(id).cloned()
+    }
+
+    /// Holds a conversation (Anthropic) under the id of its last response.
+    pub(crate) fn hold_thread(&self, id: String) {
+        self.state().threads.insert(id);
+    }
+
+    /// Whether a conversation is held that ends with this response.
+    pub(crate) fn has_thread(&self, id: &str) -> bool {
+        self.state().threads.contains(id)
     }
 
     /// Appends to a conversation; opens it where it is new.

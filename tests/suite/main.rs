@@ -10,6 +10,7 @@ mod browser;
 mod command_line;
 mod commands;
 mod compose;
+mod context_tools;
 mod conversations;
 mod crash;
 mod dashboard;

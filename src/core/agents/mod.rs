@@ -10,6 +10,7 @@ pub mod ending;
 pub mod files;
 mod may_run;
 pub mod outcomes;
+pub mod resets;
 mod shell_words;
 pub mod surroundings;
 pub mod todo;

@@ -4,8 +4,9 @@ use super::plan::{Cut, Rewrite, Rewritten, SizeChange, Why};
 use super::reading::Reading;
 use super::{count, cut, insertions, pairs, thinking, unescape};
 use crate::text::splice::{self, Edit};
+use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::View;
+use crate::wire::view::{View, take_out_members};
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
 pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
@@ -145,11 +146,29 @@ fn independent_edits(
         all.push((Why::Tool, tool));
     }
     all.push((Why::Previous, previous(wire, view, what)));
+    all.push((Why::Held, members_of_own_history(wire, view, what)));
     all.push(match what.text_only {
         Some(how) => (Why::Draft, [more(view, what), wire.text_only(view, how)].concat()),
         None => (Why::AskAgain, more(view, what)),
     });
     all
+}
+
+/// Takes out what a provider reads as said of the agent's own history, where it gets another one.
+fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    let mut gone = Vec::new();
+    if what.tools.is_some() || !matches!(what.cut, Cut::None) {
+        gone.extend_from_slice(wire.holding_members());
+    }
+    if matches!(what.cut, Cut::Fresh { .. }) {
+        gone.extend_from_slice(wire.first_leg_members());
+    }
+    let around = |key: &&str| view.has_beside_transcript(key);
+    if !gone.iter().any(around) {
+        return Vec::new();
+    }
+    let text: &[u8] = &view.body;
+    take_out_members(text, Span::new(json::blank(text, 0), text.len()), &gone)
 }
 
 /// The earlier response by the name that upstream knows; a cut leaves it behind.

@@ -117,6 +117,8 @@ pub enum Why {
     Reference,
     /// The response that it goes on from has another name upstream, or was left behind.
     Previous,
+    /// The provider was asked to hold the agent's own history, or was told something of it, which it does not get.
+    Held,
     /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
     Note,
     /// Only of a message, where a transcript is cut: what the agent's harness puts first, kept in front of the

@@ -30,6 +30,7 @@ pub fn of(wire: &dyn Wire, view: &View, until: Option<(usize, usize)>, tags: &[S
         match view.turns[turn].role {
             Role::User if until.is_none_or(|(last, _)| turn <= last) => {}
             Role::System | Role::Tools => continue,
+            _ if is_compaction(wire, view, turn) => continue,
             _ => break,
         }
         let last_part = until.filter(|(t, _)| *t == turn).map(|(_, part)| part);
@@ -59,14 +60,19 @@ fn take_turn(
             found,
         );
     };
-    let all = content.parts.len();
-    let harness = content
-        .parts
-        .iter()
-        .take(last.unwrap_or(all))
+    let summaries = content.parts.iter().take_while(|p| is_summary(p)).count();
+    let all = content.parts.len() - summaries;
+    let behind = content.parts[summaries..].iter();
+    let until = last.map_or(all, |last| last.saturating_sub(summaries));
+    let harness = behind
+        .clone()
+        .take(until)
         .take_while(|p| is_tagged(view, p, tags))
         .count();
-    let blocks = content.parts[..harness].iter().map(|p| clean(&view.str(p.span)));
+    let blocks = behind.take(harness).map(|p| clean(&view.str(p.span)));
+    if all == 0 && summaries > 0 {
+        return true;
+    }
     if harness == all && all > 0 {
         let span = view.turns[turn].span;
         let open = view.str(Span::new(span.start, list.start + 1));
@@ -225,40 +231,99 @@ fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
 }
 
 /// Turns of a dropped part that are sent all the same, in order: system messages from before the model first
-/// spoke, and whatever changes which tools exist. Where the provider holds what came before, the model has spoken there.
+/// spoke, unless they were for a turn that is over, and whatever changes which tools exist. Where the provider holds what
+/// came before, the model has spoken there.
 pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<String> {
     let mut spoken = view.facts.previous.is_some();
+    let last_user = (from..to).rfind(|&turn| view.turns[turn].role == Role::User);
+    let compacted = may_be_compacted(view, from, to);
+    let summed = compacted.then(|| last_summed(wire, view, from, to)).flatten();
     let mut out = Vec::new();
     for turn in from..to {
-        let whole = view.turns[turn].span;
+        // The last summary stands for all changes before it, from the list of tools on.
+        let is_summed = summed.as_ref().is_some_and(|summed| turn < summed.turn);
+        out.extend(
+            summed
+                .as_ref()
+                .filter(|s| s.turn == turn)
+                .map(|s| s.changes.clone()),
+        );
         match view.turns[turn].role {
-            _ if wire.is_models(view, turn) => spoken = true,
-            Role::Tools => out.push(view.str(whole).into_owned()),
-            Role::System if !spoken => out.push(view.str(whole).into_owned()),
-            Role::System => out.extend(tool_changes(wire, view, turn)),
+            _ if wire.is_models(view, turn) => spoken |= !(compacted && is_compaction(wire, view, turn)),
+            Role::Tools => out.push(view.str(view.turns[turn].span).into_owned()),
+            Role::System if !spoken && !is_over(wire, view, turn, last_user) => {
+                out.extend(parts_alone(wire, view, turn, |part| {
+                    !is_summed || !is_change(part)
+                }));
+            }
+            Role::System if !is_summed => out.extend(tool_changes(wire, view, turn)),
             _ => {}
         }
     }
     out
 }
 
+/// A provider's summary that stands for changes of which tools exist.
+struct Summed {
+    turn: usize,
+    changes: String,
+}
+
+/// The last of them in these turns.
+fn last_summed(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Option<Summed> {
+    (from..to).rev().find_map(|turn| {
+        let content = wire.content(view, turn);
+        let mut summaries = content.parts.iter().rev().filter(|part| is_summary(part));
+        let changes = summaries.find_map(|part| wire.compacted_changes(view, part))?;
+        Some(Summed { turn, changes })
+    })
+}
+
+/// Whether a system message was for a turn that is over: the model does not read it any more.
+fn is_over(wire: &dyn Wire, view: &View, turn: usize, last_user: Option<usize>) -> bool {
+    last_user.is_some_and(|last| turn < last) && wire.ends_at_next_user(view, turn)
+}
+
+/// Whether these turns may hold a provider's summary: most hold none, and need not be read for it.
+fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
+    let turns = view.turns.get(from..to).unwrap_or_default();
+    turns.first().zip(turns.last()).is_some_and(|(first, last)| {
+        let all = Span::new(first.span.start, last.span.end);
+        memmem::find(view.text(all), b"\"compaction\"").is_some()
+    })
+}
+
+/// Whether a turn is nothing but a provider's summary of what stood before it.
+fn is_compaction(wire: &dyn Wire, view: &View, turn: usize) -> bool {
+    let parts = wire.content(view, turn).parts;
+    !parts.is_empty() && parts.iter().all(is_summary)
+}
+
+fn is_summary(part: &Part) -> bool {
+    part.kind == PartKind::Compaction
+}
+
+fn is_change(part: &Part) -> bool {
+    part.kind == PartKind::ToolChange
+}
+
 /// A system message with nothing but its changes of tools.
 fn tool_changes(wire: &dyn Wire, view: &View, turn: usize) -> Option<String> {
     let content = wire.content(view, turn);
-    let list = content.list?;
+    let any = content.list.is_some() && content.parts.iter().any(is_change);
+    any.then(|| parts_alone(wire, view, turn, is_change)).flatten()
+}
+
+/// A message with nothing but these parts of its content; `None` where nothing is left of it.
+fn parts_alone(wire: &dyn Wire, view: &View, turn: usize, keep: impl Fn(&Part) -> bool) -> Option<String> {
     let whole = view.turns[turn].span;
-    let kept: Vec<_> = content
-        .parts
-        .iter()
-        .filter(|p| p.kind == PartKind::ToolChange)
-        .map(|p| view.str(p.span).into_owned())
-        .collect();
-    (!kept.is_empty()).then(|| {
-        let open = view.str(Span::new(whole.start, list.start + 1));
-        format!(
-            "{open}{}{}",
-            kept.join(","),
-            view.str(Span::new(list.end - 1, whole.end))
-        )
-    })
+    let content = wire.content(view, turn);
+    let kept: Vec<_> = content.parts.iter().filter(|part| keep(part)).collect();
+    let Some(list) = content.list.filter(|_| kept.len() < content.parts.len()) else {
+        return Some(view.str(whole).into_owned());
+    };
+    let parts: Vec<_> = kept.iter().map(|part| view.str(part.span).into_owned()).collect();
+    let open = view.str(Span::new(whole.start, list.start + 1));
+    let close = view.str(Span::new(list.end - 1, whole.end));
+    (!kept.is_empty()).then(|| format!("{open}{}{close}", parts.join(",")))
 }

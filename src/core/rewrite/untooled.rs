@@ -37,6 +37,7 @@ reasons! {
     NoClientTools = "no_client_tools", "the request lists no tools that the agent itself runs";
     TooManyTools = "too_many_tools", "the request lists as many tools as providers accept";
     NameTaken = "name_taken", "the agent has a tool of the name session_handoff itself";
+    AgentResets = "agent_resets", "the agent has a tool of its own that starts the context anew";
     ToolChoice = "tool_choice", "the request says which tool is to be called, or that none is";
     StructuredOutput = "structured_output", "the output is bound to a format, which a sentinel would break";
     ManyChoices = "many_choices", "the request asks for more than one answer at once";
@@ -76,6 +77,7 @@ pub fn unfit(view: &View) -> Option<Untooled> {
         .or(f.structured.then_some(Untooled::StructuredOutput))
         .or(f.cramped.then_some(Untooled::SmallOutput))
         .or(f.summary.then_some(Untooled::Summary))
+        .or(f.begins_thread.then_some(Untooled::ProviderHeld))
 }
 
 /// Whether there is room for a second tool of ours.

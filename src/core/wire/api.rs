@@ -102,6 +102,16 @@ pub trait Requests {
         None
     }
 
+    /// Members around the transcript by which a provider holds the agent's own history: not what a cut or our tool makes of it.
+    fn holding_members(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// Members around the transcript that say something of the agent's history, none of which a later leg has.
+    fn first_leg_members(&self) -> &'static [&'static str] {
+        &[]
+    }
+
     /// Whether a later request may go on from a response by its id alone.
     fn goes_on_by_id(&self) -> bool {
         false
@@ -116,6 +126,16 @@ pub trait Turns {
     /// Whether a turn is the model's own, or stands for one that is.
     fn is_models(&self, view: &View, turn: usize) -> bool {
         view.turns[turn].role == Role::Assistant
+    }
+
+    /// Whether a turn of the system's is read only until the user's next message.
+    fn ends_at_next_user(&self, _view: &View, _turn: usize) -> bool {
+        false
+    }
+
+    /// The changes of which tools exist that a provider's summary stands for, as an element.
+    fn compacted_changes(&self, _view: &View, _part: &Part) -> Option<String> {
+        None
     }
 
     /// The turns that are one message of the model's together with this one.

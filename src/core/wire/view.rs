@@ -70,14 +70,23 @@ impl View {
             .then_some(i)
     }
 
-    /// Whether this string is a value outside of the transcript, or in an item of it that changes which tools exist.
+    /// Whether this string is a value outside of the transcript, or in a turn of it that may change which tools exist.
     pub fn has_beside_transcript(&self, value: &str) -> bool {
         let quoted = json::quote(value);
         let holds = |span: Span| memmem::find(self.text(span), quoted.as_bytes()).is_some();
-        let changes = self.turns.iter().filter(|turn| turn.role == Role::Tools);
         holds(Span::new(0, self.list.start))
             || holds(Span::new(self.list.end, self.body.len()))
-            || changes.into_iter().any(|turn| holds(turn.span))
+            || self.has_in_changes(value)
+    }
+
+    /// Whether this string is a value in a turn that may change which tools exist.
+    pub fn has_in_changes(&self, value: &str) -> bool {
+        let quoted = json::quote(value);
+        let mut changes = self
+            .turns
+            .iter()
+            .filter(|turn| matches!(turn.role, Role::System | Role::Tools));
+        changes.any(|turn| memmem::find(self.text(turn.span), quoted.as_bytes()).is_some())
     }
 
     /// How many leading turns are the system's.
@@ -165,6 +174,8 @@ pub struct Facts {
     pub cramped: bool,
     /// The provider holds the conversation, or runs the request in the background.
     pub held: bool,
+    /// Anthropic: the provider is asked to hold the conversation from this request on, which has all of it.
+    pub begins_thread: bool,
     /// A compaction or summary.
     pub summary: bool,
     /// A session id from the body.
@@ -267,6 +278,8 @@ pub enum PartKind {
     Thinking,
     /// A change of which tools exist.
     ToolChange,
+    /// A provider's summary of what stood before it.
+    Compaction,
     /// Anything else.
     Other,
 }
@@ -301,6 +314,11 @@ pub fn kept(items: &[Span], lost: &[bool]) -> Option<Vec<Edit>> {
 
 /// The edit that takes the member `key` out of the object at `object`; `None` where it is not there.
 pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
+    take_out_members(text, object, &[key]).into_iter().next()
+}
+
+/// The edits that take these members out of the object at `object`.
+pub fn take_out_members(text: &[u8], object: Span, keys: &[&str]) -> Vec<Edit> {
     let members = json::members(text, object);
     let items: Vec<_> = members
         .iter()
@@ -308,15 +326,12 @@ pub fn without_member(text: &[u8], object: Span, key: &str) -> Option<Edit> {
         .collect();
     let lost: Vec<_> = members
         .iter()
-        .map(|(k, _)| k.of(text) == key.as_bytes())
+        .map(|(k, _)| keys.iter().any(|key| k.of(text) == key.as_bytes()))
         .collect();
     if !lost.contains(&true) {
-        return None;
+        return Vec::new();
     }
-    match kept(&items, &lost) {
-        Some(edits) => edits.into_iter().next(),
-        None => Some(Edit::delete(object.inner())),
-    }
+    kept(&items, &lost).unwrap_or_else(|| vec![Edit::delete(object.inner())])
 }
 
 /// An object without these members; `None` where it has none of them.

@@ -347,7 +347,9 @@ fn read(
 fn is_taken(app: &App, reading: &Reading) -> bool {
     let view = &reading.view;
     let others = app.tools.names().iter().filter(|name| *name != TOOL_NAME);
-    view.tools.is_some_and(|t| t.taken) || others.into_iter().any(|name| view.has_beside_transcript(name))
+    view.tools.is_some_and(|t| t.taken)
+        || view.has_in_changes(TOOL_NAME)
+        || others.into_iter().any(|name| view.has_beside_transcript(name))
 }
 
 /// Whether the request, or one behind a cut that is made now, may have the tool that searches what was cut. Where it may, its

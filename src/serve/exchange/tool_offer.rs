@@ -6,9 +6,11 @@ use super::{heavy, is_model_call};
 use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::{App, RequestContext, headers};
 use crate::state::config::Inject;
+use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::Reading;
 use baton_core::rewrite::untooled::{self, Untooled};
-use baton_core::wire::Operation;
+use baton_core::transcript::Transcript;
+use baton_core::wire::{Operation, View};
 
 /// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
 pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
@@ -29,17 +31,28 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Pre
     let unfit = untooled::unfit(view);
     let unfit = unfit.or(prepared.side_call.then_some(Untooled::Summary));
     let bound = || heavy::work(prepared.weight, || prepared.wire.bound(view));
+    // A conversation that has the tool keeps it: its history is bound to the list of tools.
+    let resets = || {
+        let own =
+            app.config.handoff.inject == Inject::Auto && heavy::work(prepared.weight, || has_reset(view));
+        own.then_some(Untooled::AgentResets)
+    };
     let decision = match live.tooled() {
         _ if prepared.active.is_some() => None,
         Some(true) => return unfit.filter(|_| !view.under_way()),
-        Some(false) => unfit.or(bound().then_some(Untooled::BoundHistory)),
+        Some(false) => unfit
+            .or_else(resets)
+            .or_else(|| bound().then_some(Untooled::BoundHistory)),
         None if unfit.is_some() => return unfit,
         None => {
             // What of ours stands in the transcript was put there beside the tool.
             let ours = !prepared.pairs.is_empty() || !prepared.insertions.is_empty();
-            let bound = view.under_way() && !ours && bound();
-            let bound = bound && !had_handoff(app, ctx, prepared).await;
-            bound.then_some(Untooled::BoundHistory)
+            let why = || resets().or_else(|| (view.under_way() && bound()).then_some(Untooled::BoundHistory));
+            let why = (!ours).then(why).flatten();
+            match why {
+                Some(_) if view.under_way() && had_handoff(app, ctx, prepared).await => None,
+                why => why,
+            }
         }
     };
     if !is_model_call(ctx.endpoint) {
@@ -58,6 +71,16 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Pre
             prepared.active.is_none().then_some(Untooled::StoreDown)
         }
     }
+}
+
+/// Whether the agent offers the model a tool of its own that starts the context anew.
+fn has_reset(view: &View) -> bool {
+    // The names are looked for as bytes first: the list of tools is long, and most requests have none of them.
+    context_resets().any(|name| view.has_beside_transcript(name))
+        && Transcript::of(view)
+            .tool_names()
+            .iter()
+            .any(|name| resets_context(&name.get()))
 }
 
 /// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.

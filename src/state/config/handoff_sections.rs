@@ -109,8 +109,10 @@ pub enum Mode {
 /// `handoff.inject`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Inject {
-    /// Requests of agent loops get the tool.
+    /// Requests of agent loops get the tool, unless the agent has one that starts the context anew.
     Auto,
+    /// Those of agents that have such a tool get ours, too.
+    Always,
     /// No request gets it.
     Never,
 }

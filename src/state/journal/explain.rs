@@ -236,6 +236,10 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
         Why::Previous => {
             "The earlier response that the request goes on from was named as upstream knows it.".to_owned()
         }
+        Why::Held => {
+            "What asks the provider to hold the agent's history, or tells it of that, was left out: it got another one."
+                .to_owned()
+        }
         Why::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
             "The model's hidden call was answered, and the model went on.".to_owned()
         }

@@ -10,6 +10,7 @@ use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use super::context::has_beta;
 use super::transcript::{as_blocks, canonical_form};
 use crate::canonical;
 use crate::dialect::Received;
@@ -191,11 +192,7 @@ const CONTROLS: &str = "thinking-binding-controls-2026-08-01";
 
 /// Whether the request has this beta.
 pub(super) fn has_controls(request: &Received) -> bool {
-    let betas = request.headers.get_all("anthropic-beta").iter();
-    let mut betas = betas
-        .filter_map(|value| value.to_str().ok())
-        .flat_map(|list| list.split(','));
-    betas.any(|beta| beta.trim() == CONTROLS)
+    has_beta(request, CONTROLS)
 }
 
 /// Whether the request asks to have thinking dropped that fails the check of its prefix.

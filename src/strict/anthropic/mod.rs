@@ -2,6 +2,7 @@
 
 mod binding;
 mod calls;
+mod context;
 mod render;
 mod rules;
 #[cfg(test)]
@@ -18,6 +19,7 @@ use super::fields::{list, text};
 use super::reply::Reply;
 use super::transcript::{ToolDefinition, Turn};
 use super::usage::{Segment, Usage};
+pub use context::signed_summary;
 use transcript::{as_blocks, canonical_form};
 
 /// The dialect; it has no state.

@@ -11,6 +11,9 @@ use crate::usage::Usage;
 
 pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
     let blocks = blocks(request, reply);
+    if request.body.get("thread").is_some_and(|thread| !thread.is_null()) {
+        request.memory.hold_thread(derived_id("msg_", request, 0));
+    }
     if !request.stream() {
         let content: Vec<Value> = blocks.into_iter().map(|block| block.whole).collect();
         return Rendered::json(&message(

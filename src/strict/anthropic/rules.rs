@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::binding::{self, Broken, signature_of};
-use super::calls;
+use super::{calls, context};
 use crate::api::Endpoint;
 use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
@@ -14,13 +14,14 @@ use crate::fields::{list, text};
 /// Explicit cache breakpoints that one request may carry.
 const MAX_CACHE_MARKS: usize = 4;
 
-const USER_BLOCKS: [&str; 6] = [
+const USER_BLOCKS: [&str; 7] = [
     "text",
     "image",
     "document",
     "search_result",
     "tool_result",
     "container_upload",
+    "compaction",
 ];
 
 const ASSISTANT_BLOCKS: [&str; 18] = [
@@ -60,6 +61,11 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     }
     for (n, message) in messages.iter().enumerate() {
         check_message(n, message, findings);
+    }
+    context::check(request, findings);
+    if context::continues_thread(body) {
+        // What came before is not in the request.
+        return;
     }
     check_ends(messages, findings);
     calls::check(messages, findings);
@@ -257,9 +263,13 @@ fn check_block(place: &str, block: &Value, known: &[&str], findings: &mut Findin
 }
 
 fn check_ends(messages: &[Value], findings: &mut Findings<'_>) {
+    let summed = |first: &Value| {
+        let block = list(first, "content").first();
+        block.is_some_and(|block| text(block, "type") == "compaction")
+    };
     if messages
         .first()
-        .is_some_and(|first| text(first, "role") != "user")
+        .is_some_and(|first| text(first, "role") != "user" && !summed(first))
     {
         findings.add(
             Rule::FirstRole,
@@ -295,10 +305,7 @@ fn check_ends(messages: &[Value], findings: &mut Findings<'_>) {
 }
 
 fn check_names(body: &Value, messages: &[Value], findings: &mut Findings<'_>) {
-    let names: HashSet<&str> = list(body, "tools")
-        .iter()
-        .map(|tool| text(tool, "name"))
-        .collect();
+    let names = context::tool_names(body);
     for (n, message) in messages.iter().enumerate() {
         for (m, block) in list(message, "content").iter().enumerate() {
             let name = text(block, "name");

@@ -9,6 +9,7 @@ use crate::api::{Endpoint, Wire};
 use crate::complaint::Rule;
 use crate::reply::Part;
 
+mod context;
 mod streams;
 
 fn received(body: Value) -> Received {

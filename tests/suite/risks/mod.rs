@@ -31,7 +31,7 @@
 //! | mixed batches | `matrix::W::mixed_batch` |
 //! | counting | `matrix::W::counting` |
 //! | the agent leaves | `an_agent_that_leaves_between_the_legs::W`, `bad_input::an_agent_that_leaves_ends_every_leg` |
-//! | WebSocket | `proxy::tests::refusals::a_websocket_is_refused_so_that_codex_falls_back` |
+//! | WebSocket | `proxy::tests::refusals::a_websocket_is_refused_at_once_so_that_agents_fall_back` |
 //! | content encodings | `bad_input::compressed_bodies_are_decoded_edited_and_sent_plain`, `failures::answers::compressed_answers_reach_the_agent_plain` |
 //! | compaction of the provider | `single_wire::responses_compact_is_cut_and_relayed` |
 //! | a custom base URL | `docs/decisions.md` |

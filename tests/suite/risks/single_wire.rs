@@ -66,8 +66,19 @@ async fn anthropic_cache_marks_are_the_agents_own() {
 /// System messages of a turn go with it; what changes the tools stays, in order, behind the carry-over prompt.
 #[tokio::test]
 async fn anthropic_tool_changes_before_the_cut() {
-    let change = |kind: &str| json!({"role": "system", "content": [{"type": kind, "tool_name": "read_file"}, {"type": "text", "text": kind}]});
-    let fixture = Fixture::new(ANTHROPIC, [handoff(), fresh()]).await;
+    let change = |kind: &str| {
+        let tool = json!({"type": "tool_reference", "name": "read_file"});
+        json!({"role": "system", "content": [{"type": kind, "tool": tool}, {"type": "text", "text": kind}]})
+    };
+    let variant = Variant {
+        headers: &[
+            ("anthropic-version", "2023-06-01"),
+            ("x-api-key", "sk-agent"),
+            ("anthropic-beta", "mid-conversation-tool-changes-2026-07-01"),
+        ],
+        ..ANTHROPIC
+    };
+    let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
     let mut history = fixture.history();
     history.insert(3, change("tool_removal"));
     history.extend([(ANTHROPIC.message)("assistant", "So."), fixture.user("Go on.")]);

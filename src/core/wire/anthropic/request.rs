@@ -28,7 +28,7 @@ const CLIENT_TOOLS: [&str; 6] = [
 ];
 
 /// Top-level keys that a rewrite reads or edits: repeated, the body is left alone.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "messages",
     "tools",
     "tool_choice",
@@ -38,6 +38,7 @@ const KEYS: [&str; 9] = [
     "output_config",
     "metadata",
     "thread",
+    "context_hint",
 ];
 
 impl Requests for Anthropic {
@@ -68,6 +69,16 @@ impl Requests for Anthropic {
 
     fn user_text(&self, text: &str) -> String {
         self.carry_over(&[], text)
+    }
+
+    fn holding_members(&self) -> &'static [&'static str] {
+        &["thread"]
+    }
+
+    /// How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and the
+    /// agent clears and asks again. A later leg has no agent that could.
+    fn first_leg_members(&self) -> &'static [&'static str] {
+        &["context_hint"]
     }
 }
 
@@ -102,7 +113,10 @@ fn read_member(
         b"output_config" => {
             facts.structured |= json::get(text, value, "format").is_some_and(|v| v.of(text) != b"null")
         }
-        b"thread" => facts.held |= value.of(text) != b"null",
+        b"thread" => match json::get_string(text, value, "type").as_deref() {
+            Some("create") => facts.begins_thread = true,
+            _ => facts.held |= value.of(text) != b"null",
+        },
         b"compaction" => facts.summary |= value.of(text) != b"null",
         b"metadata" => facts.session = session(text, value),
         b"tools" => *tools = read_tools((text, prescan), value),

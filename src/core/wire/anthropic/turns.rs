@@ -27,6 +27,17 @@ impl Turns for Anthropic {
         walked.map_or_else(|_| TurnContent::default(), |_| found)
     }
 
+    fn ends_at_next_user(&self, view: &View, turn: usize) -> bool {
+        let whole = view.turns[turn].span;
+        json::get_string(&view.body, whole, "clear_at").is_some_and(|at| at == "next_user_message")
+    }
+
+    fn compacted_changes(&self, view: &View, part: &Part) -> Option<String> {
+        let changes = json::get(&view.body, part.span, "tool_changes")?;
+        let some = !json::elements(&view.body, changes).is_empty();
+        some.then(|| format!(r#"{{"role":"system","content":{}}}"#, view.str(changes)))
+    }
+
     fn own_part(&self, text: &str) -> Option<String> {
         Some(own_text::block(text))
     }
@@ -117,6 +128,7 @@ fn kind(literal: &[u8]) -> PartKind {
         b"\"tool_result\"" => PartKind::Result,
         b"\"thinking\"" | b"\"redacted_thinking\"" => PartKind::Thinking,
         b"\"tool_addition\"" | b"\"tool_removal\"" => PartKind::ToolChange,
+        b"\"compaction\"" => PartKind::Compaction,
         _ => PartKind::Other,
     }
 }

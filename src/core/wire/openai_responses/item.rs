@@ -61,6 +61,7 @@ impl Item {
             b"message" => PartKind::Text,
             b"reasoning" => PartKind::Thinking,
             b"additional_tools" | b"configuration_update" => PartKind::ToolChange,
+            b"compaction" => PartKind::Compaction,
             b"mcp_approval_response" => PartKind::Result,
             b"mcp_approval_request" => PartKind::Call,
             kind if kind.ends_with(b"_call") && item.call_id.is_some() => PartKind::Call,

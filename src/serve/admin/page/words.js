@@ -115,6 +115,7 @@ export const WHY = {
   ask_again: "The model's hidden call was answered or refused, and the model went on, out of the agent's sight.",
   reference: "A reference to an item of baton's own, of which the provider has never heard.",
   previous: "The earlier response that this one goes on from has another name upstream.",
+  held: "What asks the provider to hold the agent's history, or tells it of that. It was left out, since the model sees another one.",
   draft: "The model was asked for the document of a handoff. The agent sees neither this nor the answer.",
   preamble: "What the agent's harness puts first. It is kept in front of the carry-over prompt.",
 };

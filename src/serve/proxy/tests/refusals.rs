@@ -80,22 +80,41 @@ async fn faults_before_an_answer_are_told_apart() {
     }
 }
 
+/// How agents ask for a WebSocket, as they did on 2026-11-23: Codex 0.169.0 with its built-in provider, and OpenCode 1.18.33 with
+/// `OPENCODE_EXPERIMENTAL_WEBSOCKETS=true`.
+const UPGRADES: [&str; 2] = [
+    "Host: 127.0.0.1:19804\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+     Sec-WebSocket-Key: gWj1aVYtQPNy12bq93Gf7Q==\r\nauthorization: Bearer sk-test\r\n\
+     user-agent: codex_exec/0.169.0 (Debian 12.0.0; x86_64) xterm (codex_exec; 0.169.0)\r\noriginator: codex_exec\r\n\
+     openai-beta: responses_websockets=2026-02-06\r\nversion: 0.169.0\r\nx-codex-beta-features: remote_compaction_v2\r\n\
+     sec-websocket-extensions: permessage-deflate; client_max_window_bits\r\n",
+    "Host: 127.0.0.1:19804\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n\
+     Sec-WebSocket-Extensions: permessage-deflate; client_max_window_bits\r\n\
+     Sec-WebSocket-Key: qgSq9o74QnWiv6HAWrKeiw==\r\nAuthorization: Bearer sk-test\r\nContent-Type: application/json\r\n\
+     User-Agent: opencode/1.18.33 (linux; x64) ai-sdk/provider-utils/4.0.40 runtime/bun/1.3.14\r\n\
+     openai-beta: responses_websockets=2026-02-06\r\noriginator: opencode\r\n",
+];
+
+/// The answer is there at once, and no upstream is asked: nothing listens at its address.
 #[tokio::test]
-async fn a_websocket_is_refused_so_that_codex_falls_back() {
+async fn a_websocket_is_refused_at_once_so_that_agents_fall_back() {
     let proxy = Proxy::start(config(&unused_port().await));
-    let upgrade = "GET /v1/responses HTTP/1.1\r\nhost: x\r\nconnection: Upgrade\r\nupgrade: websocket\r\n\
-                   sec-websocket-version: 13\r\nsec-websocket-key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
-    let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
-    agent.write_all(upgrade.as_bytes()).await.unwrap();
-    let mut piece = [0; 1024];
-    let n = tokio::io::AsyncReadExt::read(&mut agent, &mut piece)
-        .await
-        .unwrap();
-    let got = std::str::from_utf8(&piece[..n]).unwrap();
-    assert!(
-        got.starts_with("HTTP/1.1 426") && got.contains("x-should-retry: false"),
-        "{got}"
-    );
+    for head in UPGRADES {
+        let upgrade = format!("GET /v1/responses HTTP/1.1\r\n{head}\r\n");
+        let mut agent = TcpStream::connect(proxy.addr).await.unwrap();
+        agent.write_all(upgrade.as_bytes()).await.unwrap();
+        let mut piece = [0; 1024];
+        let read = tokio::io::AsyncReadExt::read(&mut agent, &mut piece);
+        let n = tokio::time::timeout(Duration::from_secs(1), read)
+            .await
+            .unwrap()
+            .unwrap();
+        let got = std::str::from_utf8(&piece[..n]).unwrap();
+        assert!(
+            got.starts_with("HTTP/1.1 426") && got.contains("x-should-retry: false"),
+            "{got}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -212,7 +212,11 @@ const METHODS: &[(&str, Method)] = &[
     ("local", Method::Local),
 ];
 const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
-const INJECT: &[(&str, Inject)] = &[("auto", Inject::Auto), ("never", Inject::Never)];
+const INJECT: &[(&str, Inject)] = &[
+    ("auto", Inject::Auto),
+    ("always", Inject::Always),
+    ("never", Inject::Never),
+];
 const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
 const FACTS: &[(&str, FactsPolicy)] = &[
     ("drafts", FactsPolicy::Drafts),
