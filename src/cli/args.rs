@@ -152,8 +152,8 @@ Examples:
   baton serve --listen 127.0.0.1:0 --state-dir /tmp/baton
   BATON_UPSTREAMS__ANTHROPIC__BASE_URL=https://gateway.example baton serve --config team.toml")]
 pub(super) struct ServeArgs {
-    /// Config file (TOML); without one the documented defaults hold
-    #[arg(long, value_name = "FILE", env = "BATON_CONFIG")]
+    /// Config file (TOML); without one the documented defaults hold [env: BATON_CONFIG]
+    #[arg(long, value_name = "FILE")]
     pub(super) config: Option<PathBuf>,
     /// Address of the data listener [server.listen]
     #[arg(long, value_name = "ADDR")]

@@ -1,6 +1,7 @@
 //! `baton check`: reports all problems of a config.
 
 use std::fmt;
+use std::net::SocketAddr;
 
 use serde::Serialize;
 
@@ -97,13 +98,12 @@ fn of_server(config: &Config) -> Option<Problem> {
 /// What a config allows and its owner may not want.
 fn warnings(config: &Config) -> Vec<Warning> {
     let mut warnings = unreached_thresholds(&config.handoff);
-    warnings.extend(open_listener(config));
+    warnings.extend(open_listener(config, config.server.listen));
     warnings
 }
 
-/// A data listener that other machines reach, while no client needs a key.
-pub(super) fn open_listener(config: &Config) -> Option<Warning> {
-    let listen = config.server.listen;
+/// A data listener that other machines reach, while no client needs a key. `listen`: its address, bound or configured.
+pub(super) fn open_listener(config: &Config, listen: SocketAddr) -> Option<Warning> {
     (!listen.ip().is_loopback() && config.clients.is_empty()).then(|| Warning {
         key: "server.listen",
         message: format!(
@@ -213,7 +213,7 @@ mod tests {
             ("10.0.0.5:0", true),
         ] {
             config.server.listen = listen.parse().unwrap();
-            let warning = open_listener(&config);
+            let warning = open_listener(&config, config.server.listen);
             assert_eq!(warning.is_some(), open, "{listen}");
             if let Some(warning) = warning {
                 let text = warning.to_string();

@@ -176,7 +176,7 @@ fn announce(
         let message = "another proxy serves from this state directory";
         return Err(Failure::new(Exit::UNAVAILABLE, message));
     }
-    if let Some(warning) = open_listener(config) {
+    if let Some(warning) = open_listener(config, data) {
         // Whoever starts a proxy without looking at its log should still see it.
         let _ = Out::stderr().line(format_args!("{warning}"));
     }

@@ -230,7 +230,7 @@ pub(super) const CLOSING: &[(&str, &str, &str, &str)] = &[
         "cargo fmt",
         "cargo fmt --check",
         "",
-        "Diff in /work/src/a.rs:3:\n-a\n+b",
+        "Diff in /repo/src/a.rs:3:\n-a\n+b",
     ),
     (
         "gcc and clang",
@@ -259,7 +259,7 @@ pub(super) const CLOSING: &[(&str, &str, &str, &str)] = &[
     (
         "cmake",
         "cmake -B build",
-        "-- Build files have been written to: /work/build",
+        "-- Build files have been written to: /repo/build",
         "CMake Error at CMakeLists.txt:3 (add_library):\n-- Configuring incomplete, errors occurred!",
     ),
     (
