@@ -156,6 +156,10 @@ fn independent_edits(
 
 /// Takes out what a provider reads as said of the agent's own history, where it gets another one.
 fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
+    let facts = &view.facts;
+    if !(facts.held || facts.begins_thread || facts.context_hint) {
+        return Vec::new();
+    }
     let mut gone = Vec::new();
     if what.tools.is_some() || !matches!(what.cut, Cut::None) {
         gone.extend_from_slice(wire.holding_members());

@@ -286,11 +286,11 @@ fn is_over(wire: &dyn Wire, view: &View, turn: usize, last_user: Option<usize>) 
 
 /// Whether these turns may hold a provider's summary: most hold none, and need not be read for it.
 fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
+    let word = memmem::Finder::new(b"\"compaction\"");
     let turns = view.turns.get(from..to).unwrap_or_default();
-    turns.first().zip(turns.last()).is_some_and(|(first, last)| {
-        let all = Span::new(first.span.start, last.span.end);
-        memmem::find(view.text(all), b"\"compaction\"").is_some()
-    })
+    // A person's turns hold none, and nearly all of the bytes: the results of calls.
+    let mut turns = turns.iter().filter(|turn| turn.role != Role::User);
+    turns.any(|turn| word.find(view.text(turn.span)).is_some())
 }
 
 /// Whether a turn is nothing but a provider's summary of what stood before it.

@@ -81,11 +81,12 @@ impl View {
 
     /// Whether this string is a value in a turn that may change which tools exist.
     pub fn has_in_changes(&self, value: &str) -> bool {
+        let changes = |turn: &&Turn| matches!(turn.role, Role::System | Role::Tools);
+        let mut changes = self.turns.iter().filter(changes).peekable();
+        if changes.peek().is_none() {
+            return false;
+        }
         let quoted = json::quote(value);
-        let mut changes = self
-            .turns
-            .iter()
-            .filter(|turn| matches!(turn.role, Role::System | Role::Tools));
         changes.any(|turn| memmem::find(self.text(turn.span), quoted.as_bytes()).is_some())
     }
 
@@ -176,6 +177,8 @@ pub struct Facts {
     pub held: bool,
     /// Anthropic: the provider is asked to hold the conversation from this request on, which has all of it.
     pub begins_thread: bool,
+    /// It says how much of its history the agent could clear.
+    pub context_hint: bool,
     /// A compaction or summary.
     pub summary: bool,
     /// A session id from the body.

@@ -113,6 +113,7 @@ fn read_member(
         b"output_config" => {
             facts.structured |= json::get(text, value, "format").is_some_and(|v| v.of(text) != b"null")
         }
+        b"context_hint" => facts.context_hint = true,
         b"thread" => match json::get_string(text, value, "type").as_deref() {
             Some("create") => facts.begins_thread = true,
             _ => facts.held |= value.of(text) != b"null",
