@@ -288,8 +288,13 @@ fn is_over(wire: &dyn Wire, view: &View, turn: usize, last_user: Option<usize>) 
 fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
     let word = memmem::Finder::new(b"\"compaction\"");
     let turns = view.turns.get(from..to).unwrap_or_default();
-    // A person's turns hold none, and nearly all of the bytes: the results of calls.
-    let mut turns = turns.iter().filter(|turn| turn.role != Role::User);
+    // A summary stands in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes: the
+    // results of calls.
+    let mut spoken = false;
+    let mut turns = turns.iter().filter(|turn| {
+        spoken |= turn.role == Role::Assistant;
+        !spoken || turn.role != Role::User
+    });
     turns.any(|turn| word.find(view.text(turn.span)).is_some())
 }
 
