@@ -5,6 +5,7 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod agents;
+pub mod bill;
 pub mod commands;
 pub mod course;
 pub mod handoffs;

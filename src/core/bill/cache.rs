@@ -1,0 +1,63 @@
+//! The providers' rules for cached input, as data.
+
+/// When a provider serves input from its cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CacheRule {
+    /// Fewer tokens at the beginning of a request are not cached.
+    pub least_tokens: u64,
+    /// How long a beginning stays cached after its last use, in milliseconds.
+    pub lifetime_ms: u64,
+}
+
+const MINUTE: u64 = 60_000;
+const HOUR: u64 = 60 * MINUTE;
+
+/// Rules by the beginning of a model's name, the more exact first.
+///
+/// Sources: Anthropic's page on prompt caching (least lengths by model; a read renews the lifetime); OpenAI's page on prompt
+/// caching (1,024 tokens; 30 minutes since writes are billed, with GPT-5.6); Google's page on implicit caching (1,024 to 4,096,
+/// without a promise); DeepSeek's page on its context cache (hours).
+const RULES: &[(&str, u64, u64)] = &[
+    ("claude-opus-5", 512, 5 * MINUTE),
+    ("claude-fable-5", 512, 5 * MINUTE),
+    ("claude-mythos-5", 512, 5 * MINUTE),
+    ("claude-opus-4-5", 4096, 5 * MINUTE),
+    ("claude-opus-4-6", 4096, 5 * MINUTE),
+    ("claude-opus-4-7", 2048, 5 * MINUTE),
+    ("claude-haiku-4-5", 4096, 5 * MINUTE),
+    ("claude-", 1024, 5 * MINUTE),
+    ("gpt-5.6", 1024, 30 * MINUTE),
+    ("gpt-6", 1024, 30 * MINUTE),
+    ("gpt-", 1024, 10 * MINUTE),
+    ("o", 1024, 10 * MINUTE),
+    ("gemini-", 4096, 5 * MINUTE),
+    ("deepseek-", 64, 2 * HOUR),
+];
+
+/// Where no row fits.
+const OTHERS: CacheRule = CacheRule {
+    least_tokens: 1024,
+    lifetime_ms: 5 * MINUTE,
+};
+
+impl CacheRule {
+    /// The rule for a model; with `hour` where its writes were billed for the lifetime of an hour.
+    pub fn of(model: &str, hour: bool) -> Self {
+        let name = model.rsplit('/').next().unwrap_or(model).to_ascii_lowercase();
+        let name = name
+            .rsplit_once("anthropic.")
+            .map_or(name.as_str(), |(_, tail)| tail);
+        let row = RULES.iter().find(|(beginning, ..)| name.starts_with(beginning));
+        let rule = row.map_or(OTHERS, |&(_, least_tokens, lifetime_ms)| Self {
+            least_tokens,
+            lifetime_ms,
+        });
+        if hour {
+            return Self {
+                lifetime_ms: HOUR,
+                ..rule
+            };
+        }
+        rule
+    }
+}

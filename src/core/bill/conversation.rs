@@ -1,0 +1,384 @@
+//! The bill of one conversation: its exchanges in order, each with its cost and with what it would have cost without baton.
+
+use super::cache::CacheRule;
+use super::cost::{Cost, TokenCounts};
+use super::prices::Rates;
+
+/// Tokens of a summary that an agent replaces its history with. Assumed: agents ask for a few thousand words.
+pub(super) const SUMMARY_TOKENS: u64 = 4_000;
+
+/// Tokens of one byte of a carry-over prompt: prose of models has four bytes to the token.
+const PROMPT_TOKENS_PER_BYTE: f64 = 0.25;
+
+/// One upstream request of an exchange.
+#[derive(Debug, Clone, Default)]
+pub struct BilledRequest {
+    /// Bytes of its body.
+    pub bytes: u64,
+    /// What the provider counted; `None` where it was not answered to its end.
+    pub usage: Option<TokenCounts>,
+    /// The model that answered.
+    pub model: String,
+    /// The model's rates at that time; `None` where no price is known, or none applies.
+    pub rates: Option<Rates>,
+    /// Whether baton sent it on its own account: a draft, an answer to a recall.
+    pub own: bool,
+}
+
+/// One exchange as the bill sees it.
+#[derive(Debug, Clone, Default)]
+pub struct BilledExchange {
+    /// When its first request was sent, in milliseconds since the Unix epoch.
+    pub at_ms: u64,
+    /// Bytes of the agent's request: its whole history.
+    pub received_bytes: u64,
+    /// Bytes at its beginning that an earlier request of the conversation began with, too.
+    pub shared_bytes: u64,
+    /// Bytes before its first message: system prompt and tools.
+    pub fixed_bytes: u64,
+    /// The handoff at which the history was cut, or that fired here.
+    pub handoff: Option<String>,
+    /// Bytes of the carry-over prompts that the model wrote here: without baton it would not have.
+    pub prompt_bytes: u64,
+    /// Tokens at which the agent compacts by itself: its own point, or the model's window.
+    pub limit: Option<u64>,
+    /// Its upstream requests, in order.
+    pub requests: Vec<BilledRequest>,
+}
+
+/// What one exchange cost, and would have cost.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ExchangeBill {
+    /// The provider's counts of all requests.
+    pub tokens: TokenCounts,
+    /// Their cost; `None` where a request has no price.
+    pub cost: Option<Cost>,
+    /// The same exchange with the agent's whole history; `None` where the provider counted nothing.
+    pub without: Option<WithoutBaton>,
+}
+
+/// An exchange as it would have been without baton.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct WithoutBaton {
+    /// Estimated counts.
+    pub tokens: TokenCounts,
+    /// Their cost; `None` where the model has no price.
+    pub cost: Option<Cost>,
+    /// Whether the history was too long, so that the agent would have compacted it first. The summary's request is included.
+    pub compacted: bool,
+    /// Expected error of the estimated input, as a share of it. Zero where the counts are the provider's own.
+    pub error: f64,
+}
+
+/// The running bill of one conversation. Exchanges are added in the order in which they were sent.
+#[derive(Debug, Clone, Default)]
+pub struct ConversationBill {
+    ratio: TokenRatio,
+    caching: CacheUse,
+    history: Option<History>,
+    /// The handoff of the last exchange.
+    handoff: Option<String>,
+}
+
+/// Tokens of a byte, learned from the provider's own counts.
+#[derive(Debug, Clone, Copy, Default)]
+struct TokenRatio {
+    bytes: u64,
+    tokens: u64,
+    /// Sum of the deviations of estimates from counts that were then seen, and of these counts.
+    deviation: f64,
+    compared: f64,
+}
+
+/// How this conversation's input was billed so far.
+#[derive(Debug, Clone, Copy, Default)]
+struct CacheUse {
+    new: u64,
+    read: u64,
+    written: u64,
+    written_1h: u64,
+}
+
+/// The agent's history as a provider would have cached it with the last request.
+#[derive(Debug, Clone, Default)]
+struct History {
+    at_ms: u64,
+    model: String,
+    /// Bytes of the last request, and its tokens.
+    bytes: u64,
+    tokens: u64,
+    /// Tokens of the agent's history that modelled compactions have replaced by now.
+    replaced: u64,
+}
+
+/// A request that is modelled: its tokens, of which a cache has so many.
+#[derive(Debug, Clone, Copy)]
+struct ModelledRequest {
+    tokens: u64,
+    cached: u64,
+    output: u64,
+}
+
+impl ExchangeBill {
+    /// What baton saved here, in dollars: negative where it cost. `None` where either side has no price.
+    pub fn saved(&self) -> Option<f64> {
+        let without = self.without.as_ref()?.cost?;
+        Some(without.total() - self.cost?.total())
+    }
+
+    /// The expected error of [`Self::saved`], in dollars.
+    pub fn error(&self) -> Option<f64> {
+        let without = self.without.as_ref()?;
+        let cost = without.cost?;
+        Some((cost.total() - cost.output) * without.error)
+    }
+
+    /// Tokens of input that baton kept back, net of what it sent in addition: negative where it sent more.
+    pub fn saved_input(&self) -> Option<i64> {
+        let without = self.without.as_ref()?.tokens.whole_input();
+        Some(signed(without) - signed(self.tokens.whole_input()))
+    }
+}
+
+impl ConversationBill {
+    /// Adds the next exchange, and returns its bill.
+    pub fn add(&mut self, exchange: &BilledExchange) -> ExchangeBill {
+        let answered = || {
+            exchange
+                .requests
+                .iter()
+                .filter_map(|request| Some((request, request.usage?)))
+        };
+        let mut bill = ExchangeBill {
+            cost: Some(Cost::default()),
+            ..ExchangeBill::default()
+        };
+        for (request, usage) in answered() {
+            bill.tokens += usage;
+            let cost = request.rates.as_ref().map(|rates| usage.cost(rates));
+            bill.cost = bill.cost.zip(cost).map(|(sum, cost)| sum + cost);
+        }
+        // The last of the agent's own requests: earlier ones were refused, or cut behind the agent's back.
+        let Some((main, usage)) = answered().filter(|(request, _)| !request.own).last() else {
+            bill.cost = bill.cost.filter(|_| answered().next().is_some());
+            return bill;
+        };
+        for (request, usage) in answered() {
+            self.ratio.learn(request.bytes, usage.whole_input());
+            self.caching.learn(usage);
+        }
+        let output = answered()
+            .filter(|(request, _)| !request.own)
+            .map(|(_, usage)| usage.output)
+            .sum::<u64>()
+            .saturating_sub((exchange.prompt_bytes as f64 * PROMPT_TOKENS_PER_BYTE) as u64);
+        let cut = exchange.handoff.is_some() || self.handoff.is_some();
+        let without = if cut {
+            let missed = exchange.handoff == self.handoff && usage.cache_read == 0;
+            self.whole_history(exchange, main, output, missed)
+        } else {
+            self.uncut(exchange, main, usage)
+        };
+        self.handoff.clone_from(&exchange.handoff);
+        bill.without = Some(without);
+        bill
+    }
+
+    /// Before the first handoff the agent's history is what was sent: the provider's counts, without what baton added.
+    fn uncut(&mut self, exchange: &BilledExchange, main: &BilledRequest, usage: TokenCounts) -> WithoutBaton {
+        let added = self
+            .ratio
+            .tokens(main.bytes.saturating_sub(exchange.received_bytes));
+        let mut tokens = usage;
+        let mut left = added;
+        // Texts and tools of ours stand in front of the history, and so are cached where anything is.
+        for part in [
+            &mut tokens.cache_read,
+            &mut tokens.cache_write_1h,
+            &mut tokens.cache_write,
+            &mut tokens.input,
+        ] {
+            let taken = left.min(*part);
+            *part -= taken;
+            left -= taken;
+        }
+        self.history = Some(History {
+            at_ms: exchange.at_ms,
+            model: main.model.clone(),
+            bytes: exchange.received_bytes,
+            tokens: tokens.whole_input(),
+            replaced: 0,
+        });
+        WithoutBaton {
+            tokens,
+            cost: main.rates.as_ref().map(|rates| tokens.cost(rates)),
+            compacted: false,
+            error: 0.0,
+        }
+    }
+
+    /// Behind a handoff the history is estimated by this conversation's tokens of a byte, and cached by the provider's rule.
+    fn whole_history(
+        &mut self,
+        exchange: &BilledExchange,
+        main: &BilledRequest,
+        output: u64,
+        missed: bool,
+    ) -> WithoutBaton {
+        let before = self.history.take().unwrap_or_default();
+        let shrank = exchange.received_bytes < before.bytes;
+        let replaced = if shrank { 0 } else { before.replaced };
+        let mut tokens = self.estimate(exchange, &before, shrank).saturating_sub(replaced);
+        let rule = CacheRule::of(&main.model, self.caching.mostly_1h());
+        let warm = before.model == main.model
+            && exchange.at_ms.saturating_sub(before.at_ms) <= rule.lifetime_ms
+            && self.caching.is_used()
+            && !missed;
+        let cached = |shared: u64| {
+            if warm && shared >= rule.least_tokens {
+                shared
+            } else {
+                0
+            }
+        };
+        let shared = self
+            .ratio
+            .tokens(exchange.shared_bytes)
+            .saturating_sub(replaced)
+            .min(before.tokens);
+        let mut requests = Vec::with_capacity(2);
+        let compacted = exchange.limit.is_some_and(|limit| tokens > limit);
+        let mut replaced_now = replaced;
+        if compacted {
+            // The history as it was before this request is summed up; the request goes on from the summary.
+            requests.push(ModelledRequest {
+                tokens: before.tokens,
+                cached: cached(before.tokens),
+                output: SUMMARY_TOKENS,
+            });
+            let fixed = self.ratio.tokens(exchange.fixed_bytes);
+            let new = tokens.saturating_sub(before.tokens);
+            let after = fixed.saturating_add(SUMMARY_TOKENS).saturating_add(new);
+            replaced_now = replaced.saturating_add(tokens.saturating_sub(after));
+            tokens = tokens.min(after);
+            requests.push(ModelledRequest {
+                tokens,
+                cached: cached(fixed.min(tokens)),
+                output,
+            });
+        } else {
+            requests.push(ModelledRequest {
+                tokens,
+                cached: cached(shared.min(tokens)),
+                output,
+            });
+        }
+        self.history = Some(History {
+            at_ms: exchange.at_ms,
+            model: main.model.clone(),
+            bytes: exchange.received_bytes,
+            tokens,
+            replaced: replaced_now,
+        });
+        self.modelled(&requests, main.rates.as_ref(), compacted)
+    }
+
+    fn modelled(&self, requests: &[ModelledRequest], rates: Option<&Rates>, compacted: bool) -> WithoutBaton {
+        let mut without = WithoutBaton {
+            cost: rates.map(|_| Cost::default()),
+            compacted,
+            error: self.ratio.error(),
+            ..WithoutBaton::default()
+        };
+        for request in requests {
+            let counts = self.caching.split(*request);
+            without.tokens += counts;
+            if let (Some(sum), Some(rates)) = (&mut without.cost, rates) {
+                *sum += counts.cost(rates);
+            }
+        }
+        without
+    }
+
+    /// Tokens of the agent's whole history: the last known ones and what came since, where it only grew.
+    fn estimate(&self, exchange: &BilledExchange, before: &History, shrank: bool) -> u64 {
+        if shrank || before.bytes == 0 {
+            return self.ratio.tokens(exchange.received_bytes);
+        }
+        let grown = self.ratio.tokens(exchange.received_bytes - before.bytes);
+        before
+            .tokens
+            .saturating_add(before.replaced)
+            .saturating_add(grown)
+    }
+}
+
+impl TokenRatio {
+    fn learn(&mut self, bytes: u64, tokens: u64) {
+        if self.bytes > 0 {
+            self.deviation += self.tokens(bytes).abs_diff(tokens) as f64;
+            self.compared += tokens as f64;
+        }
+        self.bytes = self.bytes.saturating_add(bytes);
+        self.tokens = self.tokens.saturating_add(tokens);
+    }
+
+    fn tokens(&self, bytes: u64) -> u64 {
+        if self.bytes == 0 {
+            return 0;
+        }
+        (bytes as f64 * (self.tokens as f64 / self.bytes as f64)).round() as u64
+    }
+
+    fn error(&self) -> f64 {
+        if self.compared == 0.0 {
+            return 0.0;
+        }
+        self.deviation / self.compared
+    }
+}
+
+impl CacheUse {
+    fn learn(&mut self, usage: TokenCounts) {
+        self.new = self.new.saturating_add(usage.input);
+        self.read = self.read.saturating_add(usage.cache_read);
+        self.written = self.written.saturating_add(usage.cache_write);
+        self.written_1h = self.written_1h.saturating_add(usage.cache_write_1h);
+    }
+
+    fn is_used(&self) -> bool {
+        self.read > 0 || self.written > 0 || self.written_1h > 0
+    }
+
+    fn mostly_1h(&self) -> bool {
+        self.written_1h > self.written
+    }
+
+    /// A modelled request's counts: what no cache serves is stored in one as far as this conversation's input was so far.
+    fn split(&self, request: ModelledRequest) -> TokenCounts {
+        let rest = request.tokens.saturating_sub(request.cached);
+        let uncached = self
+            .new
+            .saturating_add(self.written)
+            .saturating_add(self.written_1h);
+        let share = |part: u64| {
+            if uncached == 0 {
+                0
+            } else {
+                (rest as f64 * (part as f64 / uncached as f64)).round() as u64
+            }
+        };
+        let (cache_write, cache_write_1h) = (share(self.written), share(self.written_1h));
+        TokenCounts {
+            input: rest.saturating_sub(cache_write.saturating_add(cache_write_1h)),
+            cache_read: request.cached,
+            cache_write,
+            cache_write_1h,
+            output: request.output,
+        }
+    }
+}
+
+fn signed(tokens: u64) -> i64 {
+    i64::try_from(tokens).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,115 @@
+//! Token counts as providers bill them, and their cost.
+
+use std::ops::{Add, AddAssign, Sub};
+
+use serde::{Deserialize, Serialize};
+
+use super::prices::Rates;
+
+/// Tokens by the price that they have. Input is `input + cache_read + cache_write + cache_write_1h`; no token is in two of them.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TokenCounts {
+    /// Input that no cache served and none stored.
+    pub input: u64,
+    /// Input served from a cache.
+    pub cache_read: u64,
+    /// Input stored in a cache for the provider's short lifetime.
+    pub cache_write: u64,
+    /// Input stored in a cache for an hour (Anthropic).
+    pub cache_write_1h: u64,
+    /// Output, reasoning included.
+    pub output: u64,
+}
+
+/// US dollars by what they were paid for. Differences may be negative.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cost {
+    /// New input.
+    pub input: f64,
+    /// Input from a cache.
+    pub cache_read: f64,
+    /// Input stored in a cache, of either lifetime.
+    pub cache_write: f64,
+    /// Output.
+    pub output: f64,
+}
+
+impl TokenCounts {
+    /// All of the input: what counts against the model's window, and chooses the price step.
+    pub fn whole_input(&self) -> u64 {
+        [self.input, self.cache_read, self.cache_write, self.cache_write_1h]
+            .into_iter()
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Input and output.
+    pub fn total(&self) -> u64 {
+        self.whole_input().saturating_add(self.output)
+    }
+
+    /// The cost of one request with these counts. The step that its whole input reaches prices all of its tokens.
+    pub fn cost(&self, rates: &Rates) -> Cost {
+        let rates = rates.at(self.whole_input());
+        let dollars = |tokens: u64, rate: f64| tokens as f64 * rate / 1e6;
+        Cost {
+            input: dollars(self.input, rates.input),
+            cache_read: dollars(self.cache_read, rates.cache_read),
+            cache_write: dollars(self.cache_write, rates.cache_write)
+                + dollars(self.cache_write_1h, rates.cache_write_1h),
+            output: dollars(self.output, rates.output),
+        }
+    }
+}
+
+impl AddAssign for TokenCounts {
+    fn add_assign(&mut self, other: Self) {
+        for (own, more) in [
+            (&mut self.input, other.input),
+            (&mut self.cache_read, other.cache_read),
+            (&mut self.cache_write, other.cache_write),
+            (&mut self.cache_write_1h, other.cache_write_1h),
+            (&mut self.output, other.output),
+        ] {
+            *own = own.saturating_add(more);
+        }
+    }
+}
+
+impl Cost {
+    /// The whole of it, in dollars.
+    pub fn total(&self) -> f64 {
+        self.input + self.cache_read + self.cache_write + self.output
+    }
+
+    fn zip(self, other: Self, with: impl Fn(f64, f64) -> f64) -> Self {
+        Self {
+            input: with(self.input, other.input),
+            cache_read: with(self.cache_read, other.cache_read),
+            cache_write: with(self.cache_write, other.cache_write),
+            output: with(self.output, other.output),
+        }
+    }
+}
+
+impl Add for Cost {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |a, b| a + b)
+    }
+}
+
+impl AddAssign for Cost {
+    fn add_assign(&mut self, other: Self) {
+        *self = *self + other;
+    }
+}
+
+impl Sub for Cost {
+    type Output = Self;
+
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, |a, b| a - b)
+    }
+}

@@ -1,0 +1,17 @@
+//! The bill: what requests cost at a table of prices, and what they would have cost with the agent's whole history.
+//!
+//! Knows prices, token counts, the providers' cache rules and how agents compact. Must not know exchanges, stores, clocks:
+//! sizes, times and usage come in, dollars and tokens come out. `docs/savings.md` has the formula and cases computed by hand.
+
+mod cache;
+mod conversation;
+mod cost;
+mod prices;
+
+#[cfg(test)]
+mod tests;
+
+pub use cache::CacheRule;
+pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
+pub use cost::{Cost, TokenCounts};
+pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
