@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use super::agent_args::{EnvArgs, ResumeArgs, RunArgs};
 use super::export_args::ExportArgs as ExportConversationArgs;
 use super::packet_args::PacketsArgs;
+use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::{ListFormat, StateArgs};
 
@@ -44,6 +45,8 @@ pub(super) enum Command {
     Log(LogArgs),
     /// Show what became of one exchange: removed and added messages, bodies, HAR
     Show(ShowExchangeArgs),
+    /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
+    Savings(SavingsArgs),
     /// Look at the handoffs that were made
     Handoffs(HandoffsArgs),
     /// Print a conversation as a document to go on with, without baton

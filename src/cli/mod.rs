@@ -27,6 +27,8 @@ mod packets;
 mod resume;
 mod run;
 mod running;
+mod savings;
+mod savings_args;
 mod seal_key;
 mod seal_key_args;
 mod serve;
@@ -68,6 +70,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
         Command::Log(args) => log::run(&args, &mut out),
+        Command::Savings(args) => savings::run(&args, &mut out),
         Command::Show(args) => show::run(&args, &mut out),
         Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
         Command::Export(args) => export::run(&args, &mut out),

@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use serde::Serialize;
 
 use super::state_args::ListFormat;
-pub(super) use crate::state::journal::{plural, short, size};
+pub(super) use crate::state::journal::{plural, short, size, unsent};
 use baton_core::text::visible as text;
 
 /// The output of a command.

@@ -6,7 +6,7 @@ use super::args::ShowExchangeArgs;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
-use super::output::{Out, first_line, plural, short, size, visible};
+use super::output::{Out, first_line, plural, short, size, unsent, visible};
 use crate::state::journal::{Exchange, Leg, LegTokens, Message, Query, Side, State, date_time};
 
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
@@ -124,10 +124,10 @@ fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<Stri
     if let Some(sum) = &row.tokens_sum {
         out.push(format!("  tokens: {}", tokens(*sum)));
     }
-    if row.unsent_tokens > 0 {
+    if row.unsent_tokens != 0 {
         out.push(format!(
-            "  estimated input not sent: {} tokens",
-            short(row.unsent_tokens)
+            "  input sent on (estimated): {}",
+            unsent(row.unsent_tokens)
         ));
     }
     out.extend(

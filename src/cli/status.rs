@@ -8,7 +8,7 @@ use super::args::StatusArgs;
 use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
-use super::output::{Out, age, first_line, plural, short, size};
+use super::output::{Out, age, first_line, plural, size, unsent};
 use super::running::{self, Process, RunState};
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::yaml_files::{HandoffFolder, LineReader};
@@ -31,7 +31,7 @@ struct Status {
     last_exchange: Option<Row>,
     handoffs: usize,
     last_handoff: Option<String>,
-    unsent_tokens: u64,
+    unsent_tokens: i64,
     #[serde(skip)]
     newest: Option<Handoff>,
 }
@@ -44,7 +44,7 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         _ => handoffs(&config)?,
     };
     let query = open(&config.state_dir)?;
-    let (mut journal, mut last, mut saved) = (Totals::default(), None, 0);
+    let (mut journal, mut last) = (Totals::default(), None);
     if let Some(query) = &query {
         journal = query.totals().map_err(unread)?;
         let newest = Filter {
@@ -52,8 +52,6 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
             ..Filter::default()
         };
         last = query.list(&newest).map_err(unread)?.pop();
-        let all = query.conversations(None, 0).map_err(unread)?;
-        saved = all.iter().map(|c| c.unsent_tokens).sum();
     }
     let (running, stale) = match running::find(&config.state_dir) {
         RunState::Running(process) => (process, None),
@@ -71,7 +69,7 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         last_exchange: last,
         handoffs: handoffs.len(),
         last_handoff: handoffs.first().map(|h| h.id.to_string()),
-        unsent_tokens: saved,
+        unsent_tokens: journal.unsent_tokens,
         newest: handoffs.into_iter().next(),
     };
     match (args.json, args.line) {
@@ -107,10 +105,10 @@ fn line(status: &Status) -> String {
         None => "not running".to_owned(),
     };
     format!(
-        "baton: {running}, {}, {}, about {} input tokens not sent, last {last}",
+        "baton: {running}, {}, {}, {} sent on, last {last}",
         plural(status.journal.exchanges, "exchange"),
         plural(status.handoffs as u64, "handoff"),
-        short(status.unsent_tokens)
+        unsent(status.unsent_tokens)
     )
 }
 
@@ -186,8 +184,8 @@ fn rows(status: &Status) -> Vec<String> {
         ("handoffs", status.handoffs.to_string()),
         ("last handoff", handoff),
         (
-            "input not sent",
-            format!("about {} tokens (estimated)", short(status.unsent_tokens)),
+            "input sent on",
+            format!("{} (estimated)", unsent(status.unsent_tokens)),
         ),
     ]
     .iter()

@@ -7,6 +7,7 @@ pub mod config;
 pub mod files;
 pub mod jobs;
 pub mod journal;
+pub mod prices;
 pub mod session;
 pub mod store;
 pub mod telemetry;

@@ -45,6 +45,7 @@ mod recall_quality;
 mod recorded_work;
 mod risks;
 mod run_ends;
+mod savings;
 mod sdk;
 mod seal_keys;
 mod seen;

@@ -32,8 +32,6 @@ pub struct BilledExchange {
     pub at_ms: u64,
     /// Bytes of the agent's request: its whole history.
     pub received_bytes: u64,
-    /// Bytes at its beginning that an earlier request of the conversation began with, too.
-    pub shared_bytes: u64,
     /// Bytes before its first message: system prompt and tools.
     pub fixed_bytes: u64,
     /// The handoff at which the history was cut, or that fired here.
@@ -172,25 +170,44 @@ impl ConversationBill {
             .map(|(_, usage)| usage.output)
             .sum::<u64>()
             .saturating_sub((exchange.prompt_bytes as f64 * PROMPT_TOKENS_PER_BYTE) as u64);
-        let cut = exchange.handoff.is_some() || self.handoff.is_some();
-        let without = if cut {
+        if self.is_aside(exchange, main) {
+            bill.without = Some(self.as_sent(exchange, main, usage));
+            return bill;
+        }
+        let without = if exchange.handoff.is_some() || self.handoff.is_some() {
             let missed = exchange.handoff == self.handoff && usage.cache_read == 0;
             self.whole_history(exchange, main, output, missed)
         } else {
-            self.uncut(exchange, main, usage)
+            // Before the first handoff the agent's history is what was sent.
+            let without = self.as_sent(exchange, main, usage);
+            self.history = Some(History {
+                at_ms: exchange.at_ms,
+                model: main.model.clone(),
+                bytes: exchange.received_bytes,
+                tokens: without.tokens.whole_input(),
+                replaced: 0,
+            });
+            without
         };
         self.handoff.clone_from(&exchange.handoff);
         bill.without = Some(without);
         bill
     }
 
-    /// Before the first handoff the agent's history is what was sent: the provider's counts, without what baton added.
-    fn uncut(&mut self, exchange: &BilledExchange, main: &BilledRequest, usage: TokenCounts) -> WithoutBaton {
-        let added = self
+    /// Whether the agent sent it beside its work, as a title or a summary of a page: to another model, and much shorter.
+    fn is_aside(&self, exchange: &BilledExchange, main: &BilledRequest) -> bool {
+        let beside = |history: &History| {
+            main.model != history.model && exchange.received_bytes.saturating_mul(2) < history.bytes
+        };
+        self.history.as_ref().is_some_and(beside)
+    }
+
+    /// The provider's counts, without what baton added to the agent's request.
+    fn as_sent(&self, exchange: &BilledExchange, main: &BilledRequest, usage: TokenCounts) -> WithoutBaton {
+        let mut tokens = usage;
+        let mut left = self
             .ratio
             .tokens(main.bytes.saturating_sub(exchange.received_bytes));
-        let mut tokens = usage;
-        let mut left = added;
         // Texts and tools of ours stand in front of the history, and so are cached where anything is.
         for part in [
             &mut tokens.cache_read,
@@ -202,13 +219,6 @@ impl ConversationBill {
             *part -= taken;
             left -= taken;
         }
-        self.history = Some(History {
-            at_ms: exchange.at_ms,
-            model: main.model.clone(),
-            bytes: exchange.received_bytes,
-            tokens: tokens.whole_input(),
-            replaced: 0,
-        });
         WithoutBaton {
             tokens,
             cost: main.rates.as_ref().map(|rates| tokens.cost(rates)),
@@ -241,12 +251,8 @@ impl ConversationBill {
                 0
             }
         };
-        let shared = self
-            .ratio
-            .tokens(exchange.shared_bytes)
-            .saturating_sub(replaced)
-            .min(before.tokens);
         let mut requests = Vec::with_capacity(2);
+        let fixed = self.ratio.tokens(exchange.fixed_bytes);
         let compacted = exchange.limit.is_some_and(|limit| tokens > limit);
         let mut replaced_now = replaced;
         if compacted {
@@ -256,7 +262,6 @@ impl ConversationBill {
                 cached: cached(before.tokens),
                 output: SUMMARY_TOKENS,
             });
-            let fixed = self.ratio.tokens(exchange.fixed_bytes);
             let new = tokens.saturating_sub(before.tokens);
             let after = fixed.saturating_add(SUMMARY_TOKENS).saturating_add(new);
             replaced_now = replaced.saturating_add(tokens.saturating_sub(after));
@@ -267,6 +272,7 @@ impl ConversationBill {
                 output,
             });
         } else {
+            let shared = if shrank { fixed } else { before.tokens };
             requests.push(ModelledRequest {
                 tokens,
                 cached: cached(shared.min(tokens)),

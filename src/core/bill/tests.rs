@@ -182,13 +182,11 @@ impl Session {
 
     /// The next exchange, so much later, with so many more bytes, cut at the handoff `1`.
     fn cut(&mut self, later_ms: u64, more: u64, requests: Vec<BilledRequest>) -> ExchangeBill {
-        let shared_bytes = self.received;
         self.at_ms += later_ms;
         self.received += more;
         self.bill.add(&BilledExchange {
             at_ms: self.at_ms,
             received_bytes: self.received,
-            shared_bytes,
             fixed_bytes: 80_000,
             handoff: Some("1".to_owned()),
             requests,
@@ -246,11 +244,10 @@ fn where_the_real_request_missed_the_cache_the_modelled_one_does_too() {
 fn what_no_window_takes_is_compacted_and_not_saved() {
     let mut session = Session::of_100_000();
     session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 0)]);
-    let (received_bytes, shared_bytes) = (session.received + 40_000, session.received);
+    let received_bytes = session.received + 40_000;
     let exchange = BilledExchange {
         at_ms: session.at_ms + 60_000,
         received_bytes,
-        shared_bytes,
         fixed_bytes: 80_000,
         handoff: Some("1".to_owned()),
         limit: Some(110_000),
@@ -274,7 +271,6 @@ fn what_no_window_takes_is_compacted_and_not_saved() {
     // The history is 34,000 tokens from here on, and never 112,000 again.
     let after = session.bill.add(&BilledExchange {
         at_ms: exchange.at_ms + 60_000,
-        shared_bytes: received_bytes,
         ..exchange
     });
     assert_eq!(after.without.unwrap().tokens.whole_input(), 34_000);
@@ -314,6 +310,40 @@ fn before_a_handoff_the_tool_costs_what_it_takes() {
     let first = bill.add(&exchange);
     assert_eq!(first.without.as_ref().unwrap().tokens.cache_read, 89_000);
     assert_dollars(first.saved().unwrap(), -1_000.0 * 0.2 / 1e6);
+}
+
+#[test]
+fn what_an_agent_sends_beside_its_work_is_billed_as_it_was_sent() {
+    let mut session = Session::of_100_000();
+    session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 0)]);
+    let title = BilledRequest {
+        model: "claude-haiku-4-5".to_owned(),
+        ..opus(4_000, 0, 1_000, 20)
+    };
+    let aside = session.bill.add(&BilledExchange {
+        at_ms: session.at_ms + 1_000,
+        received_bytes: 4_000,
+        requests: vec![title],
+        ..BilledExchange::default()
+    });
+    assert_dollars(aside.saved().unwrap(), 0.0);
+    // The history behind the handoff is what it was.
+    let next = session.cut(60_000, 8_000, vec![opus(108_000, 25_000, 2_000, 0)]);
+    assert_eq!(next.without.unwrap().tokens.cache_read, 102_000);
+}
+
+#[test]
+fn an_undone_handoff_is_held_against_the_cache_that_it_cost() {
+    let mut session = Session::of_100_000();
+    session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 0)]);
+    // The whole history goes out again, and no cache has it any more.
+    let undone = session.bill.add(&BilledExchange {
+        at_ms: session.at_ms + 60_000,
+        received_bytes: session.received,
+        requests: vec![opus(session.received, 20_000, 82_000, 0)],
+        ..BilledExchange::default()
+    });
+    assert!(undone.saved().unwrap() < -0.38, "{undone:?}");
 }
 
 #[test]
@@ -395,7 +425,6 @@ proptest::proptest! {
             let added = bill.add(&BilledExchange {
                 at_ms,
                 received_bytes: received,
-                shared_bytes: received / 2,
                 fixed_bytes: received / 10,
                 handoff: (kind > 1).then(|| kind.to_string()),
                 prompt_bytes: output,

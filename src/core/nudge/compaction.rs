@@ -52,9 +52,23 @@ impl Compaction {
     }
 }
 
+/// Tokens at which the agent of this `user-agent` compacts in such a window; the whole window for one that is not known.
+pub fn compaction_point(user_agent: &str, window: u64) -> u64 {
+    let name = user_agent.to_ascii_lowercase();
+    let known = AGENTS.iter().find(|agent| name.starts_with(agent.agent));
+    known.map_or(window, |agent| (window as f64 * agent.share(window)) as u64)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_compaction_point_is_found_by_the_agents_name() {
+        assert_eq!(compaction_point("claude-cli/2.1.330", 200_000), 167_000);
+        assert_eq!(compaction_point("GeminiCLI/0.50", 1_000_000), 500_000);
+        assert_eq!(compaction_point("curl/8", 200_000), 200_000);
+    }
 
     #[test]
     fn the_suggested_threshold_lies_under_most_agents_own_points() {

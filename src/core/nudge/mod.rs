@@ -18,7 +18,7 @@ mod tests;
 mod windows;
 mod wording;
 
-pub use compaction::{AGENTS, Compaction, OLDER, PRESENT};
+pub use compaction::{AGENTS, Compaction, OLDER, PRESENT, compaction_point};
 pub use context_use::{ContextUse, Decision, Limits, Measured, NudgeOutcome, Thresholds, Treadmill};
 pub use steps::step_done;
 pub use windows::{WindowQuery, Windows, declares_windows};

@@ -1,5 +1,6 @@
 //! What a leg came to, and the machine that reads its stream.
 
+use super::served::ServedBy;
 use bytes::Bytes;
 
 use super::dropped_thinking::DroppedThinking;
@@ -16,6 +17,8 @@ pub struct Usage {
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
+    /// Of these, tokens that are stored for an hour (Anthropic).
+    pub cache_write_1h: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
     /// Of these, reasoning.
@@ -116,6 +119,8 @@ pub struct LegReport {
     pub again: bool,
     /// Its usage.
     pub usage: Usage,
+    /// The model that answered.
+    pub served: ServedBy,
     /// Upstream's id of the response.
     pub id: String,
     /// Model texts that were broken up.

@@ -28,6 +28,7 @@ mod openai;
 pub mod openai_chat;
 pub mod openai_responses;
 mod own_text;
+mod served;
 mod sibling_calls;
 pub mod sse;
 #[cfg(test)]
@@ -51,6 +52,7 @@ pub use known_turns::{KnownTurns, OpenCalls, Scanned, SharedTurns};
 pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Stop, Usage, Watch};
 pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::NOTHING_SAID;
+pub use served::ServedBy;
 pub use sibling_calls::{Beside, CallAt};
 pub use view::{
     Choice, Facts, Operation, OwnItem, OwnKind, Part, PartKind, Previous, Role, Tools, Turn, TurnContent,

@@ -95,12 +95,14 @@ impl Exchange {
         self.ctx.recording.counted(usage, report.stop);
         self.measure(usage);
         self.ctx.recorder.note(|e| {
-            e.count_tokens(Tokens {
+            let tokens = Tokens {
                 input: usage.input,
                 cache_read: usage.cache_read,
                 cache_write: usage.cache_write,
+                cache_write_1h: usage.cache_write_1h,
                 output: usage.output,
-            });
+            };
+            e.count_tokens(tokens, report.served.clone());
             e.broken_up += u32::try_from(broken_up).unwrap_or_default();
             e.dropped_thinking.add(dropped);
         });

@@ -30,6 +30,7 @@ mod multi_member;
 pub mod relay;
 pub mod response_body;
 pub mod route;
+mod sender;
 pub mod server;
 mod unmodifiable;
 
@@ -445,7 +446,11 @@ fn start_recorder(app: &App, parts: &Parts, route: &Route, id: &str) -> Exchange
     let name = format!("{} {}", parts.method, app.redactor.path(parts.uri.path()));
     let recorder = ExchangeRecorder::start(id.to_owned(), name, route.upstream.clone(), app.events.clone());
     if route.endpoint.carries_transcript() {
-        recorder.note(|e| e.wire = route.wire);
+        recorder.note(|e| {
+            e.wire = route.wire;
+            e.agent = sender::agent(&parts.headers);
+            e.subscription = sender::is_on_subscription(&parts.headers, parts.uri.path());
+        });
     }
     recorder
 }

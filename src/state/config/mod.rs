@@ -71,6 +71,8 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// The journal.
     pub journal: Journal,
+    /// The bill.
+    pub bill: Bill,
     /// Limits.
     pub limits: Limits,
 }
@@ -195,6 +197,13 @@ pub struct Log {
 pub struct Telemetry {
     /// Base URL of an OTLP/HTTP collector; `None`: no traces.
     pub otlp_endpoint: Option<String>,
+}
+
+/// Settings of the bill.
+#[derive(Debug, Clone, Default)]
+pub struct Bill {
+    /// A price table in place of the embedded one.
+    pub prices: Option<PathBuf>,
 }
 
 /// Journal settings; `config/baton.toml` describes each key.

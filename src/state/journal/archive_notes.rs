@@ -16,6 +16,7 @@ use super::pending_row::{
 };
 use super::row::unsent_tokens;
 use crate::state::telemetry::ExchangeEvent;
+use baton_core::nudge::Windows;
 use baton_core::record::WireId;
 use baton_core::text::splice;
 use baton_core::wire::{self, Operation, Stop, Usage, Wire};
@@ -269,8 +270,14 @@ impl Archive {
         }) = self.change(&event.id)
         {
             row.end(event, ended, partial);
-            let sent = legs.iter().map(|leg| (leg.bytes as u64, leg.status));
-            row.saved_tokens = unsent_tokens(*operation, event.received_bytes, sent);
+            if *operation == Operation::Generate {
+                let window = row
+                    .model
+                    .as_deref()
+                    .and_then(|model| Windows::default().widest(model));
+                let sent = legs.iter().map(|leg| leg.bytes as u64);
+                row.saved_tokens = unsent_tokens(event.received_bytes, window, sent);
+            }
             return Ok(());
         }
         let mut row = PendingRow {

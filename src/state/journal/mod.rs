@@ -10,6 +10,8 @@
 
 mod archive;
 mod archive_notes;
+mod bill;
+mod bill_sums;
 mod body_capture;
 mod chunk_bodies;
 mod chunk_store;
@@ -55,6 +57,8 @@ use std::thread;
 
 pub use baton_core::redact::Redactor;
 pub(crate) use baton_core::text::words::plural;
+pub use bill::{BillEntry, BillFilter};
+pub use bill_sums::{BillGroup, BillSum};
 pub use body_capture::BodyCapture;
 pub use diff::State;
 pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
@@ -69,11 +73,11 @@ pub use query::{Conversation, Filter, Query, Side, Totals};
 pub use queue::LiveEvent;
 pub(crate) use queue::now_ms;
 pub use recorder::{Recorder, Recording};
-pub use row::{Event, LegChange, LegTokens, Row};
+pub use row::{Event, LegChange, LegService, LegTokens, Row};
 pub use schema::{FILE, JournalError};
 pub use search::{Hit, SearchResult};
 pub use summary::ShownPart;
-pub(crate) use units::{short, size};
+pub(crate) use units::{short, size, unsent};
 
 use self::archive::Archive;
 use self::keyed_hash::HashKey;

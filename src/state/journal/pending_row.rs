@@ -30,7 +30,7 @@ pub(super) struct PendingRow {
     pub(super) received_bytes: u64,
     pub(super) sent_bytes: u64,
     pub(super) fired: usize,
-    pub(super) saved_tokens: u64,
+    pub(super) saved_tokens: i64,
     pub(super) partial: bool,
     /// The number of its end, counted over all exchanges.
     pub(super) ended: Option<i64>,
@@ -190,6 +190,9 @@ pub(super) struct StoredUsage {
     input: u64,
     cache_read: u64,
     cache_write: u64,
+    /// Absent where it is zero: most providers have no such lifetime.
+    #[serde(skip_serializing_if = "super::row::is_zero")]
+    cache_write_1h: u64,
     output: u64,
     reasoning: u64,
 }
@@ -200,6 +203,7 @@ impl StoredUsage {
             input: usage.input,
             cache_read: usage.cache_read,
             cache_write: usage.cache_write,
+            cache_write_1h: usage.cache_write_1h,
             output: usage.output,
             reasoning: usage.reasoning,
         }

@@ -55,8 +55,8 @@ pub struct Conversation {
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
-    /// *Estimated input not sent*, in tokens: see [`Row::unsent_tokens`].
-    pub unsent_tokens: u64,
+    /// *Estimated input not sent*, net, in tokens: see [`Row::unsent_tokens`].
+    pub unsent_tokens: i64,
 }
 
 /// What the journal holds.
@@ -68,6 +68,14 @@ pub struct Totals {
     pub conversations: u64,
     /// Bytes of the file that are in use.
     pub bytes: u64,
+    /// Handoffs that fired.
+    pub handoffs: u64,
+    /// Bytes of the agents' requests.
+    pub received_bytes: u64,
+    /// Bytes of the requests to upstream.
+    pub sent_bytes: u64,
+    /// *Estimated input not sent*, net, in tokens.
+    pub unsent_tokens: i64,
 }
 
 /// One of an exchange's bodies.
@@ -206,13 +214,18 @@ impl Query {
     /// The journal cannot be read.
     pub fn totals(&self) -> Result<Totals, JournalError> {
         let totals = self.conn.query_row(
-            "SELECT COUNT(*), COUNT(DISTINCT conversation) FROM exchanges",
+            "SELECT COUNT(*), COUNT(DISTINCT conversation), COALESCE(SUM(fired), 0), COALESCE(SUM(received_bytes), 0),
+             COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0) FROM exchanges",
             [],
             |row| {
                 Ok(Totals {
                     exchanges: row.get(0)?,
                     conversations: row.get(1)?,
                     bytes: 0,
+                    handoffs: row.get(2)?,
+                    received_bytes: row.get(3)?,
+                    sent_bytes: row.get(4)?,
+                    unsent_tokens: row.get(5)?,
                 })
             },
         )?;
@@ -305,7 +318,11 @@ impl Query {
             let n = leg.get(0)?;
             place(&mut row.sent_messages, n, leg.get(1)?);
             place(&mut row.statuses, n, leg.get(4)?);
-            place(&mut tokens, n, told(leg.get::<_, Option<String>>(5)?.as_deref()));
+            place(
+                &mut tokens,
+                n,
+                LegTokens::reported(leg.get::<_, Option<String>>(5)?.as_deref()),
+            );
             place(&mut bytes, n, leg.get(3)?);
             let changes: Vec<SizeChange> =
                 serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
@@ -335,12 +352,6 @@ fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
         list.resize_with(n + 1, T::default);
     }
     list[n] = value;
-}
-
-/// A leg's tokens. Zeros alone mean that upstream told none.
-fn told(usage: Option<&str>) -> Option<LegTokens> {
-    let tokens = serde_json::from_str(usage?).ok()?;
-    (tokens != LegTokens::default()).then_some(tokens)
 }
 
 fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, Row)> {

@@ -8,7 +8,7 @@ use crate::state::telemetry::{ExchangeEvent, Tokens};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::{SizeChange, Why};
-use baton_core::wire::Operation;
+use baton_core::wire::ServedBy;
 
 /// What an exchange came to.
 #[derive(Debug, Clone, Serialize)]
@@ -38,9 +38,9 @@ pub struct Row {
     pub statuses: Vec<Option<u16>>,
     /// The tokens of all legs together; none where upstream told none.
     pub tokens_sum: Option<LegTokens>,
-    /// *Estimated input not sent*: tokens of the agent's request that a cut kept from each answered leg, four bytes to
-    /// the token.
-    pub unsent_tokens: u64,
+    /// *Estimated input not sent*, net: tokens of the agent's request less those of everything sent for it, four bytes to the
+    /// token. Negative where more was sent.
+    pub unsent_tokens: i64,
     /// What was changed, by leg and reason.
     pub changes: Vec<LegChange>,
     /// Whether a copy was dropped because the journal's queue was full, or the process ended before the exchange.
@@ -103,6 +103,21 @@ pub struct Event {
     pub response_bytes: u64,
     /// Usage of each leg; none of one that was not answered to its end, or of which upstream told none.
     pub tokens: Vec<Option<LegTokens>>,
+    /// The model that answered each leg, and how it was served, as far as upstream says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub served: Vec<Option<LegService>>,
+    /// Legs that baton sent on its own account, as indexes: drafts.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub own_legs: Vec<u32>,
+    /// Bytes of the carry-over prompts that were written in it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub prompt_bytes: u64,
+    /// Name and version of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// Whether it was sent on a subscription, whose tokens have no price.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub subscription: bool,
     /// From the request's last byte to upstream's first.
     pub first_byte_ms: Option<f64>,
     /// From the request's first byte to the response's last.
@@ -121,8 +136,31 @@ pub struct LegTokens {
     pub cache_read: u64,
     /// Input written to a cache.
     pub cache_write: u64,
+    /// Of this, input that is stored for an hour.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub cache_write_1h: u64,
     /// Output, reasoning included.
     pub output: u64,
+}
+
+/// Which model answered a leg.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LegService {
+    /// Its name.
+    pub model: String,
+    /// The speed or service tier, where upstream names one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub service: Option<String>,
+}
+
+impl LegService {
+    fn of(served: &ServedBy) -> Self {
+        Self {
+            model: served.model.clone(),
+            service: served.service.clone(),
+        }
+    }
 }
 
 /// What one reason changed in one leg's request.
@@ -185,6 +223,15 @@ impl Event {
             sent_bytes: event.sent_bytes.clone(),
             response_bytes: event.response_bytes,
             tokens: event.tokens.iter().map(|leg| leg.map(LegTokens::of)).collect(),
+            served: event
+                .served
+                .iter()
+                .map(|leg| leg.as_ref().map(LegService::of))
+                .collect(),
+            own_legs: event.draft_legs.clone(),
+            prompt_bytes: event.handoffs.iter().map(|handoff| handoff.prompt_bytes).sum(),
+            agent: event.agent.clone(),
+            subscription: event.subscription,
             first_byte_ms: event.first_byte.map(millis),
             total_ms: millis(event.total),
             added_ms: millis(event.added),
@@ -193,6 +240,12 @@ impl Event {
 }
 
 impl LegTokens {
+    /// A leg's tokens from its stored usage. Zeros alone mean that upstream reported none.
+    pub(super) fn reported(usage: Option<&str>) -> Option<Self> {
+        let tokens = serde_json::from_str(usage?).ok()?;
+        (tokens != Self::default()).then_some(tokens)
+    }
+
     /// All of the input.
     pub fn all_input(self) -> u64 {
         self.input
@@ -207,6 +260,7 @@ impl LegTokens {
             input: add(sum.input, leg.input),
             cache_read: add(sum.cache_read, leg.cache_read),
             cache_write: add(sum.cache_write, leg.cache_write),
+            cache_write_1h: add(sum.cache_write_1h, leg.cache_write_1h),
             output: add(sum.output, leg.output),
         })
     }
@@ -216,24 +270,30 @@ impl LegTokens {
             input: tokens.input,
             cache_read: tokens.cache_read,
             cache_write: tokens.cache_write,
+            cache_write_1h: tokens.cache_write_1h,
             output: tokens.output,
         }
     }
 }
 
-/// Tokens that a cut kept from the legs that upstream answered, told by their bytes and statuses. Without the cut each of
-/// them would have carried the agent's whole request. A leg that was refused cost nothing, and a count of tokens has no input.
-pub(super) fn unsent_tokens(
-    operation: Operation,
-    received: u64,
-    legs: impl Iterator<Item = (u64, Option<u16>)>,
-) -> u64 {
-    if operation != Operation::Generate {
+/// Estimated input that was not sent, net: the agent's request, as far as a window of `window` tokens takes it, less all that
+/// was sent upstream for it. Negative where more was sent than received; zero where nothing was.
+pub(super) fn unsent_tokens(received: u64, window: Option<u64>, legs: impl Iterator<Item = u64>) -> i64 {
+    let tokens = |bytes: u64| i64::try_from(bytes / BYTES_PER_TOKEN).unwrap_or(i64::MAX);
+    let (sent, count) = legs.fold((0_u64, 0), |(sum, count), bytes| {
+        (sum.saturating_add(bytes), count + 1)
+    });
+    if count == 0 {
         return 0;
     }
-    let answered = legs.filter(|(_, status)| status.is_some_and(|status| (200..300).contains(&status)));
-    let unsent: u64 = answered.map(|(bytes, _)| received.saturating_sub(bytes)).sum();
-    unsent / BYTES_PER_TOKEN
+    let sendable =
+        tokens(received).min(window.map_or(i64::MAX, |window| i64::try_from(window).unwrap_or(i64::MAX)));
+    sendable.saturating_sub(tokens(sent))
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+pub(super) fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 /// Whether a count that most exchanges have none of is left out.

@@ -81,6 +81,10 @@ const STEPS: &[&str] = &["
         WHERE l.exchange = exchanges.seq AND l.status BETWEEN 200 AND 299
     ) WHERE call = 'generate';
     UPDATE exchanges SET saved_tokens = 0 WHERE call IS NOT 'generate';
+", "
+    UPDATE exchanges SET saved_tokens = COALESCE((
+        SELECT (exchanges.received_bytes - SUM(l.bytes)) / 4 FROM legs l WHERE l.exchange = exchanges.seq
+    ), 0) WHERE call = 'generate';
 "];
 
 /// Why the journal cannot be used.

@@ -32,7 +32,7 @@ use baton_core::nudge::NudgeOutcome;
 use baton_core::record::WireId;
 use baton_core::rewrite::untooled::Untooled;
 use baton_core::wire::wire;
-use baton_core::wire::{DroppedThinking, Stop};
+use baton_core::wire::{DroppedThinking, ServedBy, Stop};
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -43,6 +43,8 @@ pub struct Tokens {
     pub cache_read: u64,
     /// Input tokens written to a cache.
     pub cache_write: u64,
+    /// Of these, tokens that are stored for an hour.
+    pub cache_write_1h: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
 }
@@ -148,6 +150,12 @@ pub struct ExchangeEvent {
     pub response_bytes: u64,
     /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
     pub tokens: Vec<Option<Tokens>>,
+    /// The model that answered each leg, indexed like `tokens`.
+    pub served: Vec<Option<ServedBy>>,
+    /// Name and version of the agent, the first word of its `user-agent`; bounded in length.
+    pub agent: Option<String>,
+    /// Whether the request was sent on a subscription, whose tokens have no price.
+    pub subscription: bool,
     /// Legs that asked for the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's doing.
     pub draft_legs: Vec<u32>,
     /// The methods that these legs belong to, by the names in the config.
@@ -201,6 +209,9 @@ impl ExchangeEvent {
             leg_starts: Vec::new(),
             response_bytes: 0,
             tokens: Vec::new(),
+            served: Vec::new(),
+            agent: None,
+            subscription: false,
             draft_legs: Vec::new(),
             draft_methods: Vec::new(),
             drafts: Vec::new(),
@@ -213,11 +224,13 @@ impl ExchangeEvent {
         }
     }
 
-    /// Records the usage of the leg sent last.
-    pub fn count_tokens(&mut self, tokens: Tokens) {
+    /// Records the usage of the leg sent last, and the model that answered it.
+    pub fn count_tokens(&mut self, tokens: Tokens, served: ServedBy) {
         let legs = self.sent_bytes.len().max(1);
         self.tokens.resize(legs, None);
         self.tokens[legs - 1] = Some(tokens);
+        self.served.resize(legs, None);
+        self.served[legs - 1] = Some(served);
     }
 
     /// Names of what came of nudging, separated by commas.
@@ -250,6 +263,7 @@ impl ExchangeEvent {
                 input: sum.input.saturating_add(leg.input),
                 cache_read: sum.cache_read.saturating_add(leg.cache_read),
                 cache_write: sum.cache_write.saturating_add(leg.cache_write),
+                cache_write_1h: sum.cache_write_1h.saturating_add(leg.cache_write_1h),
                 output: sum.output.saturating_add(leg.output),
             })
     }
@@ -411,6 +425,7 @@ mod tests {
             input: 10,
             cache_read: 90,
             cache_write: 0,
+            cache_write_1h: 0,
             output: 5,
         };
         let event = ExchangeEvent {

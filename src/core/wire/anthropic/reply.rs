@@ -10,6 +10,7 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::served::ServedBy;
 use crate::wire::view;
 use crate::wire::{DroppedThinking, Ending, Leg, Replies, Watch};
 
@@ -25,6 +26,7 @@ impl Replies for Anthropic {
             stop: stop(string(stop_reason).as_deref()),
             usage: usage.map(|u| Counters::of(text, u).usage()).unwrap_or_default(),
             ended: true,
+            served: ServedBy::of(text, whole),
             dropped_thinking: DroppedThinking::of_member(text, whole).unwrap_or_default(),
             ..LegReport::default()
         };

@@ -252,6 +252,7 @@ impl Stream {
             if let Some(usage) = json::get(data, message, "usage") {
                 self.counters.take(data, usage);
             }
+            self.report.served.take(data, message);
             self.report.dropped_thinking = DroppedThinking::of_member(data, message).unwrap_or_default();
             self.transformations = json::get(data, message, "input_transformations")
                 .map(|s| String::from_utf8_lossy(s.of(data)).into_owned());

@@ -16,6 +16,7 @@ const FOUR: [&str; 4] = [
 pub(super) struct Counters {
     four: [u64; 4],
     reasoning: u64,
+    written_1h: u64,
     /// Other members, raw, the last one of a name.
     others: Vec<(String, String)>,
     iterations: Vec<String>,
@@ -50,6 +51,10 @@ impl Counters {
                 if name == "output_tokens_details" {
                     self.reasoning = json::get_u64(data, value, "thinking_tokens").unwrap_or_default();
                 }
+                if name == "cache_creation" {
+                    self.written_1h =
+                        json::get_u64(data, value, "ephemeral_1h_input_tokens").unwrap_or_default();
+                }
                 self.others.retain(|(n, _)| *n != name);
                 self.others.push((name, text(data, value)));
             }
@@ -63,6 +68,8 @@ impl Counters {
             cache_read: self.four[2],
             output: self.four[3],
             reasoning: self.reasoning,
+            // Never more than the sum that it is a part of.
+            cache_write_1h: self.written_1h.min(self.four[1]),
         }
     }
 }

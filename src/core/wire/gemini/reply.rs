@@ -13,6 +13,7 @@ use crate::text::json;
 use crate::text::splice::{self, Edit};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
+use crate::wire::served::ServedBy;
 use crate::wire::view::{self, PartKind};
 use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
 
@@ -31,6 +32,7 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
         id: id.into_owned(),
         usage: counters(text, &chunk).usage(),
         ended: true,
+        served: ServedBy::of(text, chunk.root),
         ..LegReport::default()
     };
     let mut fingerprints = Fingerprints::default();

@@ -249,6 +249,9 @@ impl Stream {
             self.counters.take(data, usage);
             self.report.usage = self.counters.usage();
         }
+        if self.report.served.model.is_empty() {
+            self.report.served.take(data, chunk.root);
+        }
         let id = chunk.get(data, "responseId");
         if let Some(id) = id.and_then(|i| crate::text::json::string(data, i)) {
             self.report.id = id.into_owned();

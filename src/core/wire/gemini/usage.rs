@@ -52,6 +52,7 @@ impl Counters {
             cache_write: 0,
             output: candidates + thoughts,
             reasoning: thoughts,
+            ..Usage::default()
         }
     }
 

@@ -12,6 +12,7 @@ use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
+use crate::wire::served::ServedBy;
 use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
 
 /// `place` is where the transcript will have the reply.
@@ -25,6 +26,7 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
             .content
             .map_or(0, |c| Escaper::default().follow(c.inner().of(text)).len()),
         ended: true,
+        served: ServedBy::of(text, line.root),
         ..LegReport::default()
     };
     let mut fingerprints = Fingerprints::default();

@@ -184,6 +184,7 @@ impl Dialect for Stream {
         // Calls are counted among themselves, and the one text once they are all there.
         self.report.parts += usize::from(self.said);
         self.report.usage = usage::of(data, line.root);
+        self.report.served.take(data, line.root);
         if !self.holding() {
             out.push(edited(raw, data, edits));
             return;

@@ -8,6 +8,8 @@ use crate::wire::leg::Stop;
 /// The spans of a chunk that matter.
 #[derive(Default)]
 pub(super) struct Chunk {
+    /// The chunk itself.
+    pub(super) root: Span,
     /// Its members, key and value.
     pub(super) members: Vec<(Span, Span)>,
     /// Its first choice.
@@ -31,7 +33,10 @@ pub(super) struct Choice {
 impl Chunk {
     /// Reads a chunk; `None` where it is no object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
-        let mut chunk = Self::default();
+        let mut chunk = Self {
+            root: Span::new(json::blank(data, 0), data.len()),
+            ..Self::default()
+        };
         let mut choices = Span::default();
         json::object(data, json::blank(data, 0), |key, at| {
             let value = Span::new(at, json::value_end(data, at)?);

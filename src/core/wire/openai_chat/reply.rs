@@ -12,6 +12,7 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
+use crate::wire::served::ServedBy;
 use crate::wire::{Ending, Leg, Replies, Watch};
 
 impl Replies for OpenaiChat {
@@ -27,6 +28,7 @@ impl Replies for OpenaiChat {
             stop: stop(json::get_string(text, choice, "finish_reason").as_deref()),
             usage: counters(text, whole).usage(),
             ended: true,
+            served: ServedBy::of(text, whole),
             ..LegReport::default()
         };
         if choices.len() > 1 {

@@ -221,6 +221,9 @@ impl Stream {
     /// What every chunk tells: whose it is, what was used, why it ended.
     fn note(&mut self, data: &[u8], chunk: &Chunk) {
         let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
+        if self.report.served.model.is_empty() || chunk.usage.is_some() {
+            self.report.served.take(data, chunk.root);
+        }
         if chunk.named && self.report.id.is_empty() {
             let own = chunk.members.iter().find(|(key, _)| key.of(data) == b"id");
             self.report.id = own.map(|(_, id)| text(id.inner())).unwrap_or_default();

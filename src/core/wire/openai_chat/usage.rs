@@ -47,6 +47,7 @@ impl Counters {
             cache_write: self.written,
             output: self.completion,
             reasoning: self.reasoning,
+            ..Usage::default()
         }
     }
 }

@@ -10,6 +10,7 @@ use crate::text::json;
 use crate::text::splice;
 use crate::tools::Names;
 use crate::wire::leg::LegReport;
+use crate::wire::served::ServedBy;
 use crate::wire::{DroppedThinking, Ending, Leg, Replies, View, Watch};
 
 impl Replies for OpenaiResponses {
@@ -23,6 +24,7 @@ impl Replies for OpenaiResponses {
                 .map(|u| usage::read(&u))
                 .unwrap_or_default(),
             ended: true,
+            served: ServedBy::of(body, response),
             dropped_thinking: DroppedThinking::of_member(body, response).unwrap_or_default(),
             ..LegReport::default()
         };

@@ -28,6 +28,7 @@ pub(super) fn read(raw: &str) -> Usage {
         cache_write,
         output: number(&["output_tokens"]),
         reasoning: number(&["output_tokens_details", "reasoning_tokens"]),
+        ..Usage::default()
     }
 }
 

@@ -11,8 +11,8 @@ use std::time::Duration;
 pub(super) use self::key::{Draft, Key, Section};
 use self::key::{TOKEN_CHARS, key, optional, put};
 use super::{
-    Admin, Client, Commands, Config, DraftPolicy, FactsPolicy, HandoffPolicy, Inject, Journal, Limits, Log,
-    Mode, Packets, PreambleMode, RecallPolicy, Review, Server, StoreKind, SubagentThresholds, Telemetry,
+    Admin, Bill, Client, Commands, Config, DraftPolicy, FactsPolicy, HandoffPolicy, Inject, Journal, Limits,
+    Log, Mode, Packets, PreambleMode, RecallPolicy, Review, Server, StoreKind, SubagentThresholds, Telemetry,
     Transcript, Upstream,
 };
 use baton_core::handoffs::draft::Method;
@@ -39,6 +39,7 @@ pub(super) const SECTIONS: &[Section] = &[
     handoffs::RECALL,
     process::LOG,
     process::TELEMETRY,
+    process::BILL,
     process::JOURNAL,
     process::LIMITS,
 ];
@@ -189,6 +190,7 @@ pub(super) fn blank() -> Draft {
                 queue_bytes: 0,
                 response_bytes: 0,
             },
+            bill: Bill::default(),
             limits: Limits {
                 body_bytes: 0,
                 bodies_bytes: 0,

@@ -125,6 +125,13 @@ pub(super) const JOURNAL: Section = Section {
     ],
 };
 
+pub(super) const BILL: Section = Section {
+    name: "bill",
+    keys: &[optional("prices", |d, v, e| {
+        put(&mut d.config.bill.prices, v.file(e).map(Some))
+    })],
+};
+
 pub(super) const LIMITS: Section = Section {
     name: "limits",
     keys: &[

@@ -42,6 +42,7 @@ fn event(model: &str) -> ExchangeEvent {
                 input: 1,
                 cache_read: 2,
                 cache_write: 3,
+                cache_write_1h: 1,
                 output: 4,
             }),
         ],

@@ -38,6 +38,7 @@ impl Stream {
         self.report.usage = self.usage.as_deref().map(usage::read).unwrap_or_default();
         self.report.stop = response_object::stop(data, response, !self.report.calls.is_empty());
         self.report.ended = true;
+        self.report.served.take(data, response);
         self.report.dropped_thinking = DroppedThinking::of_member(data, response).unwrap_or_default();
         self.report.again = self.report.stop == Stop::Error && self.leg > 0 && self.report.parts == 0;
         if self.leg == 0 {

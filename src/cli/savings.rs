@@ -1,0 +1,389 @@
+//! `baton savings`: what the exchanges in the journal cost, and what they would have cost without baton.
+
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use serde::Serialize;
+
+use super::exit::{Exit, Failure};
+use super::load_state;
+use super::log::{full_key, open, unread};
+use super::output::{Out, first_line, plural, short};
+use super::savings_args::{GroupArg, SavingsArgs};
+use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, now_ms};
+use crate::state::prices;
+use baton_core::bill::{PriceTable, TokenCounts};
+
+/// Cells of the longest bar.
+const BAR: f64 = 24.0;
+
+/// Columns of a group's name.
+const NAME: usize = 28;
+
+/// What is printed as JSON. The names are API.
+#[derive(Debug, Serialize)]
+struct SavingsReport {
+    /// Where the prices are from, and of when they are.
+    prices: PriceSource,
+    /// Models without a price.
+    unpriced_models: Vec<String>,
+    total: BillSum,
+    groups: Vec<BillSum>,
+}
+
+#[derive(Debug, Serialize)]
+struct PriceSource {
+    source: String,
+    date: String,
+}
+
+pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), Failure> {
+    let config = load_state(&args.state)?;
+    let file = args.prices.as_deref().or(config.bill.prices.as_deref());
+    let prices = prices::table(file).map_err(|error| Failure::new(Exit::CONFIG, error))?;
+    let entries = entries(args, &config.state_dir, &prices)?;
+    let report = SavingsReport::of(&entries, args.by.group(), prices);
+    if args.json {
+        out.json(&report)?;
+    } else if args.csv {
+        out.document(&csv(&report.groups))?;
+    } else if entries.is_empty() {
+        Out::stderr().line(format_args!(
+            "no answered exchange in the journal for that ({}); the journal is written where journal.enabled is true",
+            config.state_dir.display()
+        ))?;
+    } else {
+        for line in lines(&report, args.by) {
+            out.line(format_args!("{line}"))?;
+        }
+    }
+    Ok(())
+}
+
+fn entries(
+    args: &SavingsArgs,
+    dir: &std::path::Path,
+    prices: &PriceTable,
+) -> Result<Vec<BillEntry>, Failure> {
+    let Some(query) = open(dir)? else {
+        return Ok(Vec::new());
+    };
+    let conversation = args
+        .conversation
+        .as_deref()
+        .map(|key| full_key(&query, key))
+        .transpose()?;
+    let since = args
+        .since
+        .map_or(0, |time| u64::try_from(time.as_millis()).unwrap_or(u64::MAX));
+    let filter = BillFilter {
+        conversation,
+        since_ms: if since == 0 {
+            0
+        } else {
+            now_ms().saturating_sub(since)
+        },
+    };
+    query.bill(&filter, prices).map_err(unread)
+}
+
+/// `90m`, `12h`, `7d`, `30s`.
+pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time: write a number and s, m, h or d, as 7d");
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(unit)
+        .map(Duration::from_secs)
+        .ok_or_else(wrong)
+}
+
+impl GroupArg {
+    fn group(self) -> BillGroup {
+        match self {
+            Self::Day => BillGroup::Day,
+            Self::Model => BillGroup::Model,
+            Self::Conversation => BillGroup::Conversation,
+            Self::Handoff => BillGroup::Handoff,
+            Self::Client => BillGroup::Client,
+        }
+    }
+
+    fn title(self) -> &'static str {
+        match self {
+            Self::Day => "day",
+            Self::Model => "model",
+            Self::Conversation => "conversation",
+            Self::Handoff => "handoff",
+            Self::Client => "client",
+        }
+    }
+}
+
+impl SavingsReport {
+    fn of(entries: &[BillEntry], group: BillGroup, prices: PriceTable) -> Self {
+        let unpriced = entries
+            .iter()
+            .filter(|entry| entry.cost.is_none() && !entry.subscription);
+        let mut models: Vec<_> = unpriced.filter_map(|entry| entry.model.clone()).collect();
+        models.sort();
+        models.dedup();
+        Self {
+            prices: PriceSource {
+                source: prices.source,
+                date: prices.date,
+            },
+            unpriced_models: models,
+            total: BillSum::of(entries),
+            groups: BillSum::by(group, entries),
+        }
+    }
+}
+
+fn csv(groups: &[BillSum]) -> String {
+    let mut text = "key,exchanges,input,cache_read,cache_write,cache_write_1h,output,cost,without_cost,saved,saved_error,\
+                    unpriced,subscription,compacted\n"
+        .to_owned();
+    for sum in groups {
+        let TokenCounts {
+            input,
+            cache_read,
+            cache_write,
+            cache_write_1h,
+            output,
+        } = sum.tokens;
+        let key = format!("\"{}\"", sum.key.replace('"', "\"\""));
+        text.push_str(&format!(
+            "{key},{},{input},{cache_read},{cache_write},{cache_write_1h},{output},{:.6},{:.6},{:.6},{:.6},{},{},{}\n",
+            sum.exchanges,
+            sum.cost,
+            sum.without_cost,
+            sum.saved,
+            sum.saved_error,
+            sum.unpriced,
+            sum.subscription,
+            sum.compacted
+        ));
+    }
+    text
+}
+
+fn lines(report: &SavingsReport, by: GroupArg) -> Vec<String> {
+    let total = &report.total;
+    let mut lines = vec![
+        format!(
+            "{}, at the prices of {} ({})",
+            plural(total.exchanges, "exchange"),
+            report.prices.date,
+            first_line(&report.prices.source, None)
+        ),
+        String::new(),
+        format!(
+            "  with baton     {:>10}   {}",
+            dollars(total.cost),
+            tokens(&total.tokens)
+        ),
+        format!(
+            "  without baton  {:>10}   {}",
+            dollars(total.without_cost),
+            tokens(&total.without_tokens)
+        ),
+        format!(
+            "  saved          {:>10}   {}",
+            signed_dollars(total.saved),
+            certainty(total)
+        ),
+    ];
+    lines.extend(notes(report));
+    lines.push(String::new());
+    lines.push(format!(
+        "  {:<NAME$} {:>9} {:>10} {:>10} {:>10}",
+        by.title(),
+        "exchanges",
+        "cost",
+        "without",
+        "saved"
+    ));
+    let most = report
+        .groups
+        .iter()
+        .map(|sum| sum.saved.abs())
+        .fold(0.0, f64::max);
+    lines.extend(report.groups.iter().map(|sum| group_line(sum, most)));
+    lines
+}
+
+fn group_line(sum: &BillSum, most: f64) -> String {
+    let cells = if most > 0.0 {
+        (sum.saved.abs() / most * BAR).round() as usize
+    } else {
+        0
+    };
+    let colour = if sum.saved < 0.0 {
+        AnsiColor::Red
+    } else {
+        AnsiColor::Green
+    };
+    let style = Style::new().fg_color(Some(colour.into()));
+    let name = first_line(&sum.key, Some(NAME));
+    format!(
+        "  {name:<NAME$} {:>9} {:>10} {:>10} {:>10}  {style}{}{style:#}",
+        sum.exchanges,
+        dollars(sum.cost),
+        dollars(sum.without_cost),
+        signed_dollars(sum.saved),
+        if sum.saved < 0.0 { "▒" } else { "█" }.repeat(cells)
+    )
+    .trim_end()
+    .to_owned()
+}
+
+/// What a reader has to know of the sums.
+fn notes(report: &SavingsReport) -> Vec<String> {
+    let total = &report.total;
+    let mut notes = Vec::new();
+    if total.unpriced > 0 {
+        notes.push(format!(
+            "  {} without a price: {} (add it to a table of your own: bill.prices)",
+            plural(total.unpriced, "exchange"),
+            first_line(&report.unpriced_models.join(", "), None)
+        ));
+    }
+    if total.subscription > 0 {
+        notes.push(format!(
+            "  {} on a subscription: tokens only",
+            plural(total.subscription, "exchange")
+        ));
+    }
+    if total.compacted > 0 {
+        notes.push(format!(
+            "  {} would have been too long without baton: counted as compacted by the agent, not as saved",
+            plural(total.compacted, "exchange")
+        ));
+    }
+    notes
+}
+
+fn certainty(total: &BillSum) -> String {
+    let share = if total.without_cost > 0.0 {
+        total.saved / total.without_cost * 100.0
+    } else {
+        0.0
+    };
+    format!(
+        "± {}, {share:.0} % of what it would have cost",
+        dollars(total.saved_error)
+    )
+}
+
+fn tokens(counts: &TokenCounts) -> String {
+    format!(
+        "{} new, {} from the cache, {} written to it, {} output",
+        short(counts.input),
+        short(counts.cache_read),
+        short(counts.cache_write.saturating_add(counts.cache_write_1h)),
+        short(counts.output)
+    )
+}
+
+/// `$12.40`; below ten cents with four decimals.
+fn dollars(amount: f64) -> String {
+    if amount != 0.0 && amount.abs() < 0.1 {
+        return format!("${amount:.4}");
+    }
+    format!("${amount:.2}")
+}
+
+fn signed_dollars(amount: f64) -> String {
+    let sign = if amount < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", dollars(amount.abs()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(model: &str, at_ms: u64, cost: Option<f64>, without: f64) -> BillEntry {
+        BillEntry {
+            id: "x".to_owned(),
+            conversation: Some("c".to_owned()),
+            at_ms,
+            model: Some(model.to_owned()),
+            client: None,
+            agent: None,
+            handoff: None,
+            subscription: false,
+            tokens: TokenCounts {
+                input: 10,
+                ..TokenCounts::default()
+            },
+            cost,
+            without_tokens: None,
+            without_cost: cost.map(|_| without),
+            saved: cost.map(|cost| without - cost),
+            saved_error: cost.map(|_| 0.01),
+            compacted: false,
+        }
+    }
+
+    fn report(by: BillGroup) -> SavingsReport {
+        let day = 86_400_000;
+        let entries = [
+            entry("a", 0, Some(1.0), 3.0),
+            entry("b", day, Some(2.0), 1.5),
+            entry("odd\u{1b}[31m", day, None, 0.0),
+        ];
+        SavingsReport::of(&entries, by, PriceTable::default())
+    }
+
+    #[test]
+    fn sums_are_net_and_by_group() {
+        let report = report(BillGroup::Day);
+        assert!((report.total.saved - 1.5).abs() < 1e-9);
+        let days: Vec<_> = report
+            .groups
+            .iter()
+            .map(|sum| (sum.key.as_str(), sum.saved))
+            .collect();
+        assert_eq!(days, [("1970-01-01", 2.0), ("1970-01-02", -0.5)]);
+        assert_eq!((report.total.unpriced, report.unpriced_models.len()), (1, 1));
+    }
+
+    #[test]
+    fn a_loss_is_printed_as_a_loss() {
+        let text = lines(&report(BillGroup::Day), GroupArg::Day).join("\n");
+        for part in [
+            "saved              +$1.50",
+            "+$2.00",
+            "-$0.50",
+            "▒",
+            "1 exchange without a price",
+        ] {
+            assert!(text.contains(part), "{part} in {text}");
+        }
+        let csv = csv(&report(BillGroup::Model).groups);
+        assert_eq!(csv.lines().count(), 4);
+        assert!(
+            csv.lines()
+                .nth(1)
+                .unwrap()
+                .starts_with("\"b\",1,10,0,0,0,0,2.000000,1.500000,-0.500000"),
+            "{csv}"
+        );
+    }
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(parse_time("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        assert_eq!(parse_time("90m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "7", "d", "-1h", "1w", "99999999999999999999d", "é"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! The bill in sums: over everything, and by day, model, conversation, handoff or client. Pure.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use super::bill::BillEntry;
+use super::har::date_time;
+use baton_core::bill::TokenCounts;
+
+/// What exchanges are summed up by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BillGroup {
+    /// Days in UTC.
+    Day,
+    /// Models that answered.
+    Model,
+    /// Conversations.
+    Conversation,
+    /// Handoffs, and what stands before the first one.
+    Handoff,
+    /// Clients of the proxy.
+    Client,
+}
+
+/// A sum of exchanges. Costs are in dollars, of the exchanges that have a price. The names are API.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct BillSum {
+    /// What they have in common; empty for everything.
+    pub key: String,
+    /// How many there are.
+    pub exchanges: u64,
+    /// Those without a price: an unknown model.
+    pub unpriced: u64,
+    /// Those that a subscription paid for.
+    pub subscription: u64,
+    /// The provider's counts.
+    pub tokens: TokenCounts,
+    /// Estimated counts without baton.
+    pub without_tokens: TokenCounts,
+    /// What they cost.
+    pub cost: f64,
+    /// What they would have cost without baton.
+    pub without_cost: f64,
+    /// The difference: negative where baton cost more than it saved.
+    pub saved: f64,
+    /// Expected error of the difference.
+    pub saved_error: f64,
+    /// Exchanges before which the agent would have had to compact its history.
+    pub compacted: u64,
+}
+
+impl BillSum {
+    /// The sum of all entries.
+    pub fn of(entries: &[BillEntry]) -> Self {
+        let mut sum = Self::default();
+        entries.iter().for_each(|entry| sum.add(entry));
+        sum
+    }
+
+    /// Sums by group: days in their order, others by cost, the highest first.
+    pub fn by(group: BillGroup, entries: &[BillEntry]) -> Vec<Self> {
+        let mut sums = BTreeMap::<String, Self>::new();
+        for entry in entries {
+            sums.entry(group.key(entry)).or_default().add(entry);
+        }
+        let mut sums: Vec<_> = sums.into_iter().map(|(key, sum)| Self { key, ..sum }).collect();
+        if group != BillGroup::Day {
+            sums.sort_by(|a, b| b.cost.total_cmp(&a.cost));
+        }
+        sums
+    }
+
+    fn add(&mut self, entry: &BillEntry) {
+        self.exchanges += 1;
+        self.tokens += entry.tokens;
+        self.without_tokens += entry.without_tokens.unwrap_or(entry.tokens);
+        self.compacted += u64::from(entry.compacted);
+        self.subscription += u64::from(entry.subscription);
+        let Some(cost) = entry.cost else {
+            self.unpriced += u64::from(!entry.subscription);
+            return;
+        };
+        self.cost += cost;
+        // An exchange of our own alone (a draft) would not have been without baton.
+        self.without_cost += entry.without_cost.unwrap_or(0.0);
+        self.saved += entry.saved.unwrap_or(-cost);
+        // Errors of one estimate go the same way, so they add up.
+        self.saved_error += entry.saved_error.unwrap_or(0.0);
+    }
+}
+
+impl BillGroup {
+    fn key(self, entry: &BillEntry) -> String {
+        let named = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
+        match self {
+            Self::Day => date_time(entry.at_ms).chars().take(10).collect(),
+            Self::Model => named(&entry.model),
+            Self::Conversation => named(&entry.conversation),
+            Self::Handoff => named(&entry.handoff),
+            Self::Client => named(&entry.client),
+        }
+    }
+}

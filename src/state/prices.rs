@@ -1,0 +1,87 @@
+//! The price table: the embedded one, or a file of the user's.
+
+use std::path::Path;
+use std::sync::LazyLock;
+
+use baton_core::bill::PriceTable;
+
+/// `config/prices.toml`, which `.ci/prices` writes from a public package.
+const EMBEDDED: &str = include_str!("../../config/prices.toml");
+
+static TABLE: LazyLock<PriceTable> = LazyLock::new(|| parse(EMBEDDED).unwrap_or_default());
+
+/// The table of the file, or the embedded one.
+///
+/// # Errors
+/// The file cannot be read, or is no price table; the message names the file, and the line where there is one.
+pub fn table(file: Option<&Path>) -> Result<PriceTable, String> {
+    let Some(file) = file else {
+        return Ok(TABLE.clone());
+    };
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    parse(&text).map_err(|error| format!("{}: {error}", file.display()))
+}
+
+fn parse(text: &str) -> Result<PriceTable, String> {
+    let table: PriceTable = toml::from_str(text).map_err(|error| error.to_string())?;
+    table.check().map_err(|error| error.to_string())?;
+    Ok(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::bill::{PriceQuery, TokenCounts};
+
+    /// 2026-11-23, noon.
+    const NOVEMBER_23: u64 = 1_795_435_200_000;
+
+    fn cost(model: &str, host: &str, counts: TokenCounts) -> Option<f64> {
+        let query = PriceQuery {
+            model,
+            host,
+            at_ms: NOVEMBER_23,
+            service: None,
+        };
+        let rates = parse(EMBEDDED).unwrap().rates(&query)?;
+        Some(counts.cost(&rates).total())
+    }
+
+    /// Figures of the source, by hand: 100,000 tokens read, 10,000 written, 1,000 put out.
+    #[test]
+    fn the_embedded_table_has_the_prices_of_its_source() {
+        let counts = TokenCounts {
+            cache_read: 100_000,
+            cache_write: 10_000,
+            output: 1_000,
+            ..TokenCounts::default()
+        };
+        for (model, expected) in [
+            ("claude-opus-5-5", 0.02 + 0.05 + 0.02),
+            ("claude-opus-5-5-20261014", 0.02 + 0.05 + 0.02),
+            ("gpt-6.1-sol", 0.01 + 0.025 + 0.01),
+            ("gpt-6-sol-2026-09-22", 0.02 + 0.025 + 0.01),
+        ] {
+            let cost = cost(model, "", counts).unwrap();
+            assert!((cost - expected).abs() < 1e-9, "{model}: {cost}");
+        }
+        // Haiku 5.5 costs five times as much above 100,000 tokens: here 110,000.
+        let haiku = cost("claude-haiku-5-5", "api.anthropic.com", counts).unwrap();
+        assert!((haiku - (0.005 + 0.00625 + 0.0025)).abs() < 1e-9, "{haiku}");
+        assert_eq!(cost("my-own-model", "", counts), None);
+    }
+
+    #[test]
+    fn a_file_that_is_no_table_is_named_with_its_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("prices.toml");
+        std::fs::write(&file, "source = \"x\"\ndate = \"y\"\nprovider = 3\n").unwrap();
+        let error = table(Some(&file)).unwrap_err();
+        assert!(
+            error.contains("prices.toml") && error.contains("line 3"),
+            "{error}"
+        );
+        let error = table(Some(Path::new("/no/such/file"))).unwrap_err();
+        assert!(error.contains("/no/such/file"), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+//! The bill of real exchanges: the provider's usage at the table's prices, the model that answered, and `baton savings`.
+
+use std::time::Duration;
+
+use baton_proxy::state::journal::{self, BillEntry, BillFilter, Query, Recorder};
+use baton_proxy::state::prices;
+use baton_strict::Reply;
+use pretty_assertions::assert_eq;
+
+use crate::harness;
+use crate::matrix::fixture::{Fixture, fresh, handoff};
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+
+const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+
+struct Run {
+    fixture: Fixture,
+    recorder: Recorder,
+    dir: tempfile::TempDir,
+}
+
+impl Run {
+    async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
+        let dir = harness::temp();
+        let mut recorder = None;
+        let fixture = Fixture::journaled(variant, replies, |config| {
+            config.state_dir = dir.path().to_owned();
+            config.journal.enabled = true;
+            let started = journal::start(&config.journal, dir.path(), &config.handoff.preamble_tags);
+            recorder.insert(started.unwrap()).clone()
+        })
+        .await;
+        let recorder = recorder.unwrap();
+        Self {
+            fixture,
+            recorder,
+            dir,
+        }
+    }
+
+    async fn bill(&self, exchanges: usize) -> Vec<BillEntry> {
+        self.fixture.baton.events(exchanges).await;
+        let recorder = self.recorder.clone();
+        let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30))).await;
+        assert!(flushed.unwrap());
+        let query = Query::open(self.dir.path()).unwrap().unwrap();
+        query
+            .bill(&BillFilter::default(), &prices::table(None).unwrap())
+            .unwrap()
+    }
+}
+
+/// The program, without the config of this machine's user.
+fn command(args: &[&str]) -> std::process::Output {
+    let home = harness::temp();
+    std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
+        .env_clear()
+        .env("HOME", home.path())
+        .env("XDG_CONFIG_HOME", home.path())
+        .args(args)
+        .output()
+        .unwrap()
+}
+
+/// On every wire, streamed and in one piece: every leg is counted once, and the model that answered is the one that is priced.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
+    for variant in WIRES {
+        for streamed in [true, false] {
+            let run = Run::new(variant, [Reply::text("Well."), handoff(), fresh()]).await;
+            let history = run.fixture.history();
+            run.fixture.ask(&history, streamed).await;
+            run.fixture.ask(&history, streamed).await;
+            let bill = run.bill(2).await;
+            assert_eq!(bill.len(), 2, "{}", variant.model);
+            let legs: u64 = bill.iter().map(|entry| entry.tokens.output).sum();
+            let query = Query::open(run.dir.path()).unwrap().unwrap();
+            let rows = query.list(&journal::Filter::default()).unwrap();
+            let counted = rows.iter().flat_map(|row| row.event.tokens.iter().flatten());
+            assert_eq!(
+                legs,
+                counted.map(|leg| leg.output).sum::<u64>(),
+                "{}",
+                variant.model
+            );
+            let served = rows.iter().flat_map(|row| &row.event.served).flatten();
+            let models: Vec<_> = served.map(|served| served.model.as_str()).collect();
+            assert_eq!(models.len(), 3, "{}", variant.model);
+            assert!(
+                models.iter().all(|model| !model.is_empty()),
+                "{} {streamed}: {models:?}",
+                variant.model
+            );
+            assert_eq!(bill[1].handoff, rows[0].event.fired.last().cloned());
+            // Before the handoff only our own tool is held against us.
+            let before = bill[0].without_tokens.unwrap().whole_input();
+            assert!(before < bill[0].tokens.whole_input(), "{}", variant.model);
+        }
+    }
+}
+
+/// `baton savings` over the journal of a proxy that has ended, for people and for programs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
+    let run = Run::new(ANTHROPIC, [handoff(), fresh()]).await;
+    run.fixture.ask(&run.fixture.history(), true).await;
+    let bill = run.bill(1).await;
+    let model = bill[0].model.clone().unwrap();
+    let prices = run.dir.path().join("prices.toml");
+    let table = format!(
+        "source = \"mine\"\ndate = \"2026-11-23\"\n[[provider]]\nid = \"p\"\n[[provider.model]]\nid = \"{model}\"\n\
+         names = [\"{model}\"]\nprice = [{{ input = 1000000, output = 2000000 }}]\n"
+    );
+    std::fs::write(&prices, table).unwrap();
+    let state = run.dir.path().to_str().unwrap();
+    let savings = |more: &[&str]| {
+        let mut args = vec![
+            "savings",
+            "--state-dir",
+            state,
+            "--prices",
+            prices.to_str().unwrap(),
+        ];
+        args.extend(more);
+        let output = command(&args);
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let report: serde_json::Value = serde_json::from_str(&savings(&["--json", "--by", "model"])).unwrap();
+    let tokens = bill[0].tokens;
+    let expected = (tokens.whole_input() + 2 * tokens.output) as f64;
+    assert_eq!(report["groups"][0]["key"], model.as_str());
+    assert!(
+        (report["total"]["cost"].as_f64().unwrap() - expected).abs() < 1e-6,
+        "{report}"
+    );
+    assert_eq!(report["prices"]["source"], "mine");
+    assert!(savings(&["--csv"]).starts_with("key,exchanges,"));
+    assert!(savings(&[]).contains("without baton"));
+    // Without that table the model has no price: tokens only, and said once.
+    let output = command(&["savings", "--state-dir", state]);
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(text.matches("1 exchange without a price").count(), 1, "{text}");
+}
