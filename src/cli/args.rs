@@ -4,9 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand};
 
-use super::agent_args::{EnvArgs, ResumeArgs, RunArgs};
-use super::export_args::ExportArgs as ExportConversationArgs;
-use super::packet_args::PacketsArgs;
+use super::agent_args::{EnvArgs, RunArgs};
+use super::export_args::ExportArgs;
+use super::handoff_args::HandoffsArgs;
 use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::{ListFormat, StateArgs};
@@ -33,8 +33,6 @@ pub(super) enum Command {
     Run(RunArgs),
     /// Print what `run` sets for an agent, for a shell or as JSON
     Env(EnvArgs),
-    /// Start a new session with a handoff, in any agent
-    Resume(ResumeArgs),
     /// Run the proxy
     Serve(ServeArgs),
     /// Report every problem of a config at once
@@ -47,14 +45,12 @@ pub(super) enum Command {
     Show(ShowExchangeArgs),
     /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
     Savings(SavingsArgs),
-    /// Look at the handoffs that were made
+    /// Handoffs: list, show, write, check, archive, undo and resume them
     Handoffs(HandoffsArgs),
-    /// Print a conversation as a document to go on with, without baton
-    Export(ExportConversationArgs),
+    /// Print a whole conversation as a document, to continue it without baton
+    Export(ExportArgs),
     /// Show, rotate and retire the keys that prove handoffs in transcripts
     SealKey(SealKeyArgs),
-    /// Handoffs as documents and files: write, find, check and recover them
-    Packets(PacketsArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
     /// Copy the store to another one, or check it
@@ -219,193 +215,6 @@ pub(super) struct DemoArgs {
     /// Draw the sizes into a file, too
     #[arg(long, value_name = "FILE")]
     pub(super) svg: Option<PathBuf>,
-}
-
-#[derive(Debug, ClapArgs)]
-pub(super) struct HandoffsArgs {
-    #[command(subcommand)]
-    pub(super) command: HandoffsCommand,
-}
-
-#[derive(Debug, Subcommand)]
-pub(super) enum HandoffsCommand {
-    /// List handoffs, newest first
-    List(ListArgs),
-    /// Show all of one handoff, and the line that resumes it
-    Show(ShowArgs),
-    /// Show the newest handoff
-    Latest(LatestArgs),
-    /// Print one handoff as a document
-    Export(ExportArgs),
-    /// Make a handoff from the journal, without a provider
-    Draft(DraftArgs),
-    /// Put a handoff away: it can still be resumed, and is listed with --all alone
-    Archive(ArchiveArgs),
-    /// Undo a handoff with the next request of its conversation, or take its undo back
-    Undo(UndoArgs),
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  baton handoffs latest
-  baton handoffs latest --json | jq -r .resume")]
-pub(super) struct LatestArgs {
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  baton handoffs export 0199a3c2-7d1e --format md > handoff.md")]
-pub(super) struct ExportArgs {
-    /// The handoff's id, or a unique prefix of it
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// How it is written
-    #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
-    pub(super) format: ExportFormat,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-The conversation's newest request is read from the journal, with the answer to it. Nothing is sent anywhere: it works
-when the quota is used up and the agent is closed. The handoff is stored and waits: begin a new session's first message
-with the line that is printed.
-
-Examples:
-  baton handoffs draft 3f9c
-  baton handoffs draft 3f9c --preset debug --focus 'the failing importer test'
-  baton handoffs draft 3f9c --bundle > ask.md     # paste into any model, save its answer
-  baton handoffs draft 3f9c --from answer.md")]
-pub(super) struct DraftArgs {
-    /// The conversation's key, or a unique prefix of it
-    pub(super) key: String,
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// What it is to be about: words, paths, tools
-    #[arg(long, value_name = "TEXT", default_value = "")]
-    pub(super) focus: String,
-    /// What the next session is for
-    #[arg(long, value_name = "PRESET", default_value = "implement", value_parser = ["implement", "docs", "debug"])]
-    pub(super) preset: String,
-    /// Most tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
-    pub(super) tokens: Option<u32>,
-    /// The repository whose state it tells [draft.git_dir]
-    #[arg(long, value_name = "DIR")]
-    pub(super) git_dir: Option<PathBuf>,
-    /// Leave the state of the repository out
-    #[arg(long, conflicts_with = "git_dir")]
-    pub(super) no_git: bool,
-    /// Leave commands out
-    #[arg(long)]
-    pub(super) no_commands: bool,
-    /// Leave out why files were changed
-    #[arg(long)]
-    pub(super) no_why: bool,
-    /// Store nothing: print what a model is to be asked with
-    #[arg(long, conflicts_with_all = ["json", "from"])]
-    pub(super) bundle: bool,
-    /// Take this document instead, with what it lacks appended; - is standard input
-    #[arg(long, value_name = "FILE")]
-    pub(super) from: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-/// How a handoff is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-pub(super) enum ExportFormat {
-    /// Markdown with a YAML head
-    Md,
-    /// JSON
-    Json,
-    /// YAML
-    Yaml,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  baton handoffs archive 0199a3c2-7d1e
-  baton handoffs archive 0199a3c2-7d1e --undo")]
-pub(super) struct ArchiveArgs {
-    /// The handoff's id, or a unique prefix of it
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// Take it out again
-    #[arg(long)]
-    pub(super) undo: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-The next request of the conversation is sent as if the handoff had not been, and its answer begins with a line that says
-so. Asked again before that request, nothing changes; asked again after it, the undo is taken back.
-
-Examples:
-  baton handoffs undo 0199a3c2-7d1e")]
-pub(super) struct UndoArgs {
-    /// The handoff's id, or a unique prefix of it
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// The conversation in which it was resumed, if that is not its own
-    #[arg(long, value_name = "KEY")]
-    pub(super) conversation: Option<String>,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-Examples:
-  baton handoffs list
-  baton handoffs list --map
-  baton handoffs list --limit 0 --all --json | jq -r '.[].id'")]
-pub(super) struct ListArgs {
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// Put each chain together, oldest first, and each branch of a fork behind where it began
-    #[arg(long)]
-    pub(super) map: bool,
-    /// At most so many; 0 is no limit
-    #[arg(long, value_name = "N", default_value_t = 20)]
-    pub(super) limit: usize,
-    /// Archived ones too
-    #[arg(long)]
-    pub(super) all: bool,
-    /// Only this conversation's
-    #[arg(long, value_name = "KEY")]
-    pub(super) conversation: Option<String>,
-    #[command(flatten)]
-    pub(super) format: ListFormat,
-}
-
-#[derive(Debug, ClapArgs)]
-#[command(after_help = "\
-To resume a handoff in a new session, begin the first message with its resume line.
-
-Examples:
-  baton handoffs show 0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11
-  baton handoffs show 0199a3c2-7d1e --json | jq -r .prompt")]
-pub(super) struct ShowArgs {
-    /// The handoff's id, or a unique prefix of it
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) state: StateArgs,
-    /// Print JSON
-    #[arg(long)]
-    pub(super) json: bool,
 }
 
 #[derive(Debug, ClapArgs)]

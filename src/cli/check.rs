@@ -25,7 +25,7 @@ struct Report<'a> {
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
     /// The key, as `section.key`.
-    key: &'static str,
+    key: String,
     message: String,
 }
 
@@ -99,13 +99,17 @@ fn of_server(config: &Config) -> Option<Problem> {
 fn warnings(config: &Config) -> Vec<Warning> {
     let mut warnings = unreached_thresholds(&config.handoff);
     warnings.extend(open_listener(config, config.server.listen));
+    warnings.extend(config.old_keys.iter().map(|old| Warning {
+        key: old.old.clone(),
+        message: old.to_string(),
+    }));
     warnings
 }
 
 /// A data listener that other machines reach, while no client needs a key. `listen`: its address, bound or configured.
 pub(super) fn open_listener(config: &Config, listen: SocketAddr) -> Option<Warning> {
     (!listen.ip().is_loopback() && config.clients.is_empty()).then(|| Warning {
-        key: "server.listen",
+        key: "server.listen".to_owned(),
         message: format!(
             "everybody who reaches {listen} may use this proxy without a key, as one and the same client: each may resume \
              and undo the handoffs of all others; add a [[clients]] entry for each person, or listen on 127.0.0.1"
@@ -126,7 +130,7 @@ fn unreached_thresholds(policy: &HandoffPolicy) -> Vec<Warning> {
         let before = nudge::AGENTS.iter().filter_map(|agent| point_below(agent, share));
         let before: Vec<String> = before.collect();
         (!before.is_empty()).then(|| Warning {
-            key,
+            key: key.to_owned(),
             message: format!(
                 "{:.0}% of the window lies above the point at which some agents compact by themselves, and is never \
                  reached there: {}",
@@ -190,7 +194,7 @@ mod tests {
         policy.subagents.auto_at = Some(0.95);
         let keys: Vec<_> = unreached_thresholds(&policy)
             .iter()
-            .map(|warning| warning.key)
+            .map(|warning| warning.key.clone())
             .collect();
         assert_eq!(
             keys,

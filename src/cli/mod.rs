@@ -9,22 +9,17 @@ mod args;
 mod check;
 mod declared;
 mod demo;
-mod draft;
 mod env;
 mod exit;
 mod export;
 mod export_args;
 mod foreground;
-mod handoff_file_args;
-mod handoff_files;
+mod handoff_args;
 mod handoffs;
 mod log;
 mod newest;
+mod old_names;
 mod output;
-mod packet_args;
-mod packet_names;
-mod packets;
-mod resume;
 mod run;
 mod running;
 mod savings;
@@ -39,7 +34,6 @@ mod state_args;
 mod status;
 mod store;
 mod stored;
-mod undo;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -57,6 +51,7 @@ use self::state_args::StateArgs;
 
 /// Runs the program with the given arguments, the program's name first.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let args = old_names::translated(args.into_iter().collect());
     let args = match Args::try_parse_from(args) {
         Ok(args) => args,
         Err(error) => return help_or_usage(&error),
@@ -65,7 +60,6 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match args.command {
         Command::Run(args) => run::run(&args),
         Command::Env(args) => env::run(&args, &mut out),
-        Command::Resume(args) => resume::run(&args, &mut out),
         Command::Serve(args) => serve::run(&args, &mut out),
         Command::Check(args) => check::run(&args, &mut out),
         Command::Demo(args) => demo::run(&args, &mut out),
@@ -75,7 +69,6 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
         Command::Export(args) => export::run(&args, &mut out),
         Command::SealKey(args) => seal_key::run(&args.command, &mut out),
-        Command::Packets(args) => packets::run(&args.command, &mut out),
         Command::Status(args) => status::run(&args, &mut out),
         Command::Store(args) => store::run(&args.command, &mut out),
     };
@@ -118,7 +111,12 @@ fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
 
 /// Loads the config for commands that need a valid one.
 fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Failure> {
-    load(file, flags).map_err(|problems| {
+    let loaded = load(file, flags);
+    for old in loaded.iter().flat_map(|config| &config.old_keys) {
+        // Standard error may be closed.
+        let _ = Out::stderr().line(format_args!("baton: {}", output::visible(&old.to_string())));
+    }
+    loaded.map_err(|problems| {
         let exit = match problems.iter().any(|p| p.kind == ProblemKind::Unreadable) {
             true => Exit::NO_INPUT,
             false => Exit::CONFIG,

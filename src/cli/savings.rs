@@ -1,7 +1,5 @@
 //! `baton savings`: what the exchanges in the journal cost, and what they would have cost without baton.
 
-use std::time::Duration;
-
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
@@ -85,23 +83,6 @@ fn entries(
         },
     };
     query.bill(&filter, prices).map_err(unread)
-}
-
-/// `90m`, `12h`, `7d`, `30s`.
-pub(super) fn parse_time(text: &str) -> Result<Duration, String> {
-    let wrong = || format!("`{text}` is no time: write a number and s, m, h or d, as 7d");
-    let unit = match text.chars().last() {
-        Some('s') => 1,
-        Some('m') => 60,
-        Some('h') => 3600,
-        Some('d') => 86_400,
-        _ => return Err(wrong()),
-    };
-    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
-    number
-        .checked_mul(unit)
-        .map(Duration::from_secs)
-        .ok_or_else(wrong)
 }
 
 impl GroupArg {
@@ -376,14 +357,5 @@ mod tests {
                 .starts_with("\"b\",1,10,0,0,0,0,2.000000,1.500000,-0.500000"),
             "{csv}"
         );
-    }
-
-    #[test]
-    fn times_have_a_unit() {
-        assert_eq!(parse_time("7d"), Ok(Duration::from_secs(7 * 86_400)));
-        assert_eq!(parse_time("90m"), Ok(Duration::from_secs(5400)));
-        for wrong in ["", "7", "d", "-1h", "1w", "99999999999999999999d", "é"] {
-            assert!(parse_time(wrong).is_err(), "{wrong}");
-        }
     }
 }

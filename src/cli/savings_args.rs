@@ -1,6 +1,7 @@
 //! Raw arguments of `baton savings`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args as ClapArgs, ValueEnum};
 
@@ -21,8 +22,8 @@ pub(super) struct SavingsArgs {
     #[command(flatten)]
     pub(super) state: StateArgs,
     /// Only exchanges of this time: 90m, 12h, 7d
-    #[arg(long, value_name = "TIME", value_parser = super::savings::parse_time)]
-    pub(super) since: Option<std::time::Duration>,
+    #[arg(long, value_name = "TIME", value_parser = parse_time)]
+    pub(super) since: Option<Duration>,
     /// Only this conversation's; a beginning of its key is enough
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
@@ -48,4 +49,35 @@ pub(super) enum GroupArg {
     Conversation,
     Handoff,
     Client,
+}
+
+/// `90m`, `12h`, `7d`, `30s`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("`{text}` is no time: write a number and s, m, h or d, as 7d");
+    let unit = match text.chars().last() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    number
+        .checked_mul(unit)
+        .map(Duration::from_secs)
+        .ok_or_else(wrong)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_have_a_unit() {
+        assert_eq!(parse_time("7d"), Ok(Duration::from_secs(7 * 86_400)));
+        assert_eq!(parse_time("90m"), Ok(Duration::from_secs(5400)));
+        for wrong in ["", "7", "d", "-1h", "1w", "99999999999999999999d", "é"] {
+            assert!(parse_time(wrong).is_err(), "{wrong}");
+        }
+    }
 }

@@ -35,12 +35,8 @@ pub(super) fn open(config: &Config) -> Result<SharedStore, Failure> {
     store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
 }
 
-/// The one of these ids that is this one or begins so. `what` names what has it, as the command does.
-pub(super) fn find_id(
-    ids: impl Iterator<Item = HandoffId>,
-    wanted: &str,
-    what: &str,
-) -> Result<HandoffId, Failure> {
+/// The one of these ids that equals or begins with the wanted text.
+pub(super) fn find_id(ids: impl Iterator<Item = HandoffId>, wanted: &str) -> Result<HandoffId, Failure> {
     // Also accepts the whole resume line, as people copy it.
     let wanted = wanted
         .trim()
@@ -50,7 +46,7 @@ pub(super) fn find_id(
     let usable = !wanted.is_empty() && wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !usable {
         let message = format!("{:?} is not an id", visible(&wanted));
-        return Err(Failure::new(Exit::USAGE, message).help(format!("`baton {what}s list` shows the ids")));
+        return Err(Failure::new(Exit::USAGE, message).help("`baton handoffs list` shows the ids"));
     }
     let mut matching = ids.filter(|id| {
         let id = id.to_string();
@@ -59,12 +55,12 @@ pub(super) fn find_id(
     match (matching.next(), matching.next()) {
         (Some(id), None) => Ok(id),
         (None, _) => Err(
-            Failure::new(Exit::NO_INPUT, format!("there is no {what} {wanted}"))
-                .help(format!("`baton {what}s list --all` shows all")),
+            Failure::new(Exit::NO_INPUT, format!("there is no handoff {wanted}"))
+                .help("`baton handoffs list --all` shows all"),
         ),
         (Some(_), Some(_)) => Err(Failure::new(
             Exit::USAGE,
-            format!("more than one {what} begins with {wanted}"),
+            format!("more than one handoff begins with {wanted}"),
         )
         .help("give more of the id")),
     }
@@ -84,7 +80,7 @@ pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Fai
 
 /// The handoff with this id or unique id prefix.
 pub(super) fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failure> {
-    let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted, "handoff")?;
+    let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted)?;
     let mut matching = handoffs.iter().filter(|handoff| handoff.id == id);
     matching
         .next()

@@ -70,7 +70,7 @@ impl Scene {
 
     fn baton(&self, command: &str, words: &[&str]) -> Command {
         let mut baton = Command::new(env!("CARGO_BIN_EXE_baton"));
-        baton.arg(command).arg("--config").arg(&self.config);
+        baton.args(command.split(' ')).arg("--config").arg(&self.config);
         baton.arg("--state-dir").arg(&self.state).args(words);
         let path = std::env::var("PATH").unwrap();
         baton.env("PATH", format!("{}:{path}", self.path("bin").display()));
@@ -673,7 +673,7 @@ async fn a_handoff_is_resumed_in_any_agent() {
         scene.config.display(),
         scene.state.display()
     );
-    let resume = |words: &[&str]| scene.output("resume", words);
+    let resume = |words: &[&str]| scene.output("handoffs resume", words);
     for (agent, headless, expected) in [
         ("claude", false, format!("claude '{line}'")),
         ("codex", true, format!("codex exec '{line}'")),
@@ -739,7 +739,7 @@ async fn a_handoff_is_resumed_in_any_agent() {
     assert!(out.status.success() && text(&out.stdout).contains(&line));
     assert_eq!(
         text(&out.stderr),
-        "baton: its packet was archived; it is active again\nbaton: this handoff is archived; it can be resumed all the same\n"
+        "baton: this handoff is archived; it can be resumed all the same\n"
     );
 }
 
@@ -757,11 +757,11 @@ async fn what_is_resumed_is_compared_with_its_repository() {
     git(&["init", "-q"]);
     git(&["commit", "-q", "--allow-empty", "-m", "first"]);
     let config = fs::read_to_string(&scene.config).unwrap();
-    let own = format!("packets.git_dir = '{}'\n{config}", repository.display());
+    let own = format!("handoff.git_dir = '{}'\n{config}", repository.display());
     fs::write(&scene.config, own).unwrap();
     let id = scene.handoff().await;
     let resumed = || {
-        let out = scene.output("resume", &[&id, "--with", "claude", "--json"]);
+        let out = scene.output("handoffs resume", &[&id, "--with", "claude", "--json"]);
         serde_json::from_slice::<Value>(&out.stdout).unwrap()
     };
     let json = resumed();
@@ -772,7 +772,7 @@ async fn what_is_resumed_is_compared_with_its_repository() {
         json["prompt"].as_str().unwrap(),
         format!("[[handoff-resume:{id}]]\n{drift}.")
     );
-    let out = scene.output("resume", &[&id, "--with", "claude"]);
+    let out = scene.output("handoffs resume", &[&id, "--with", "claude"]);
     assert!(
         text(&out.stderr).starts_with("baton: Still true: "),
         "{}",

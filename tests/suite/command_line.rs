@@ -109,9 +109,9 @@ async fn a_reader_that_has_enough_is_no_failure() {
         &["log", "--jsonl"],
         &["status"],
         &["handoffs", "list"],
-        &["handoffs", "latest"],
-        &["packets", "latest"],
-        &["packets", "list", "--json"],
+        &["handoffs", "show"],
+        &["handoffs", "show", "--format", "md"],
+        &["handoffs", "list", "--json"],
     ] {
         let mut command = baton(dir.path(), words);
         command.arg("--state-dir").arg(dir.path().join("state"));
@@ -130,7 +130,7 @@ async fn a_reader_that_has_enough_is_no_failure() {
 #[test]
 fn a_usage_error_names_what_is_missing_and_nothing_that_the_environment_gives() {
     let dir = temp();
-    for (words, missing) in [(&["show"][..], "<EXCHANGE>"), (&["handoffs", "show"], "<ID>")] {
+    for (words, missing) in [(&["show"][..], "<EXCHANGE>"), (&["handoffs", "undo"], "<ID>")] {
         let mut command = baton(dir.path(), words);
         let out = command
             .env("BATON_CONFIG", dir.path().join("baton.toml"))

@@ -22,7 +22,7 @@ fn command(dir: &Path, args: &[&str]) -> Command {
         .env("XDG_CONFIG_HOME", dir)
         .env("XDG_STATE_HOME", dir.join("state"))
         .current_dir(dir)
-        .args(["packets"])
+        .args(["handoffs"])
         .args(args)
         .stdin(Stdio::null());
     if let Ok(path) = std::env::var("PATH") {
@@ -65,8 +65,8 @@ fn path_of(text: &str) -> PathBuf {
 fn a_file_is_written_found_listed_and_put_away() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
-    assert_eq!(said(dir, &["line"]), "");
-    assert_eq!(said(dir, &["latest", "--files"]), "");
+    assert_eq!(said(dir, &["show", "--line"]), "");
+    assert_eq!(said(dir, &["show", "--files"]), "");
     let made = said(
         dir,
         &[
@@ -104,7 +104,7 @@ fn a_file_is_written_found_listed_and_put_away() {
     );
     let path = PathBuf::from(made["path"].as_str().unwrap());
     assert!(
-        path.starts_with(dir.join("state/baton/packets/api")),
+        path.starts_with(dir.join("state/baton/handoffs/api")),
         "{}",
         path.display()
     );
@@ -121,9 +121,9 @@ fn a_file_is_written_found_listed_and_put_away() {
             "css=plain, since it is small",
         ],
     ));
-    assert_eq!(said(dir, &["line"]).trim(), "Last: Page | Now: Style");
+    assert_eq!(said(dir, &["show", "--line"]).trim(), "Last: Page | Now: Style");
     assert_eq!(
-        said(dir, &["line", "api"]).trim(),
+        said(dir, &["show", "--line", "api"]).trim(),
         "Last: Login works | Now: Write: the logout"
     );
     let listed = json_of(&said(dir, &["list", "api", "--json"]));
@@ -145,7 +145,7 @@ fn a_file_is_written_found_listed_and_put_away() {
         json_of(&said(dir, &["list", "--sessions", "--json"])),
         json!({"count": 2, "sessions": ["api", "web"]})
     );
-    assert_eq!(path_of(&said(dir, &["latest", "api", "--path"])), path);
+    assert_eq!(path_of(&said(dir, &["show", "api", "--path"])), path);
     let shown = said(dir, &["show", second.to_str().unwrap()]);
     assert_eq!(shown, std::fs::read_to_string(&second).unwrap());
     let short = format!("web/{}", second.file_name().unwrap().to_str().unwrap());
@@ -154,17 +154,17 @@ fn a_file_is_written_found_listed_and_put_away() {
         "plain, since it is small"
     );
     assert!(said(dir, &["show", &short, "--format", "markdown"]).starts_with("# Page\n"));
-    let recovered = said(dir, &["recover", "api"]);
+    let recovered = said(dir, &["show", "--for", "fresh", "api"]);
     assert!(
         recovered.starts_with("Now: Write: the logout\nGoal: Login works\n"),
         "{recovered}"
     );
     assert!(recovered.contains("\nStill true: written 0m ago"), "{recovered}");
     assert_eq!(
-        said(dir, &["recover", "api", "--for", "compact"]).trim(),
+        said(dir, &["show", "api", "--for", "compact"]).trim(),
         "Last: Login works | Now: Write: the logout"
     );
-    assert!(said(dir, &["ledger", "api"]).contains("- blockers: no key\n"));
+    assert!(said(dir, &["list", "--ledger", "api"]).contains("- blockers: no key\n"));
     // The status line of the proxy has the same two.
     let status = Command::new(env!("CARGO_BIN_EXE_baton"))
         .env("HOME", dir)
@@ -190,7 +190,7 @@ fn a_file_is_written_found_listed_and_put_away() {
     );
     said(dir, &["delete", path.to_str().unwrap()]);
     assert!(!path.exists());
-    assert_eq!(said(dir, &["clean", "--older-than", "1d"]), "0 files deleted\n");
+    assert_eq!(said(dir, &["delete", "--older-than", "1d"]), "0 files deleted\n");
     assert_eq!(baton(dir, &["show", "nowhere.yaml"]).status.code(), Some(66));
 }
 
@@ -207,12 +207,12 @@ fn every_error_of_a_file_is_told_at_once_and_exits_with_65() {
     std::fs::write(&bad, "session: a/b\ndate: 2026-02-30\nstatus: done\n").unwrap();
     std::fs::write(&broken, "goal: \"open\n").unwrap();
     let [good, bad, broken] = [&good, &bad, &broken].map(|path| path.to_str().unwrap());
-    let told = said(dir, &["validate", good]);
+    let told = said(dir, &["check", "--syntax", good]);
     assert!(
         told.contains("note: version: another version than 1.0") && told.contains("good.yaml: valid"),
         "{told}"
     );
-    let done = baton(dir, &["validate", good, bad, broken, "--json"]);
+    let done = baton(dir, &["check", "--syntax", good, bad, broken, "--json"]);
     assert_eq!(done.status.code(), Some(65));
     let reports = json_of(&String::from_utf8(done.stdout).unwrap());
     assert_eq!(reports[0]["valid"], true);
@@ -232,7 +232,7 @@ fn every_error_of_a_file_is_told_at_once_and_exits_with_65() {
             .contains("YYYY-MM-DD")
     );
     assert_eq!(reports[2]["errors"][0]["field"], "");
-    let done = baton(dir, &["validate", bad]);
+    let done = baton(dir, &["check", "--syntax", bad]);
     assert_eq!(
         (
             done.status.code(),
@@ -240,7 +240,10 @@ fn every_error_of_a_file_is_told_at_once_and_exits_with_65() {
         ),
         (Some(65), 5)
     );
-    assert_eq!(baton(dir, &["validate", "nowhere.yaml"]).status.code(), Some(66));
+    assert_eq!(
+        baton(dir, &["check", "--syntax", "nowhere.yaml"]).status.code(),
+        Some(66)
+    );
     assert_eq!(
         baton(dir, &["create", "a/b", "--goal", "a", "--now", "b"])
             .status
@@ -282,7 +285,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         ("complete", "speed")
     );
     assert!(path.to_str().unwrap().ends_with("_the-parser.yaml") && file.quality.is_some());
-    assert!(path.starts_with(dir.join("state/baton/packets/general")));
+    assert!(path.starts_with(dir.join("state/baton/handoffs/general")));
     // A session file, in a repository that is here.
     let repository = dir.join("shop");
     std::fs::create_dir(&repository).unwrap();
@@ -309,7 +312,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
     let path = path_of(&String::from_utf8(done.stdout).unwrap());
     let name = path.file_name().unwrap().to_str().unwrap();
     assert!(
-        name.starts_with("auto-handoff-") && path.starts_with(dir.join("state/baton/packets/shop")),
+        name.starts_with("auto-handoff-") && path.starts_with(dir.join("state/baton/handoffs/shop")),
         "{}",
         path.display()
     );
@@ -335,7 +338,7 @@ fn a_file_is_made_from_what_an_agent_said_or_its_session_file() {
         ("Asked for: Mend it", "partial")
     );
     assert!(
-        command(dir, &["recover", "--here"])
+        command(dir, &["show", "--for", "fresh", "--here"])
             .current_dir(&repository)
             .output()
             .unwrap()
@@ -507,7 +510,7 @@ fn drift_exits_with_one_and_the_quality_is_told() {
         (&json!(true), &json!(["a.rs"]))
     );
     assert_eq!(told["quality"]["dimensions"].as_array().unwrap().len(), 4);
-    assert!(said(dir, &["recover", "api"]).contains("\nDrift: "));
+    assert!(said(dir, &["show", "--for", "fresh", "api"]).contains("\nDrift: "));
 }
 
 #[test]
@@ -517,7 +520,7 @@ fn a_transfer_without_a_server_says_what_to_set() {
     std::fs::write(dir.join("a.yaml"), "goal: a\nnow: b\n").unwrap();
     let done = baton(dir, &["transfer", "a.yaml", "--to", "BlueLake"]);
     assert_eq!(done.status.code(), Some(78));
-    assert!(String::from_utf8_lossy(&done.stderr).contains("packets.agent_mail_url"));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("handoff.agent_mail_url"));
 }
 
 /// A handoff of a session, as `create --conversation` makes it.

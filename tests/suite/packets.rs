@@ -613,21 +613,23 @@ async fn the_commands_list_show_validate_and_archive() {
         assert_eq!(code, 0, "{args:?}: {complaint}");
         out
     };
-    let list: Value = serde_json::from_str(&ok(&["packets", "list", "--json"])).unwrap();
+    let list: Value =
+        serde_json::from_str(&ok(&["handoffs", "list", "--status", "active", "--json"])).unwrap();
     assert_eq!(
         (&list[0]["id"], &list[0]["status"]),
         (&json!(id), &json!("active"))
     );
     assert_eq!(list[0]["next_action"], "reader.rs.");
-    assert!(ok(&["packets", "list"]).contains("reader.rs."));
-    assert!(ok(&["packets", "show", &id[..13]]).starts_with(&format!("# Handoff {id}\n")));
-    let json = ok(&["packets", "latest", "--json"]);
+    assert!(ok(&["handoffs", "list"]).contains(&id));
+    assert_eq!(ok(&["handoffs", "list", "--status", "superseded"]), "");
+    assert!(ok(&["handoffs", "show", &id[..13], "--format", "md"]).starts_with(&format!("# Handoff {id}\n")));
+    let json = ok(&["handoffs", "show", "--format", "json"]);
     assert_eq!(
         json,
         std::fs::read_to_string(Path::new(&folder).join(JSON)).unwrap()
     );
-    assert_eq!(ok(&["packets", "latest", "--path"]).trim(), folder);
-    assert!(ok(&["packets", "validate"]).trim().ends_with(": valid"));
+    assert_eq!(ok(&["handoffs", "show", "--path"]).trim(), folder);
+    assert!(ok(&["handoffs", "check", "--syntax"]).trim().ends_with(": valid"));
     let shown = ok(&["handoffs", "show", &id]);
     assert!(
         shown.contains(&folder) && shown.contains("\nnext ") && shown.contains("\nlineage "),
@@ -644,7 +646,7 @@ async fn the_commands_list_show_validate_and_archive() {
         text.replace("action\n\nreader.rs.", "action\n\nwriter.rs."),
     )
     .unwrap();
-    let (code, out, _) = baton(&["packets", "validate", &id, "--json"]);
+    let (code, out, _) = baton(&["handoffs", "check", "--syntax", &id, "--json"]);
     let checked: Value = serde_json::from_str(&out).unwrap();
     assert_eq!(
         (code, &checked[0]["errors"][0]["field"]),
@@ -652,33 +654,52 @@ async fn the_commands_list_show_validate_and_archive() {
         "{out}"
     );
 
-    assert!(ok(&["packets", "archive", &id]).contains("archived"));
-    let (code, _, complaint) = baton(&["packets", "latest"]);
+    assert!(ok(&["handoffs", "archive", &id]).contains("archived"));
+    let (code, _, complaint) = baton(&["handoffs", "show"]);
     assert_eq!(
-        (code, complaint.contains("no active packet")),
+        (
+            code,
+            complaint.contains("no handoffs yet") && complaint.contains("handoffs list --all")
+        ),
         (66, true),
         "{complaint}"
     );
     assert_eq!(
-        ok(&["packets", "validate"]).matches(": valid").count(),
+        ok(&["handoffs", "check", "--syntax"]).matches(": valid").count(),
         2,
         "written again, with its status; and its handoff file"
     );
-    assert_eq!(baton(&["packets", "archive", &id]).0, 64);
-    // `baton resume` makes it active, and says so.
-    let (code, _, told) = baton(&["resume", &id, "--with", "claude"]);
+    assert_eq!(baton(&["handoffs", "archive", &id]).0, 64);
+    // What only prints changes nothing.
+    let before = std::fs::read(dir.path().join("baton.db")).unwrap();
+    let (code, _, complaint) = baton(&["handoffs", "resume", &id, "--with", "claude"]);
     assert_eq!(
-        (code, told.contains("its packet was archived; it is active again")),
+        (
+            code,
+            complaint.contains("this handoff is archived; it can be resumed all the same")
+        ),
         (0, true),
-        "{told}"
+        "{complaint}"
+    );
+    assert!(std::fs::read(dir.path().join("baton.db")).unwrap() == before);
+    let status = || {
+        let listed: Value = serde_json::from_str(&ok(&["handoffs", "list", "--all", "--json"])).unwrap();
+        listed[0]["status"].as_str().map(str::to_owned)
+    };
+    assert_eq!(status().as_deref(), Some("archived"));
+    // An agent that is started makes it active again, and that is reported.
+    let (_, _, complaint) = baton(&["handoffs", "resume", &id, "--with", "/no/such/agent", "--run"]);
+    assert!(
+        complaint.contains("the handoff was archived; it is active again"),
+        "{complaint}"
     );
     assert_eq!(
-        serde_json::from_str::<Value>(&ok(&["packets", "latest", "--json"])).unwrap()["status"],
+        serde_json::from_str::<Value>(&ok(&["handoffs", "show", &id, "--format", "json"])).unwrap()["status"],
         "active"
     );
-    let (code, _, complaint) = baton(&["packets", "show", "ffff"]);
+    let (code, _, complaint) = baton(&["handoffs", "show", "ffff"]);
     assert_eq!(
-        (code, complaint.contains("there is no packet ffff")),
+        (code, complaint.contains("there is no handoff ffff")),
         (66, true),
         "{complaint}"
     );
@@ -801,17 +822,17 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     let dir = harness::temp();
-    let baton = |args: &[&str]| baton_in(dir.path(), &[&["packets"], args].concat());
+    let baton = |args: &[&str]| baton_in(dir.path(), &[&["handoffs"], args].concat());
     let said = |args: &[&str]| {
         let (code, out, complaint) = baton(args);
         assert_eq!(code, 0, "{args:?}: {out}{complaint}");
         (out, complaint)
     };
     // Nothing at all.
-    assert_eq!(said(&["list"]), (String::new(), "no packets yet\n".to_owned()));
+    assert_eq!(said(&["list"]), (String::new(), "no handoffs yet\n".to_owned()));
     let (out, beside) = said(&["list", "--files"]);
     assert!(
-        out.is_empty() && beside.contains("no handoff files") && beside.contains("baton packets list"),
+        out.is_empty() && beside.contains("no handoff files") && beside.contains("baton handoffs list"),
         "{beside}"
     );
     // Files alone.
@@ -827,15 +848,15 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     let file = file.trim().to_owned();
     let (_, beside) = said(&["list"]);
     assert!(
-        beside.contains("no packets yet") && beside.contains("1 handoff file: baton packets list --files"),
+        beside.contains("no handoffs yet") && beside.contains("1 handoff file: baton handoffs list --files"),
         "{beside}"
     );
-    let (code, _, complaint) = baton(&["latest"]);
+    let (code, _, complaint) = baton(&["show"]);
     assert!(
-        code == 66 && complaint.contains("1 handoff file") && complaint.contains("latest --files"),
+        code == 66 && complaint.contains("1 handoff file") && complaint.contains("show --files"),
         "{complaint}"
     );
-    assert_eq!(baton(&["validate"]).0, 0, "the file is looked at");
+    assert_eq!(baton(&["check", "--syntax"]).0, 0, "the file is looked at");
     // A packet beside it, with its own file.
     let run = Run::with(
         variants::ANTHROPIC,
@@ -863,14 +884,16 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     let json = format!("{folder}/{JSON}");
     let (out, beside) = said(&["list"]);
     assert!(
-        out.contains(&id) && beside.contains("2 handoff files: baton packets list --files"),
+        out.contains(&id) && beside.contains("2 handoff files: baton handoffs list --files"),
         "{out}{beside}"
     );
     // The same packet by its id, its folder and its JSON; and a file by its path and its place in the folder.
     let short = format!("api/{}", Path::new(&file).file_name().unwrap().to_str().unwrap());
     for name in [id.as_str(), &id[..13], &folder, &json] {
         assert!(
-            said(&["show", name]).0.starts_with(&format!("# Handoff {id}")),
+            said(&["show", name, "--format", "md"])
+                .0
+                .starts_with(&format!("# Handoff {id}")),
             "{name}"
         );
         assert!(
@@ -881,14 +904,20 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
         );
         assert_eq!(said(&["show", name, "--path"]).0.trim(), folder);
         assert!(
-            said(&["recover", name]).0.starts_with("Now: reader.rs.\n"),
+            said(&["show", name, "--for", "fresh"])
+                .0
+                .starts_with("Now: reader.rs.\n"),
             "{name}"
         );
         assert!(said(&["check", name]).0.starts_with("Still true: "), "{name}");
-        assert!(said(&["validate", name]).0.ends_with(": valid\n"));
+        assert!(said(&["check", "--syntax", name]).0.ends_with(": valid\n"));
         for (command, more, told) in [
-            ("delete", &[][..], "baton packets archive"),
-            ("transfer", &["--to", "BlueLake"], "packets name no reservations"),
+            ("delete", &[][..], "baton handoffs archive"),
+            (
+                "transfer",
+                &["--to", "BlueLake"],
+                "handoffs of the store name no reservations",
+            ),
         ] {
             let (code, _, complaint) = baton(&[&[command, name], more].concat());
             assert!(
@@ -899,11 +928,15 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     }
     for name in [file.as_str(), &short] {
         assert!(said(&["show", name]).0.contains("goal: Login works\n"));
-        assert!(said(&["recover", name]).0.starts_with("Now: Logout\n"));
+        assert!(
+            said(&["show", name, "--for", "fresh"])
+                .0
+                .starts_with("Now: Logout\n")
+        );
         assert!(said(&["check", name]).0.starts_with("Still true: "));
     }
     // Both in one call, and all of both.
-    let (out, _) = said(&["validate", &id, &short, "api", "--json"]);
+    let (out, _) = said(&["check", "--syntax", &id, &short, "api", "--json"]);
     assert_eq!(
         serde_json::from_str::<Value>(&out)
             .unwrap()
@@ -912,37 +945,47 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
             .len(),
         3
     );
-    assert_eq!(said(&["validate"]).0.lines().count(), 3);
+    assert_eq!(said(&["check", "--syntax"]).0.lines().count(), 3);
     // A session where one document is meant, and names of nothing.
-    for command in [&["show", "api"][..], &["archive", "api"], &["delete", "api"]] {
+    for command in [&["archive", "api"][..], &["delete", "api"]] {
         let (code, _, complaint) = baton(command);
         assert!(
-            code == 64 && complaint.contains("baton packets list api"),
+            code == 64 && complaint.contains("baton handoffs list api"),
             "{command:?}: {complaint}"
         );
     }
     let (code, _, complaint) = baton(&["show", "nothing"]);
     assert!(code == 64 && complaint.contains("list --files"), "{complaint}");
     assert_eq!(baton(&["check", "nothing"]).0, 66);
-    assert_eq!(said(&["recover", "nothing"]).0, "");
-    let (out, beside) = said(&["latest", "nothing"]);
+    assert_eq!(said(&["show", "nothing", "--for", "fresh"]).0, "");
+    let (out, hints) = said(&["list", "nothing"]);
     assert!(
-        out.is_empty() && beside.contains("sessions that have some: "),
-        "{beside}"
+        out.is_empty() && hints.contains("sessions that have some: "),
+        "{hints}"
     );
+    // The newest file of a session, and of all.
+    assert!(said(&["show", "api"]).0.contains("goal: Login works\n"));
+    assert!(!said(&["show", "--files"]).0.is_empty());
     // Put away and taken out again, both kinds.
     let archived = said(&["archive", &short]).0.trim().to_owned();
     assert_eq!(said(&["archive", &archived, "--undo"]).0.trim(), file);
     assert_eq!(baton(&["archive", &file, "--undo"]).0, 64);
     assert!(said(&["archive", &folder]).0.starts_with("archived: "));
     let (_, beside) = said(&["list"]);
-    assert!(beside.contains("all 1: baton packets list --all"), "{beside}");
-    assert!(said(&["archive", &json, "--undo"]).0.starts_with("active: "));
+    assert!(
+        beside.contains("none of 1: baton handoffs list --all"),
+        "{beside}"
+    );
+    assert!(
+        said(&["archive", &json, "--undo", "--activate"])
+            .0
+            .starts_with("active: ")
+    );
 }
 
-/// `watch` prints a line of JSON for each packet that is new or has another status, and nothing of what was there before.
+/// `list --follow` prints a line of JSON for each packet that is new or has another status, and nothing of what was there before.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn watch_prints_what_changes_as_json_lines() {
+async fn list_follow_prints_what_changes_as_json_lines() {
     use std::io::BufRead;
 
     let dir = harness::temp();
@@ -963,7 +1006,7 @@ async fn watch_prints_what_changes_as_json_lines() {
         .env_clear()
         .env("HOME", dir.path())
         .env("XDG_CONFIG_HOME", dir.path())
-        .args(["packets", "watch", "--every", "0.05", "--state-dir"])
+        .args(["handoffs", "list", "--follow", "--state-dir"])
         .arg(dir.path())
         .stdout(std::process::Stdio::piped())
         .spawn()

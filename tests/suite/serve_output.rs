@@ -260,8 +260,8 @@ async fn nothing_of_a_model_or_an_agent_acts_on_a_terminal() {
             &["handoffs", "list", "--map"],
             &["handoffs", "show", &id],
             &["handoffs", "show", &id, "--json"],
-            &["packets", "list"],
-            &["packets", "show", &id],
+            &["handoffs", "list", "--status", "active"],
+            &["handoffs", "show", &id, "--format", "md"],
         ] {
             let printed = said(&config, &state, words);
             assert_eq!(acting(&printed), [], "{words:?}: {printed:?}");

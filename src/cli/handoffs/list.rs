@@ -4,15 +4,21 @@ use std::collections::HashMap;
 
 use serde::Serialize;
 
-use super::record::{Filed, Record, named};
-use crate::cli::args::ListArgs;
+use super::lookup::{HandoffLookup, blocking};
+use super::record::{Record, StoredDocument, named};
+use super::{documents, files, follow};
 use crate::cli::exit::Failure;
+use crate::cli::handoff_args::{ListArgs, StatusArg};
 use crate::cli::output::{Out, age, first_line, size, table};
-use crate::cli::stored::{now_ms, open, unanswered};
-use crate::cli::{load_state, packets};
-use crate::state::store::HandoffFilter;
+use crate::cli::stored::{now_ms, unanswered};
+use crate::state::files::documents::packet_of;
+use crate::state::store::{HandoffFilter, SharedStore};
+use baton_core::handoffs::document::fields::Kind;
 use baton_core::record::lineage::{self, Placed};
-use baton_core::record::{Handoff, HandoffId, PacketRecord};
+use baton_core::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
+
+/// Handoffs of a list, unless --limit is given.
+const LISTED: usize = 20;
 
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
@@ -20,23 +26,47 @@ const PROMPT_COLUMNS: usize = 20;
 /// Forks behind each other that are indented further.
 const MOST_DEPTH: usize = 12;
 
-pub(super) async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
-    let store = open(&load_state(&args.state)?)?;
+pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
+    let lookup = HandoffLookup::of(&args.folder)?;
+    if args.files || args.sessions || args.ledger || args.session.is_some() {
+        return files::list(args, &lookup, out);
+    }
+    if args.follow {
+        return follow::run(&lookup, out);
+    }
+    blocking(&lookup.config, async |store| {
+        list_stored(args, &store, &lookup, out).await
+    })
+}
+
+async fn list_stored(
+    args: &ListArgs,
+    store: &SharedStore,
+    lookup: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let limit = args.limit.unwrap_or(LISTED);
+    let by_document = args.status.is_some() || args.topic.is_some();
     let filter = HandoffFilter {
         conversation: args.conversation.clone(),
-        archived: args.all,
-        limit: args.limit,
+        archived: args.all || args.status == Some(StatusArg::Archived),
+        limit: if by_document { 0 } else { limit },
         ..HandoffFilter::default()
     };
-    let handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
-    let packets = packets::of_all(&store).await?;
+    let mut handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
+    let is_for_programs = args.format.is_for_programs();
+    let packets = documents::of_all(store, !is_for_programs).await?;
+    if by_document {
+        handoffs.retain(|handoff| matches(args, handoff, packets.get(&handoff.id)));
+        handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
+    }
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
     };
     let all = store.handoffs(&everything).await.map_err(unanswered)?;
     let (handoffs, placed) = placed(handoffs, &all, args.map);
-    if args.format.is_for_programs() {
+    if is_for_programs {
         let both = handoffs.iter().zip(&placed);
         let records: Vec<_> = both
             .map(|(handoff, placed)| listed(handoff, placed, &packets))
@@ -44,9 +74,7 @@ pub(super) async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> 
         return Ok(out.rows(&records, args.format)?);
     }
     if handoffs.is_empty() {
-        // To standard error: scripts read handoffs from standard output.
-        Out::stderr().line(format_args!("no handoffs yet"))?;
-        return Ok(());
+        return nothing(all.len(), lookup);
     }
     let statuses: Vec<_> = handoffs
         .iter()
@@ -60,7 +88,40 @@ pub(super) async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> 
     for line in rows(&handoffs, (&statuses, &depths), now_ms(), out.width()) {
         out.line(format_args!("{line}"))?;
     }
+    if let Some(files) = lookup.files_hint() {
+        Out::stderr().line(format_args!("{files}"))?;
+    }
     Ok(())
+}
+
+/// Says on standard error what there is instead, since scripts read handoffs from standard output.
+fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), Failure> {
+    let mut hints = Out::stderr();
+    if all == 0 {
+        hints.line(format_args!("no handoffs yet"))?;
+    } else {
+        hints.line(format_args!(
+            "none of {all}: baton handoffs list --all lists them"
+        ))?;
+    }
+    if let Some(files) = lookup.files_hint() {
+        hints.line(format_args!("{files}"))?;
+    }
+    Ok(())
+}
+
+fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&PacketRecord>) -> bool {
+    let of_topic = |topic: &String| packet.is_some_and(|packet| packet.topic == *topic);
+    let of_status = |status: StatusArg| match status {
+        StatusArg::Active => !handoff.archived && packet.is_some_and(|it| it.status == PacketStatus::Active),
+        StatusArg::Superseded => {
+            !handoff.archived && packet.is_some_and(|it| it.status == PacketStatus::Superseded)
+        }
+        StatusArg::Archived => {
+            handoff.archived || packet.is_some_and(|it| it.status == PacketStatus::Archived)
+        }
+    };
+    args.topic.as_ref().is_none_or(of_topic) && args.status.is_none_or(of_status)
 }
 
 /// Where each handoff stands among all; as a map, the handoffs are sorted by that.
@@ -88,29 +149,41 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff
     (handoffs, placed)
 }
 
-/// The packet's status, and whether the handoff is a branch of a fork or forks itself.
+/// The handoff's status, and whether it is a branch of a fork or forks itself.
 fn status(handoff: &Handoff, packet: Option<&PacketRecord>, placed: &Placed) -> String {
-    let status = match packet {
-        _ if handoff.archived => "archived",
-        Some(packet) => packet.status.name(),
-        None => "-",
-    };
-    let mut told = status.to_owned();
+    let mut text = status_name(handoff, packet).unwrap_or("-").to_owned();
     if placed.siblings > 1 {
-        told.push_str(&format!(", one of {} branches", placed.siblings));
+        text.push_str(&format!(", one of {} branches", placed.siblings));
     }
     if placed.children > 1 {
-        told.push_str(&format!(", forks into {}", placed.children));
+        text.push_str(&format!(", forks into {}", placed.children));
     }
-    told
+    text
+}
+
+/// `None` where the handoff has no document, which keeps the status.
+fn status_name(handoff: &Handoff, packet: Option<&PacketRecord>) -> Option<&'static str> {
+    match packet {
+        _ if handoff.archived => Some("archived"),
+        Some(packet) => Some(packet.status.name()),
+        None => None,
+    }
 }
 
 /// What `list --json` prints of each. The names are API.
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListedHandoff<'a> {
     #[serde(flatten)]
     record: Record<'a>,
-    packet: Option<Filed<'a>>,
+    status: Option<&'static str>,
+    kind: Option<Kind>,
+    repository: Option<&'a str>,
+    branch: Option<&'a str>,
+    topic: Option<&'a str>,
+    next_action: Option<String>,
+    folder: Option<&'a str>,
+    /// The same as `status` and `folder`, as older versions named them.
+    packet: Option<StoredDocument<'a>>,
     /// How many forks lead to it.
     depth: usize,
     /// How many go on from its parent, and from it.
@@ -122,10 +195,19 @@ fn listed<'a>(
     handoff: &'a Handoff,
     placed: &Placed,
     packets: &'a HashMap<HandoffId, PacketRecord>,
-) -> Listed<'a> {
-    Listed {
+) -> ListedHandoff<'a> {
+    let packet = packets.get(&handoff.id);
+    let document = packet.and_then(packet_of);
+    ListedHandoff {
         record: Record::of(handoff),
-        packet: packets.get(&handoff.id).map(Filed::of),
+        status: status_name(handoff, packet),
+        kind: document.as_ref().map(|document| document.kind),
+        repository: packet.map(|packet| packet.repository.as_str()),
+        branch: packet.map(|packet| packet.branch.as_str()),
+        topic: packet.map(|packet| packet.topic.as_str()),
+        next_action: document.and_then(|document| document.next_action),
+        folder: packet.map(|packet| packet.folder.as_str()),
+        packet: packet.map(StoredDocument::of),
         depth: placed.depth,
         siblings: placed.siblings,
         children: placed.children,

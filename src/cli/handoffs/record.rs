@@ -5,14 +5,14 @@ use serde::Serialize;
 use crate::cli::stored::resume_line;
 use baton_core::record::{Handoff, PacketRecord, telling_line};
 
-/// Where a handoff's packet is. The names are API.
+/// The status of a handoff and the folder of its document. The names are API.
 #[derive(Serialize)]
-pub(super) struct Filed<'a> {
+pub(super) struct StoredDocument<'a> {
     status: &'static str,
     folder: &'a str,
 }
 
-impl<'a> Filed<'a> {
+impl<'a> StoredDocument<'a> {
     pub(super) fn of(record: &'a PacketRecord) -> Self {
         Self {
             status: record.status.name(),

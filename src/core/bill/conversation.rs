@@ -157,7 +157,7 @@ impl ConversationBill {
             bill.cost = bill.cost.zip(cost).map(|(sum, cost)| sum + cost);
         }
         // The last of the agent's own requests: earlier ones were refused, or cut behind the agent's back.
-        let Some((main, usage)) = answered().filter(|(request, _)| !request.own).last() else {
+        let Some((main, usage)) = answered().rfind(|(request, _)| !request.own) else {
             bill.cost = bill.cost.filter(|_| answered().next().is_some());
             return bill;
         };

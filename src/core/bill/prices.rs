@@ -206,8 +206,8 @@ impl ModelPrices {
     }
 
     fn rates(&self, query: &PriceQuery<'_>) -> Option<Rates> {
-        let holding = self.price.iter().filter(|row| row.holds(query));
-        holding.last().map(PriceRow::rates)
+        let row = self.price.iter().rfind(|row| row.holds(query));
+        row.map(PriceRow::rates)
     }
 }
 

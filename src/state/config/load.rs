@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use super::keys::{self, CLIENT, CLIENTS, Draft, Key, SECTIONS, UPSTREAM, UPSTREAMS};
+use super::old_keys::{self, OldKey};
 use super::problem::{Origin, Problem, ProblemKind, meant};
 use super::raw::{Entry, Environment, Given, Raw, read_toml};
 use super::value::Complaint;
@@ -65,6 +66,7 @@ impl Config {
             problems: Vec::new(),
             origins: BTreeMap::new(),
             named: Vec::new(),
+            old_keys: Vec::new(),
         };
         let mut draft = keys::blank();
         for (name, text) in [Some((DEFAULT_NAME, DEFAULT_TEXT)), file].into_iter().flatten() {
@@ -78,6 +80,7 @@ impl Config {
         rules::check(&mut draft, &loader.origins, &mut loader.problems);
         if loader.problems.is_empty() {
             draft.config.journal.secrets = own_secrets(&draft.config);
+            draft.config.old_keys = loader.old_keys;
             return Ok(draft.config);
         }
         loader.problems.sort_by(|a, b| a.origin.cmp(&b.origin));
@@ -158,11 +161,14 @@ struct Loader<'a> {
     origins: BTreeMap<String, Origin>,
     /// Variables referenced by `{ env = "NAME" }`, which may have any name.
     named: Vec<String>,
+    /// Keys that were set under old names.
+    old_keys: Vec<OldKey>,
 }
 
 impl Loader<'_> {
     fn layer(&mut self, draft: &mut Draft, entries: &[Entry]) {
-        for entry in entries {
+        let entries = old_keys::renamed(entries, &mut self.old_keys, &mut self.problems);
+        for entry in &entries {
             let section = SECTIONS.iter().find(|section| section.name == entry.key);
             match (section, entry.key.as_str()) {
                 (Some(section), _) => self.fields(draft, section.keys, section.name, &entry.value),

@@ -8,6 +8,7 @@ mod handoff_sections;
 mod keys;
 mod load;
 mod names;
+mod old_keys;
 mod peers;
 mod problem;
 mod raw;
@@ -25,6 +26,7 @@ pub use handoff_sections::{
     Review, SubagentThresholds, Transcript,
 };
 pub use load::{DEFAULT_TEXT, Flags};
+pub use old_keys::OldKey;
 pub use problem::{Origin, Problem, ProblemKind};
 pub use raw::Environment;
 pub use secret::Secret;
@@ -75,6 +77,8 @@ pub struct Config {
     pub bill: Bill,
     /// Limits.
     pub limits: Limits,
+    /// Keys that were set under the names of the version before.
+    pub old_keys: Vec<OldKey>,
 }
 
 impl Config {
@@ -153,10 +157,17 @@ pub struct Client {
 }
 
 impl Config {
-    /// The folder with the packets.
+    /// The folder with the documents of handoffs: `handoffs` in the state folder, or `packets` where an older version made it.
     pub fn packets_dir(&self) -> PathBuf {
         let given = self.packets.dir.clone();
-        given.unwrap_or_else(|| self.state_dir.join("packets"))
+        given.unwrap_or_else(|| {
+            let older = self.state_dir.join("packets");
+            if older.is_dir() {
+                older
+            } else {
+                self.state_dir.join("handoffs")
+            }
+        })
     }
 
     /// The repository that handoffs are compared with: that of the packets, else that of the drafts.

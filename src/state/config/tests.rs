@@ -416,3 +416,45 @@ fn a_seal_key_is_one_or_a_list() {
         );
     }
 }
+
+#[test]
+fn the_keys_of_the_version_before_are_read_and_named() {
+    let config = load(
+        "[packets]\nenabled = false\ntopic = \"importer\"\n",
+        &[],
+        &Flags::default(),
+    )
+    .unwrap();
+    assert!(!config.packets.enabled);
+    assert_eq!(config.packets.topic.as_deref(), Some("importer"));
+    let named: Vec<_> = config.old_keys.iter().map(ToString::to_string).collect();
+    assert_eq!(
+        named,
+        [
+            "my.toml:2:1: `packets.enabled` is `handoff.documents` now; the old name goes with the next version",
+            "my.toml:3:1: `packets.topic` is `handoff.topic` now; the old name goes with the next version",
+        ]
+    );
+    let env = [("BATON_PACKETS__TOPIC", "b")];
+    let config = load("handoff.topic = \"a\"\n", &env, &Flags::default()).unwrap();
+    assert_eq!(
+        config.packets.topic.as_deref(),
+        Some("b"),
+        "a variable comes after the file"
+    );
+    assert!(config.old_keys[0].to_string().contains("BATON_PACKETS__TOPIC"));
+}
+
+#[test]
+fn a_key_under_both_names_is_an_error_that_names_both() {
+    let text = "[handoff]\ndocuments = true\n[packets]\nenabled = false\n";
+    let problems = load(text, &[], &Flags::default()).unwrap_err();
+    let text = problems[0].to_string();
+    assert!(
+        text.contains("my.toml:4:1: packets.enabled")
+            && text.contains("`handoff.documents` is set too (my.toml:2:1)"),
+        "{text}"
+    );
+    let problems = load("[packets]\nfolder = 1\n", &[], &Flags::default()).unwrap_err();
+    assert!(problems[0].contains("there is no key `folder`"), "{problems:?}");
+}

@@ -1,4 +1,4 @@
-//! Keys about handoffs, drafts and packets of them, and the search of what they cut.
+//! Keys about handoffs, their drafts and documents, and the search of what they cut.
 
 use std::time::Duration;
 
@@ -96,6 +96,40 @@ pub(super) const HANDOFF: Section = Section {
         key("review", |d, v, _| {
             put(&mut d.config.handoff.review, v.choice(REVIEWS))
         }),
+        key("documents", |d, v, _| {
+            put(&mut d.config.packets.enabled, v.flag())
+        }),
+        optional("dir", |d, v, e| {
+            put(&mut d.config.packets.dir, v.path(e).map(Some))
+        }),
+        optional("git_dir", |d, v, e| {
+            put(&mut d.config.packets.git_dir, v.path(e).map(Some))
+        }),
+        optional("topic", |d, v, _| {
+            put(&mut d.config.packets.topic, v.text().map(Some))
+        }),
+        key("verdict_paths", |d, v, _| {
+            put(&mut d.config.packets.verdict_paths, v.texts(PATTERN_CHARS))
+        }),
+        optional("agent_mail_url", |d, v, _| {
+            put(&mut d.config.packets.agent_mail_url, v.base_url().map(Some))
+        }),
+        optional("agent_mail_token", |d, v, e| {
+            put(&mut d.config.packets.agent_mail_token, v.secret(e, 1).map(Some))
+        }),
+        optional("agent_mail_agents", |d, v, e| {
+            put(&mut d.config.packets.agent_mail_agents, v.named_secrets(e))
+        }),
+        key("archive_days", |d, v, _| {
+            let days = v.days(0.0, 3650.0);
+            put(
+                &mut d.config.packets.archive_after,
+                days.map(|days| Some(days).filter(|days| !days.is_zero())),
+            )
+        }),
+        key("assumption_words", |d, v, _| {
+            put(&mut d.config.packets.assumption_words, v.texts(MARKER_CHARS))
+        }),
     ],
 };
 
@@ -146,44 +180,6 @@ pub(super) const DRAFT: Section = Section {
         key("show", |d, v, _| put(&mut d.config.draft.show, v.flag())),
         key("secret_files", |d, v, _| {
             put(&mut d.config.draft.secret_files, v.texts(PATTERN_CHARS))
-        }),
-    ],
-};
-
-pub(super) const PACKETS: Section = Section {
-    name: "packets",
-    keys: &[
-        key("enabled", |d, v, _| put(&mut d.config.packets.enabled, v.flag())),
-        optional("dir", |d, v, e| {
-            put(&mut d.config.packets.dir, v.path(e).map(Some))
-        }),
-        optional("git_dir", |d, v, e| {
-            put(&mut d.config.packets.git_dir, v.path(e).map(Some))
-        }),
-        optional("topic", |d, v, _| {
-            put(&mut d.config.packets.topic, v.text().map(Some))
-        }),
-        key("verdict_paths", |d, v, _| {
-            put(&mut d.config.packets.verdict_paths, v.texts(PATTERN_CHARS))
-        }),
-        optional("agent_mail_url", |d, v, _| {
-            put(&mut d.config.packets.agent_mail_url, v.base_url().map(Some))
-        }),
-        optional("agent_mail_token", |d, v, e| {
-            put(&mut d.config.packets.agent_mail_token, v.secret(e, 1).map(Some))
-        }),
-        optional("agent_mail_agents", |d, v, e| {
-            put(&mut d.config.packets.agent_mail_agents, v.named_secrets(e))
-        }),
-        key("archive_days", |d, v, _| {
-            let days = v.days(0.0, 3650.0);
-            put(
-                &mut d.config.packets.archive_after,
-                days.map(|days| Some(days).filter(|days| !days.is_zero())),
-            )
-        }),
-        key("assumption_words", |d, v, _| {
-            put(&mut d.config.packets.assumption_words, v.texts(MARKER_CHARS))
         }),
     ],
 };

@@ -35,7 +35,6 @@ pub(super) const SECTIONS: &[Section] = &[
     handoffs::HANDOFF,
     handoffs::COMMANDS,
     handoffs::DRAFT,
-    handoffs::PACKETS,
     handoffs::RECALL,
     process::LOG,
     process::TELEMETRY,
@@ -191,6 +190,7 @@ pub(super) fn blank() -> Draft {
                 response_bytes: 0,
             },
             bill: Bill::default(),
+            old_keys: Vec::new(),
             limits: Limits {
                 body_bytes: 0,
                 bodies_bytes: 0,

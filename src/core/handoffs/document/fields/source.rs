@@ -12,7 +12,7 @@ pub struct Source<'s> {
     pub seen: &'s Seen,
     /// The folder that the agent worked in.
     pub folder: Option<&'s str>,
-    /// The repository as git has it (`packets.git_dir`).
+    /// The repository as git has it (`handoff.git_dir`).
     pub checkout: Option<&'s Checkout>,
     /// What it is about; without one it is the session.
     pub topic: Option<&'s str>,

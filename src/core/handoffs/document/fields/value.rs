@@ -166,7 +166,7 @@ impl Severity {
     }
 }
 
-/// Files with a verification and a review (`packets.verdict_paths`).
+/// Files with a verification and a review (`handoff.verdict_paths`).
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VerdictPointer {

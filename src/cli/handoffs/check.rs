@@ -1,28 +1,28 @@
-//! `baton packets recover` and `check`: what a file says, and whether that is still true.
+//! `baton handoffs check`, and the summary of `show --for`: what a file says, and whether that is still true.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
 
+use super::files::session_here;
+use super::lookup::{HandoffLookup, failure, warn};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::handoff_file_args::{CheckArgs, RecoverArgs};
+use crate::cli::handoff_args::{CheckHandoffArgs, ShowArgs};
 use crate::cli::output::{Out, visible};
-use crate::cli::packet_names::Names;
-use crate::cli::packet_names::{failure, warn};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::still_true;
 use crate::state::files::yaml_files::{Found, now};
-use baton_core::handoffs::yaml::{Drift, Purpose, names, recover as recovered, score};
+use baton_core::handoffs::yaml::{Drift, Purpose, recover as recovered, score};
 
 /// Time for all that git is asked.
 const LIMIT: Duration = Duration::from_secs(20);
 
-pub(super) fn recover(args: &RecoverArgs, out: &mut Out) -> Result<(), Failure> {
-    let names = Names::of(&args.folder)?;
-    let found = match args.here {
-        true => newest(&names, session_here().as_deref())?,
-        false => found(&names, args.session.as_deref())?,
+/// Prints a summary of a handoff file, and whether it is still true.
+pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+    let found = match (args.here, &args.name) {
+        (true, _) => newest(names, session_here().as_deref())?,
+        (false, name) => found(names, name.as_deref())?,
     };
     let Some(found) = found else {
         if args.json {
@@ -30,7 +30,9 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut Out) -> Result<(), Failure> 
         }
         return Ok(());
     };
-    let purpose = Purpose::ALL.iter().find(|(name, _)| *name == args.purpose);
+    let purpose = Purpose::ALL
+        .iter()
+        .find(|(name, _)| Some(*name) == args.purpose.as_deref());
     let purpose = purpose.map_or(Purpose::default(), |(_, purpose)| *purpose);
     let text = recovered(&found.file, purpose);
     let drift = drift(&found, args.git_dir.as_ref(), &names.config);
@@ -45,17 +47,19 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut Out) -> Result<(), Failure> 
     Ok(())
 }
 
-/// The session that is named after the working directory.
-fn session_here() -> Option<String> {
-    let dir = std::env::current_dir().ok()?;
-    Some(names::session_of(&dir.file_name()?.to_string_lossy()))
-}
-
-pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
-    let names = Names::of(&args.folder)?;
-    let Some(found) = found(&names, args.what.as_deref())? else {
+pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure> {
+    let names = HandoffLookup::of(&args.folder)?;
+    let name = match &args.names[..] {
+        [] => None,
+        [name] => Some(name.as_str()),
+        _ => {
+            let message = "one handoff at a time is compared with the repository";
+            return Err(Failure::new(Exit::USAGE, message).help("--syntax checks any number"));
+        }
+    };
+    let Some(found) = found(&names, name)? else {
         return Err(Failure::new(Exit::NO_INPUT, "nothing to check")
-            .help("`baton packets list` lists packets, `baton packets list --files` handoff files"));
+            .help("`baton handoffs list` lists handoffs, `baton handoffs list --files` their files"));
     };
     let drift = drift(&found, args.git_dir.as_ref(), &names.config);
     if args.json {
@@ -76,15 +80,15 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     }
 }
 
-/// A session's newest file, a file, a packet as the file that it makes, or the newest file of all.
-fn found(names: &Names, what: Option<&str>) -> Result<Option<Found>, Failure> {
+/// A session's newest file, a file, a handoff of the store as the file that it makes, or the newest file of all.
+fn found(names: &HandoffLookup, what: Option<&str>) -> Result<Option<Found>, Failure> {
     match what {
         Some(what) => names.find_file(what),
         None => newest(names, None),
     }
 }
 
-fn newest(names: &Names, session: Option<&str>) -> Result<Option<Found>, Failure> {
+fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<Found>, Failure> {
     let listing = names.folder.latest(session).map_err(failure)?;
     warn(&listing.warnings);
     Ok(listing.found)

@@ -7,14 +7,14 @@ use std::sync::Arc;
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::args::DraftArgs;
-use super::exit::{Exit, Failure};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_args::DraftArgs;
 
-use super::load_state;
-use super::log::{full_key, open, unread};
-use super::newest::Newest;
-use super::output::{Out, size, visible};
-use super::stored::{now_ms, resume_line, unanswered};
+use crate::cli::load_state;
+use crate::cli::log::{full_key, open, unread};
+use crate::cli::newest::Newest;
+use crate::cli::output::{Out, size, visible};
+use crate::cli::stored::{now_ms, resume_line, unanswered};
 use crate::serve::exchange::{FACTS_TOKENS, wants_facts};
 use crate::state::config::{Config, PreambleMode as Keep, Secret, StoreKind};
 use crate::state::files::documents::{self, PacketSettings, Stored};
@@ -188,7 +188,7 @@ pub(super) fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
         limit: NEWEST,
     };
     let rows = query.list(&filter).map_err(unread)?;
-    super::newest::newest(query, rows)?.ok_or_else(|| {
+    crate::cli::newest::newest(query, rows)?.ok_or_else(|| {
         let message = format!(
             "the journal has no request of conversation {} that can be read",
             visible(key)

@@ -13,12 +13,12 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::args::UndoArgs;
-use super::exit::{Exit, Failure};
-use super::load_state;
-use super::output::{Out, visible};
-use super::running::{self, Process, RunState};
-use super::stored::{now_ms, open, unanswered, wanted};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_args::UndoArgs;
+use crate::cli::load_state;
+use crate::cli::output::{Out, visible};
+use crate::cli::running::{self, Process, RunState};
+use crate::cli::stored::{now_ms, open, unanswered, wanted};
 use crate::state::config::{Config, Secret, StoreKind};
 use crate::state::session::{Sessions, UndoRefused};
 use baton_core::record::{AskedUndo, UndoAnswer};
@@ -97,7 +97,7 @@ fn refused(why: &UndoRefused) -> Failure {
         UndoRefused::NotActive { .. } => failure.help(
             "`baton handoffs show ID` shows its chain. Where it was resumed in another conversation: --conversation KEY",
         ),
-        UndoRefused::OverWindow { .. } => failure.help("`baton resume ID --with AGENT` goes on from it in a new session"),
+        UndoRefused::OverWindow { .. } => failure.help("`baton handoffs resume ID --with AGENT` goes on from it in a new session"),
     }
 }
 

@@ -1,17 +1,17 @@
 //! What the commands over handoff files share.
 
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::handoff_file_args::Format;
+use crate::cli::handoff_args::DocumentFormat;
 use crate::cli::output::Out;
 use crate::state::config::{Config, Secret};
 use crate::state::files::yaml_files::agent_mail::AgentMail;
 use baton_core::handoffs::yaml::HandoffFile;
 
-pub(super) fn print(file: &HandoffFile, format: Format, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn print(file: &HandoffFile, format: DocumentFormat, out: &mut Out) -> Result<(), Failure> {
     match format {
-        Format::Yaml => out.document(&file.to_yaml())?,
-        Format::Json => out.json(&file.to_value().to_json())?,
-        Format::Markdown => out.document(&file.to_markdown())?,
+        DocumentFormat::Yaml => out.document(&file.to_yaml())?,
+        DocumentFormat::Json => out.json(&file.to_value().to_json())?,
+        DocumentFormat::Md => out.document(&file.to_markdown())?,
     }
     Ok(())
 }

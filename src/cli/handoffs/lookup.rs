@@ -1,17 +1,17 @@
-//! What a person names: a packet of the store (by its id, its folder or its JSON), or a handoff file (by its path or its
-//! session). Every command over either looks it up here.
+//! Looks up what a user names: a handoff of the store (by its id, its folder or its JSON), or a handoff file (by its path or
+//! its session).
 
 use std::path::{Path, PathBuf};
 
-use super::exit::{Exit, Failure};
-use super::handoff_file_args::FolderArgs;
-use super::load_state;
-use super::output::{Out, plural, visible};
-use super::stored::{find_id, open, unanswered};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_args::FolderArgs;
+use crate::cli::load_state;
+use crate::cli::output::{Out, plural, visible};
+use crate::cli::stored::{find_id, open, unanswered};
 use crate::state::config::Config;
 use crate::state::files::documents::{JSON, packet_of};
 use crate::state::files::yaml_files::{FileError, Found, HandoffFolder, read_file};
-use crate::state::store::{PacketFilter, SharedStore};
+use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
 use baton_core::handoffs::document::fields::Packet;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 use baton_core::record::{HandoffId, PacketRecord};
@@ -34,7 +34,7 @@ pub(super) fn failure(error: FileError) -> Failure {
     Failure::new(exit, visible(&error.to_string()))
 }
 
-/// Tells what went wrong beside the point.
+/// Prints problems that do not stop a command.
 pub(super) fn warn(warnings: &[FileError]) {
     let mut err = Out::stderr();
     for warning in warnings {
@@ -44,11 +44,11 @@ pub(super) fn warn(warnings: &[FileError]) {
 }
 
 /// What a name stands for.
-pub(super) enum Named {
-    /// A packet in the store.
-    Packet(Box<PacketRecord>),
-    /// A packet's JSON on disk.
-    Json(PathBuf),
+pub(super) enum NamedHandoff {
+    /// A handoff in the store.
+    Stored(HandoffId),
+    /// A document's JSON on disk.
+    Document(PathBuf),
     /// A handoff file.
     File(PathBuf),
     /// A session with handoff files.
@@ -56,45 +56,53 @@ pub(super) enum Named {
 }
 
 /// Looks names up.
-pub(super) struct Names {
+pub(super) struct HandoffLookup {
     pub(super) folder: HandoffFolder,
     pub(super) config: Config,
 }
 
-impl Names {
+impl HandoffLookup {
     pub(super) fn of(args: &FolderArgs) -> Result<Self, Failure> {
         let (folder, config) = folder(args)?;
         Ok(Self { folder, config })
     }
 
     /// What is meant: what is on disk by that path, else a session, else a packet's id or a beginning of it.
-    pub(super) fn find(&self, given: &str) -> Result<Named, Failure> {
+    pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, Failure> {
         let path = self.folder.named(Path::new(given));
         if path.join(JSON).is_file() {
-            return Ok(Named::Json(path.join(JSON)));
+            return Ok(NamedHandoff::Document(path.join(JSON)));
         }
         let ends = |suffix: &str| given.ends_with(suffix);
         if ends(".json") && !is_handoff_file(&path) {
-            return Ok(Named::Json(path));
+            return Ok(NamedHandoff::Document(path));
         }
         if ends(names::SUFFIX) || ends(".yml") || ends(".json") {
-            return Ok(Named::File(path));
+            return Ok(NamedHandoff::File(path));
         }
         if names::is_session(given) && self.folder.has_session(given) {
-            return Ok(Named::Session(given.to_owned()));
+            return Ok(NamedHandoff::Session(given.to_owned()));
         }
         if path.is_file() {
-            return Ok(Named::File(path));
+            return Ok(NamedHandoff::File(path));
         }
         blocking(&self.config, async |store| {
             let packets = all(&store, true).await?;
-            let id = find_id(packets.iter().map(|packet| packet.handoff), given, "packet");
-            let id = id.map_err(|failure| {
-                let help =
-                    "`baton packets list --all` lists packets, `baton packets list --files` handoff files";
-                failure.help(help)
+            let everything = HandoffFilter {
+                archived: true,
+                ..HandoffFilter::default()
+            };
+            let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
+            let mut ids: Vec<_> = handoffs.iter().map(|handoff| handoff.id).collect();
+            ids.extend(packets.iter().map(|packet| packet.handoff));
+            ids.sort();
+            ids.dedup();
+            let id = find_id(ids.into_iter(), given).map_err(|failure| {
+                failure.help(
+                    "`baton handoffs list --all` lists handoffs, `baton handoffs list --files` their files",
+                )
             })?;
-            Ok(Named::Packet(Box::new(one(&store, id).await?)))
+            Ok(NamedHandoff::Stored(id))
         })
     }
 
@@ -106,16 +114,19 @@ impl Names {
             named => named?,
         };
         match named {
-            Named::Packet(record) => {
+            NamedHandoff::Stored(id) => {
+                let Ok(record) = blocking(&self.config, async |store| one(&store, id).await) else {
+                    return Ok(None);
+                };
                 let packet = packet_of(&record).ok_or_else(|| other_version(&record))?;
                 Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &packet)))
             }
-            Named::Json(path) => {
+            NamedHandoff::Document(path) => {
                 let packet = read_packet(&path)?;
                 Ok(Some(found(path, &packet)))
             }
-            Named::File(path) => read_file(&path).map(Some).map_err(failure),
-            Named::Session(session) => {
+            NamedHandoff::File(path) => read_file(&path).map(Some).map_err(failure),
+            NamedHandoff::Session(session) => {
                 let listing = self.folder.latest(Some(&session)).map_err(failure)?;
                 warn(&listing.warnings);
                 Ok(listing.found)
@@ -123,11 +134,11 @@ impl Names {
         }
     }
 
-    /// Where handoff files are, in a few words with what lists them; `None` where there is none.
-    pub(super) fn files_told(&self) -> Option<String> {
+    /// How many handoff files there are, and the command that lists them; `None` where there is none.
+    pub(super) fn files_hint(&self) -> Option<String> {
         let files = self.folder.count().unwrap_or_default();
-        let told = || format!("{}: baton packets list --files", plural(files, "handoff file"));
-        (files > 0).then(told)
+        let hint = || format!("{}: baton handoffs list --files", plural(files, "handoff file"));
+        (files > 0).then(hint)
     }
 }
 
@@ -152,23 +163,19 @@ pub(super) fn read_packet(path: &Path) -> Result<Packet, Failure> {
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
     Packet::read(&text).map_err(|error| {
-        Failure::new(Exit::DATA, format!("{}: no packet: {error}", shown()))
-            .help("`baton packets create --from-file FILE` reads a handoff file in JSON")
+        Failure::new(
+            Exit::DATA,
+            format!("{}: not the document of a handoff: {error}", shown()),
+        )
+        .help("`baton handoffs create --from-file FILE` reads a handoff file in JSON")
     })
 }
 
 pub(super) fn other_version(record: &PacketRecord) -> Failure {
     Failure::new(
         Exit::DATA,
-        format!("the packet {} is of another version", record.handoff),
+        format!("the document of {} is of another version", record.handoff),
     )
-}
-
-/// What a person should type who gave a session where one file or packet is meant.
-pub(super) fn is_session(session: &str) -> Failure {
-    Failure::new(Exit::USAGE, format!("{session} is a session")).help(format!(
-        "`baton packets latest {session}` prints its newest handoff file, `baton packets list {session}` lists them"
-    ))
 }
 
 /// All packets, newest first.
@@ -190,7 +197,7 @@ pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<PacketReco
     found.ok_or_else(|| {
         Failure::new(
             Exit::NO_INPUT,
-            "this packet is not in the store of this state directory",
+            "this handoff has no document in the store of this state directory",
         )
     })
 }

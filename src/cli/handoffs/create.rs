@@ -1,4 +1,4 @@
-//! `baton packets create`.
+//! `baton handoffs create`.
 
 use std::io::BufRead;
 use std::path::{Path, PathBuf};
@@ -8,11 +8,11 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 use super::common::{mail, print};
+use super::lookup::{failure, folder, warn};
 use super::sources;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::handoff_file_args::{CreateArgs, Format};
+use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
 use crate::cli::output::{Out, visible};
-use crate::cli::packet_names::{failure, folder, warn};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::agent_mail::AgentMail;
 use crate::state::files::yaml_files::gather::Asker;
@@ -307,12 +307,12 @@ fn write(
         return Ok(None);
     }
     match args.format {
-        Format::Yaml => write_to(file, place, at),
-        Format::Json => {
+        DocumentFormat::Yaml => write_to(file, place, at),
+        DocumentFormat::Json => {
             let json = serde_json::to_string_pretty(&file.to_value().to_json()).unwrap_or_default();
             write_text(file, &(json + "\n"), place)
         }
-        Format::Markdown => write_text(file, &file.to_markdown(), place),
+        DocumentFormat::Md => write_text(file, &file.to_markdown(), place),
     }
     .map_err(failure)?;
     Ok(Some(place.clone()))

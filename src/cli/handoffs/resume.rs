@@ -1,4 +1,4 @@
-//! `baton resume`: starts a new session with a handoff, in any agent.
+//! `baton handoffs resume`: starts a new session with a handoff, in any agent.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::agent_args::ResumeArgs;
-use super::exit::{Exit, Failure};
-use super::output::{Out, visible};
-use super::shells::Shell;
-use super::{agents, env, load_state, packets, run, stored};
-use crate::state::files::documents::{self, Compared};
+use super::documents;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_args::ResumeArgs;
+use crate::cli::output::{Out, visible};
+use crate::cli::shells::Shell;
+use crate::cli::{agents, env, load_state, run, stored};
+use crate::state::files::documents::{self as state_documents, Compared};
 use baton_core::record::Handoff;
 
 /// Time for all that git is asked.
@@ -19,13 +20,13 @@ const LIMIT: Duration = Duration::from_secs(10);
 
 /// The output of `--json`. The names are API.
 #[derive(Serialize)]
-struct Record<'a> {
+struct ResumeCommand<'a> {
     id: String,
     agent: &'a str,
     known: bool,
     archived: bool,
     drifted: bool,
-    /// What has moved since, in a line; null where there is no packet.
+    /// What has changed since, in a line; null where there is no document.
     drift: Option<String>,
     prompt: &'a str,
     command: &'a [String],
@@ -35,7 +36,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
     let (handoff, compared) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = stored::resume_line(&handoff);
-    // The model is told, too, where there is something that it was compared with.
+    // The model is informed too, where the handoff was compared with a repository.
     if let Some(Compared { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
         prompt = format!("{prompt}\n{}.", drift.line());
     }
@@ -49,7 +50,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
     }
     let first = agent.first_prompt(&prompt, args.headless);
     if !args.json {
-        tell(&handoff, compared.as_ref(), agent.is_known(), args)?;
+        warn(&handoff, compared.as_ref(), agent.is_known(), args)?;
     }
     if args.run {
         return run::agent(OsStr::new(&args.with), &first, &args.arguments, &args.state);
@@ -64,7 +65,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
             .map(|word| word.to_string_lossy().into_owned()),
     );
     if args.json {
-        out.json(&Record {
+        out.json(&ResumeCommand {
             id: handoff.id.to_string(),
             agent: if agent.is_known() { agent.name } else { &args.with },
             known: agent.is_known(),
@@ -84,7 +85,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The handoff, its packet made active, and what has moved since.
+/// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.
 fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
@@ -92,17 +93,19 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
     let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
     runtime.block_on(async {
         let handoff = stored::wanted(&store, &args.id).await?;
-        packets::resume(&store, &handoff).await?;
+        if args.run {
+            documents::activate(&store, &handoff).await?;
+        }
         let dir = config.repository().map(Path::to_owned);
-        let compared = documents::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
+        let compared = state_documents::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
         let compared =
             compared.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
         Ok((handoff, compared))
     })
 }
 
-/// Writes to standard error what the person may not expect.
-fn tell(
+/// Warns on standard error of what the user may not expect.
+fn warn(
     handoff: &Handoff,
     compared: Option<&Compared>,
     known: bool,

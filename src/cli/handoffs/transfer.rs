@@ -1,23 +1,23 @@
-//! `baton packets transfer`.
+//! `baton handoffs transfer`.
 
 use super::common::mail;
 use super::files::named;
+use super::lookup::HandoffLookup;
+use super::lookup::failure;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::handoff_file_args::TransferArgs;
+use crate::cli::handoff_args::TransferArgs;
 use crate::cli::output::{Out, plural, visible};
-use crate::cli::packet_names::Names;
-use crate::cli::packet_names::failure;
 use crate::state::files::yaml_files::agent_mail::AgentMail;
 use crate::state::files::yaml_files::read_file;
 use crate::state::files::yaml_files::transfer::{Outcome, transfer};
 use baton_core::handoffs::yaml::ReservationTransfer;
 
 pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
-    let names = Names::of(&args.folder)?;
+    let names = HandoffLookup::of(&args.folder)?;
     let path = named(
         &args.file,
         &names,
-        "packets name no reservations: give a handoff file that does (`baton packets create --agent NAME`)",
+        "handoffs of the store name no reservations: give a handoff file that does (`baton handoffs create --agent NAME`)",
     )?;
     let config = &names.config;
     let found = read_file(&path).map_err(failure)?;
@@ -27,7 +27,7 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
     }
     let Some(mail) = mail(config)? else {
         let message = "no server of Agent Mail is set up";
-        return Err(Failure::new(Exit::CONFIG, message).help("set packets.agent_mail_url"));
+        return Err(Failure::new(Exit::CONFIG, message).help("set handoff.agent_mail_url"));
     };
     let outcome = moved(&mail, &asked, &args.to);
     told(&outcome, args.json, out)?;

@@ -7,16 +7,15 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 
 use super::common::print;
+use super::lookup::{HandoffLookup, NamedHandoff};
+use super::lookup::{failure, warn};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::handoff_file_args::{CleanArgs, FileArgs, Format, LedgerArgs, LineArgs};
+use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
 use crate::cli::output::{Out, first_line, plural, table, visible};
-use crate::cli::packet_args::{PacketForm, PacketLatestArgs, PacketListArgs};
-use crate::cli::packet_names::{Named, Names};
-use crate::cli::packet_names::{failure, folder, warn};
-use crate::state::files::yaml_files::{LineReader, Listed, now, read_file};
+use crate::state::files::yaml_files::{Found, LineReader, Listed, now, read_file};
 use baton_core::handoffs::yaml::{FieldError, names};
 
-/// Pause between two looks of `line --follow`.
+/// Pause between two reads of `show --line --follow`.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Files of a list.
@@ -25,8 +24,11 @@ const LISTED: usize = 10;
 /// Width of a goal in a list on a terminal.
 const GOAL_WIDTH: usize = 60;
 
-pub(in crate::cli) fn list(args: &PacketListArgs, names: &Names, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
     let folder = &names.folder;
+    if args.ledger {
+        return ledger(args.session.as_deref().unwrap_or_default(), names, out);
+    }
     if args.sessions {
         let sessions = folder.sessions().map_err(failure)?;
         if args.format.jsonl {
@@ -62,7 +64,7 @@ pub(in crate::cli) fn list(args: &PacketListArgs, names: &Names, out: &mut Out) 
 }
 
 /// Says to standard error what there is instead: that there is no file is no error.
-fn none(session: Option<&str>, names: &Names) -> Result<(), Failure> {
+fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), Failure> {
     let mut beside = Out::stderr();
     let sessions = names.folder.sessions().map_err(failure)?;
     let dir = names.folder.dir().display().to_string();
@@ -76,7 +78,7 @@ fn none(session: Option<&str>, names: &Names) -> Result<(), Failure> {
         beside.line(format_args!("sessions that have some: {}", sessions.join(", ")))?;
     }
     beside.line(format_args!(
-        "`baton packets list` lists the packets of the store"
+        "`baton handoffs list` lists the handoffs of the store"
     ))?;
     Ok(())
 }
@@ -93,42 +95,56 @@ fn row(one: &Listed, width: Option<usize>) -> Vec<String> {
     ]
 }
 
-pub(in crate::cli) fn show(
-    path: &Path,
-    form: PacketForm,
-    given: Option<Format>,
+pub(super) fn show(args: &ShowArgs, path: &Path, out: &mut Out) -> Result<(), Failure> {
+    print_found(args, &read_file(path).map_err(failure)?, out)
+}
+
+/// The newest file of a session, of the session that is named after the working directory, or of all.
+pub(super) fn newest(
+    args: &ShowArgs,
+    session: Option<&str>,
+    lookup: &HandoffLookup,
     out: &mut Out,
 ) -> Result<(), Failure> {
-    let found = read_file(path).map_err(failure)?;
-    if form.path {
-        out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
-        return Ok(());
-    }
-    tell_errors(&found.errors);
-    print(&found.file, format(given, form), out)
-}
-
-pub(in crate::cli) fn latest(args: &PacketLatestArgs, names: &Names, out: &mut Out) -> Result<(), Failure> {
-    let listing = names.folder.latest(args.session.as_deref()).map_err(failure)?;
+    let here = args.here.then(session_here).flatten();
+    let session = session.or(here.as_deref());
+    let listing = lookup.folder.latest(session).map_err(failure)?;
     warn(&listing.warnings);
-    let Some(found) = listing.found else {
-        return none(args.session.as_deref(), names);
-    };
-    if args.form.path {
+    match listing.found {
+        Some(found) => print_found(args, &found, out),
+        None => none(session, lookup),
+    }
+}
+
+/// The session that is named after the working directory.
+pub(super) fn session_here() -> Option<String> {
+    let dir = std::env::current_dir().ok()?;
+    Some(names::session_of(&dir.file_name()?.to_string_lossy()))
+}
+
+fn print_found(args: &ShowArgs, found: &Found, out: &mut Out) -> Result<(), Failure> {
+    if args.path {
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());
     }
-    tell_errors(&found.errors);
-    print(&found.file, format(args.format, args.form), out)
+    warn_of_errors(&found.errors);
+    let by_default = if args.json {
+        DocumentFormat::Json
+    } else {
+        DocumentFormat::Yaml
+    };
+    print(&found.file, args.format.unwrap_or(by_default), out)
 }
 
-fn format(given: Option<Format>, form: PacketForm) -> Format {
-    let otherwise = if form.json { Format::Json } else { Format::Yaml };
-    given.unwrap_or(otherwise)
+/// What to type for a session where one file is meant.
+pub(super) fn is_session(session: &str) -> Failure {
+    Failure::new(Exit::USAGE, format!("{session} is a session")).help(format!(
+        "`baton handoffs show {session}` prints its newest handoff file, `baton handoffs list {session}` lists them"
+    ))
 }
 
 /// A file that breaks rules is printed all the same.
-fn tell_errors(errors: &[FieldError]) {
+fn warn_of_errors(errors: &[FieldError]) {
     let mut err = Out::stderr();
     for error in errors {
         // Standard error may be closed.
@@ -136,27 +152,29 @@ fn tell_errors(errors: &[FieldError]) {
     }
 }
 
-pub(super) fn line(args: &LineArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
-    let mut reader = LineReader::new(folder);
+pub(super) fn line(
+    session: Option<&str>,
+    follow: bool,
+    lookup: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let mut reader = LineReader::new(lookup.folder.clone());
     let mut before = String::new();
     loop {
-        let told = reader
-            .read(args.session.as_deref(), Instant::now())
-            .map_err(failure)?;
-        let line = told.map_or(String::new(), |told| told.line());
+        let newest = reader.read(session, Instant::now()).map_err(failure)?;
+        let line = newest.map_or(String::new(), |newest| newest.line());
         if line != before && !line.is_empty() {
             out.line(format_args!("{}", visible(&line)))?;
         }
         before = line;
-        if !args.follow {
+        if !follow {
             return Ok(());
         }
         thread::sleep(LOOK);
     }
 }
 
-pub(in crate::cli) fn archive(path: &Path, undo: bool, names: &Names, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
     let place = match undo {
         true => names.folder.restore(path),
         false => names.folder.archive(path),
@@ -166,63 +184,48 @@ pub(in crate::cli) fn archive(path: &Path, undo: bool, names: &Names, out: &mut 
     Ok(())
 }
 
-pub(super) fn delete(args: &FileArgs, out: &mut Out) -> Result<(), Failure> {
-    let names = Names::of(&args.folder)?;
-    let path = named(
-        &args.file,
-        &names,
-        "a packet is not deleted, since its handoff can be resumed: `baton packets archive ID`",
-    )?;
-    names.folder.delete(&path).map_err(failure)?;
-    out.line(format_args!("deleted {}", visible(&path.display().to_string())))?;
-    Ok(())
-}
-
-/// The handoff file that is meant; `not_of_packets` is what to do where it is a packet.
-pub(super) fn named(given: &Path, names: &Names, not_of_packets: &str) -> Result<PathBuf, Failure> {
+/// The handoff file that is meant; `not_of_store` is what to do where it is a handoff of the store.
+pub(super) fn named(given: &Path, names: &HandoffLookup, not_of_store: &str) -> Result<PathBuf, Failure> {
     let text = given.to_string_lossy();
     match names.find(&text)? {
-        Named::File(path) => Ok(path),
-        Named::Session(session) => Err(Failure::new(Exit::USAGE, format!("{session} is a session"))
-            .help(format!("name one of its files: `baton packets list {session}`"))),
-        Named::Packet(_) | Named::Json(_) => {
-            let message = format!("{} is a packet, not a handoff file", visible(&text));
-            Err(Failure::new(Exit::USAGE, message).help(not_of_packets))
+        NamedHandoff::File(path) => Ok(path),
+        NamedHandoff::Session(session) => Err(Failure::new(Exit::USAGE, format!("{session} is a session"))
+            .help(format!("name one of its files: `baton handoffs list {session}`"))),
+        NamedHandoff::Stored(_) | NamedHandoff::Document(_) => {
+            let message = format!("{} is a handoff of the store, not a handoff file", visible(&text));
+            Err(Failure::new(Exit::USAGE, message).help(not_of_store))
         }
     }
 }
 
-pub(super) fn clean(args: &CleanArgs, out: &mut Out) -> Result<(), Failure> {
-    let (folder, _) = folder(&args.folder)?;
-    let deleted = folder
-        .clean(args.older_than, now(), args.dry_run)
-        .map_err(failure)?;
-    if args.dry_run {
+pub(super) fn clean(
+    older_than: u64,
+    dry_run: bool,
+    lookup: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), Failure> {
+    let deleted = lookup.folder.clean(older_than, now(), dry_run).map_err(failure)?;
+    if dry_run {
         for path in &deleted {
             out.line(format_args!("{}", visible(&path.display().to_string())))?;
         }
     }
-    let done = if args.dry_run {
-        "would be deleted"
-    } else {
-        "deleted"
-    };
+    let done = if dry_run { "would be deleted" } else { "deleted" };
     out.line(format_args!("{} {done}", plural(deleted.len() as u64, "file")))?;
     Ok(())
 }
 
-pub(super) fn ledger(args: &LedgerArgs, out: &mut Out) -> Result<(), Failure> {
-    let names = Names::of(&args.folder)?;
-    let session = names::session(&args.session);
+fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+    let session = names::session(session);
     if !names::is_session(session) {
         return Err(Failure::new(
             Exit::USAGE,
             "no name for a session: letters, digits, `_` and `-` alone",
         ));
     }
-    match std::fs::read(names.folder.ledger(session)) {
+    match std::fs::read(lookup.folder.ledger(session)) {
         Ok(text) => Ok(out.body(&text)?),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), &names),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), lookup),
         Err(error) => Err(Failure::new(
             Exit::IO,
             format!("the ledger cannot be read: {error}"),

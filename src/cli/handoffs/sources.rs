@@ -6,10 +6,10 @@ use std::time::Instant;
 
 use serde::Deserialize;
 
+use super::draft;
 use super::session;
-use crate::cli::draft;
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::handoff_file_args::CreateArgs;
+use crate::cli::handoff_args::CreateArgs;
 use crate::cli::log::{full_key, open};
 use crate::cli::output::visible;
 use crate::state::config::{Config, Secret};

@@ -1,15 +1,15 @@
-//! `baton packets validate`: packets and handoff files alike.
+//! `baton handoffs check --syntax`: documents of the store and handoff files.
 
 use std::fs;
 use std::path::Path;
 
 use serde::Serialize;
 
+use super::lookup::failure;
+use super::lookup::{HandoffLookup, NamedHandoff, all, blocking};
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_args::CheckHandoffArgs;
 use crate::cli::output::{Out, visible};
-use crate::cli::packet_args::PacketValidateArgs;
-use crate::cli::packet_names::failure;
-use crate::cli::packet_names::{Named, Names, all, blocking};
 use crate::state::files::documents::{JSON, MARKDOWN};
 use crate::state::files::yaml_files::{FileError, read_file};
 use baton_core::handoffs::document::fields::{Difference, validate};
@@ -17,23 +17,23 @@ use baton_core::handoffs::yaml::FieldError;
 
 /// What is wrong with one document. The names are API.
 #[derive(Serialize)]
-struct Checked {
+struct CheckedDocument {
     path: String,
     valid: bool,
-    errors: Vec<Wrong>,
-    /// What is worth telling and no error.
-    notes: Vec<Wrong>,
+    errors: Vec<DocumentProblem>,
+    /// Hints that are no errors.
+    notes: Vec<DocumentProblem>,
 }
 
 /// One thing that is wrong. The names are API.
 #[derive(Serialize)]
-struct Wrong {
+struct DocumentProblem {
     field: String,
     message: String,
     value: String,
 }
 
-impl From<Difference> for Wrong {
+impl From<Difference> for DocumentProblem {
     fn from(it: Difference) -> Self {
         Self {
             field: it.field,
@@ -43,7 +43,7 @@ impl From<Difference> for Wrong {
     }
 }
 
-impl From<FieldError> for Wrong {
+impl From<FieldError> for DocumentProblem {
     fn from(it: FieldError) -> Self {
         Self {
             field: it.field,
@@ -53,8 +53,8 @@ impl From<FieldError> for Wrong {
     }
 }
 
-impl Checked {
-    fn new(path: &Path, errors: Vec<Wrong>, notes: Vec<Wrong>) -> Self {
+impl CheckedDocument {
+    fn new(path: &Path, errors: Vec<DocumentProblem>, notes: Vec<DocumentProblem>) -> Self {
         Self {
             path: path.display().to_string(),
             valid: errors.is_empty(),
@@ -64,22 +64,25 @@ impl Checked {
     }
 }
 
-pub(super) fn run(args: &PacketValidateArgs, out: &mut Out) -> Result<(), Failure> {
-    let names = Names::of(&args.folder)?;
-    let wanted = match args.what.is_empty() {
+pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure> {
+    let names = HandoffLookup::of(&args.folder)?;
+    let wanted = match args.names.is_empty() {
         true => everything(&names)?,
         false => {
-            let found = args.what.iter().map(|what| names.find(what));
+            let found = args.names.iter().map(|what| names.find(what));
             found.collect::<Result<_, _>>()?
         }
     };
     let (mut checked, mut unread) = (Vec::new(), None);
     for one in &wanted {
         match one {
-            Named::Packet(record) => checked.push(packet(&Path::new(&record.folder).join(JSON))),
-            Named::Json(path) => checked.push(packet(path)),
-            Named::File(path) => push(file(path), &mut checked, &mut unread),
-            Named::Session(session) => {
+            NamedHandoff::Stored(id) => {
+                let record = blocking(&names.config, async |store| super::lookup::one(&store, *id).await)?;
+                checked.push(packet(&Path::new(&record.folder).join(JSON)));
+            }
+            NamedHandoff::Document(path) => checked.push(packet(path)),
+            NamedHandoff::File(path) => push(file(path), &mut checked, &mut unread),
+            NamedHandoff::Session(session) => {
                 for path in names.folder.paths(session).map_err(failure)? {
                     push(file(&path), &mut checked, &mut unread);
                 }
@@ -101,7 +104,11 @@ pub(super) fn run(args: &PacketValidateArgs, out: &mut Out) -> Result<(), Failur
     }
 }
 
-fn push(done: Result<Checked, Failure>, checked: &mut Vec<Checked>, unread: &mut Option<Failure>) {
+fn push(
+    done: Result<CheckedDocument, Failure>,
+    checked: &mut Vec<CheckedDocument>,
+    unread: &mut Option<Failure>,
+) {
     match done {
         Ok(one) => checked.push(one),
         Err(failure) => *unread = unread.take().or(Some(failure)),
@@ -109,35 +116,39 @@ fn push(done: Result<Checked, Failure>, checked: &mut Vec<Checked>, unread: &mut
 }
 
 /// Every packet of the store, and every handoff file.
-fn everything(names: &Names) -> Result<Vec<Named>, Failure> {
+fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, Failure> {
     let packets = blocking(&names.config, async |store| all(&store, true).await)?;
-    let packets = packets.into_iter().map(|packet| Named::Packet(Box::new(packet)));
+    let packets = packets
+        .into_iter()
+        .map(|packet| NamedHandoff::Stored(packet.handoff));
     let sessions = names.folder.sessions().map_err(failure)?;
-    Ok(packets.chain(sessions.into_iter().map(Named::Session)).collect())
+    Ok(packets
+        .chain(sessions.into_iter().map(NamedHandoff::Session))
+        .collect())
 }
 
 /// A handoff file. One that is no YAML has one error; one that is not there is a failure.
-fn file(path: &Path) -> Result<Checked, Failure> {
-    let wrong = |all: Vec<FieldError>| all.into_iter().map(Wrong::from).collect();
+fn file(path: &Path) -> Result<CheckedDocument, Failure> {
+    let wrong = |all: Vec<FieldError>| all.into_iter().map(DocumentProblem::from).collect();
     match read_file(path) {
         Ok(found) => {
             let notes = found.file.notes();
-            Ok(Checked::new(path, wrong(found.errors), wrong(notes)))
+            Ok(CheckedDocument::new(path, wrong(found.errors), wrong(notes)))
         }
         Err(FileError::Malformed(_, error)) => {
-            let error = Wrong {
+            let error = DocumentProblem {
                 field: String::new(),
                 message: error.to_string(),
                 value: String::new(),
             };
-            Ok(Checked::new(path, vec![error], Vec::new()))
+            Ok(CheckedDocument::new(path, vec![error], Vec::new()))
         }
         Err(error) => Err(failure(error)),
     }
 }
 
 /// A packet's JSON, with the Markdown beside it.
-fn packet(json: &Path) -> Checked {
+fn packet(json: &Path) -> CheckedDocument {
     let errors = match fs::read_to_string(json) {
         Ok(text) => {
             // A JSON file of another name stands alone.
@@ -152,19 +163,19 @@ fn packet(json: &Path) -> Checked {
             value: String::new(),
         }],
     };
-    let errors = errors.into_iter().map(Wrong::from).collect();
-    Checked::new(json, errors, Vec::new())
+    let errors = errors.into_iter().map(DocumentProblem::from).collect();
+    CheckedDocument::new(json, errors, Vec::new())
 }
 
 /// A line for everything that is wrong, or one that says that nothing is.
-fn print(checked: &[Checked], out: &mut Out) -> Result<(), Failure> {
+fn print(checked: &[CheckedDocument], out: &mut Out) -> Result<(), Failure> {
     for one in checked {
         let path = visible(&one.path);
         for error in &one.errors {
-            out.line(format_args!("{path}: {}", told(error)))?;
+            out.line(format_args!("{path}: {}", described(error)))?;
         }
         for note in &one.notes {
-            out.line(format_args!("{path}: note: {}", told(note)))?;
+            out.line(format_args!("{path}: note: {}", described(note)))?;
         }
         if one.valid {
             out.line(format_args!("{path}: valid"))?;
@@ -173,7 +184,7 @@ fn print(checked: &[Checked], out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn told(wrong: &Wrong) -> String {
+fn described(wrong: &DocumentProblem) -> String {
     let field = match wrong.field.as_str() {
         "" => String::new(),
         field => format!("{field}: "),

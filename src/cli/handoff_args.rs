@@ -1,0 +1,491 @@
+//! Raw arguments of `baton handoffs`, as clap reads them.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Subcommand};
+
+use super::state_args::{ListFormat, StateArgs};
+
+#[derive(Debug, ClapArgs)]
+pub(super) struct HandoffsArgs {
+    #[command(subcommand)]
+    pub(super) command: HandoffsCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(super) enum HandoffsCommand {
+    /// List handoffs, newest first, or the handoff files of a session
+    List(ListArgs),
+    /// Show one handoff, the newest without a name: all that is known of it, its document, or a summary
+    Show(ShowArgs),
+    /// Make a handoff of a conversation from the journal, without a provider
+    Draft(DraftArgs),
+    /// Write a handoff file: from what you say, an agent's output, its session file or a proxied conversation
+    Create(Box<CreateArgs>),
+    /// Compare a handoff with the repository, or check documents and files for errors
+    Check(CheckHandoffArgs),
+    /// Archive a handoff: it can still be resumed, and is listed with --all only
+    Archive(ArchiveArgs),
+    /// Delete handoff files: one, or all that are older than some time
+    Delete(DeleteArgs),
+    /// Undo a handoff with the next request of its conversation, or take the undo back
+    Undo(UndoArgs),
+    /// Continue a handoff in a new session of any agent: print the command, or run it
+    Resume(ResumeArgs),
+    /// Give the file reservations of a handoff file to another agent, over Agent Mail
+    #[command(hide = true)]
+    Transfer(TransferArgs),
+}
+
+/// Where handoff files are.
+#[derive(Debug, ClapArgs)]
+pub(super) struct FolderArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Folder of the handoff files [handoff.dir]
+    #[arg(long, value_name = "DIR")]
+    pub(super) dir: Option<PathBuf>,
+}
+
+/// How a document is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum DocumentFormat {
+    /// Markdown, for people and models
+    #[value(alias = "markdown")]
+    Md,
+    /// JSON
+    Json,
+    /// YAML, as handoff files are
+    Yaml,
+}
+
+/// The status of a handoff.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum StatusArg {
+    /// The newest of its work
+    Active,
+    /// A later one took its place
+    Superseded,
+    /// Archived
+    Archived,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton handoffs list
+  baton handoffs list --map
+  baton handoffs list --status active --topic importer
+  baton handoffs list --limit 0 --all --json | jq -r '.[] | [.id, .status, .next_action] | @tsv'
+  baton handoffs list api                 # the handoff files of the session `api`
+  baton handoffs list --follow | jq -r 'select(.status == \"active\") | .folder'")]
+pub(super) struct ListArgs {
+    /// List the handoff files of this session
+    #[arg(conflicts_with_all = ["map", "all", "conversation", "status", "topic"])]
+    pub(super) session: Option<String>,
+    #[command(flatten)]
+    pub(super) folder: FolderArgs,
+    /// Put each chain together, oldest first, and each branch of a fork after the place where it began
+    #[arg(long)]
+    pub(super) map: bool,
+    /// At most so many; 0 is no limit; 20 by default, 10 of handoff files
+    #[arg(long, value_name = "N")]
+    pub(super) limit: Option<usize>,
+    /// Archived ones too
+    #[arg(long)]
+    pub(super) all: bool,
+    /// Only those of this conversation
+    #[arg(long, value_name = "KEY")]
+    pub(super) conversation: Option<String>,
+    /// Only those with this status
+    #[arg(long, value_enum)]
+    pub(super) status: Option<StatusArg>,
+    /// Only those about this topic
+    #[arg(long, value_name = "TOPIC")]
+    pub(super) topic: Option<String>,
+    /// List the handoff files of all sessions
+    #[arg(long, conflicts_with_all = ["map", "all", "conversation", "status", "topic"])]
+    pub(super) files: bool,
+    /// List the sessions that have handoff files
+    #[arg(long, conflicts_with_all = ["session", "files", "map", "all", "conversation", "status", "topic"])]
+    pub(super) sessions: bool,
+    /// Print the ledger of a session, `general` by default: one entry for each file that was written
+    #[arg(long, conflicts_with_all = ["files", "sessions", "json", "jsonl"])]
+    pub(super) ledger: bool,
+    /// Print a line of JSON for each handoff that is new or has another status, from now on
+    #[arg(long, conflicts_with_all = ["session", "files", "sessions", "ledger", "json"])]
+    pub(super) follow: bool,
+    #[command(flatten)]
+    pub(super) format: ListFormat,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without a name the newest handoff is shown. --json prints all that is known of a handoff, --format its document alone.
+With --for a summary of at most 500 tokens is printed: what to do first, the goal, next steps, decisions, blockers. One
+more line says whether that is still true.
+
+Examples:
+  baton handoffs show
+  baton handoffs show 0199a3c2-7d1e --json | jq -r .prompt
+  baton handoffs show 0199a3c2-7d1e --format md > handoff.md
+  baton handoffs show api --for clear     # the newest handoff file of the session `api`
+  baton handoffs show --here --for fresh  # in a hook at the start of a session
+  baton handoffs show --files --line --follow")]
+pub(super) struct ShowArgs {
+    /// The handoff's id, or a unique prefix of it; a folder, a handoff file, or a session with handoff files
+    pub(super) name: Option<String>,
+    #[command(flatten)]
+    pub(super) folder: FolderArgs,
+    /// The newest handoff file of all sessions
+    #[arg(long, conflicts_with_all = ["name", "topic"])]
+    pub(super) files: bool,
+    /// The newest file of the session that hooks name after the working directory
+    #[arg(long, conflicts_with_all = ["name", "topic", "files"])]
+    pub(super) here: bool,
+    /// The newest active one about this topic
+    #[arg(long, value_name = "TOPIC", conflicts_with = "name")]
+    pub(super) topic: Option<String>,
+    /// Print the document in this format
+    #[arg(long, value_enum, group = "form")]
+    pub(super) format: Option<DocumentFormat>,
+    /// Print the folder with its files, or the file's path
+    #[arg(long, group = "form")]
+    pub(super) path: bool,
+    /// Print a summary: fresh (for a new session), clear (after its context was cleared), compact (one line)
+    #[arg(long = "for", value_name = "PURPOSE", group = "form", value_parser = ["fresh", "clear", "compact"])]
+    pub(super) purpose: Option<String>,
+    /// Print goal and next step of a handoff file in one line, for a prompt; nothing where there is none
+    #[arg(long, group = "form")]
+    pub(super) line: bool,
+    /// With --line: print the line again whenever it changes
+    #[arg(long, requires = "line")]
+    pub(super) follow: bool,
+    /// With --for: the repository that it is compared with [handoff.git_dir]; by default the working directory
+    #[arg(long, value_name = "DIR", requires = "purpose")]
+    pub(super) git_dir: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with_all = ["format", "path", "line"])]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The conversation's newest request is read from the journal, with the answer to it. Nothing is sent anywhere: it works
+when the quota is used up and the agent is closed. The handoff is stored and waits: begin a new session's first message
+with the line that is printed.
+
+Examples:
+  baton handoffs draft 3f9c
+  baton handoffs draft 3f9c --preset debug --focus 'the failing importer test'
+  baton handoffs draft 3f9c --bundle > ask.md     # paste into any model, save its answer
+  baton handoffs draft 3f9c --from answer.md")]
+pub(super) struct DraftArgs {
+    /// The conversation's key, or a unique prefix of it
+    pub(super) key: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// What it is to be about: words, paths, tools
+    #[arg(long, value_name = "TEXT", default_value = "")]
+    pub(super) focus: String,
+    /// What the next session is for
+    #[arg(long, value_name = "PRESET", default_value = "implement", value_parser = ["implement", "docs", "debug"])]
+    pub(super) preset: String,
+    /// Most tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
+    pub(super) tokens: Option<u32>,
+    /// The repository whose state it tells [draft.git_dir]
+    #[arg(long, value_name = "DIR")]
+    pub(super) git_dir: Option<PathBuf>,
+    /// Leave the state of the repository out
+    #[arg(long, conflicts_with = "git_dir")]
+    pub(super) no_git: bool,
+    /// Leave commands out
+    #[arg(long)]
+    pub(super) no_commands: bool,
+    /// Leave out why files were changed
+    #[arg(long)]
+    pub(super) no_why: bool,
+    /// Store nothing: print what a model is to be asked with
+    #[arg(long, conflicts_with_all = ["json", "from"])]
+    pub(super) bundle: bool,
+    /// Take this document instead, with what it lacks appended; - is standard input
+    #[arg(long, value_name = "FILE")]
+    pub(super) from: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+What is given wins; the rest is read from the source. Without a source and without a goal you are asked.
+
+Examples:
+  baton handoffs create api --goal 'Login works' --now 'Write the logout'
+  baton handoffs create api --output answer.txt
+  baton handoffs create api --session-file ~/.claude/projects/-src-api/3f2a.jsonl
+  baton handoffs create --auto --hook < hook-input.json      # in a pre-compact hook
+  baton handoffs create api --goal G --now N -o - --format md")]
+pub(super) struct CreateArgs {
+    /// The session: letters, digits, `_` and `-`; without one `general`
+    #[arg(default_value = "")]
+    pub(super) session: String,
+    #[command(flatten)]
+    pub(super) folder: FolderArgs,
+    /// What was accomplished
+    #[arg(long, value_name = "TEXT")]
+    pub(super) goal: Option<String>,
+    /// What comes first
+    #[arg(long, value_name = "TEXT")]
+    pub(super) now: Option<String>,
+    /// The command that verifies the work
+    #[arg(long, value_name = "COMMAND")]
+    pub(super) test: Option<String>,
+    /// What stands in the way; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub(super) blocker: Vec<String>,
+    /// What comes next; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub(super) next: Vec<String>,
+    /// What is open; may be repeated
+    #[arg(long, value_name = "TEXT")]
+    pub(super) question: Vec<String>,
+    /// A decision with its reason; may be repeated
+    #[arg(long, value_name = "WHAT=WHY")]
+    pub(super) decision: Vec<String>,
+    /// complete, partial or blocked; by default what the rest says
+    #[arg(long, value_name = "STATUS")]
+    pub(super) status: Option<String>,
+    /// SUCCEEDED, PARTIAL_PLUS, PARTIAL_MINUS or FAILED
+    #[arg(long, value_name = "OUTCOME")]
+    pub(super) outcome: Option<String>,
+    /// Read what an agent said; - is standard input
+    #[arg(long, value_name = "FILE", group = "source")]
+    pub(super) output: Option<PathBuf>,
+    /// Read a session file of Claude Code, Codex or pi
+    #[arg(long, value_name = "FILE", group = "source")]
+    pub(super) session_file: Option<PathBuf>,
+    /// Read a proxied conversation: its key, or a unique prefix of it
+    #[arg(long, value_name = "KEY", group = "source")]
+    pub(super) conversation: Option<String>,
+    /// Take what a YAML or JSON file says; - is standard input
+    #[arg(long, value_name = "FILE", group = "source")]
+    pub(super) from_file: Option<PathBuf>,
+    /// Read an agent's hook input (JSON with `transcript_path` and `cwd`) from standard input
+    #[arg(long, group = "source")]
+    pub(super) hook: bool,
+    /// Name the file by the second and ask nobody: for hooks; done within 30 seconds
+    #[arg(long)]
+    pub(super) auto: bool,
+    /// What the file's name says; by default the goal's first words
+    #[arg(long, value_name = "TEXT")]
+    pub(super) description: Option<String>,
+    /// The agent's name, by which Agent Mail and beads know it
+    #[arg(long, value_name = "NAME")]
+    pub(super) agent: Option<String>,
+    /// cc, cod or gmi
+    #[arg(long, value_name = "TYPE")]
+    pub(super) agent_type: Option<String>,
+    /// Its terminal pane
+    #[arg(long, value_name = "ID")]
+    pub(super) pane: Option<String>,
+    /// Tokens of its context in use
+    #[arg(long, value_name = "N", requires = "tokens_max")]
+    pub(super) tokens_used: Option<i64>,
+    /// Tokens that its context holds
+    #[arg(long, value_name = "N")]
+    pub(super) tokens_max: Option<i64>,
+    /// The repository whose state is recorded [handoff.git_dir]
+    #[arg(long, value_name = "DIR")]
+    pub(super) git_dir: Option<PathBuf>,
+    /// Ask neither git, nor beads, nor Agent Mail
+    #[arg(long)]
+    pub(super) alone: bool,
+    /// The project, as Agent Mail knows it; by default the repository
+    #[arg(long, value_name = "KEY")]
+    pub(super) project: Option<String>,
+    /// Write there and not into the session's folder; - is standard output
+    #[arg(long = "out", short = 'o', value_name = "FILE")]
+    pub(super) out: Option<PathBuf>,
+    /// How it is written, with -o
+    #[arg(long, value_enum, default_value_t = DocumentFormat::Yaml, requires = "out")]
+    pub(super) format: DocumentFormat,
+    /// Print JSON; asks nobody
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+A handoff has drifted if a file that it names was changed or is gone, or if another branch is checked out: exits with 1.
+With --syntax documents and files are checked for errors, all of them without a name: exits with 65.
+
+Examples:
+  baton handoffs check
+  baton handoffs check api --git-dir ~/src/api --json
+  baton handoffs check --syntax
+  baton handoffs check --syntax .ntm/handoffs/api/*.yaml --json | jq '.[].errors'")]
+pub(super) struct CheckHandoffArgs {
+    /// Ids, folders, handoff files or sessions; without one the newest handoff file
+    pub(super) names: Vec<String>,
+    #[command(flatten)]
+    pub(super) folder: FolderArgs,
+    /// Say where a document's Markdown differs from its JSON, and what is wrong with handoff files
+    #[arg(long)]
+    pub(super) syntax: bool,
+    /// The repository [handoff.git_dir]; by default the working directory
+    #[arg(long, value_name = "DIR", conflicts_with = "syntax")]
+    pub(super) git_dir: Option<PathBuf>,
+    /// Print JSON, with the quality of a file
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Examples:
+  baton handoffs archive 0199a3c2-7d1e
+  baton handoffs archive 0199a3c2-7d1e --undo
+  baton handoffs archive api/2026-11-22_18-05_login-works.yaml")]
+pub(super) struct ArchiveArgs {
+    /// The handoff's id, or a unique prefix of it, or its folder; or a handoff file: its path, or SESSION/NAME.yaml
+    pub(super) name: String,
+    #[command(flatten)]
+    pub(super) folder: FolderArgs,
+    /// Take it out of the archive
+    #[arg(long)]
+    pub(super) undo: bool,
+    /// With --undo: make it the active one of its work, and supersede the one that is
+    #[arg(long, requires = "undo")]
+    pub(super) activate: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Handoffs of the store are not deleted: archive them.
+
+Examples:
+  baton handoffs delete api/2026-11-22_18-05_login-works.yaml
+  baton handoffs delete --older-than 30d
+  baton handoffs delete --older-than 12h --dry-run")]
+pub(super) struct DeleteArgs {
+    /// A path, or SESSION/NAME.yaml in the folder of handoff files
+    #[arg(required_unless_present = "older_than", conflicts_with = "older_than")]
+    pub(super) file: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) folder: FolderArgs,
+    /// All files of this age by the time in their names, archived ones too: 90s, 15m, 12h, 30d, 8w
+    #[arg(long, value_name = "AGE", value_parser = age)]
+    pub(super) older_than: Option<u64>,
+    /// Delete nothing, and list what would be
+    #[arg(long, requires = "older_than")]
+    pub(super) dry_run: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The next request of the conversation is sent as if the handoff had not been, and its answer begins with a line that says
+so. Asked again before that request, nothing changes; asked again after it, the undo is taken back.
+
+Examples:
+  baton handoffs undo 0199a3c2-7d1e")]
+pub(super) struct UndoArgs {
+    /// The handoff's id, or a unique prefix of it
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// The conversation in which it was resumed, if that is not its own
+    #[arg(long, value_name = "KEY")]
+    pub(super) conversation: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Without --run the command is printed, and nothing is changed. The new session starts with the handoff's resume line: its model sees the carry-over
+prompt, then --prompt.
+
+Examples:
+  baton handoffs resume 0199a3c2-7d1e --with codex
+  baton handoffs resume 0199a3c2-7d1e --with claude --run
+  baton handoffs resume 0199a3c2-7d1e --with pi --headless --prompt \"Do the tests first.\" --run -- --mode json")]
+pub(super) struct ResumeArgs {
+    /// The handoff's id, or a unique prefix of it
+    pub(super) id: String,
+    /// The agent, as for `baton run`
+    #[arg(long, value_name = "AGENT")]
+    pub(super) with: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Text after the carry-over prompt
+    #[arg(long, value_name = "TEXT")]
+    pub(super) prompt: Option<String>,
+    /// One answer, without the agent's screen
+    #[arg(long)]
+    pub(super) headless: bool,
+    /// Start the agent, through baton
+    #[arg(long)]
+    pub(super) run: bool,
+    /// Print JSON
+    #[arg(long, conflicts_with = "run")]
+    pub(super) json: bool,
+    /// More arguments for the agent
+    #[arg(last = true, value_name = "ARGS")]
+    pub(super) arguments: Vec<OsString>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Either the new agent holds all of them in the end, or the old one does.
+
+Examples:
+  baton handoffs transfer api/2026-11-22_18-05_login-works.yaml --to BlueLake
+  baton handoffs transfer handoff.yaml --to BlueLake --json | jq .conflicts")]
+pub(super) struct TransferArgs {
+    /// A path, or SESSION/NAME.yaml in the folder of handoff files
+    pub(super) file: PathBuf,
+    #[command(flatten)]
+    pub(super) folder: FolderArgs,
+    /// The agent that gets them
+    #[arg(long, value_name = "AGENT")]
+    pub(super) to: String,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
+
+/// Seconds of `90s`, `15m`, `12h`, `30d`, `8w`.
+fn age(text: &str) -> Result<u64, String> {
+    const UNITS: [(char, u64); 5] = [('s', 1), ('m', 60), ('h', 3600), ('d', 86_400), ('w', 604_800)];
+    let unit = UNITS
+        .iter()
+        .find_map(|(unit, seconds)| Some((text.strip_suffix(*unit)?, seconds)));
+    unit.and_then(|(number, seconds)| number.parse::<u64>().ok()?.checked_mul(*seconds))
+        .ok_or_else(|| "write a number with a unit: 90s, 15m, 12h, 30d, 8w".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages_have_units() {
+        assert_eq!(age("30d"), Ok(2_592_000));
+        assert_eq!(age("8w"), Ok(4_838_400));
+        for bad in [
+            "30",
+            "d",
+            "-1d",
+            "1y",
+            "",
+            "99999999999999999999w",
+            "18446744073709551615w",
+        ] {
+            assert!(age(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! `baton handoffs archive` and `delete`.
+
+use super::documents;
+use super::files;
+use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_packet};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
+use crate::cli::output::{Out, visible};
+use crate::cli::stored::{unanswered, wanted};
+use baton_core::record::{HandoffId, PacketStatus};
+
+pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
+    let lookup = HandoffLookup::of(&args.folder)?;
+    match lookup.find(&args.name)? {
+        NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
+        NamedHandoff::Document(path) => stored(args, read_packet(&path)?.id, &lookup, out),
+        NamedHandoff::File(path) => files::archive(&path, args.undo, &lookup, out),
+        NamedHandoff::Session(session) => Err(files::is_session(&session)),
+    }
+}
+
+/// Archives a handoff with its document, or takes both out of the archive.
+fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+    let status = match (args.undo, args.activate) {
+        (false, _) => PacketStatus::Archived,
+        (true, true) => PacketStatus::Active,
+        // It is found by its id only, until it is resumed.
+        (true, false) => PacketStatus::Superseded,
+    };
+    let superseded = blocking(&lookup.config, async |store| {
+        let handoff = wanted(&store, &id.to_string()).await?;
+        if handoff.archived && !args.undo {
+            return Err(Failure::new(Exit::USAGE, "it is archived already"));
+        }
+        let done = store.archive(&handoff.principal, handoff.id, !args.undo).await;
+        if !done.map_err(unanswered)? {
+            return Err(Failure::new(Exit::NO_INPUT, "it is no longer there"));
+        }
+        documents::set_status(&store, &handoff, status).await
+    })?;
+    let done = match (args.undo, args.activate) {
+        (false, _) => "archived",
+        (true, true) => "active",
+        (true, false) => "taken out again",
+    };
+    out.line(format_args!("{done}: {id}"))?;
+    for id in superseded {
+        out.line(format_args!("superseded: {id}"))?;
+    }
+    Ok(())
+}
+
+pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), Failure> {
+    let lookup = HandoffLookup::of(&args.folder)?;
+    let Some(file) = &args.file else {
+        return files::clean(args.older_than.unwrap_or(u64::MAX), args.dry_run, &lookup, out);
+    };
+    let path = files::named(
+        file,
+        &lookup,
+        "a handoff of the store is not deleted, since it can be resumed: `baton handoffs archive ID`",
+    )?;
+    lookup.folder.delete(&path).map_err(super::lookup::failure)?;
+    out.line(format_args!("deleted {}", visible(&path.display().to_string())))?;
+    Ok(())
+}

@@ -1,0 +1,78 @@
+//! The documents of handoffs in the store, as the commands read and change them.
+
+use std::collections::HashMap;
+
+use super::lookup::all;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Out, visible};
+use crate::cli::stored::unanswered;
+use crate::state::files::documents::{self, packet_of};
+use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
+use baton_core::handoffs::document::fields::Packet;
+use baton_core::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
+
+/// The record and the document of a handoff; the document is absent if another version wrote it.
+pub(super) async fn of_handoff(
+    store: &SharedStore,
+    principal: &str,
+    id: HandoffId,
+) -> Option<(PacketRecord, Option<Packet>)> {
+    let record = documents::find(store, principal, id).await.ok()??;
+    let packet = packet_of(&record);
+    Some((record, packet))
+}
+
+/// The records of all documents, by their handoffs.
+pub(super) async fn of_all(
+    store: &SharedStore,
+    without_documents: bool,
+) -> Result<HashMap<HandoffId, PacketRecord>, Failure> {
+    let all = PacketFilter {
+        without_documents,
+        ..PacketFilter::default()
+    };
+    let packets = store.packets(&all).await.map_err(unanswered)?;
+    Ok(packets
+        .into_iter()
+        .map(|packet| (packet.handoff, packet))
+        .collect())
+}
+
+/// How many handoffs the store has, archived ones included.
+pub(super) async fn count(store: &SharedStore) -> Result<usize, Failure> {
+    let everything = HandoffFilter {
+        archived: true,
+        ..HandoffFilter::default()
+    };
+    let handoffs = store.handoffs(&everything).await.map_err(unanswered)?.len();
+    Ok(handoffs.max(all(store, true).await?.len()))
+}
+
+/// Sets the status of a handoff's document, where it has one, and returns the handoffs that it supersedes.
+pub(super) async fn set_status(
+    store: &SharedStore,
+    handoff: &Handoff,
+    status: PacketStatus,
+) -> Result<Vec<HandoffId>, Failure> {
+    let done = documents::set_status(store, &handoff.principal, handoff.id, status).await;
+    let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    Ok(done.map_or_else(Vec::new, |done| done.superseded))
+}
+
+/// Makes a handoff that is resumed the active one of its work, and reports that on standard error.
+pub(super) async fn activate(store: &SharedStore, handoff: &Handoff) -> Result<(), Failure> {
+    let active = PacketStatus::Active;
+    let done = documents::set_status(store, &handoff.principal, handoff.id, active).await;
+    let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    if let Some(done) = done.filter(|done| done.before != active) {
+        let mut out = Out::stderr();
+        out.line(format_args!(
+            "baton: the handoff was {}; it is active again",
+            done.before.name()
+        ))?;
+        for id in done.superseded {
+            out.line(format_args!("baton: superseded: {id}"))?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,76 @@
+//! `baton handoffs list --follow`: a line of JSON for each handoff that is new or has another status.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::lookup::{HandoffLookup, all, blocking};
+use crate::cli::exit::Failure;
+use crate::cli::output::Out;
+use crate::cli::stored::open;
+use crate::state::files::documents::packet_of;
+use baton_core::handoffs::document::fields::Kind;
+use baton_core::record::{HandoffId, PacketRecord, PacketStatus};
+
+/// Pause between two reads of the store.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// A handoff whose status is reported. The names are API.
+#[derive(Serialize)]
+struct StatusReport {
+    id: String,
+    status: &'static str,
+    kind: Option<Kind>,
+    created_ms: u64,
+    repository: String,
+    branch: String,
+    topic: String,
+    next_action: Option<String>,
+    parent: Option<String>,
+    folder: String,
+}
+
+impl StatusReport {
+    fn of(record: &PacketRecord) -> Self {
+        let packet = packet_of(record);
+        Self {
+            id: record.handoff.to_string(),
+            status: record.status.name(),
+            kind: packet.as_ref().map(|packet| packet.kind),
+            created_ms: record.created_ms,
+            repository: record.repository.clone(),
+            branch: record.branch.clone(),
+            topic: record.topic.clone(),
+            parent: packet
+                .as_ref()
+                .and_then(|packet| Some(packet.parent?.to_string())),
+            next_action: packet.and_then(|packet| packet.next_action),
+            folder: record.folder.clone(),
+        }
+    }
+}
+
+pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+    blocking(&lookup.config, async |mut store| {
+        let mut known: Option<HashMap<HandoffId, PacketStatus>> = None;
+        loop {
+            let packets = all(&store, false).await?;
+            for record in packets.iter().rev() {
+                let is_new = known
+                    .as_ref()
+                    .is_some_and(|known| known.get(&record.handoff) != Some(&record.status));
+                if is_new {
+                    out.json_line(&StatusReport::of(record))?;
+                }
+            }
+            if packets.is_empty() {
+                // Nothing may be stored yet: then what was opened is no file.
+                store = open(&lookup.config)?;
+            }
+            let statuses = packets.iter().map(|record| (record.handoff, record.status));
+            known = Some(statuses.collect());
+            tokio::time::sleep(PAUSE).await;
+        }
+    })
+}

@@ -1,0 +1,319 @@
+//! `baton handoffs show`: one handoff of the store, or one handoff file, in the form that is wanted.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+
+use super::documents;
+use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_packet};
+use super::record::{Record, StoredDocument};
+use super::{check, files};
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
+use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
+use crate::cli::stored::{now_ms, resume_line, unanswered, wanted};
+use crate::state::files::documents::packet_of;
+use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
+use baton_core::handoffs::document::fields::{NO_NEXT_ACTION, Packet};
+use baton_core::handoffs::yaml::HandoffFile;
+use baton_core::record::{Handoff, HandoffId, PacketStatus};
+
+pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
+    let lookup = HandoffLookup::of(&args.folder)?;
+    if args.line {
+        return files::line(args.name.as_deref(), args.follow, &lookup, out);
+    }
+    if args.purpose.is_some() {
+        return check::summary(args, &lookup, out);
+    }
+    if args.files || args.here {
+        return files::newest(args, None, &lookup, out);
+    }
+    let named = match &args.name {
+        Some(name) => lookup.find(name)?,
+        None => NamedHandoff::Stored(newest(args, &lookup)?),
+    };
+    match named {
+        NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
+        NamedHandoff::Document(path) => {
+            let folder = path.parent().unwrap_or(&path).to_owned();
+            print_document(args, &folder, &read_packet(&path)?, out)
+        }
+        NamedHandoff::File(path) => files::show(args, &path, out),
+        NamedHandoff::Session(session) => files::newest(args, Some(&session), &lookup, out),
+    }
+}
+
+/// The newest handoff, or the newest active one about a topic.
+fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure> {
+    let found = blocking(&lookup.config, async |store| {
+        if args.topic.is_some() {
+            let filter = PacketFilter {
+                status: Some(PacketStatus::Active),
+                topic: args.topic.clone(),
+                limit: 1,
+                without_documents: true,
+                ..PacketFilter::default()
+            };
+            let newest = store.packets(&filter).await.map_err(unanswered)?.pop();
+            return Ok((
+                newest.map(|record| record.handoff),
+                documents::count(&store).await?,
+            ));
+        }
+        let filter = HandoffFilter {
+            limit: 1,
+            ..HandoffFilter::default()
+        };
+        let newest = store.handoffs(&filter).await.map_err(unanswered)?.pop();
+        Ok((newest.map(|handoff| handoff.id), documents::count(&store).await?))
+    });
+    let (newest, count) = found?;
+    newest.ok_or_else(|| {
+        let mut help: Vec<_> = (count > 0)
+            .then(|| {
+                format!(
+                    "all {}: baton handoffs list --all",
+                    plural(count as u64, "handoff")
+                )
+            })
+            .into_iter()
+            .collect();
+        help.extend(lookup.files_hint().map(|hint| format!("{hint}, or show --files")));
+        let message = if args.topic.is_some() {
+            "no active handoff about this"
+        } else {
+            "no handoffs yet"
+        };
+        let failure = Failure::new(Exit::NO_INPUT, message);
+        if help.is_empty() {
+            failure
+        } else {
+            failure.help(help.join("; "))
+        }
+    })
+}
+
+fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+    blocking(&lookup.config, async |store| {
+        let handoff = match wanted(&store, &id.to_string()).await {
+            Ok(handoff) => handoff,
+            Err(unknown) => {
+                // The document may have outlived its handoff.
+                let record = one(&store, id).await.map_err(|_| unknown)?;
+                let packet = packet_of(&record).ok_or_else(|| other_version(&record))?;
+                return print_document(args, &PathBuf::from(&record.folder), &packet, out);
+            }
+        };
+        if !args.path && args.format.is_none() {
+            return print_all(&store, &handoff, args.json, out).await;
+        }
+        let document = documents::of_handoff(&store, &handoff.principal, handoff.id).await;
+        match (document, args.format) {
+            (Some((record, Some(packet))), _) => {
+                print_document(args, &PathBuf::from(&record.folder), &packet, out)
+            }
+            (Some((record, None)), _) => Err(other_version(&record)),
+            // A handoff without a document is its prompt under a head.
+            (None, Some(DocumentFormat::Json)) => Ok(out.json(&Record::of(&handoff))?),
+            (None, Some(DocumentFormat::Md)) => Ok(out.body(markdown(&handoff).as_bytes())?),
+            (None, Some(DocumentFormat::Yaml)) => Ok(out.body(yaml(&handoff).as_bytes())?),
+            (None, None) => Err(Failure::new(Exit::NO_INPUT, "this handoff has no folder")
+                .help("handoffs.documents writes one for each handoff that is made from now on")),
+        }
+    })
+}
+
+/// Prints a document: its YAML is the handoff file that it makes.
+fn print_document(args: &ShowArgs, folder: &Path, packet: &Packet, out: &mut Out) -> Result<(), Failure> {
+    if args.path {
+        return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
+    }
+    match args.format {
+        Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_packet(packet).to_yaml())?,
+        Some(DocumentFormat::Json) => out.document_json(&packet.json())?,
+        None if args.json => out.document_json(&packet.json())?,
+        Some(DocumentFormat::Md) | None => out.document(&packet.markdown())?,
+    }
+    Ok(())
+}
+
+async fn print_all(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
+    let packet = documents::of_handoff(store, &handoff.principal, handoff.id).await;
+    let everything = HandoffFilter {
+        principal: Some(handoff.principal.clone()),
+        archived: true,
+        ..HandoffFilter::default()
+    };
+    let all = store.handoffs(&everything).await.map_err(unanswered)?;
+    let lineage = HandoffLineage::of(handoff, &all);
+    if json {
+        let record = Record::of(handoff);
+        let packet = packet.as_ref().map(|(record, _)| StoredDocument::of(record));
+        return Ok(out.json(&ShownHandoff {
+            record,
+            packet,
+            lineage,
+        })?);
+    }
+    let mut rows = vec![];
+    if let Some((record, packet)) = &packet {
+        rows.push(vec!["folder".to_owned(), visible(&record.folder)]);
+        rows.push(vec!["status".to_owned(), record.status.name().to_owned()]);
+        let next = packet
+            .as_ref()
+            .map(|packet| packet.next_action.as_deref().unwrap_or(NO_NEXT_ACTION));
+        rows.extend(next.map(|next| vec!["next".to_owned(), first_line(next, None)]));
+        for claim in packet.iter().flat_map(|packet| &packet.claims) {
+            let text = format!("{}: {} ({})", claim.verdict, claim.claim, claim.why);
+            rows.push(vec!["claim".to_owned(), visible(&text)]);
+        }
+    }
+    rows.push(vec!["lineage".to_owned(), lineage.line()]);
+    out.line(format_args!(
+        "{}\n\n{}",
+        described(handoff, now_ms(), rows),
+        visible(&handoff.prompt)
+    ))?;
+    Ok(())
+}
+
+/// What `show --json` prints. The names are API.
+#[derive(Serialize)]
+struct ShownHandoff<'a> {
+    #[serde(flatten)]
+    record: Record<'a>,
+    packet: Option<StoredDocument<'a>>,
+    lineage: HandoffLineage,
+}
+
+/// The chain that ends with a handoff, and the handoffs made after it. The names are API.
+#[derive(Serialize)]
+struct HandoffLineage {
+    /// Oldest first, this one last.
+    chain: Vec<String>,
+    /// Those made next from here, oldest first; more than one is a fork.
+    children: Vec<String>,
+}
+
+impl HandoffLineage {
+    fn of(handoff: &Handoff, all: &[Handoff]) -> Self {
+        let by_id: HashMap<HandoffId, &Handoff> = all.iter().map(|one| (one.id, one)).collect();
+        let mut chain = vec![handoff.id];
+        let mut parent = handoff.parent;
+        while let Some(id) = parent.filter(|id| !chain.contains(id)) {
+            chain.push(id);
+            parent = by_id.get(&id).and_then(|known| known.parent);
+        }
+        let children = all.iter().rev().filter(|one| one.parent == Some(handoff.id));
+        Self {
+            children: children.map(|one| one.id.to_string()).collect(),
+            chain: chain.iter().rev().map(ToString::to_string).collect(),
+        }
+    }
+
+    fn line(&self) -> String {
+        let next = match &self.children[..] {
+            [] => String::new(),
+            [only] => format!(" → {only}"),
+            forks => format!(" → {} (a fork)", forks.join(", ")),
+        };
+        format!("{}{next}", self.chain.join(" → "))
+    }
+}
+
+/// A handoff as YAML. JSON strings are valid YAML strings.
+fn yaml(handoff: &Handoff) -> String {
+    let value = serde_json::to_value(Record::of(handoff)).unwrap_or_default();
+    let members = value.as_object().into_iter().flatten();
+    members
+        .map(|(name, value)| format!("{name}: {value}\n"))
+        .collect()
+}
+
+/// A handoff as Markdown: metadata as front matter, then the prompt unchanged.
+fn markdown(handoff: &Handoff) -> String {
+    let head: String = yaml(handoff)
+        .lines()
+        .filter(|line| !line.starts_with("prompt: "))
+        .map(|line| format!("{line}\n"))
+        .collect();
+    format!("---\n{head}---\n\n{}\n", handoff.prompt)
+}
+
+/// Prints one handoff. Control characters in texts of the model or the agent are made visible.
+fn described(handoff: &Handoff, now_ms: u64, more: Vec<Vec<String>>) -> String {
+    let text = |text: &str| first_line(text, None);
+    let fields = [
+        ("id", Some(handoff.id.to_string())),
+        ("resume", Some(resume_line(handoff))),
+        ("age", Some(age(handoff.created_ms, now_ms))),
+        ("wire", Some(handoff.wire.name().to_owned())),
+        ("model", handoff.model.as_deref().map(text)),
+        ("principal", Some(text(&handoff.principal))),
+        ("conversation", Some(text(&handoff.conversation))),
+        ("parent", handoff.parent.map(|id| id.to_string())),
+        ("origin", Some(handoff.origin.name().to_owned())),
+        ("history", Some(size(handoff.history_bytes))),
+        ("prompt", Some(size(handoff.prompt.len() as u64))),
+        ("archived", handoff.archived.then(|| "yes".to_owned())),
+        ("reason", handoff.reason.as_deref().map(visible)),
+    ];
+    let mut rows: Vec<_> = fields
+        .into_iter()
+        .filter_map(|(name, value)| Some(vec![name.to_owned(), value?]))
+        .collect();
+    rows.extend(more);
+    table(&rows).join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::tests::{A, B, handoff};
+    use super::*;
+
+    #[test]
+    fn everything_of_one_is_shown_and_nothing_acts() {
+        let shown = described(&handoff(A), 0, vec![vec!["status".into(), "active".into()]]);
+        assert!(shown.contains(&format!("resume        [[handoff-resume:{A}]]\n")));
+        assert!(shown.contains("reason        done\\u{7}\n"));
+        assert!(shown.ends_with("\nstatus        active"));
+        assert!(!shown.chars().any(|c| c.is_control() && c != '\n'));
+    }
+
+    #[test]
+    fn an_id_is_found_by_its_beginning() {
+        let both = [handoff(A), handoff(B)];
+        let found = |wanted: &str| {
+            crate::cli::stored::find(&both, wanted)
+                .map(|h| h.id.to_string())
+                .map_err(|f| f.exit)
+        };
+        assert_eq!(found(A), Ok(A.to_owned()));
+        assert_eq!(found(&format!("[[handoff-resume:{B}]]")), Ok(B.to_owned()));
+        assert_eq!(found(&A.replace('-', "").to_uppercase()), Ok(A.to_owned()));
+        assert_eq!(found("0199a3c2"), Err(Exit::USAGE));
+        assert_eq!(found("02"), Err(Exit::NO_INPUT));
+        assert_eq!(found("x\u{1b}"), Err(Exit::USAGE));
+        assert_eq!(found(""), Err(Exit::USAGE));
+    }
+
+    #[test]
+    fn a_document_has_a_head_and_the_prompt_as_it_is() {
+        let text = markdown(&handoff(A));
+        assert!(text.starts_with(&format!("---\nid: \"{A}\"\n")));
+        assert!(text.contains("\nreason: \"done\\u0007\"\n"));
+        assert!(text.ends_with("\n---\n\n\n# Task two\n\u{1b}[2JDo it.\n"));
+        assert!(yaml(&handoff(A)).contains("\nprompt: \"\\n# Task two\\n"));
+    }
+
+    #[test]
+    fn the_names_of_the_record_are_api() {
+        let value = serde_json::to_value(Record::of(&handoff(A))).unwrap();
+        let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        let expected = "id resume principal conversation wire model parent created_ms history_bytes origin prompt_bytes \
+            archived reason prompt";
+        assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+    }
+}

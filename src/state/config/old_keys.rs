@@ -1,0 +1,103 @@
+//! Keys under the names that the version before had: they are read as the new ones, and reported.
+
+use super::problem::{Origin, Problem, ProblemKind};
+use super::raw::{Entry, Given, Raw};
+
+/// The section of older versions whose keys are in `handoff` now.
+const OLD_SECTION: &str = "packets";
+const NEW_SECTION: &str = "handoff";
+
+/// Keys that have another name in the new section.
+const RENAMED: &[(&str, &str)] = &[("enabled", "documents")];
+
+/// A key that was set under its old name.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct OldKey {
+    /// Where it is set.
+    pub origin: Origin,
+    /// The name that was used.
+    pub old: String,
+    /// Its name now.
+    pub new: String,
+}
+
+impl std::fmt::Display for OldKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { origin, old, new } = self;
+        write!(
+            f,
+            "{origin}: `{old}` is `{new}` now; the old name goes with the next version"
+        )
+    }
+}
+
+/// The entries of one layer with the old keys under their new names.
+pub(super) fn renamed(entries: &[Entry], found: &mut Vec<OldKey>, problems: &mut Vec<Problem>) -> Vec<Entry> {
+    let mut layer = entries.to_vec();
+    layer.retain(|entry| old_table(entry).is_none());
+    for table in entries.iter().filter_map(old_table) {
+        for old in table {
+            let new = RENAMED
+                .iter()
+                .find(|(name, _)| *name == old.key)
+                .map_or(old.key.as_str(), |(_, new)| new);
+            let names = (
+                format!("{OLD_SECTION}.{}", old.key),
+                format!("{NEW_SECTION}.{new}"),
+            );
+            if let Some(other) = set_in(entries, new) {
+                problems.push(Problem {
+                    kind: ProblemKind::Conflict,
+                    origin: old.key_origin.clone(),
+                    key: names.0.clone(),
+                    message: format!(
+                        "`{}` is set too ({other}), and is the new name of the same key",
+                        names.1
+                    ),
+                    help: Some(format!("delete `{}`", names.0)),
+                });
+                continue;
+            }
+            found.push(OldKey {
+                origin: old.key_origin.clone(),
+                old: names.0,
+                new: names.1,
+            });
+            layer.push(in_new_section(old, new));
+        }
+    }
+    layer
+}
+
+/// The keys of the old section. Another type is left to the reader of sections, which reports it.
+fn old_table(entry: &Entry) -> Option<&[Entry]> {
+    match &entry.value.raw {
+        Raw::Table(table) if entry.key == OLD_SECTION => Some(table),
+        _ => None,
+    }
+}
+
+/// Where a layer sets this key of the new section.
+fn set_in<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Origin> {
+    let sections = entries.iter().filter(|entry| entry.key == NEW_SECTION);
+    let mut keys = sections.flat_map(|section| match &section.value.raw {
+        Raw::Table(table) => table.as_slice(),
+        _ => &[],
+    });
+    keys.find(|entry| entry.key == key).map(|entry| &entry.key_origin)
+}
+
+fn in_new_section(old: &Entry, new: &str) -> Entry {
+    let key = Entry {
+        key: new.to_owned(),
+        ..old.clone()
+    };
+    Entry {
+        key: NEW_SECTION.to_owned(),
+        key_origin: old.key_origin.clone(),
+        value: Given {
+            raw: Raw::Table(vec![key]),
+            origin: old.value.origin.clone(),
+        },
+    }
+}
