@@ -1,5 +1,5 @@
-//! Windows of models that an agent's own configuration declares: `run` and `env` put them into the base URL that the agent gets
-//! (`/w/TOKENS`), so that the proxy counts by the same windows as the agent.
+//! What an agent's own configuration declares. Windows of models: `run` and `env` put them into the base URL that the agent gets
+//! (`/w/TOKENS`), so that the proxy counts by the same windows as the agent. Base URLs: `run` replaces none of another server.
 
 use std::env;
 use std::fs::File;
@@ -74,6 +74,74 @@ const SOURCES: &[(&str, Source)] = &[
     ("goose", Source::Variable("GOOSE_CONTEXT_LIMIT")),
 ];
 
+/// A base URL in an agent's own file, in whose place `run` gives another one.
+struct BaseUrl {
+    agent: &'static str,
+    folder: Folder,
+    file: &'static str,
+    keys: &'static [&'static str],
+    /// The upstreams that requests go to instead, as they are named in the config: the first one by the usual sign-in.
+    upstreams: &'static [&'static str],
+}
+
+/// The folder of cline's files.
+const CLINE: Folder = Folder::Home("", ".cline/data/settings");
+
+const BASE_URLS: &[BaseUrl] = &[
+    BaseUrl {
+        agent: "codex",
+        folder: Folder::Home("CODEX_HOME", ".codex"),
+        file: "config.toml",
+        keys: &["openai_base_url"],
+        upstreams: &["openai", "chatgpt"],
+    },
+    BaseUrl {
+        agent: "cline",
+        folder: CLINE,
+        file: "providers.json",
+        keys: &["providers", "anthropic", "settings", "baseUrl"],
+        upstreams: &["anthropic"],
+    },
+    BaseUrl {
+        agent: "cline",
+        folder: CLINE,
+        file: "providers.json",
+        keys: &["providers", "openai-native", "settings", "baseUrl"],
+        upstreams: &["openai"],
+    },
+    BaseUrl {
+        agent: "cline",
+        folder: CLINE,
+        file: "providers.json",
+        keys: &["providers", "gemini", "settings", "baseUrl"],
+        upstreams: &["gemini"],
+    },
+];
+
+/// A base URL that a person has set for an agent.
+pub(super) struct OwnUrl {
+    /// Where it is set, for people.
+    pub(super) setting: String,
+    pub(super) url: String,
+    pub(super) upstreams: &'static [&'static str],
+}
+
+/// The base URLs in an agent's own files that `run` replaces. A file that cannot be read has none: the agent will say so.
+pub(super) fn own_urls(agent: &str) -> Vec<OwnUrl> {
+    let rows = BASE_URLS.iter().filter(|row| row.agent == agent);
+    rows.filter_map(|row| {
+        let path = row.folder.path()?.join(row.file);
+        let value = read(&path)?;
+        let url = row.keys.iter().try_fold(&value, |value, key| value.get(key));
+        Some(OwnUrl {
+            setting: format!("{} in {}", row.keys.join("."), path.display()),
+            url: url?.as_str()?.to_owned(),
+            upstreams: row.upstreams,
+        })
+    })
+    .collect()
+}
+
 /// The base URL for an agent: the proxy's, with the windows that the agent declares, if any.
 pub(super) fn base(agent: &str, url: &str) -> String {
     let sources = SOURCES.iter().filter(|(name, _)| *name == agent);
@@ -136,11 +204,12 @@ fn read(path: &Path) -> Option<Value> {
     }
 }
 
-/// Tables and decimal numbers of TOML as JSON; other values are null.
+/// Tables, texts and decimal numbers of TOML as JSON; other values are null.
 fn members(table: &DeTable<'_>) -> Value {
     let rows = table.iter().map(|(key, value)| {
         let value = match value.get_ref() {
             DeValue::Table(table) => members(table),
+            DeValue::String(text) => text.as_ref().into(),
             DeValue::Integer(number) => number
                 .as_str()
                 .replace('_', "")

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use super::agent_args::RunArgs;
 use super::agents::{self, Agent, ConfigFile, Content};
-use super::declared;
+use super::declared::{self, OwnUrl};
 use super::exit::{Exit, Failure};
 use super::foreground;
 use super::output::{Out, visible};
@@ -124,55 +124,73 @@ impl Run<'_> {
         };
         let mut command = Command::new(program);
         for (name, value) in &setup.variables {
-            if self.replaces(name)? {
+            let theirs = self.own_url(name);
+            if theirs.map_or(Ok(true), |theirs| self.replaces(&theirs))? {
                 command.env(name, value);
             }
         }
-        command.args(&setup.arguments).args(first).args(own);
+        let mut replaces = true;
+        for theirs in declared::own_urls(self.agent.name) {
+            replaces &= self.replaces(&theirs)?;
+        }
+        if replaces {
+            command.args(&setup.arguments);
+        }
+        command.args(first).args(own);
         let ended = foreground::run(&mut command).map_err(|error| unstarted(program, &error));
         drop(folder);
         ended
     }
 
-    /// Whether a variable is set for the agent, or the person's own value kept. A value that points at another server is an
-    /// error: the agent's credential is meant for that server, and baton would send it to its upstream.
-    fn replaces(&self, name: &str) -> Result<bool, Failure> {
-        let theirs = std::env::var(name).ok().filter(|value| value.contains("://"));
-        let upstream = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix));
-        let (Some(theirs), Some((_, upstream))) = (theirs, upstream) else {
-            return Ok(true);
-        };
-        let there = place(&theirs);
+    /// The person's own value of a variable, where that is a URL in whose place baton sends to an upstream of its own.
+    fn own_url(&self, name: &str) -> Option<OwnUrl> {
+        let url = std::env::var(name).ok().filter(|value| value.contains("://"))?;
+        let (_, upstreams) = UPSTREAMS.iter().find(|(prefix, _)| name.starts_with(prefix))?;
+        Some(OwnUrl {
+            setting: name.to_owned(),
+            url,
+            upstreams,
+        })
+    }
+
+    /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the
+    /// agent's credential is meant for that server, and baton would send it to its upstream.
+    fn replaces(&self, theirs: &OwnUrl) -> Result<bool, Failure> {
+        let there = place(&theirs.url);
         // Baton itself, with an upstream chosen by name, or with declared windows.
-        if there == place(&self.proxy.data) && ["/u/", "/w/"].iter().any(|part| theirs.contains(part)) {
+        if there == place(&self.proxy.data) && ["/u/", "/w/"].iter().any(|part| theirs.url.contains(part)) {
             return Ok(false);
         }
-        let configured = self.config.upstreams.get(*upstream);
-        let base = configured.map_or("", |upstream| upstream.base_url.as_str());
+        let base = |upstream: &&str| {
+            let configured = self.config.upstreams.get(*upstream);
+            configured.map_or("", |upstream| upstream.base_url.as_str())
+        };
         let listen = self.config.server.listen.to_string();
         // Set by `baton env` for a proxy that has ended.
         let before = std::env::var(agents::URL).unwrap_or_default();
-        if [self.proxy.data.as_str(), &listen, &before, base]
-            .map(place)
-            .contains(&there)
-        {
+        let own = [self.proxy.data.as_str(), &listen, &before];
+        let mut known = own.into_iter().chain(theirs.upstreams.iter().map(base));
+        if known.any(|url| place(url) == there) {
             return Ok(true);
         }
-        let theirs = visible(&theirs);
+        let (setting, url) = (visible(&theirs.setting), visible(&theirs.url));
+        let Some(upstream) = theirs.upstreams.first() else {
+            return Ok(true);
+        };
         let variable = format!("BATON_UPSTREAMS__{}__BASE_URL", upstream.to_uppercase());
-        let message = format!("{name} is {theirs}, and baton sends to {base}");
+        let message = format!("{setting} is {url}, and baton sends to {}", base(upstream));
         Err(Failure::new(Exit::CONFIG, message).help(format!(
-            "to go there through baton, set upstreams.{upstream}.base_url in the config, or {variable}; else unset {name}"
+            "to go there through baton, set upstreams.{upstream}.base_url in the config, or {variable}; else unset {setting}"
         )))
     }
 }
 
 /// Which upstream a variable's URL replaces, by the prefix of its name.
-const UPSTREAMS: &[(&str, &str)] = &[
-    ("ANTHROPIC_", "anthropic"),
-    ("OPENAI_", "openai"),
-    ("GOOGLE_", "gemini"),
-    ("CODE_ASSIST_", "codeassist"),
+const UPSTREAMS: &[(&str, &[&str])] = &[
+    ("ANTHROPIC_", &["anthropic"]),
+    ("OPENAI_", &["openai"]),
+    ("GOOGLE_", &["gemini"]),
+    ("CODE_ASSIST_", &["codeassist"]),
 ];
 
 /// Host and port of a URL, normalised.

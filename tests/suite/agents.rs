@@ -491,6 +491,67 @@ async fn a_credential_is_not_sent_elsewhere_than_the_person_said() {
     );
 }
 
+/// The same where the person has said it in the agent's own file.
+#[tokio::test]
+async fn a_base_url_in_an_agents_own_file_is_not_replaced_by_another_server() {
+    let scene = Scene::new().await;
+    let cline =
+        |key: &str, url: &str| format!(r#"{{"providers":{{"{key}":{{"settings":{{"baseUrl":"{url}"}}}}}}}}"#);
+    let codex = |url: &str| format!("openai_base_url = \"{url}\"\n");
+    let elsewhere = "https://gateway.example/v1";
+    let files = [
+        ("codex", ".codex/config.toml", codex(elsewhere), "openai"),
+        (
+            "cline",
+            ".cline/data/settings/providers.json",
+            cline("anthropic", elsewhere),
+            "anthropic",
+        ),
+        (
+            "cline",
+            ".cline/data/settings/providers.json",
+            cline("openai-native", elsewhere),
+            "openai",
+        ),
+    ];
+    let write = |name: &str, text: &str| {
+        let file = scene.path("home").join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, text).unwrap();
+    };
+    for (agent, file, text_of_it, upstream) in files {
+        scene.agent(agent, "touch $T/started");
+        write(file, &text_of_it);
+        let out = scene.output("run", &[agent]);
+        let said = text(&out.stderr);
+        assert_eq!(out.status.code(), Some(78), "{said}");
+        assert!(
+            said.contains(&format!("is {elsewhere}, and baton sends to")),
+            "{said}"
+        );
+        assert!(said.contains(&format!("upstreams.{upstream}.base_url")), "{said}");
+        assert!(!scene.path("started").exists(), "{agent} was started");
+    }
+    // The upstream's own address is what is meant, and an address of baton that names an upstream stays.
+    scene.agent("codex", "echo \"$@\"");
+    write(
+        ".codex/config.toml",
+        &codex("https://chatgpt.com/backend-api/codex"),
+    );
+    let out = scene.output("run", &["codex", "own"]);
+    assert!(
+        text(&out.stdout).starts_with("-c openai_base_url="),
+        "{}",
+        text(&out.stderr)
+    );
+    let program = crate::harness::program::Program::start(&scene.config, &scene.state);
+    write(
+        ".codex/config.toml",
+        &codex(&format!("{}/u/mine/v1", program.data)),
+    );
+    assert_eq!(text(&scene.output("run", &["codex", "own"]).stdout), "own\n");
+}
+
 #[tokio::test]
 async fn cline_gets_a_copy_of_the_persons_config_and_theirs_stays() {
     let scene = Scene::new().await;

@@ -59,6 +59,7 @@ mod token_counts;
 mod tools;
 mod traces;
 mod undo;
+mod unread_ends;
 mod untooled;
 mod unwritable_state;
 mod upstreams;

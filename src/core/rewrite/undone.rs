@@ -18,6 +18,8 @@ pub struct Undone {
     pub(super) ever: HashSet<Uuid>,
     /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
     pub last: Option<Uuid>,
+    /// Where the last undo stands, or where the last one was taken back.
+    toggled: Option<usize>,
     /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever undone.
     states: Vec<(usize, Option<Uuid>)>,
     /// Where the handoff stands that counts now: what is in front of it is not sent, and stays as it is, since texts of ours
@@ -50,7 +52,12 @@ impl Undone {
         self.last.filter(|last| self.is_undone(*last))
     }
 
-    /// Handoffs that were undone at any time: calls that were queued before them are void.
+    /// Whether a call that was queued at this offset is void: what the model saw was changed by a person since.
+    pub(super) fn is_void(&self, offset: usize) -> bool {
+        self.toggled.is_some_and(|toggled| offset < toggled)
+    }
+
+    /// Handoffs that were undone at any time.
     pub fn ever(&self) -> &HashSet<Uuid> {
         &self.ever
     }
@@ -80,7 +87,6 @@ impl History {
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
         let mut states = vec![(0, None)];
-        let mut toggled = false;
         let mut counted: HashMap<Uuid, Option<usize>> = HashMap::new();
         for (at, is_open, mark) in all {
             if is_open {
@@ -109,12 +115,12 @@ impl History {
                     true => counting.insert((*open, mark.id)),
                     false => counting.remove(&(*open, mark.id)),
                 };
-                toggled = true;
+                undone.toggled = Some(at);
                 undone.last = Some(mark.id);
             }
             states.push((at, counting.last().map(|(_, id)| *id)));
         }
-        if toggled {
+        if undone.toggled.is_some() {
             undone.from = counting.last().map_or(0, |(at, _)| *at);
             undone.states = states;
         }

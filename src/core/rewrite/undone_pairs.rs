@@ -5,15 +5,14 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::Reading;
-use super::chat_marks::Found;
 use super::undone::Undone;
 use crate::mark::MarkKind;
 use crate::record::{HiddenPair, Place};
 use crate::wire::view::{OwnKind, View};
 use crate::wire::{Operation, Wire};
 
-/// Changes the pairs of a transcript in which handoffs were undone. A call that waited in front of one of these is void: it must
-/// not fire again. And a call that was made behind another prefix than it has now loses what binds it to that, as the model's
+/// Changes the pairs of a transcript in which handoffs were undone. A call that was queued in front of an undo, or of the place
+/// where one was taken back, is void: it must not fire again. And a call that was made behind another prefix than it has now loses what binds it to that, as the model's
 /// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in which
 /// calls without ids are known. Returns of each whether it stands there.
 pub fn settle(
@@ -26,15 +25,10 @@ pub fn settle(
     let Ok(reading) = Reading::new(wire, received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
-    let opens = Found::in_reading(wire, &reading).opens;
-    let opens = opens.iter().filter(|open| undone.ever.contains(&open.id));
-    let start = |turn: usize| reading.view.turns[turn].span.start;
-    let last = opens.map(|open| open.span.map_or(start(open.turn), |span| span.start));
-    let last = last.max();
     let places = offsets(wire, &reading, now, pairs);
     for (pair, at) in pairs.iter_mut().zip(&places) {
         let Some(at) = *at else { continue };
-        if last.is_some_and(|last| at < last) {
+        if undone.is_void(at) {
             pair.pending = None;
         }
         if undone.is_stale(at)
@@ -114,8 +108,6 @@ mod tests {
         }
     }
 
-    /// Machines that share a store have clocks of their own: a call waits in front of an undone handoff, or behind it, by where
-    /// it stands.
     /// The transcript without notes and undone sentinels.
     fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::Cleaned {
         let reading = Reading::new(side, body, Operation::Generate).unwrap();
@@ -127,6 +119,8 @@ mod tests {
         notes::take_out(side, &reading, look).unwrap()
     }
 
+    /// Machines that share a store have clocks of their own: a call is queued in front of an undo, or behind it, by where it
+    /// stands.
     #[test]
     fn a_call_is_void_by_its_place_and_not_by_its_time() {
         let id = Uuid::now_v7();

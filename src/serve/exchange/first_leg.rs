@@ -14,7 +14,7 @@ use crate::serve::proxy::headers;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::{relay, route};
 use crate::state::config::Mode;
-use crate::state::session::LiveConversation;
+use crate::state::session::{LiveConversation, UnconfirmedEnd};
 use crate::state::store::StoreError;
 use baton_core::course::Circumstances;
 use baton_core::mark::sentinel;
@@ -148,8 +148,8 @@ impl Exchange {
         self.show(parts, body, now, opening).response().await
     }
 
-    /// The answer's end was handed over: the same request again is a new one, and the agent has the sentinels that the
-    /// answer shows.
+    /// The answer's end was handed over: as soon as it is known to be delivered, the same request again is a new one, and the
+    /// agent has the sentinels that the answer shows.
     pub(super) fn ended(&self) {
         if let Some(then) = self.when_ended() {
             then();
@@ -163,15 +163,21 @@ impl Exchange {
         let live = self.prepared.live.as_ref();
         let live = live.filter(|l| l.may_repeat() || !fired.is_empty() || undo.is_some())?;
         let live = live.clone();
-        let (app, answer) = (self.app.clone(), self.answer.clone());
+        let (app, answer, ends) = (self.app.clone(), self.answer.clone(), self.ctx.ends.clone());
         Some(move || {
-            live.forget_repeat(&answer);
-            if !fired.is_empty() {
-                app.sessions.shown(&live, &fired);
-            }
+            // At once, since a person may ask for the next one, at any replica.
             if let Some(asked) = undo {
                 app.sessions.undo_over(&live, asked);
             }
+            let conversation = live.clone();
+            let end = UnconfirmedEnd::new(move || {
+                live.forget_repeat(&answer);
+                if !fired.is_empty() {
+                    app.sessions.shown(&live, &fired);
+                }
+            });
+            conversation.waits_for(&end);
+            ends.add(end);
         })
     }
 

@@ -46,6 +46,7 @@ pub(super) async fn prepare(
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let candidates = heavy::work(weight, || reading.candidates(wire));
     let newest = candidates.first().cloned();
+    app.sessions.settle_ends(&key).await;
     let (live, mut ahead) = open(app, ctx, wire, &reading, &key, newest.as_ref(), weight).await;
     let said = heavy::work(weight, || {
         without_notes(app, wire, &mut reading, body, live.as_deref(), coming)

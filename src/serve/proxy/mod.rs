@@ -13,6 +13,7 @@ mod budget;
 mod buffers;
 mod clock;
 pub mod coding;
+pub(crate) mod confirming_stream;
 mod connect;
 mod declared_windows;
 mod decode;
@@ -63,6 +64,7 @@ use self::body::Collected;
 use self::budget::Budget;
 pub use self::clock::Clock;
 use self::coding::Coding;
+use self::confirming_stream::ConnectionEnds;
 use self::exchange_recorder::{EventHook, ExchangeRecorder};
 use self::fault::{Code, Fault};
 use self::headers::Sending;
@@ -308,6 +310,8 @@ pub struct RequestContext {
     pub recorder: ExchangeRecorder,
     /// Takes copies for the journal.
     pub recording: Recording,
+    /// Gets the answer's end where it matters whether the agent has it.
+    pub(crate) ends: ConnectionEnds,
 }
 
 impl RequestContext {
@@ -340,6 +344,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<Respo
     if welcome::is_for(&parts) && app.admission.knows_host(&parts) {
         return welcome::page(&parts, app.config.server.tls.is_some(), app.config.admin.listen);
     }
+    let ends = parts.extensions.remove().unwrap_or_default();
     let body = MinRateBody::new(body, app.config.limits.body_rate);
     let id = uuid::Uuid::now_v7().to_string();
     let route = find_route(&app, &parts.uri, &parts.headers);
@@ -367,6 +372,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<Respo
                 headers: client.headers_without(parts.headers),
                 recorder: recorder.clone(),
                 recording: recording.clone(),
+                ends,
             };
             // Its state is large, and of an allocation of both together less would be used again while answers
             // stream: 4 MiB at a thousand.

@@ -29,6 +29,7 @@ use tokio::task::{JoinError, JoinSet};
 use tokio_rustls::TlsAcceptor;
 
 use super::agent_stream::AgentStream;
+use super::confirming_stream::{ConfirmingStream, ConnectionEnds, Sends, Socket};
 use super::fault::{Code, Fault};
 use super::head_timeout::{H2_PREFACE, HeadStart, HeadTimer, TimedHeads};
 use super::response_body::ResponseBody;
@@ -296,9 +297,10 @@ where
 
 async fn serve_one<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
-    let begun = HeadStart::default();
+    let (begun, ends) = (HeadStart::default(), ConnectionEnds::default());
+    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::OneByOne);
     let stream = AgentStream::new(stream, begun.clone());
     let timer = HeadTimer {
         begun,
@@ -308,16 +310,20 @@ where
         .one
         .clone()
         .timer(timer)
-        .serve_connection(TokioIo::new(stream), service(app));
+        .serve_connection(TokioIo::new(stream), service(app, ends));
     Box::pin(watched(connection, watcher)).await;
 }
 
 async fn serve_any<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
 where
-    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+    S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
+    let ends = ConnectionEnds::default();
+    let stream = ConfirmingStream::new(stream, ends.clone(), Sends::Multiplexed);
     let stream = TimedHeads::new(stream, http.head);
-    let connection = http.any.serve_connection(TokioIo::new(stream), service(app));
+    let connection = http
+        .any
+        .serve_connection(TokioIo::new(stream), service(app, ends));
     Box::pin(watched(connection.into_owned(), watcher)).await;
 }
 
@@ -326,9 +332,11 @@ type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infa
 /// Answers requests, each in a box: a connection would keep room for it while its answer streams.
 fn service(
     app: Arc<App>,
+    ends: ConnectionEnds,
 ) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = Answering>
 {
-    service_fn(move |request: Request<Incoming>| -> Answering {
+    service_fn(move |mut request: Request<Incoming>| -> Answering {
+        request.extensions_mut().insert(ends.clone());
         let (again, uri) = (app.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
         Box::pin(contained(handle(app.clone(), request), shape))

@@ -11,6 +11,7 @@ use super::insertions::Insertions;
 use super::left_out::LeftOut;
 use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::Spoken;
+use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
     AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Position, Update,
@@ -34,6 +35,8 @@ pub struct LiveConversation {
     used: AtomicU64,
     /// How much has been said in it since the last handoff, as far as is known here.
     pub(crate) spoken: Spoken,
+    /// Ends of its answers of which it is not known whether the agent has them.
+    pub(super) unconfirmed: UnconfirmedEnds,
 }
 
 pub(super) struct State {
@@ -124,6 +127,7 @@ impl LiveConversation {
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
             spoken: Spoken::default(),
+            unconfirmed: UnconfirmedEnds::default(),
         }
     }
 
@@ -179,7 +183,12 @@ impl LiveConversation {
         Some(handoff)
     }
 
-    /// The end of `answer` was handed over.
+    /// The end of an answer is on its way to the agent: later requests wait until that is settled.
+    pub fn waits_for(&self, end: &UnconfirmedEnd) {
+        self.unconfirmed.add(end);
+    }
+
+    /// The end of `answer` was delivered.
     pub fn forget_repeat(&self, answer: &AnswerId) {
         self.state().repeats.forget(answer);
     }

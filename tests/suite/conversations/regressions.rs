@@ -327,6 +327,46 @@ fn a_queued_call_in_front_of_an_undone_handoff_is_void() {
     ]);
 }
 
+/// A call that was queued behind a handoff in a turn that did not end by itself: it does not fire behind an undo of that handoff,
+/// nor when the undo was taken back.
+#[test]
+fn a_queued_call_behind_a_handoff_is_void_when_that_is_undone() {
+    for (stream, twice) in [(true, true), (false, true), (true, false), (false, false)] {
+        let queued = vec![
+            leg(&[Piece::Good(0)], End::Natural),
+            leg(&[Piece::Good(0), Piece::Call], End::Natural),
+        ];
+        let thinks = |end| turn(0, stream, vec![leg(&[Piece::Think], end)]);
+        let undo = || Step::Undo { who: 0, stream };
+        holds(vec![
+            thinks(End::Natural),
+            turn(0, stream, queued),
+            thinks(End::MaxTokens),
+            undo(),
+            if twice { undo() } else { plain(0) },
+            thinks(End::Natural),
+            thinks(End::Natural),
+        ]);
+    }
+}
+
+/// What was undone in the chat, or taken back there, is known outside of it before the conversation's next request.
+#[test]
+fn an_undo_in_the_chat_is_known_outside_of_it_at_once() {
+    for stream in [true, false] {
+        let undo = || Step::Undo { who: 0, stream };
+        let outside = |twice| Step::UndoOutside {
+            who: 0,
+            legs: vec![leg(&[Piece::Think], End::Natural)],
+            stream,
+            twice,
+        };
+        let fires = turn(0, stream, vec![leg(&[Piece::Good(0)], End::Natural)]);
+        holds(vec![plain(0), fires.clone(), undo(), outside(false), plain(0)]);
+        holds(vec![plain(0), fires, undo(), undo(), outside(true), plain(0)]);
+    }
+}
+
 /// An answer of our own that shows a sentinel is sent by its id alone: the handoff is known by that. What the person said
 /// before the model's newest answer is no open message, though that is sent by its id, too.
 #[test]

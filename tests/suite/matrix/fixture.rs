@@ -97,6 +97,11 @@ impl Fixture {
         self.baton = Baton::start(config(&self.variant, &self.provider.url()), store);
     }
 
+    /// Another proxy over `store`, beside the one that there is.
+    pub fn replica(&self, store: SharedStore) -> Baton {
+        Baton::start(config(&self.variant, &self.provider.url()), store)
+    }
+
     /// The same with another config.
     pub fn restart_with(&mut self, store: SharedStore, change: impl FnOnce(&mut Config)) {
         let mut config = config(&self.variant, &self.provider.url());

@@ -51,14 +51,25 @@ impl Exchange {
             }));
         };
         match prepared.undone.is_undone(target) {
-            true => Ok(Said {
-                note: target,
-                undo: Some(UndoOutcome::TakenBack),
-                ..Said::new(format!(
-                    "the undo was taken back. The model sees the handoff {target} again, and what came after it."
-                ))
-            }),
+            true => {
+                self.note_undone(Some(target), None);
+                Ok(Said {
+                    note: target,
+                    undo: Some(UndoOutcome::TakenBack),
+                    ..Said::new(format!(
+                        "the undo was taken back. The model sees the handoff {target} again, and what came after it."
+                    ))
+                })
+            }
             false => self.undone(target, candidates).await,
+        }
+    }
+
+    /// Notes in the record what the conversation's next request will find: who looks from outside of the chat may be faster.
+    fn note_undone(&self, active: Option<HandoffId>, undone: Option<HandoffId>) {
+        if let Some(live) = &self.prepared.live {
+            let now = self.app.clock.now_ms();
+            self.app.sessions.follow(live, active, undone, now);
         }
     }
 
@@ -87,6 +98,7 @@ impl Exchange {
                 "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
             )));
         }
+        self.note_undone(before.as_ref().map(|before| before.id), Some(target));
         Ok(Said {
             note: target,
             undo: Some(UndoOutcome::Undone),

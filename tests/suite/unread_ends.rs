@@ -1,0 +1,214 @@
+//! The end of an answer that shows a handoff, handed to the socket of an agent that never reads it: the same request again is a
+//! repeated one, and goes on behind the handoff. An agent that read the end asks anew.
+
+use std::time::Duration;
+
+use baton_proxy::state::store::SharedStore;
+use baton_strict::Reply;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::conversations::shared;
+use crate::harness::Baton;
+use crate::harness::redis::RedisServer;
+use crate::matrix::fixture::{Fixture, carry, fresh, handoff};
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+
+/// How long the proxy has for writing the end of an answer.
+const MOMENT: Duration = Duration::from_millis(150);
+
+/// The most of an answer that an agent reads which leaves it: some of the head.
+const BEGINNING: usize = 64;
+
+/// An agent's connection, which stays open as long as this lives.
+struct Agent(TcpStream);
+
+impl Agent {
+    /// Sends a turn over a connection of its own.
+    async fn asks(fixture: &Fixture, stream: bool, closes: bool) -> Self {
+        let body = (fixture.variant.body)(&fixture.history(), stream).to_string();
+        let path = (fixture.variant.path)(stream);
+        let connection = if closes { "close" } else { "keep-alive" };
+        let mut head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\nconnection: {connection}\r\ncontent-length: {}\r\n",
+            fixture.baton.addr,
+            body.len()
+        );
+        for (name, value) in fixture.variant.headers {
+            head.push_str(&format!("{name}: {value}\r\n"));
+        }
+        let mut socket = TcpStream::connect(fixture.baton.addr).await.unwrap();
+        let request = format!("{head}\r\n{body}");
+        socket.write_all(request.as_bytes()).await.unwrap();
+        Self(socket)
+    }
+
+    /// Reads the beginning of the answer, and no more of it in all the time in which its end is written.
+    async fn reads_the_beginning(&mut self) {
+        let mut beginning = [0; BEGINNING];
+        self.0.read_exact(&mut beginning).await.unwrap();
+        assert!(beginning.starts_with(b"HTTP/1.1 200"));
+        tokio::time::sleep(MOMENT).await;
+    }
+
+    /// Reads all that comes until nothing does for a moment.
+    async fn reads_all(&mut self) -> String {
+        let mut all = Vec::new();
+        let mut piece = [0; 1 << 12];
+        while let Ok(Ok(read @ 1..)) = tokio::time::timeout(MOMENT, self.0.read(&mut piece)).await {
+            all.extend_from_slice(&piece[..read]);
+        }
+        String::from_utf8(all).unwrap()
+    }
+
+    /// Closes with a reset, whatever is unread.
+    fn resets(self) {
+        self.0.set_zero_linger().unwrap();
+    }
+}
+
+/// Panics unless a request goes on behind the handoff of the answer that was not read.
+async fn goes_on(fixture: &Fixture, stream: bool) {
+    let before = fixture.provider.generations().len();
+    fixture.push(fresh());
+    let answer = fixture.ask(&fixture.history(), stream).await;
+    let text = answer.text.trim_start();
+    assert!(text.starts_with("[[handoff-resume:"), "{text}");
+    assert!(text.ends_with("Fresh."), "{text}");
+    assert_eq!(fixture.provider.generations().len() - before, 1);
+    assert_eq!(fixture.sent(), [carry()]);
+}
+
+/// Panics unless a request is answered from the start.
+async fn begins_anew(fixture: &Fixture, stream: bool) {
+    fixture.push(Reply::text("From the start."));
+    let answer = fixture.ask(&fixture.history(), stream).await;
+    assert_eq!(answer.text, "From the start.");
+}
+
+macro_rules! on_all_wires {
+    ($($test:ident)*) => {
+        $(mod $test {
+            use super::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES};
+
+            #[tokio::test]
+            async fn anthropic() { super::$test(ANTHROPIC).await; }
+            #[tokio::test]
+            async fn openai_chat() { super::$test(CHAT).await; }
+            #[tokio::test]
+            async fn openai_responses() { super::$test(RESPONSES).await; }
+            #[tokio::test]
+            async fn gemini() { super::$test(GEMINI).await; }
+            #[tokio::test]
+            async fn ollama() { super::$test(OLLAMA).await; }
+        })*
+    };
+}
+
+on_all_wires! {
+    an_agent_that_closes_with_the_end_unread_repeats
+    an_agent_that_resets_its_connection_repeats
+    an_agent_that_wanted_no_other_request_repeats
+    an_agent_that_read_all_asks_anew
+    an_agent_that_read_all_on_one_connection_asks_anew
+    an_agent_that_leaves_one_replica_repeats_at_another
+}
+
+/// The kernel answers what is unread with a reset.
+async fn an_agent_that_closes_with_the_end_unread_repeats(variant: Variant) {
+    for stream in [true, false] {
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let mut agent = Agent::asks(&fixture, stream, false).await;
+        agent.reads_the_beginning().await;
+        drop(agent);
+        goes_on(&fixture, stream).await;
+        // That one was read.
+        begins_anew(&fixture, stream).await;
+        fixture.assert_clean();
+    }
+}
+
+async fn an_agent_that_resets_its_connection_repeats(variant: Variant) {
+    for stream in [true, false] {
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let mut agent = Agent::asks(&fixture, stream, false).await;
+        agent.reads_the_beginning().await;
+        agent.resets();
+        goes_on(&fixture, stream).await;
+        fixture.assert_clean();
+    }
+}
+
+/// The proxy closes its own side behind the answer's end.
+async fn an_agent_that_wanted_no_other_request_repeats(variant: Variant) {
+    for stream in [true, false] {
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let mut agent = Agent::asks(&fixture, stream, true).await;
+        agent.reads_the_beginning().await;
+        drop(agent);
+        goes_on(&fixture, stream).await;
+        fixture.assert_clean();
+    }
+}
+
+/// Over another connection, while the first one is still open, or was closed by either side.
+async fn an_agent_that_read_all_asks_anew(variant: Variant) {
+    for stream in [true, false] {
+        for closes in [true, false] {
+            for stays in [true, false] {
+                let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+                let mut agent = Agent::asks(&fixture, stream, closes).await;
+                assert!(agent.reads_all().await.contains("Fresh."));
+                let open = stays.then_some(agent);
+                begins_anew(&fixture, stream).await;
+                drop(open);
+                begins_anew(&fixture, stream).await;
+                fixture.assert_clean();
+            }
+        }
+    }
+}
+
+async fn an_agent_that_read_all_on_one_connection_asks_anew(variant: Variant) {
+    for stream in [true, false] {
+        let fixture = Fixture::new(variant, [handoff(), fresh()]).await;
+        let answer = fixture.ask(&fixture.history(), stream).await;
+        assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
+        begins_anew(&fixture, stream).await;
+        fixture.assert_clean();
+    }
+}
+
+/// Of what is settled at one replica another one knows by the store.
+async fn an_agent_that_leaves_one_replica_repeats_at_another(variant: Variant) {
+    let Some(server) = RedisServer::start(&[]) else {
+        return;
+    };
+    for (stream, reads) in [(true, false), (false, false), (true, true), (false, true)] {
+        let prefix = format!("unread-{stream}-{reads}");
+        let store = || -> SharedStore { shared(&server.url(), &prefix) };
+        let mut fixture = Fixture::with(variant, [handoff(), fresh()], store(), |_| {}).await;
+        let mut agent = Agent::asks(&fixture, stream, false).await;
+        match reads {
+            true => assert!(agent.reads_all().await.contains("Fresh.")),
+            false => agent.reads_the_beginning().await,
+        }
+        drop(agent);
+        // The first one goes on serving: another one takes its place in front of the agent.
+        let first = another(&mut fixture, store());
+        // What is settled is written behind.
+        tokio::time::sleep(MOMENT).await;
+        match reads {
+            true => begins_anew(&fixture, stream).await,
+            false => goes_on(&fixture, stream).await,
+        }
+        drop(first);
+        fixture.assert_clean();
+    }
+}
+
+/// Puts another replica in front of the agent, and returns the one before.
+fn another(fixture: &mut Fixture, store: SharedStore) -> Baton {
+    let new = fixture.replica(store);
+    std::mem::replace(&mut fixture.baton, new)
+}
