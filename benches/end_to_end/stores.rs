@@ -38,7 +38,7 @@ const SIZES: [(usize, &str, usize); 2] = [(2_000, "2 KB", 300), (100_000, "100 K
 const DURABLE: [&str; 4] = ["--appendonly", "yes", "--appendfsync", "always"];
 
 pub(crate) async fn run(bench: &Bench, report: &mut Report) {
-    let Some(server) = RedisServer::start(&DURABLE) else {
+    let Some(server) = RedisServer::start_if_there(&DURABLE) else {
         return;
     };
     latency(bench, report, &server).await;
@@ -210,7 +210,7 @@ async fn busy(proxies: &[Proxy], ids: &Arc<Vec<Uuid>>, seconds: u64) -> (usize, 
 
 /// What conversations take in the server, each with one handoff of 4,000 bytes.
 async fn memory(bench: &Bench, report: &mut Report) {
-    let Some(server) = RedisServer::start(&[]) else {
+    let Some(server) = RedisServer::start_if_there(&[]) else {
         return;
     };
     let count = if bench.quick {

@@ -327,10 +327,9 @@ async fn a_replica_that_is_away_is_named_and_waited_for_no_longer_than_it_may_ta
 
 /// Three processes that know of each other by the store alone.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn replicas_find_each_other_in_the_store() {
-    let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]) else {
-        return;
-    };
+    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     let replicas = Replicas::new().await;
     let start = |name: &str, token: &str| {
         let dir = replicas.dir.path().join(name);

@@ -316,10 +316,9 @@ async fn keys_of_the_config_are_a_list_whose_first_makes_seals() {
 /// Three processes with state folders of their own, over one store: in one folder of keys, and with a folder each into which
 /// the files are copied.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn replicas_with_state_folders_of_their_own_follow_without_a_restart() {
-    let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]) else {
-        return;
-    };
+    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "always"]);
     for shares_a_folder in [true, false] {
         let team = Team::new().await;
         let folder = |name: &str| match shares_a_folder {

@@ -83,10 +83,9 @@ fn tool_result(id: &str) -> Value {
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
-    let Some(server) = RedisServer::start(&[]) else {
-        return;
-    };
+    let server = RedisServer::start(&[]);
     let wire = Wire::to(&server).await;
     let call = |n: u32| {
         let arguments = json!({"path": "a"});
@@ -131,10 +130,9 @@ async fn a_pinned_request_costs_one_round_trip_and_a_handoff_two() {
 
 /// A request without a transcript, and one that is not read, cost nothing.
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn what_needs_nothing_of_the_store_asks_it_nothing() {
-    let Some(server) = RedisServer::start(&[]) else {
-        return;
-    };
+    let server = RedisServer::start(&[]);
     let wire = Wire::to(&server).await;
     let fixture = AnthropicFixture::with([], shared(&wire.url, "none"), |_| {}).await;
     wire.counted().await;
@@ -148,10 +146,9 @@ async fn what_needs_nothing_of_the_store_asks_it_nothing() {
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_others_go_on() {
-    let Some(mut server) = RedisServer::durable() else {
-        return;
-    };
+    let mut server = RedisServer::durable();
     let replies = (0..40).map(|_| Reply::text("Fine."));
     let fixture = AnthropicFixture::with(
         [handoff(), Reply::text("Fresh.")].into_iter().chain(replies),
@@ -200,10 +197,9 @@ async fn while_the_server_is_away_pinned_requests_are_told_to_come_back_and_othe
 
 /// The real program: two of them, one killed between two requests.
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_killed_proxy_leaves_its_conversations_to_the_others() {
-    let Some(server) = RedisServer::durable() else {
-        return;
-    };
+    let server = RedisServer::durable();
     let replies = [
         handoff(),
         Reply::text("Fresh."),
@@ -272,10 +268,9 @@ fn baton(args: &[&str]) -> Output {
 }
 
 #[test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check() {
-    let Some(server) = RedisServer::start(&[]) else {
-        return;
-    };
+    let server = RedisServer::start(&[]);
     let dir = harness::temp();
     let config = dir.path().join("baton.toml");
     let text = format!("[store]\nkind = \"redis\"\nurl = \"{}\"\n", server.url());
@@ -318,10 +313,9 @@ fn a_server_that_cannot_hold_handoffs_is_refused_at_the_start_and_named_by_check
 /// One proxy's way to the server fails in every way; the streams that are open, its other conversations and the process are
 /// unharmed, and pinned conversations are told to come back.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_network_that_fails_costs_bounded_waits() {
-    let Some(server) = RedisServer::start(&[]) else {
-        return;
-    };
+    let server = RedisServer::start(&[]);
     let lossy = Fault::Lossy {
         one_in: 20,
         late: Duration::from_millis(200),
@@ -430,10 +424,9 @@ async fn a_network_that_fails_costs_bounded_waits() {
 /// The primary is killed while agents hand over, and a replica takes its place: every handoff whose sentinel was shown is there
 /// for a process that has seen none of them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
-    let Some(mut primary) = RedisServer::start(&[]) else {
-        return;
-    };
+    let mut primary = RedisServer::start(&[]);
     let (next, other) = (primary.replica(&[]), primary.replica(&[]));
     let wire = FaultyWire::to(primary.port);
     let model = |seen: &Received| match json!(seen.messages()).to_string().contains("Goal: skip BOMs.") {
@@ -512,11 +505,10 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
 /// `cargo nextest run --test suite shared_store::cost --run-ignored all --no-capture`
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "measures, judges nothing"]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn cost_of_a_shared_store() {
     const ROUNDS: usize = 200;
-    let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
-        return;
-    };
+    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     let network = FaultyWire::to(server.port);
     network.delay(Duration::from_millis(1));
     let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();

@@ -23,7 +23,7 @@ struct Processes<const N: usize> {
 /// Processes over a store in memory; and over one in a server, where the machine has such a program.
 fn processes<const N: usize>() -> impl Iterator<Item = Processes<N>> {
     let memory: SharedStore = Arc::new(MemoryStore::shared());
-    let server = RedisServer::start(&[]);
+    let server = RedisServer::start_if_there(&[]);
     let redis = server.map(|server| {
         // Each process has connections of its own.
         let store = || -> SharedStore { Arc::new(store_in(&server.url(), |o| o.prefix = "shared".into())) };

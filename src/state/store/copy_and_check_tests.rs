@@ -126,7 +126,7 @@ async fn all(store: &dyn Store) -> Vec<String> {
 #[tokio::test]
 async fn every_kind_is_copied_to_every_kind_and_back() {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start(&[]);
+    let server = RedisServer::start_if_there(&[]);
     // More than a page of each.
     let filled = MemoryStore::default();
     let ids = fill(&filled, 300).await;
@@ -217,7 +217,7 @@ async fn what_is_written_while_a_copy_runs_is_copied() {
 #[tokio::test]
 async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start(&[]);
+    let server = RedisServer::start_if_there(&[]);
     for make in kinds(&dir, server.as_ref()) {
         let store = make();
         fill(&*store, 3).await;
@@ -257,7 +257,7 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
 #[tokio::test]
 async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start(&[]);
+    let server = RedisServer::start_if_there(&[]);
     for from in &kinds(&dir, server.as_ref())[1..] {
         for to in &kinds(&dir, server.as_ref())[1..] {
             let (source, target) = (from(), to());
@@ -304,7 +304,7 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
 #[tokio::test]
 async fn a_copied_packet_supersedes_no_newer_one() {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start(&[]);
+    let server = RedisServer::start_if_there(&[]);
     for to in kinds(&dir, server.as_ref()) {
         let (source, target) = (MemoryStore::default(), to());
         let [older, newer] = [packet("a", "main", 5), packet("a", "main", 6)];
@@ -343,7 +343,7 @@ async fn a_copied_packet_supersedes_no_newer_one() {
 #[tokio::test]
 async fn handoffs_expire_where_nothing_goes_on_from_them() {
     let dir = tempfile::tempdir().unwrap();
-    let server = RedisServer::start(&[]);
+    let server = RedisServer::start_if_there(&[]);
     for make in kinds(&dir, server.as_ref()) {
         let store = make();
         let made = async |key: &str, at| {

@@ -40,18 +40,16 @@ async fn put(store: &RedisStore) -> Result<HandoffId, StoreError> {
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn redis_conforms() {
-    let Some(server) = RedisServer::start(&[]) else {
-        return;
-    };
+    let server = RedisServer::start(&[]);
     conforms(|| Arc::new(store_in(&server.url(), |_| {}))).await;
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn settings_that_hold_no_handoff_are_named() {
-    let Some(server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
-        return;
-    };
+    let server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     let verify = async |durability| {
         let store = store_in(&server.url(), |o| o.durability = durability);
         let written = put(&store).await;
@@ -78,10 +76,9 @@ async fn settings_that_hold_no_handoff_are_named() {
 
 /// With a server that flushes every second, and can be asked to wait for that: what was acknowledged survives its kill.
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
-    let Some(mut server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
-        return;
-    };
+    let mut server = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]);
     if !server.is_version(7, 2) {
         return;
     }
@@ -109,10 +106,9 @@ async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_replicated_write_is_on_the_replica() {
-    let Some(primary) = RedisServer::start(&[]) else {
-        return;
-    };
+    let primary = RedisServer::start(&[]);
     let mut replica = primary.replica(&[]);
     let prefix = "replicated".to_owned();
     let store = store_in(&primary.url(), |o| {
@@ -154,10 +150,9 @@ async fn a_replicated_write_is_on_the_replica() {
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
-    let Some(server) = RedisServer::start(&[]) else {
-        return;
-    };
+    let server = RedisServer::start(&[]);
     let store = store_in(&server.url(), |o| o.prefix = "p".into());
     put(&store).await.unwrap();
     let mut beside = pair("local", "c", Some("one\ntwo"));
@@ -208,10 +203,9 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
 }
 
 #[tokio::test]
+#[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn scripts_that_the_server_forgot_are_loaded_again() {
-    let Some(server) = RedisServer::start(&[]) else {
-        return;
-    };
+    let server = RedisServer::start(&[]);
     let store = store_in(&server.url(), |_| {});
     put(&store).await.unwrap();
     server.cli(&["SCRIPT", "FLUSH"]);
