@@ -13,8 +13,8 @@ use crate::serve::exchange;
 use crate::serve::proxy::App;
 use crate::serve::proxy::server::Bound;
 use crate::state::config::Config;
-use crate::state::files::documents::{PacketSettings, PacketWriter};
-use crate::state::jobs::drafts::Drafting;
+use crate::state::files::documents::{DocumentSettings, DocumentWriter};
+use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
@@ -49,7 +49,7 @@ pub(crate) struct DataListener {
     bound: Bound,
     app: Arc<App>,
     reporter: JoinHandle<()>,
-    packets: PacketWriter,
+    packets: DocumentWriter,
 }
 
 /// Capacity of the event queue.
@@ -93,7 +93,7 @@ impl DataListener {
             // If the queue is full or closed, the event is dropped here, which reports it.
             let _ = events.try_send(ended);
         };
-        let packets = PacketWriter::start(PacketSettings::of(config), Arc::clone(&store));
+        let packets = DocumentWriter::start(DocumentSettings::of(config), Arc::clone(&store));
         let counted = packets.clone();
         metrics.count_packets_by(move || {
             let counts = counted.counts();
@@ -117,7 +117,7 @@ impl DataListener {
     }
 
     /// The drafts of its conversations.
-    pub(crate) fn drafting(&self) -> Arc<Drafting> {
+    pub(crate) fn drafting(&self) -> Arc<DraftQueue> {
         Arc::clone(&self.app.drafting)
     }
 

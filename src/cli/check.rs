@@ -9,7 +9,7 @@ use super::args::CheckArgs;
 use super::exit::{Exit, Failure};
 use super::output::{Out, plural, visible};
 use super::{config_file, load};
-use crate::state::config::{Config, Flags, HandoffPolicy, Origin, Problem, ProblemKind, StoreKind};
+use crate::state::config::{Config, Flags, HandoffPolicy, KeyOrigin, Problem, ProblemKind, StoreKind};
 use crate::state::store::{self, StoreError};
 use baton_core::nudge::{self, Compaction};
 
@@ -68,7 +68,7 @@ fn of_server(config: &Config) -> Option<Problem> {
     }
     let problem = |key: &str, message: String, help: &str| Problem {
         kind: ProblemKind::Conflict,
-        origin: Origin::File("the store's server".to_owned()),
+        origin: KeyOrigin::File("the store's server".to_owned()),
         key: key.to_owned(),
         message,
         help: Some(help.to_owned()),

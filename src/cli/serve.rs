@@ -23,7 +23,7 @@ use crate::app::DataListener;
 use crate::serve::admin::readiness::{self, JournalPlace};
 use crate::serve::admin::{self, AdminState, Inspector, Peers};
 use crate::serve::proxy::{descriptors, server};
-use crate::state::config::{Config, Flags, Keep};
+use crate::state::config::{Config, Flags, StoreRetention};
 use crate::state::journal::{self, Recorder};
 use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
@@ -269,7 +269,7 @@ fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
 }
 
 /// Deletes unused records periodically.
-async fn sweep(store: SharedStore, keep: Keep) {
+async fn sweep(store: SharedStore, keep: StoreRetention) {
     let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
     loop {
         due.tick().await;

@@ -7,7 +7,9 @@ use super::exit::{Exit, Failure};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
-use crate::state::journal::{Exchange, Leg, LegTokens, Message, Query, Side, State, date_time};
+use crate::state::journal::{
+    BodySide, ExchangeDetail, JournalReader, LegDetail, LegTokens, MessageState, MessageSummary, date_time,
+};
 
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
 const FEW: usize = 4;
@@ -44,9 +46,9 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
         return Ok(out.json(&har)?);
     }
     let side = match (what.received, what.sent, what.response) {
-        (true, ..) => Some(Side::Received),
-        (_, true, _) => Some(Side::Sent(leg.unwrap_or(0))),
-        (.., true) => Some(leg.map_or(Side::Shown, Side::Response)),
+        (true, ..) => Some(BodySide::Received),
+        (_, true, _) => Some(BodySide::Sent(leg.unwrap_or(0))),
+        (.., true) => Some(leg.map_or(BodySide::Shown, BodySide::Response)),
         _ => None,
     };
     if let Some(side) = side {
@@ -65,7 +67,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
 }
 
 /// The exchange with this id or unique id prefix.
-fn find(query: &Query, wanted: &str) -> Result<String, Failure> {
+fn find(query: &JournalReader, wanted: &str) -> Result<String, Failure> {
     let wanted = wanted.trim().to_lowercase();
     let mut ids = query.ids(&wanted).map_err(unread)?;
     match (wanted.is_empty(), ids.len()) {
@@ -96,7 +98,7 @@ fn no_leg(leg: u32, legs: usize) -> Failure {
 }
 
 /// Prints the exchange: request, legs, diff, and response.
-fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
+fn told(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
     let row = &exchange.exchange;
     let mut out = vec![format!("{bold}exchange {}{bold:#}", row.id)];
@@ -144,7 +146,7 @@ fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<Stri
     out
 }
 
-fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String> {
+fn leg_lines(exchange: &ExchangeDetail, leg: &LegDetail, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
     let sent = exchange.exchange.event.sent_bytes.get(leg.n as usize);
     let stop = leg.response.stop.as_deref().unwrap_or("-");
@@ -221,32 +223,36 @@ enum Mark {
 
 struct Line<'a> {
     mark: Mark,
-    message: &'a Message,
+    message: &'a MessageSummary,
     why: Option<&'static str>,
 }
 
 /// Merges both sides into one order: removed messages before their replacement.
-fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) -> Vec<Line<'a>> {
+fn merged<'a>(
+    received: &'a [MessageSummary],
+    states: &[MessageState],
+    sent: &'a [MessageSummary],
+) -> Vec<Line<'a>> {
     let mut out = Vec::new();
     let mut theirs = received.iter().zip(states).peekable();
-    let gone = |message, state: &State| Line {
+    let gone = |message, state: &MessageState| Line {
         mark: Mark::Gone,
         message,
-        why: Some(if *state == State::Changed {
+        why: Some(if *state == MessageState::Changed {
             "changed"
         } else {
             "cut"
         }),
     };
     for ours in sent {
-        while let Some((message, state)) = theirs.next_if(|(_, state)| **state != State::Kept) {
+        while let Some((message, state)) = theirs.next_if(|(_, state)| **state != MessageState::Kept) {
             out.push(gone(message, state));
         }
-        if ours.state == State::Kept {
+        if ours.state == MessageState::Kept {
             theirs.next();
         }
         out.push(Line {
-            mark: if ours.state == State::Kept {
+            mark: if ours.state == MessageState::Kept {
                 Mark::Kept
             } else {
                 Mark::Come
@@ -257,31 +263,31 @@ fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) ->
     }
     out.extend(
         theirs
-            .filter(|(_, state)| **state != State::Kept)
+            .filter(|(_, state)| **state != MessageState::Kept)
             .map(|(m, s)| gone(m, s)),
     );
     out
 }
 
 /// The system prompt and the tools.
-fn beside<'a>(received: &'a [Message], sent: &'a [Message]) -> Vec<Line<'a>> {
+fn beside<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<Line<'a>> {
     let gone = received
         .iter()
-        .filter(|m| m.state == State::Cut)
+        .filter(|m| m.state == MessageState::Cut)
         .map(|message| Line {
             mark: Mark::Gone,
             message,
             why: Some("left out"),
         });
     let come = sent.iter().map(|message| Line {
-        mark: if message.state == State::Kept {
+        mark: if message.state == MessageState::Kept {
             Mark::Kept
         } else {
             Mark::Come
         },
         message,
         why: match message.state {
-            State::Changed => Some("changed"),
+            MessageState::Changed => Some("changed"),
             _ => message.why.map(why),
         },
     });

@@ -12,7 +12,7 @@ use super::output::{Out, age, first_line, plural, size, unsent};
 use super::running::{self, Process, RunState};
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::yaml_files::{HandoffFolder, LineReader};
-use crate::state::journal::{Filter, Row, Totals};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalTotals};
 use crate::state::store::{self, HandoffFilter};
 use baton_core::record::Handoff;
 
@@ -27,8 +27,8 @@ struct Status {
     state_dir: String,
     listen: String,
     admin: String,
-    journal: Totals,
-    last_exchange: Option<Row>,
+    journal: JournalTotals,
+    last_exchange: Option<ExchangeRow>,
     handoffs: usize,
     last_handoff: Option<String>,
     unsent_tokens: i64,
@@ -44,12 +44,12 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         _ => handoffs(&config)?,
     };
     let query = open(&config.state_dir)?;
-    let (mut journal, mut last) = (Totals::default(), None);
+    let (mut journal, mut last) = (JournalTotals::default(), None);
     if let Some(query) = &query {
         journal = query.totals().map_err(unread)?;
-        let newest = Filter {
+        let newest = ExchangeFilter {
             limit: 1,
-            ..Filter::default()
+            ..ExchangeFilter::default()
         };
         last = query.list(&newest).map_err(unread)?.pop();
     }
@@ -114,7 +114,7 @@ fn line(status: &Status) -> String {
 
 /// Goal and next step of the newest handoff file, where there is one. What goes wrong with it is nothing that a prompt shows.
 fn handed_over(config: &Config) -> String {
-    let folder = HandoffFolder::new(&config.packets_dir()).ok();
+    let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
     let told = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
     match told.map(|told| told.line()) {
         Some(line) if !line.is_empty() => format!(" | {}", first_line(&line, None)),

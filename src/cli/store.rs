@@ -8,7 +8,7 @@ use super::load_state;
 use super::output::{Out, plural, size, visible};
 use super::stored::unanswered;
 use crate::state::config::{Config, StoreKind};
-use crate::state::store::copy_and_check::{self, Amount};
+use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
 use crate::state::store::{self, SharedStore};
 
@@ -57,7 +57,7 @@ async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
     let from = opened(&config, from.as_deref(), store::open_for_reading)?;
     let to = opened(&config, url(&args.to, "BATON_COPY_TO").as_deref(), store::open)?;
     let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
-    let row = |(kind, (amount, there)): (&RecordKind, &(Amount, u64))| Row {
+    let row = |(kind, (amount, there)): (&RecordKind, &(RecordAmount, u64))| Row {
         copied: Some(*there),
         ..row(*kind, *amount)
     };
@@ -86,7 +86,8 @@ async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
     })
 }
 
-type OpenStore = fn(&crate::state::config::Store, &std::path::Path) -> Result<SharedStore, store::StoreError>;
+type OpenStore =
+    fn(&crate::state::config::StoreConfig, &std::path::Path) -> Result<SharedStore, store::StoreError>;
 
 /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
 fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, Failure> {
@@ -121,7 +122,7 @@ fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedS
     open(&settings, &dir).map_err(unanswered)
 }
 
-fn row(kind: RecordKind, amount: Amount) -> Row {
+fn row(kind: RecordKind, amount: RecordAmount) -> Row {
     Row {
         kind: kind.name(),
         records: amount.records,

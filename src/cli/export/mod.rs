@@ -19,7 +19,7 @@ use super::newest::{Newest, newest};
 use super::output::{Out, visible};
 use super::stored::{self, unanswered};
 use crate::state::config::{Config, StoreKind};
-use crate::state::journal::{Filter, Query, Row};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::record::Handoff;
 
@@ -65,7 +65,7 @@ struct Sources {
     store: Option<SharedStore>,
     /// All handoffs, newest first.
     handoffs: Vec<Handoff>,
-    journal: Option<Query>,
+    journal: Option<JournalReader>,
 }
 
 impl Sources {
@@ -156,11 +156,11 @@ impl Sources {
         self.compose(key, found, Some(id), whole.or(Some(handoff)))
     }
 
-    fn rows(&self, conversation: Option<&str>, limit: usize) -> Result<Vec<Row>, Failure> {
+    fn rows(&self, conversation: Option<&str>, limit: usize) -> Result<Vec<ExchangeRow>, Failure> {
         let Some(journal) = &self.journal else {
             return Ok(Vec::new());
         };
-        let filter = Filter {
+        let filter = ExchangeFilter {
             conversation: conversation.map(str::to_owned),
             before: None,
             limit,
@@ -168,7 +168,7 @@ impl Sources {
         journal.list(&filter).map_err(unread)
     }
 
-    fn newest(&self, rows: Vec<Row>) -> Result<Option<Newest>, Failure> {
+    fn newest(&self, rows: Vec<ExchangeRow>) -> Result<Option<Newest>, Failure> {
         match &self.journal {
             Some(journal) => newest(journal, rows),
             None => Ok(None),
@@ -300,7 +300,7 @@ struct Taken {
 }
 
 /// The handoff that is active behind an exchange.
-fn active(row: &Row) -> Option<Uuid> {
+fn active(row: &ExchangeRow) -> Option<Uuid> {
     let id = row.event.fired.last().or(row.event.pinned.as_ref())?;
     Uuid::parse_str(id).ok()
 }

@@ -7,7 +7,7 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
 use crate::cli::output::{Out, visible};
 use crate::cli::stored::{unanswered, wanted};
-use baton_core::record::{HandoffId, PacketStatus};
+use baton_core::record::{HandoffId, HandoffStatus};
 
 pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
     let lookup = HandoffLookup::of(&args.folder)?;
@@ -22,10 +22,10 @@ pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
 /// Archives a handoff with its document, or takes both out of the archive.
 fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
     let status = match (args.undo, args.activate) {
-        (false, _) => PacketStatus::Archived,
-        (true, true) => PacketStatus::Active,
+        (false, _) => HandoffStatus::Archived,
+        (true, true) => HandoffStatus::Active,
         // It is found by its id only, until it is resumed.
-        (true, false) => PacketStatus::Superseded,
+        (true, false) => HandoffStatus::Superseded,
     };
     let superseded = blocking(&lookup.config, async |store| {
         let handoff = wanted(&store, &id.to_string()).await?;

@@ -12,7 +12,7 @@ use crate::cli::handoff_args::{CheckHandoffArgs, ShowArgs};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::still_true;
-use crate::state::files::yaml_files::{Found, now};
+use crate::state::files::yaml_files::{HandoffYaml, now};
 use baton_core::handoffs::yaml::{Drift, Purpose, recover as recovered, score};
 
 /// Time for all that git is asked.
@@ -81,21 +81,21 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure>
 }
 
 /// A session's newest file, a file, a handoff of the store as the file that it makes, or the newest file of all.
-fn found(names: &HandoffLookup, what: Option<&str>) -> Result<Option<Found>, Failure> {
+fn found(names: &HandoffLookup, what: Option<&str>) -> Result<Option<HandoffYaml>, Failure> {
     match what {
         Some(what) => names.find_file(what),
         None => newest(names, None),
     }
 }
 
-fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<Found>, Failure> {
+fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<HandoffYaml>, Failure> {
     let listing = names.folder.latest(session).map_err(failure)?;
     warn(&listing.warnings);
     Ok(listing.found)
 }
 
-fn drift(found: &Found, git_dir: Option<&PathBuf>, config: &Config) -> Drift {
+fn drift(found: &HandoffYaml, git_dir: Option<&PathBuf>, config: &Config) -> Drift {
     let here = PathBuf::from(".");
-    let dir = git_dir.or(config.packets.git_dir.as_ref()).unwrap_or(&here);
+    let dir = git_dir.or(config.documents.git_dir.as_ref()).unwrap_or(&here);
     still_true(&found.file, Some(dir), LIMIT)
 }

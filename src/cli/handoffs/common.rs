@@ -18,11 +18,11 @@ pub(super) fn print(file: &HandoffFile, format: DocumentFormat, out: &mut Out) -
 
 /// The client that the config describes; `None` where it names no server.
 pub(super) fn mail(config: &Config) -> Result<Option<AgentMail>, Failure> {
-    let Some(url) = &config.packets.agent_mail_url else {
+    let Some(url) = &config.documents.agent_mail_url else {
         return Ok(None);
     };
-    let token = config.packets.agent_mail_token.as_ref().map(Secret::reveal);
-    let agents = config.packets.agent_mail_agents.iter();
+    let token = config.documents.agent_mail_token.as_ref().map(Secret::reveal);
+    let agents = config.documents.agent_mail_agents.iter();
     let agents = agents.map(|(name, token)| (name.clone(), token.reveal().to_owned()));
     let mail = AgentMail::new(url, token).map(|mail| mail.with_agents(agents));
     mail.map(Some)

@@ -15,8 +15,8 @@ use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::agent_mail::AgentMail;
-use crate::state::files::yaml_files::gather::Asker;
-use crate::state::files::yaml_files::{Naming, now, write_text, write_to};
+use crate::state::files::yaml_files::gather::GitRunner;
+use crate::state::files::yaml_files::{FileNaming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{
     HandoffFile, ReservationTransfer, names, reservations_told, score, threads,
@@ -184,13 +184,13 @@ fn enrich(
     at: Time,
     file: &mut HandoffFile,
 ) {
-    let configured = args.git_dir.as_deref().or(config.packets.git_dir.as_deref());
+    let configured = args.git_dir.as_deref().or(config.documents.git_dir.as_deref());
     // The transcript may come from another machine.
     let dir = configured.or(worked_in.filter(|dir| dir.is_dir()));
     let agent = Some(file.agent_id.clone()).filter(|name| !name.is_empty());
     let here = PathBuf::from(".");
     let (git, beads, mail) = thread::scope(|scope| {
-        let asker = |dir| Asker { dir, until };
+        let asker = |dir| GitRunner { dir, until };
         let git = scope.spawn(move || dir.and_then(|dir| asker(dir).git_state()));
         let beads = {
             let agent = agent.as_deref();
@@ -288,9 +288,9 @@ fn write(
 ) -> Result<Option<PathBuf>, Failure> {
     let Some(place) = &args.out else {
         let naming = match (args.auto, &args.description) {
-            (true, _) => Naming::Automatic,
-            (false, Some(description)) => Naming::Manual(description.clone()),
-            (false, None) => Naming::Manual(names::description_of_goal(&file.goal)),
+            (true, _) => FileNaming::Automatic,
+            (false, Some(description)) => FileNaming::Manual(description.clone()),
+            (false, None) => FileNaming::Manual(names::description_of_goal(&file.goal)),
         };
         let written = folder.write(file, &naming, at).map_err(failure)?;
         warn(&written.warnings);

@@ -17,9 +17,9 @@ use crate::cli::output::{Out, size, visible};
 use crate::cli::stored::{now_ms, resume_line, unanswered};
 use crate::serve::exchange::{FACTS_TOKENS, wants_facts};
 use crate::state::config::{Config, PreambleMode as Keep, Secret, StoreKind};
-use crate::state::files::documents::{self, PacketSettings, Stored};
+use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use crate::state::journal::{Filter, Query, Redactor};
+use crate::state::journal::{ExchangeFilter, JournalReader, Redactor};
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::document::fields::Size;
 use baton_core::handoffs::draft::{self, Count, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
@@ -121,11 +121,11 @@ async fn packet(
     newest: Newest,
     earlier: Option<Handoff>,
 ) -> Result<Option<PathBuf>, Failure> {
-    let Some(settings) = PacketSettings::of(config) else {
+    let Some(settings) = DocumentSettings::of(config) else {
         return Ok(None);
     };
     let body = newest.view.body.clone();
-    let stored = Stored {
+    let stored = StoredHandoff {
         handoff: handoff.clone(),
         carry_over: earlier.map(|handoff| handoff.prompt),
         exchange: Some(newest.row.id),
@@ -181,8 +181,8 @@ fn told(
 }
 
 /// The newest request of a conversation.
-pub(super) fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
-    let filter = Filter {
+pub(super) fn newest(query: &JournalReader, key: &str) -> Result<Newest, Failure> {
+    let filter = ExchangeFilter {
         conversation: Some(key.to_owned()),
         before: None,
         limit: NEWEST,

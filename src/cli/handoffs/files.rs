@@ -12,7 +12,7 @@ use super::lookup::{failure, warn};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
 use crate::cli::output::{Out, first_line, plural, table, visible};
-use crate::state::files::yaml_files::{Found, LineReader, Listed, now, read_file};
+use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, now, read_file};
 use baton_core::handoffs::yaml::{FieldError, names};
 
 /// Pause between two reads of `show --line --follow`.
@@ -83,7 +83,7 @@ fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(one: &Listed, width: Option<usize>) -> Vec<String> {
+fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
     let name = one.path.file_name().unwrap_or_default().to_string_lossy();
     let date: String = one.date.chars().take("2026-11-22T18:05".len()).collect();
     let status = if one.status.is_empty() { "-" } else { &one.status };
@@ -122,7 +122,7 @@ pub(super) fn session_here() -> Option<String> {
     Some(names::session_of(&dir.file_name()?.to_string_lossy()))
 }
 
-fn print_found(args: &ShowArgs, found: &Found, out: &mut Out) -> Result<(), Failure> {
+fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<(), Failure> {
     if args.path {
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());

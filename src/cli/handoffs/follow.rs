@@ -9,9 +9,9 @@ use super::lookup::{HandoffLookup, all, blocking};
 use crate::cli::exit::Failure;
 use crate::cli::output::Out;
 use crate::cli::stored::open;
-use crate::state::files::documents::packet_of;
+use crate::state::files::documents::document_of;
 use baton_core::handoffs::document::fields::Kind;
-use baton_core::record::{HandoffId, PacketRecord, PacketStatus};
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 
 /// Pause between two reads of the store.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -32,8 +32,8 @@ struct StatusReport {
 }
 
 impl StatusReport {
-    fn of(record: &PacketRecord) -> Self {
-        let packet = packet_of(record);
+    fn of(record: &DocumentRecord) -> Self {
+        let packet = document_of(record);
         Self {
             id: record.handoff.to_string(),
             status: record.status.name(),
@@ -53,7 +53,7 @@ impl StatusReport {
 
 pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
     blocking(&lookup.config, async |mut store| {
-        let mut known: Option<HashMap<HandoffId, PacketStatus>> = None;
+        let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
         loop {
             let packets = all(&store, false).await?;
             for record in packets.iter().rev() {

@@ -11,11 +11,11 @@ use crate::cli::exit::Failure;
 use crate::cli::handoff_args::{ListArgs, StatusArg};
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::{now_ms, unanswered};
-use crate::state::files::documents::packet_of;
+use crate::state::files::documents::document_of;
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::Kind;
 use baton_core::record::lineage::{self, Placed};
-use baton_core::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
+use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
 /// Handoffs of a list, unless --limit is given.
 const LISTED: usize = 20;
@@ -110,15 +110,15 @@ fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), Failure> {
     Ok(())
 }
 
-fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&PacketRecord>) -> bool {
+fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) -> bool {
     let of_topic = |topic: &String| packet.is_some_and(|packet| packet.topic == *topic);
     let of_status = |status: StatusArg| match status {
-        StatusArg::Active => !handoff.archived && packet.is_some_and(|it| it.status == PacketStatus::Active),
+        StatusArg::Active => !handoff.archived && packet.is_some_and(|it| it.status == HandoffStatus::Active),
         StatusArg::Superseded => {
-            !handoff.archived && packet.is_some_and(|it| it.status == PacketStatus::Superseded)
+            !handoff.archived && packet.is_some_and(|it| it.status == HandoffStatus::Superseded)
         }
         StatusArg::Archived => {
-            handoff.archived || packet.is_some_and(|it| it.status == PacketStatus::Archived)
+            handoff.archived || packet.is_some_and(|it| it.status == HandoffStatus::Archived)
         }
     };
     args.topic.as_ref().is_none_or(of_topic) && args.status.is_none_or(of_status)
@@ -150,7 +150,7 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff
 }
 
 /// The handoff's status, and whether it is a branch of a fork or forks itself.
-fn status(handoff: &Handoff, packet: Option<&PacketRecord>, placed: &Placed) -> String {
+fn status(handoff: &Handoff, packet: Option<&DocumentRecord>, placed: &Placed) -> String {
     let mut text = status_name(handoff, packet).unwrap_or("-").to_owned();
     if placed.siblings > 1 {
         text.push_str(&format!(", one of {} branches", placed.siblings));
@@ -162,7 +162,7 @@ fn status(handoff: &Handoff, packet: Option<&PacketRecord>, placed: &Placed) -> 
 }
 
 /// `None` where the handoff has no document, which keeps the status.
-fn status_name(handoff: &Handoff, packet: Option<&PacketRecord>) -> Option<&'static str> {
+fn status_name(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<&'static str> {
     match packet {
         _ if handoff.archived => Some("archived"),
         Some(packet) => Some(packet.status.name()),
@@ -194,10 +194,10 @@ struct ListedHandoff<'a> {
 fn listed<'a>(
     handoff: &'a Handoff,
     placed: &Placed,
-    packets: &'a HashMap<HandoffId, PacketRecord>,
+    packets: &'a HashMap<HandoffId, DocumentRecord>,
 ) -> ListedHandoff<'a> {
     let packet = packets.get(&handoff.id);
-    let document = packet.and_then(packet_of);
+    let document = packet.and_then(document_of);
     ListedHandoff {
         record: Record::of(handoff),
         status: status_name(handoff, packet),

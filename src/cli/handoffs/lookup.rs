@@ -9,17 +9,17 @@ use crate::cli::load_state;
 use crate::cli::output::{Out, plural, visible};
 use crate::cli::stored::{find_id, open, unanswered};
 use crate::state::config::Config;
-use crate::state::files::documents::{JSON, packet_of};
-use crate::state::files::yaml_files::{FileError, Found, HandoffFolder, read_file};
-use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
-use baton_core::handoffs::document::fields::Packet;
+use crate::state::files::documents::{JSON, document_of};
+use crate::state::files::yaml_files::{FileError, HandoffFolder, HandoffYaml, read_file};
+use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
-use baton_core::record::{HandoffId, PacketRecord};
+use baton_core::record::{DocumentRecord, HandoffId};
 
 /// The folder of handoff files, and the config that it was found by.
 pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), Failure> {
     let config = load_state(&args.state)?;
-    let dir = args.dir.clone().unwrap_or_else(|| config.packets_dir());
+    let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
     Ok((HandoffFolder::new(&dir).map_err(failure)?, config))
 }
 
@@ -108,7 +108,7 @@ impl HandoffLookup {
 
     /// The same, as a handoff file: of a packet the file that it makes. `None` where nothing has this name, or a session has
     /// no file that can be read.
-    pub(super) fn find_file(&self, given: &str) -> Result<Option<Found>, Failure> {
+    pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, Failure> {
         let named = match self.find(given) {
             Err(unknown) if unknown.exit == Exit::NO_INPUT || unknown.exit == Exit::USAGE => return Ok(None),
             named => named?,
@@ -118,7 +118,7 @@ impl HandoffLookup {
                 let Ok(record) = blocking(&self.config, async |store| one(&store, id).await) else {
                     return Ok(None);
                 };
-                let packet = packet_of(&record).ok_or_else(|| other_version(&record))?;
+                let packet = document_of(&record).ok_or_else(|| other_version(&record))?;
                 Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &packet)))
             }
             NamedHandoff::Document(path) => {
@@ -149,20 +149,20 @@ fn is_handoff_file(path: &Path) -> bool {
     value.get("goal").is_some() && value.get("next_action").is_none()
 }
 
-fn found(path: PathBuf, packet: &Packet) -> Found {
-    Found {
+fn found(path: PathBuf, packet: &HandoffDocument) -> HandoffYaml {
+    HandoffYaml {
         path,
-        file: HandoffFile::of_whole_packet(packet),
+        file: HandoffFile::of_whole_document(packet),
         errors: Vec::new(),
     }
 }
 
 /// A packet from its JSON.
-pub(super) fn read_packet(path: &Path) -> Result<Packet, Failure> {
+pub(super) fn read_packet(path: &Path) -> Result<HandoffDocument, Failure> {
     let shown = || visible(&path.display().to_string());
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
-    Packet::read(&text).map_err(|error| {
+    HandoffDocument::read(&text).map_err(|error| {
         Failure::new(
             Exit::DATA,
             format!("{}: not the document of a handoff: {error}", shown()),
@@ -171,7 +171,7 @@ pub(super) fn read_packet(path: &Path) -> Result<Packet, Failure> {
     })
 }
 
-pub(super) fn other_version(record: &PacketRecord) -> Failure {
+pub(super) fn other_version(record: &DocumentRecord) -> Failure {
     Failure::new(
         Exit::DATA,
         format!("the document of {} is of another version", record.handoff),
@@ -179,21 +179,24 @@ pub(super) fn other_version(record: &PacketRecord) -> Failure {
 }
 
 /// All packets, newest first.
-pub(super) async fn all(store: &SharedStore, without_documents: bool) -> Result<Vec<PacketRecord>, Failure> {
-    let all = PacketFilter {
+pub(super) async fn all(
+    store: &SharedStore,
+    without_documents: bool,
+) -> Result<Vec<DocumentRecord>, Failure> {
+    let all = DocumentFilter {
         without_documents,
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    store.packets(&all).await.map_err(unanswered)
+    store.documents(&all).await.map_err(unanswered)
 }
 
 /// The packet of a handoff.
-pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<PacketRecord, Failure> {
-    let one = PacketFilter {
+pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRecord, Failure> {
+    let one = DocumentFilter {
         handoff: Some(id),
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let found = store.packets(&one).await.map_err(unanswered)?.pop();
+    let found = store.documents(&one).await.map_err(unanswered)?.pop();
     found.ok_or_else(|| {
         Failure::new(
             Exit::NO_INPUT,

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::stored::resume_line;
-use baton_core::record::{Handoff, PacketRecord, telling_line};
+use baton_core::record::{DocumentRecord, Handoff, telling_line};
 
 /// The status of a handoff and the folder of its document. The names are API.
 #[derive(Serialize)]
@@ -13,7 +13,7 @@ pub(super) struct StoredDocument<'a> {
 }
 
 impl<'a> StoredDocument<'a> {
-    pub(super) fn of(record: &'a PacketRecord) -> Self {
+    pub(super) fn of(record: &'a DocumentRecord) -> Self {
         Self {
             status: record.status.name(),
             folder: &record.folder,

@@ -12,7 +12,7 @@ use crate::cli::handoff_args::ResumeArgs;
 use crate::cli::output::{Out, visible};
 use crate::cli::shells::Shell;
 use crate::cli::{agents, env, load_state, run, stored};
-use crate::state::files::documents::{self as state_documents, Compared};
+use crate::state::files::documents::{self as state_documents, DriftReport};
 use baton_core::record::Handoff;
 
 /// Time for all that git is asked.
@@ -37,7 +37,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = stored::resume_line(&handoff);
     // The model is informed too, where the handoff was compared with a repository.
-    if let Some(Compared { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
+    if let Some(DriftReport { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
         prompt = format!("{prompt}\n{}.", drift.line());
     }
     if let Some(more) = args
@@ -86,7 +86,7 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.
-fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
+fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), Failure> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
@@ -107,7 +107,7 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
 /// Warns on standard error of what the user may not expect.
 fn warn(
     handoff: &Handoff,
-    compared: Option<&Compared>,
+    compared: Option<&DriftReport>,
     known: bool,
     args: &ResumeArgs,
 ) -> Result<(), Failure> {

@@ -13,11 +13,11 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
 use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
 use crate::cli::stored::{now_ms, resume_line, unanswered, wanted};
-use crate::state::files::documents::packet_of;
-use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
-use baton_core::handoffs::document::fields::{NO_NEXT_ACTION, Packet};
+use crate::state::files::documents::document_of;
+use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
-use baton_core::record::{Handoff, HandoffId, PacketStatus};
+use baton_core::record::{Handoff, HandoffId, HandoffStatus};
 
 pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
     let lookup = HandoffLookup::of(&args.folder)?;
@@ -49,14 +49,14 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
 fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure> {
     let found = blocking(&lookup.config, async |store| {
         if args.topic.is_some() {
-            let filter = PacketFilter {
-                status: Some(PacketStatus::Active),
+            let filter = DocumentFilter {
+                status: Some(HandoffStatus::Active),
                 topic: args.topic.clone(),
                 limit: 1,
                 without_documents: true,
-                ..PacketFilter::default()
+                ..DocumentFilter::default()
             };
-            let newest = store.packets(&filter).await.map_err(unanswered)?.pop();
+            let newest = store.documents(&filter).await.map_err(unanswered)?.pop();
             return Ok((
                 newest.map(|record| record.handoff),
                 documents::count(&store).await?,
@@ -102,7 +102,7 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             Err(unknown) => {
                 // The document may have outlived its handoff.
                 let record = one(&store, id).await.map_err(|_| unknown)?;
-                let packet = packet_of(&record).ok_or_else(|| other_version(&record))?;
+                let packet = document_of(&record).ok_or_else(|| other_version(&record))?;
                 return print_document(args, &PathBuf::from(&record.folder), &packet, out);
             }
         };
@@ -126,12 +126,17 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
 }
 
 /// Prints a document: its YAML is the handoff file that it makes.
-fn print_document(args: &ShowArgs, folder: &Path, packet: &Packet, out: &mut Out) -> Result<(), Failure> {
+fn print_document(
+    args: &ShowArgs,
+    folder: &Path,
+    packet: &HandoffDocument,
+    out: &mut Out,
+) -> Result<(), Failure> {
     if args.path {
         return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
     }
     match args.format {
-        Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_packet(packet).to_yaml())?,
+        Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(packet).to_yaml())?,
         Some(DocumentFormat::Json) => out.document_json(&packet.json())?,
         None if args.json => out.document_json(&packet.json())?,
         Some(DocumentFormat::Md) | None => out.document(&packet.markdown())?,

@@ -9,7 +9,7 @@ use crate::cli::handoff_args::TransferArgs;
 use crate::cli::output::{Out, plural, visible};
 use crate::state::files::yaml_files::agent_mail::AgentMail;
 use crate::state::files::yaml_files::read_file;
-use crate::state::files::yaml_files::transfer::{Outcome, transfer};
+use crate::state::files::yaml_files::transfer::{TransferOutcome, transfer};
 use baton_core::handoffs::yaml::ReservationTransfer;
 
 pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
@@ -39,7 +39,7 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
 
 /// Moves the reservations, until Ctrl-C.
 #[tokio::main(flavor = "current_thread")]
-async fn moved(mail: &AgentMail, asked: &ReservationTransfer, to: &str) -> Outcome {
+async fn moved(mail: &AgentMail, asked: &ReservationTransfer, to: &str) -> TransferOutcome {
     let cancelled = async {
         // Without a handler there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {
@@ -49,7 +49,7 @@ async fn moved(mail: &AgentMail, asked: &ReservationTransfer, to: &str) -> Outco
     transfer(mail, asked, to, cancelled).await
 }
 
-fn told(outcome: &Outcome, json: bool, out: &mut Out) -> Result<(), Failure> {
+fn told(outcome: &TransferOutcome, json: bool, out: &mut Out) -> Result<(), Failure> {
     if json {
         return Ok(out.json(outcome)?);
     }

@@ -13,7 +13,7 @@ use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::{relay, route};
-use crate::state::config::Mode;
+use crate::state::config::HandoffMode;
 use crate::state::session::{LiveConversation, UnconfirmedEnd};
 use crate::state::store::StoreError;
 use baton_core::course::Circumstances;
@@ -339,6 +339,6 @@ impl Exchange {
     }
 
     pub(super) fn stops(&self) -> bool {
-        self.app.config.handoff.mode == Mode::Stop
+        self.app.config.handoff.mode == HandoffMode::Stop
     }
 }

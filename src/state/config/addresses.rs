@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use super::StoreAddress;
-use super::raw::{Environment, Given, Raw};
-use super::value::{Checked, wrong};
+use super::raw::{Environment, LocatedValue, Raw};
+use super::value::{ValueResult, wrong};
 
-impl Given {
+impl LocatedValue {
     /// HOST:PORT, the host an address or `localhost`.
-    pub(super) fn address(&self) -> Checked<SocketAddr> {
+    pub(super) fn address(&self) -> ValueResult<SocketAddr> {
         let text = self.text()?;
         let numeric = match text.strip_prefix("localhost:") {
             Some(port) => format!("127.0.0.1:{port}"),
@@ -27,7 +27,7 @@ impl Given {
     }
 
     /// An http or https URL without credentials, query and fragment; a trailing slash is removed.
-    pub(super) fn base_url(&self) -> Checked<String> {
+    pub(super) fn base_url(&self) -> ValueResult<String> {
         let help =
             "write scheme and host, such as \"https://api.example.com\", with a path prefix if there is one";
         let text = self.text()?;
@@ -55,7 +55,7 @@ impl Given {
     }
 
     /// The base URL of a collector, or nothing.
-    pub(super) fn collector(&self) -> Checked<Option<String>> {
+    pub(super) fn collector(&self) -> ValueResult<Option<String>> {
         if let Raw::Text(text) | Raw::Word(text) = &self.raw
             && text.trim().is_empty()
         {
@@ -72,7 +72,7 @@ impl Given {
     }
 
     /// The URL of a store's server; it may hold a password, and complaints never show it.
-    pub(super) fn store_address(&self, env: &Environment) -> Checked<StoreAddress> {
+    pub(super) fn store_address(&self, env: &Environment) -> ValueResult<StoreAddress> {
         let url = self.secret(env, 1)?;
         StoreAddress::parse(url.reveal()).or_else(|why| {
             let help = "write redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or redis-cluster://HOST,HOST; \

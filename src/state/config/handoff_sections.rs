@@ -11,11 +11,11 @@ use baton_core::nudge::{Thresholds, Windows};
 #[derive(Debug, Clone)]
 pub struct HandoffPolicy {
     /// Whether the next leg continues the same response.
-    pub mode: Mode,
+    pub mode: HandoffMode,
     /// Whether the tool is offered.
-    pub inject: Inject,
+    pub inject: InjectPolicy,
     /// What is written into the agent's transcript.
-    pub transcript: Transcript,
+    pub transcript: TranscriptDetail,
     /// Whether the harness's preamble is kept at a cut.
     pub preamble: PreambleMode,
     /// Opening tags that identify a preamble.
@@ -44,7 +44,7 @@ pub struct HandoffPolicy {
     /// Where what the proxy saw stands behind a carry-over prompt.
     pub facts: FactsPolicy,
     /// Which drafts wait for a person's yes.
-    pub review: Review,
+    pub review: ReviewPolicy,
 }
 
 impl HandoffPolicy {
@@ -88,7 +88,7 @@ pub enum FactsPolicy {
 
 /// `handoff.review`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Review {
+pub enum ReviewPolicy {
     /// Drafts take effect by themselves.
     Never,
     /// Those that a person or the API asks for wait for a person's yes.
@@ -99,7 +99,7 @@ pub enum Review {
 
 /// `handoff.mode`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum HandoffMode {
     /// The next leg's answer continues the same response.
     Continue,
     /// The response ends after the sentinel.
@@ -108,7 +108,7 @@ pub enum Mode {
 
 /// `handoff.inject`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inject {
+pub enum InjectPolicy {
     /// Requests of agent loops get the tool, unless the agent has one that starts the context anew.
     Auto,
     /// Those of agents that have such a tool get ours, too.
@@ -119,7 +119,7 @@ pub enum Inject {
 
 /// `handoff.transcript`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transcript {
+pub enum TranscriptDetail {
     /// Opening line, prompt, and closing line with the seal.
     Full,
     /// The opening line and the line for people.
@@ -137,7 +137,7 @@ pub enum PreambleMode {
 
 /// Documents of handoffs.
 #[derive(Debug, Clone, Default)]
-pub struct Packets {
+pub struct DocumentPolicy {
     /// Whether any is written.
     pub enabled: bool,
     /// Where; `None`: `packets` in the state directory.
@@ -162,7 +162,7 @@ pub struct Packets {
 
 /// Commands in the chat.
 #[derive(Debug, Clone)]
-pub struct Commands {
+pub struct ChatCommandPolicy {
     /// What a command begins with; empty: there are none.
     pub prefix: String,
 }

@@ -1,12 +1,12 @@
 //! Readers of `admin.name` and `admin.peers`.
 
-use super::Peer;
-use super::raw::{Environment, Given, Raw};
-use super::value::{Checked, collect, wrong};
+use super::PeerConfig;
+use super::raw::{Environment, LocatedValue, Raw};
+use super::value::{ValueResult, collect, wrong};
 
-impl Given {
+impl LocatedValue {
     /// A name for one of several processes: it stands in a header and in a query.
-    pub(super) fn replica_name(&self) -> Checked<String> {
+    pub(super) fn replica_name(&self) -> ValueResult<String> {
         let text = self.text()?;
         let usable = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
         match text != "here" && text.chars().all(usable) {
@@ -19,7 +19,7 @@ impl Given {
     }
 
     /// Other processes: tables with `url`, and `token` and `name` where they have one; at most `most`.
-    pub(super) fn peers(&self, env: &Environment, min: usize, most: usize) -> Checked<Vec<Peer>> {
+    pub(super) fn peers(&self, env: &Environment, min: usize, most: usize) -> ValueResult<Vec<PeerConfig>> {
         let help = "write [{ url = \"http://HOST:PORT\", token = { env = \"NAME\" } }]";
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
@@ -48,7 +48,7 @@ impl Given {
         }
     }
 
-    fn peer(&self, env: &Environment, min: usize, help: &str) -> Checked<Peer> {
+    fn peer(&self, env: &Environment, min: usize, help: &str) -> ValueResult<PeerConfig> {
         let Raw::Table(entries) = &self.raw else {
             return wrong(format!("expected a table, found {}", self.raw.kind()), help);
         };
@@ -72,6 +72,6 @@ impl Given {
             None => authority.split('/').next().unwrap_or_default().to_owned(),
         };
         let token = of("token").map(|token| token.secret(env, min)).transpose()?;
-        Ok(Peer { name, url, token })
+        Ok(PeerConfig { name, url, token })
     }
 }

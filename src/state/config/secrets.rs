@@ -3,12 +3,12 @@
 use std::str::FromStr;
 
 use super::Secret;
-use super::raw::{Environment, Given, Raw};
-use super::value::{Checked, collect, wrong};
+use super::raw::{Environment, LocatedValue, Raw};
+use super::value::{ValueResult, collect, wrong};
 
-impl Given {
+impl LocatedValue {
     /// A secret of at least `min` characters: text, or `{ env = "NAME" }`. Complaints never show it.
-    pub(super) fn secret(&self, env: &Environment, min: usize) -> Checked<Secret> {
+    pub(super) fn secret(&self, env: &Environment, min: usize) -> ValueResult<Secret> {
         let text = match &self.raw {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
             Raw::Table(entries) => match entries.as_slice() {
@@ -47,7 +47,7 @@ impl Given {
     }
 
     /// One secret, or a list of at most `most`.
-    pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> Checked<Vec<Secret>> {
+    pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> ValueResult<Vec<Secret>> {
         let given = match &self.raw {
             Raw::Word(text) if text.trim_start().starts_with('[') => self.structured()?,
             _ => self.clone(),
@@ -66,12 +66,12 @@ impl Given {
     }
 
     /// A secret that is a valid header value.
-    pub(super) fn header_secret(&self, env: &Environment) -> Checked<Secret> {
+    pub(super) fn header_secret(&self, env: &Environment) -> ValueResult<Secret> {
         header_value(self.secret(env, 1)?)
     }
 
     /// Header names with secret values.
-    pub(super) fn headers(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+    pub(super) fn headers(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
         let given = self.structured()?;
         let Raw::Table(entries) = &given.raw else {
             return wrong(
@@ -87,7 +87,7 @@ impl Given {
     }
 
     /// Names with a secret each.
-    pub(super) fn named_secrets(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+    pub(super) fn named_secrets(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
         let given = self.structured()?;
         let Raw::Table(entries) = &given.raw else {
             return wrong(
@@ -105,7 +105,7 @@ impl Given {
     }
 }
 
-fn variable(name: &str, env: &Environment) -> Checked<String> {
+fn variable(name: &str, env: &Environment) -> ValueResult<String> {
     match env.get(name) {
         Some(value) => Ok(value.to_owned()),
         None => wrong(
@@ -127,7 +127,7 @@ const OWN_HEADERS: [&str; 8] = [
     "upgrade",
 ];
 
-fn header_name(name: &str) -> Checked<String> {
+fn header_name(name: &str) -> ValueResult<String> {
     match http::HeaderName::from_str(name) {
         Ok(name) if OWN_HEADERS.contains(&name.as_str()) => wrong(
             format!("the header {name} is set by the proxy itself"),
@@ -141,7 +141,7 @@ fn header_name(name: &str) -> Checked<String> {
     }
 }
 
-fn header_value(value: Secret) -> Checked<Secret> {
+fn header_value(value: Secret) -> ValueResult<Secret> {
     match http::HeaderValue::from_str(value.reveal()) {
         Ok(_) => Ok(value),
         Err(_) => wrong(

@@ -42,7 +42,7 @@ pub struct StoreAddress {
 }
 
 /// What is wrong with a URL.
-pub(crate) type Wrong = &'static str;
+pub(crate) type AddressError = &'static str;
 
 /// The schemes, with what they mean: topology, TLS.
 const SCHEMES: &[(&str, Scheme, bool)] = &[
@@ -70,7 +70,7 @@ impl StoreAddress {
     ///
     /// # Errors
     /// It is no such URL. The error has nothing of it.
-    pub(crate) fn parse(url: &str) -> Result<Self, Wrong> {
+    pub(crate) fn parse(url: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = url
             .split_once("://")
             .ok_or("a URL begins with a scheme, such as redis://")?;
@@ -159,7 +159,7 @@ impl fmt::Debug for StoreAddress {
 
 type Login = (Option<String>, Option<String>);
 
-fn logged_in(login: &str) -> Result<Login, Wrong> {
+fn logged_in(login: &str) -> Result<Login, AddressError> {
     let (user, password) = match login.split_once(':') {
         Some((user, password)) => (user, Some(password)),
         None => (login, None),
@@ -172,7 +172,7 @@ fn logged_in(login: &str) -> Result<Login, Wrong> {
     }
 }
 
-fn server(host: &str, port: u16) -> Result<(String, u16), Wrong> {
+fn server(host: &str, port: u16) -> Result<(String, u16), AddressError> {
     let bad_port = "a port is a number from 1 to 65535";
     let (name, given) = match host.strip_prefix('[') {
         // An IPv6 address.
@@ -196,7 +196,7 @@ fn server(host: &str, port: u16) -> Result<(String, u16), Wrong> {
     Ok((name.to_owned(), port))
 }
 
-fn number(path: &str) -> Result<i64, Wrong> {
+fn number(path: &str) -> Result<i64, AddressError> {
     match path {
         "" => Ok(0),
         path => path
@@ -206,7 +206,7 @@ fn number(path: &str) -> Result<i64, Wrong> {
     }
 }
 
-fn text(encoded: &str) -> Result<String, Wrong> {
+fn text(encoded: &str) -> Result<String, AddressError> {
     String::from_utf8(percent::decoded(encoded.as_bytes())).map_err(|_| "what is encoded is not UTF-8")
 }
 

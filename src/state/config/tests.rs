@@ -79,9 +79,9 @@ fn the_default_holds_with_its_optional_keys_too() {
     assert_eq!(documented.connect, defaults.upstreams["anthropic"].connect);
     assert_eq!(documented.idle, defaults.upstreams["anthropic"].idle);
     assert_eq!(config.clients[0].name, "laptop");
-    assert_eq!(config.packets.agent_mail_agents[0].0, "BlueLake");
+    assert_eq!(config.documents.agent_mail_agents[0].0, "BlueLake");
     assert_eq!(
-        config.packets.assumption_words,
+        config.documents.assumption_words,
         baton_core::handoffs::draft::Settings::default().assumptions
     );
     assert!(!format!("{config:?}").contains("0123456789"));
@@ -177,7 +177,7 @@ fn later_layers_win() {
     let config = load(text, &env, &flags).expect("loads");
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:3");
     assert_eq!(config.log.level, "debug");
-    assert_eq!(config.handoff.mode, Mode::Stop);
+    assert_eq!(config.handoff.mode, HandoffMode::Stop);
     assert_eq!(config.handoff.keepalive, Duration::from_millis(500));
     assert_eq!(config.handoff.preamble_tags, ["<mine>"]);
     assert_eq!(config.upstreams["anthropic"].base_url, "http://127.0.0.1:9/x");
@@ -425,8 +425,8 @@ fn the_keys_of_the_version_before_are_read_and_named() {
         &Flags::default(),
     )
     .unwrap();
-    assert!(!config.packets.enabled);
-    assert_eq!(config.packets.topic.as_deref(), Some("importer"));
+    assert!(!config.documents.enabled);
+    assert_eq!(config.documents.topic.as_deref(), Some("importer"));
     let named: Vec<_> = config.old_keys.iter().map(ToString::to_string).collect();
     assert_eq!(
         named,
@@ -438,7 +438,7 @@ fn the_keys_of_the_version_before_are_read_and_named() {
     let env = [("BATON_PACKETS__TOPIC", "b")];
     let config = load("handoff.topic = \"a\"\n", &env, &Flags::default()).unwrap();
     assert_eq!(
-        config.packets.topic.as_deref(),
+        config.documents.topic.as_deref(),
         Some("b"),
         "a variable comes after the file"
     );

@@ -4,32 +4,32 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::problem::{Origin, meant};
-use super::raw::{Environment, Given, Raw, read_value};
+use super::problem::{KeyOrigin, meant};
+use super::raw::{Environment, LocatedValue, Raw, read_value};
 
 /// What is wrong with a value, and how to fix it.
 #[derive(Debug)]
-pub(super) struct Complaint {
+pub(super) struct ValueError {
     pub(super) message: String,
     pub(super) help: String,
     /// The position inside a list or table.
-    pub(super) at: Option<Origin>,
+    pub(super) at: Option<KeyOrigin>,
 }
 
 /// A reader's result: the value, or all complaints about it.
-pub(super) type Checked<T> = Result<T, Vec<Complaint>>;
+pub(super) type ValueResult<T> = Result<T, Vec<ValueError>>;
 
-pub(super) fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Checked<T> {
-    Err(vec![Complaint {
+pub(super) fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> ValueResult<T> {
+    Err(vec![ValueError {
         message: message.into(),
         help: help.into(),
         at: None,
     }])
 }
 
-impl Given {
+impl LocatedValue {
     /// Text, not empty.
-    pub(super) fn text(&self) -> Checked<String> {
+    pub(super) fn text(&self) -> ValueResult<String> {
         match &self.raw {
             Raw::Word(text) | Raw::Text(text) if text.trim().is_empty() => {
                 wrong("the value is empty", "give a value, or leave the key out")
@@ -43,7 +43,7 @@ impl Given {
     }
 
     /// What commands begin with: visible ASCII that JSON does not escape, or nothing.
-    pub(super) fn prefix(&self) -> Checked<String> {
+    pub(super) fn prefix(&self) -> ValueResult<String> {
         const MOST: usize = 8;
         let given = match &self.raw {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
@@ -62,7 +62,7 @@ impl Given {
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&self) -> Checked<bool> {
+    pub(super) fn flag(&self) -> ValueResult<bool> {
         match &self.raw {
             Raw::Flag(flag) => Ok(*flag),
             Raw::Word(word) if word == "true" => Ok(true),
@@ -75,7 +75,7 @@ impl Given {
     }
 
     /// A whole number from `min` to `max`.
-    pub(super) fn count<T>(&self, min: T, max: T) -> Checked<T>
+    pub(super) fn count<T>(&self, min: T, max: T) -> ValueResult<T>
     where
         T: Copy + PartialOrd + FromStr + std::fmt::Display,
     {
@@ -87,7 +87,7 @@ impl Given {
     }
 
     /// Seconds from `min` to `max`, fractions allowed.
-    pub(super) fn secs(&self, min: f64, max: f64) -> Checked<Duration> {
+    pub(super) fn secs(&self, min: f64, max: f64) -> ValueResult<Duration> {
         let help = format!("write seconds from {min} to {max}, without quotes and unit");
         match self.number(&help)?.parse::<f64>() {
             Ok(secs) if (min..=max).contains(&secs) => Ok(Duration::from_secs_f64(secs)),
@@ -99,7 +99,7 @@ impl Given {
     }
 
     /// Days from `min` to `max`, fractions allowed.
-    pub(super) fn days(&self, min: f64, max: f64) -> Checked<Duration> {
+    pub(super) fn days(&self, min: f64, max: f64) -> ValueResult<Duration> {
         const DAY: f64 = 24.0 * 60.0 * 60.0;
         let help = format!("write days from {min} to {max}, without quotes and unit");
         match self.number(&help)?.parse::<f64>() {
@@ -109,7 +109,7 @@ impl Given {
     }
 
     /// A share, from 0 to 1.
-    pub(super) fn share(&self) -> Checked<f64> {
+    pub(super) fn share(&self) -> ValueResult<f64> {
         let help = "write a number from 0 to 1, without quotes: 0.5 is a half";
         match self.number(help)?.parse::<f64>() {
             Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
@@ -118,7 +118,7 @@ impl Given {
     }
 
     /// Beginnings of the names of models, each with a number of tokens from 1 to `max`.
-    pub(super) fn windows(&self, max: u64) -> Checked<Vec<(String, u64)>> {
+    pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
         let given = self.structured()?;
         let Raw::Table(entries) = &given.raw else {
             return wrong(
@@ -136,7 +136,7 @@ impl Given {
     }
 
     /// Digits without the underscores that TOML allows.
-    fn number(&self, help: &str) -> Checked<String> {
+    fn number(&self, help: &str) -> ValueResult<String> {
         match &self.raw {
             Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
             other => wrong(format!("expected a number, found {}", other.kind()), help),
@@ -144,7 +144,7 @@ impl Given {
     }
 
     /// One of a fixed set of words.
-    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Checked<T> {
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> ValueResult<T> {
         let text = self.text()?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
             return Ok(*choice);
@@ -158,7 +158,7 @@ impl Given {
     }
 
     /// A path; `~/` expands to the home directory.
-    pub(super) fn path(&self, env: &Environment) -> Checked<PathBuf> {
+    pub(super) fn path(&self, env: &Environment) -> ValueResult<PathBuf> {
         let text = self.text()?;
         match (text.strip_prefix("~/"), env.get("HOME")) {
             (Some(rest), Some(home)) => Ok(PathBuf::from(home).join(rest)),
@@ -167,7 +167,7 @@ impl Given {
     }
 
     /// A path to an existing file.
-    pub(super) fn file(&self, env: &Environment) -> Checked<PathBuf> {
+    pub(super) fn file(&self, env: &Environment) -> ValueResult<PathBuf> {
         let path = self.path(env)?;
         if path.is_file() {
             return Ok(path);
@@ -179,7 +179,7 @@ impl Given {
     }
 
     /// What stands in front of the keys of a store.
-    pub(super) fn key_prefix(&self) -> Checked<String> {
+    pub(super) fn key_prefix(&self) -> ValueResult<String> {
         let prefix = self.text()?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         match prefix.chars().all(plain) {
@@ -192,7 +192,7 @@ impl Given {
     }
 
     /// A filter of the log, in `tracing`'s syntax.
-    pub(super) fn log_filter(&self) -> Checked<String> {
+    pub(super) fn log_filter(&self) -> ValueResult<String> {
         let help = "write a level (off, error, warn, info, debug, trace), or PART=LEVEL, separated by commas";
         let text = self.text()?;
         // A bare word that is no level would mean "this target at trace" and silence all else.
@@ -214,7 +214,7 @@ impl Given {
     }
 
     /// Texts of at least `min` characters.
-    pub(super) fn texts(&self, min: usize) -> Checked<Vec<String>> {
+    pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
             return wrong(
@@ -237,7 +237,7 @@ impl Given {
     }
 
     /// Regular expressions.
-    pub(super) fn patterns(&self) -> Checked<Vec<String>> {
+    pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
             return wrong(
@@ -262,7 +262,7 @@ impl Given {
     }
 
     /// The value, with unquoted text parsed as TOML: for lists and tables.
-    pub(super) fn structured(&self) -> Checked<Given> {
+    pub(super) fn structured(&self) -> ValueResult<LocatedValue> {
         match &self.raw {
             Raw::Word(text) => read_value(text, &self.origin).or_else(|message| {
                 wrong(
@@ -285,13 +285,15 @@ impl Given {
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// All values, or all complaints with their positions.
-pub(super) fn collect<'a, T>(items: impl Iterator<Item = (&'a Origin, Checked<T>)>) -> Checked<Vec<T>> {
+pub(super) fn collect<'a, T>(
+    items: impl Iterator<Item = (&'a KeyOrigin, ValueResult<T>)>,
+) -> ValueResult<Vec<T>> {
     let mut values = Vec::new();
     let mut complaints = Vec::new();
     for (origin, checked) in items {
         match checked {
             Ok(value) => values.push(value),
-            Err(more) => complaints.extend(more.into_iter().map(|complaint| Complaint {
+            Err(more) => complaints.extend(more.into_iter().map(|complaint| ValueError {
                 at: Some(origin.clone()),
                 ..complaint
             })),

@@ -13,12 +13,12 @@ use rusqlite::{Connection, params};
 
 use super::chunk_bodies::WrittenBody;
 use super::chunk_store::ChunkStore;
-use super::headers::Models;
+use super::headers::HeaderModels;
 use super::keyed_hash::HashKey;
-use super::note::Note;
+use super::note::JournalNote;
 use super::pending_row::{PendingLeg, PendingRow, RowWriter};
 use super::queue::MOST_LOST_ENDS;
-use super::titles::Titles;
+use super::titles::TitleWriter;
 use baton_core::redact::Redactor;
 use baton_core::wire::{Operation, Wire};
 
@@ -29,13 +29,13 @@ pub(super) const MOST_OPEN: usize = 8192;
 pub(super) struct Archive {
     pub(super) conn: Connection,
     pub(super) chunk_store: ChunkStore,
-    pub(super) models: Models,
+    pub(super) models: HeaderModels,
     pub(super) open: HashMap<Arc<str>, PendingExchange, RandomState>,
     /// Exchanges with changes that are not written yet.
     pub(super) changed: Vec<Arc<str>>,
     /// Whether open exchanges were dropped from memory: an end may then belong to a row that is in the file already.
     pub(super) forgot: bool,
-    pub(super) titles: Titles,
+    pub(super) titles: TitleWriter,
     /// Numbers of the newest row and of the latest end.
     pub(super) last: (i64, i64),
     /// Exchanges that have ended and whose row is still marked as open.
@@ -72,11 +72,11 @@ impl Archive {
         Ok(Self {
             conn,
             chunk_store: ChunkStore::new(redactor, key),
-            models: Models::default(),
+            models: HeaderModels::default(),
             open: HashMap::default(),
             changed: Vec::new(),
             forgot: false,
-            titles: Titles::new(tags),
+            titles: TitleWriter::new(tags),
             last: (0, 0),
             unended: Vec::new(),
             odd: HashSet::new(),
@@ -142,22 +142,22 @@ impl Archive {
     }
 
     /// Skips a note: there is no room for it, or its transaction has failed already.
-    pub(super) fn skip(&mut self, note: &Note) {
+    pub(super) fn skip(&mut self, note: &JournalNote) {
         match note {
-            Note::End { event, .. } => {
+            JournalNote::End { event, .. } => {
                 self.odd.remove(event.id.as_str());
                 // An exchange without a row needs no end.
                 if self.open.remove(event.id.as_str()).is_some() || self.forgot {
                     self.unend(event.id.clone());
                 }
             }
-            Note::Begin(begun) => self.is_odd(Some(begun.id.as_str().into())),
-            Note::Flush(_) => {}
-            Note::Sent { id, .. }
-            | Note::Answered { id, .. }
-            | Note::Received { id, .. }
-            | Note::Counted { id, .. }
-            | Note::Shown { id, .. } => {
+            JournalNote::Begin(begun) => self.is_odd(Some(begun.id.as_str().into())),
+            JournalNote::Flush(_) => {}
+            JournalNote::Sent { id, .. }
+            | JournalNote::Answered { id, .. }
+            | JournalNote::Received { id, .. }
+            | JournalNote::Counted { id, .. }
+            | JournalNote::Shown { id, .. } => {
                 if let Some(open) = self.open.get_mut(id) {
                     open.row.partial = true;
                 }

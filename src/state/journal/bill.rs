@@ -6,8 +6,8 @@
 use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
-use super::query::Query;
-use super::row::{Event, LegTokens};
+use super::query::JournalReader;
+use super::row::{EventColumns, LegTokens};
 use super::schema::JournalError;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
@@ -63,7 +63,7 @@ struct BilledRow {
     seq: i64,
     head: i64,
     entry: BillEntry,
-    event: Event,
+    event: EventColumns,
     received_bytes: u64,
 }
 
@@ -75,7 +75,7 @@ struct BilledLeg {
     host: String,
 }
 
-impl Query {
+impl JournalReader {
     /// The bill, oldest exchange first; exchanges of one conversation follow each other.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl Query {
 impl BilledRow {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
         let event: Option<String> = row.get(8)?;
-        let event: Event = event
+        let event: EventColumns = event
             .and_then(|event| serde_json::from_str(&event).ok())
             .unwrap_or_default();
         let entry = BillEntry {

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::{Bytes, BytesMut};
 
-use super::note::{CapturedBody, Note};
+use super::note::{CapturedBody, JournalNote};
 use super::packed::PackedHeaders;
 use super::queue::{RecordedExchange, now_ms};
 
@@ -21,7 +21,7 @@ const JOINED: usize = 32 << 10;
 const ROOM: usize = 16 << 10;
 
 /// Which body it is.
-pub(super) enum Side {
+pub(super) enum CapturedSide {
     Leg(u32),
     Shown(PackedHeaders),
 }
@@ -29,7 +29,7 @@ pub(super) enum Side {
 /// Collects a body's chunks, and queues them when it is dropped.
 #[derive(Default)]
 pub struct BodyCapture {
-    to: Option<(Arc<RecordedExchange>, Side)>,
+    to: Option<(Arc<RecordedExchange>, CapturedSide)>,
     body: CapturedBody,
     /// Small chunks, joined.
     small: BytesMut,
@@ -39,7 +39,7 @@ pub struct BodyCapture {
 }
 
 impl BodyCapture {
-    pub(super) fn new(to: Option<(Arc<RecordedExchange>, Side)>) -> Self {
+    pub(super) fn new(to: Option<(Arc<RecordedExchange>, CapturedSide)>) -> Self {
         let mut capture = Self::default();
         capture.to = to;
         capture
@@ -104,13 +104,13 @@ impl Drop for BodyCapture {
         open.queue.load.capturing.fetch_sub(self.room, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
         open.send(match side {
-            Side::Leg(leg) => Note::Received {
+            CapturedSide::Leg(leg) => JournalNote::Received {
                 id,
                 leg,
                 at_ms: now_ms(),
                 body,
             },
-            Side::Shown(headers) => Note::Shown { id, headers, body },
+            CapturedSide::Shown(headers) => JournalNote::Shown { id, headers, body },
         });
     }
 }

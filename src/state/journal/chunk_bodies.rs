@@ -8,11 +8,11 @@ use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use super::chunks::{self, Messages, Regions};
+use super::chunks::{self, BodyRegions, MessageChunks};
 use super::keyed_hash::KeyedHash;
 use super::known_beginnings::KnownBeginning;
-use super::note::Transcript;
-use super::references::Target;
+use super::note::BodyLayout;
+use super::references::CountedRow;
 use super::summary::summary;
 use baton_core::record::WireId;
 use baton_core::text::Span;
@@ -60,7 +60,7 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         text: &Bytes,
-        read: Option<(WireId, Transcript)>,
+        read: Option<(WireId, BodyLayout)>,
         beginnings: &[KeyedHash],
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
@@ -70,9 +70,9 @@ impl ChunkStore {
         let regions = match &read {
             Some((_, transcript)) => {
                 let known = known.map_or(0, |known| known.messages.0);
-                Regions::of(text, transcript.list, &transcript.turns, known)
+                BodyRegions::of(text, transcript.list, &transcript.turns, known)
             }
-            None => Regions::whole(text.len()),
+            None => BodyRegions::whole(text.len()),
         };
         // What follows may make one region of the whole body.
         let known = known.filter(|known| known.head.0 == regions.head.end);
@@ -86,7 +86,7 @@ impl ChunkStore {
             None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
         };
         let head = (regions.head.end, head, head_node);
-        let messages = Messages::of(text, &regions);
+        let messages = MessageChunks::of(text, &regions);
         let list = self.list(conn, messages, known, seen)?;
         if let Some((wire, _)) = &read {
             let (known, nodes) = &list.nodes;
@@ -246,7 +246,7 @@ impl ChunkStore {
     pub(super) fn list(
         &mut self,
         conn: &Connection,
-        messages: Messages<'_>,
+        messages: MessageChunks<'_>,
         begun: Option<KnownBeginning>,
         seen: FirstSeen,
     ) -> rusqlite::Result<StoredList> {
@@ -286,7 +286,7 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         last: i64,
-        (messages, i): (Messages<'_>, usize),
+        (messages, i): (MessageChunks<'_>, usize),
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         let (gap, span) = (messages.gap(i), messages.span(i));
@@ -301,7 +301,7 @@ impl ChunkStore {
     }
 
     /// Caches the node of a message by the hash of all up to it, if it is one of the landmarks.
-    pub(super) fn landmark(&mut self, (messages, i): (Messages<'_>, usize), hash: KeyedHash, node: i64) {
+    pub(super) fn landmark(&mut self, (messages, i): (MessageChunks<'_>, usize), hash: KeyedHash, node: i64) {
         if LANDMARKS.contains(&(messages.len() - 1 - i)) {
             self.rows.insert(hash, node);
         }
@@ -309,15 +309,15 @@ impl ChunkStore {
 
     pub(super) fn point_body(&mut self, body: BodyNodes) {
         for node in [body.head, body.list, body.tail] {
-            self.references.add(Target::Node(node));
+            self.references.add(CountedRow::Node(node));
         }
     }
 }
 
 impl WrittenBody {
     /// Its messages, where they are known.
-    pub(super) fn messages(&self) -> Messages<'_> {
-        Messages::at(&self.text, self.messages.start, &self.turns)
+    pub(super) fn messages(&self) -> MessageChunks<'_> {
+        MessageChunks::at(&self.text, self.messages.start, &self.turns)
     }
 }
 

@@ -14,7 +14,7 @@ const FEW: usize = 16;
 
 /// A body in three regions: what stands before the messages, these with the gaps between them, and what stands behind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Regions<'a> {
+pub(super) struct BodyRegions<'a> {
     /// What stands before the first message.
     pub(super) head: Span,
     pub(super) turns: &'a [Turn],
@@ -22,7 +22,7 @@ pub(super) struct Regions<'a> {
     pub(super) tail: Span,
 }
 
-impl<'a> Regions<'a> {
+impl<'a> BodyRegions<'a> {
     /// Cuts at the boundaries of messages: those of `turns`, which stand in the array `list`. What separates the first `known`
     /// of them was looked at in another body that begins with them, and is not read again.
     pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn], known: usize) -> Self {
@@ -72,16 +72,16 @@ fn follow_each_other(body: &[u8], list: Span, turns: &[Turn], known: usize) -> b
 
 /// Messages of a text, each with what separates it from the one before.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Messages<'a> {
+pub(super) struct MessageChunks<'a> {
     pub(super) text: &'a Bytes,
     /// Where the first one's gap begins.
     start: usize,
     turns: &'a [Turn],
 }
 
-impl<'a> Messages<'a> {
+impl<'a> MessageChunks<'a> {
     /// Those of these regions.
-    pub(super) fn of(text: &'a Bytes, regions: &Regions<'a>) -> Self {
+    pub(super) fn of(text: &'a Bytes, regions: &BodyRegions<'a>) -> Self {
         Self::at(text, regions.head.end, regions.turns)
     }
 
@@ -208,8 +208,8 @@ mod tests {
 
     impl Cuts {
         fn of(view: &View) -> Self {
-            let regions = Regions::of(&view.body, view.list, &view.turns, 0);
-            let messages = Messages::of(&view.body, &regions);
+            let regions = BodyRegions::of(&view.body, view.list, &view.turns, 0);
+            let messages = MessageChunks::of(&view.body, &regions);
             let placed = |region: Span, spans: Vec<Span>| {
                 let placed = spans
                     .into_iter()
@@ -275,8 +275,8 @@ mod tests {
         let list = Span::new(0, 12);
         let is_cut = |spans: &[(usize, usize)], known| {
             let turns = turns(spans);
-            let regions = Regions::of(body, list, &turns, known);
-            assert!(regions.turns.len() == turns.len() || regions == Regions::whole(body.len()));
+            let regions = BodyRegions::of(body, list, &turns, known);
+            assert!(regions.turns.len() == turns.len() || regions == BodyRegions::whole(body.len()));
             regions.turns.len() == turns.len()
         };
         let good = [(1, 3), (5, 7), (9, 11)];
@@ -303,7 +303,7 @@ mod tests {
     fn messages_are_found_by_where_they_stand() {
         let text = Bytes::from_static(b"[{}, {} ,{}]");
         let turns = turns(&[(1, 3), (5, 7), (9, 11)]);
-        let messages = Messages::at(&text, 1, &turns);
+        let messages = MessageChunks::at(&text, 1, &turns);
         let gaps: Vec<_> = (0..3).map(|i| messages.gap(i).of(&text)).collect();
         assert_eq!(gaps, [&b""[..], b", ", b" ,"]);
         assert_eq!(messages.with_gap(2).of(&text), b" ,{}");
@@ -316,7 +316,7 @@ mod tests {
             ends,
             [(0, 1), (0, 1), (1, 3), (1, 3), (2, 7), (2, 7), (3, 11), (3, 11)]
         );
-        let none = Messages::at(&text, 1, &[]);
+        let none = MessageChunks::at(&text, 1, &[]);
         assert_eq!((none.first_from(5), none.up_to(12)), (0, (0, 1)));
     }
 

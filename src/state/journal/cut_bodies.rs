@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::chunk_bodies::{BodyNodes, HEAD, TAIL, WrittenBody, slice, within};
 use super::chunk_store::{ChunkStore, FirstSeen};
-use super::chunks::{self, Messages, Regions};
+use super::chunks::{self, BodyRegions, MessageChunks};
 use super::keyed_hash::KeyedHash;
 use super::known_cuts::ShortBody;
 use baton_core::text::splice;
@@ -118,14 +118,14 @@ impl ChunkStore {
         let Ok(view) = wire.read(&text, operation) else {
             return Ok(None);
         };
-        let regions = Regions::of(&text, view.list, &view.turns, 0);
+        let regions = BodyRegions::of(&text, view.list, &view.turns, 0);
         if regions.turns.is_empty() || regions.tail.start != at {
             return Ok(None);
         }
         let head = self.key.chain(HEAD, self.fast(regions.head.of(&text)));
         let tail = self.key.chain(TAIL, self.fast(regions.tail.of(&text)));
         let head_node = self.region(conn, chunks::head, head, || slice(&text, regions.head), seen)?;
-        let messages = Messages::of(&text, &regions);
+        let messages = MessageChunks::of(&text, &regions);
         let list = self.list(conn, messages, None, seen)?;
         Ok(Some(ShortBody {
             head: head_node,

@@ -3,23 +3,23 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::diff::State;
-use super::row::Row;
+use super::diff::MessageState;
+use super::row::ExchangeRow;
 use baton_core::rewrite::Why;
 
 /// An exchange in full, bodies left out: those are asked for one by one.
 #[derive(Debug, Serialize)]
-pub struct Exchange {
+pub struct ExchangeDetail {
     /// In short.
-    pub exchange: Row,
+    pub exchange: ExchangeRow,
     /// Headers of both directions, redacted.
     pub headers: Headers,
     /// The agent's request.
-    pub received: Messages,
+    pub received: MessageList,
     /// The legs, in order.
-    pub legs: Vec<Leg>,
+    pub legs: Vec<LegDetail>,
     /// What the agent was shown.
-    pub shown: Body,
+    pub shown: BodySize,
     /// Each edit in a plain sentence.
     pub notes: Vec<String>,
 }
@@ -35,16 +35,16 @@ pub struct Headers {
 
 /// What the agent sent.
 #[derive(Debug, Default, Serialize)]
-pub struct Messages {
+pub struct MessageList {
     /// In order.
-    pub messages: Vec<Message>,
+    pub messages: Vec<MessageSummary>,
     /// The system prompt and the tools, where they stand beside the messages.
-    pub envelope: Vec<Message>,
+    pub envelope: Vec<MessageSummary>,
 }
 
 /// A message in short.
 #[derive(Debug, Clone, Serialize)]
-pub struct Message {
+pub struct MessageSummary {
     /// Its place, from 0.
     pub i: usize,
     /// `system`, `user`, `assistant`, `tool`, `tools`, `other`.
@@ -56,7 +56,7 @@ pub struct Message {
     /// How it begins.
     pub first_line: String,
     /// What became of it; for the agent's messages in the first leg.
-    pub state: State,
+    pub state: MessageState,
     /// The reason.
     pub why: Option<Why>,
     #[serde(skip)]
@@ -65,7 +65,7 @@ pub struct Message {
 
 /// A leg: an upstream request and its response.
 #[derive(Debug, Serialize)]
-pub struct Leg {
+pub struct LegDetail {
     /// Its number, from 0.
     pub n: u32,
     /// When it went out.
@@ -75,26 +75,26 @@ pub struct Leg {
     /// Milliseconds until the end of upstream's body, or until there was no answer.
     pub ended_ms: Option<u64>,
     /// Its request.
-    pub sent: Sent,
+    pub sent: LegRequest,
     /// What became of each of the agent's messages in this leg.
-    pub received_states: Vec<State>,
+    pub received_states: Vec<MessageState>,
     /// The reasons.
     pub received_whys: Vec<Option<Why>>,
     /// Its response.
-    pub response: Response,
+    pub response: LegResponse,
 }
 
 /// A leg's request.
 #[derive(Debug, Serialize)]
-pub struct Sent {
+pub struct LegRequest {
     /// Where to, without a query.
     pub url: Option<String>,
     /// Its headers, redacted.
     pub headers: Vec<(String, String)>,
     /// Its messages.
-    pub messages: Vec<Message>,
+    pub messages: Vec<MessageSummary>,
     /// The system prompt and the tools, where they stand beside the messages.
-    pub envelope: Vec<Message>,
+    pub envelope: Vec<MessageSummary>,
     /// What differs outside of the messages.
     pub envelope_changes: Vec<EnvelopeChange>,
 }
@@ -110,7 +110,7 @@ pub struct EnvelopeChange {
 
 /// A leg's response.
 #[derive(Debug, Serialize)]
-pub struct Response {
+pub struct LegResponse {
     /// Upstream's status, where it answered.
     pub status: Option<u16>,
     /// Bytes of its body in the journal's copy.
@@ -127,7 +127,7 @@ pub struct Response {
 
 /// A body's size.
 #[derive(Debug, Serialize)]
-pub struct Body {
+pub struct BodySize {
     /// Bytes of the journal's copy.
     pub bytes: u64,
     /// Whether the copy lacks its end.

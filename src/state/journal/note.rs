@@ -14,9 +14,9 @@ use baton_core::wire::{Operation, Stop, Turn, Usage};
 
 /// One event of an exchange.
 #[derive(Debug)]
-pub(super) enum Note {
+pub(super) enum JournalNote {
     /// A request with a transcript was read.
-    Begin(Box<Begun>),
+    Begin(Box<ReceivedRequest>),
     /// A leg goes out.
     Sent {
         id: Arc<str>,
@@ -75,7 +75,7 @@ pub struct SentLeg {
 
 /// A request as the agent sent it.
 #[derive(Debug)]
-pub struct Begun {
+pub struct ReceivedRequest {
     /// Id of the exchange.
     pub id: String,
     /// When its transcript was read, in milliseconds since the Unix epoch.
@@ -99,14 +99,14 @@ pub struct Begun {
     /// The body, decoded.
     pub received: Bytes,
     /// Where its messages are; `None` where the proxy did not read it, so that the journal does.
-    pub transcript: Option<Transcript>,
+    pub transcript: Option<BodyLayout>,
     /// Hashes of its beginnings, where they were taken.
     pub beginnings: Option<Beginnings>,
 }
 
 /// Where a body's messages are.
 #[derive(Debug)]
-pub struct Transcript {
+pub struct BodyLayout {
     /// The array of turns, brackets included.
     pub list: Span,
     /// Its elements, in order.
@@ -139,7 +139,7 @@ impl CapturedBody {
 /// Bytes that a note counts for beside its bodies: headers and the event are some kilobytes at most.
 const SMALL: usize = 4096;
 
-impl Note {
+impl JournalNote {
     /// The exchange that it belongs to.
     pub(super) fn exchange(&self) -> Option<Arc<str>> {
         match self {

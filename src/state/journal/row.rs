@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::telemetry::{ExchangeEvent, Tokens};
+use crate::state::telemetry::{ExchangeEvent, UsageTokens};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::{SizeChange, Why};
@@ -12,7 +12,7 @@ use baton_core::wire::ServedBy;
 
 /// What an exchange came to.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct ExchangeRow {
     /// Its id, as in `x-baton-exchange`.
     pub id: String,
     /// Key of its conversation.
@@ -29,7 +29,7 @@ pub struct Row {
     pub model: Option<String>,
     /// The event's own fields.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: EventColumns,
     /// Messages in the agent's request.
     pub received_messages: u64,
     /// Messages in each leg's request.
@@ -52,7 +52,7 @@ pub struct Row {
 /// The fields that come from the exchange's event.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Event {
+pub struct EventColumns {
     /// Status sent to the agent.
     pub status: u16,
     /// `complete`, `cancelled`, `truncated`, `upstream_error`, `in_band_error`, `refused`; empty while under way.
@@ -190,7 +190,7 @@ impl LegChange {
     }
 }
 
-impl Event {
+impl EventColumns {
     pub(super) fn of(event: &ExchangeEvent) -> Self {
         Self {
             status: event.status,
@@ -265,7 +265,7 @@ impl LegTokens {
         })
     }
 
-    fn of(tokens: Tokens) -> Self {
+    fn of(tokens: UsageTokens) -> Self {
         Self {
             input: tokens.input,
             cache_read: tokens.cache_read,

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::packing::unpack;
 use super::position::{self, TextPosition};
-use super::query::Query;
+use super::query::JournalReader;
 use super::schema::JournalError;
-use super::search_pattern::{Pattern, last_chars};
+use super::search_pattern::{SearchPattern, last_chars};
 
 /// Bytes of text that one search reads.
 const READ: usize = 512 << 20;
@@ -32,14 +32,14 @@ const MOST_HITS: usize = 500;
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SearchResult {
     /// The hits, newest first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     /// Whether all of the journal was read: what is not found is not there.
     pub complete: bool,
 }
 
 /// A text that holds what was looked for.
 #[derive(Debug, Clone, Serialize)]
-pub struct Hit {
+pub struct SearchHit {
     /// The exchange in which the text was first seen.
     pub exchange: String,
     /// Its conversation.
@@ -57,14 +57,14 @@ pub struct Hit {
     pub snippet: [String; 3],
 }
 
-impl Query {
+impl JournalReader {
     /// Texts that hold `wanted`, whatever its case and its white space, newest first; one hit for each text, at the
     /// exchange that brought it.
     ///
     /// # Errors
     /// The journal cannot be read.
     pub fn search(&self, wanted: &str, limit: usize) -> Result<SearchResult, JournalError> {
-        let Some(wanted) = Pattern::new(wanted) else {
+        let Some(wanted) = SearchPattern::new(wanted) else {
             return Ok(SearchResult::default());
         };
         let limit = if limit == 0 {
@@ -73,7 +73,7 @@ impl Query {
             limit.min(MOST_HITS)
         };
         let began = Instant::now();
-        let mut hits = Hits::default();
+        let mut hits = SearchHits::default();
         let mut read = 0;
         let mut ask = self
             .conn
@@ -96,7 +96,12 @@ impl Query {
     }
 
     /// Values of headers that only one exchange has.
-    fn search_headers(&self, wanted: &Pattern, limit: usize, hits: &mut Hits) -> Result<(), JournalError> {
+    fn search_headers(
+        &self,
+        wanted: &SearchPattern,
+        limit: usize,
+        hits: &mut SearchHits,
+    ) -> Result<(), JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT * FROM (
                 SELECT seq, 'received', headers_own AS own FROM exchanges UNION ALL
@@ -138,14 +143,14 @@ impl Query {
         side: String,
         chunk: i64,
         snippet: [String; 3],
-        wanted: &Pattern,
-    ) -> Result<Option<Hit>, JournalError> {
+        wanted: &SearchPattern,
+    ) -> Result<Option<SearchHit>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT e.id, e.conversation, e.at_ms, t.title FROM exchanges e
              LEFT JOIN titles t ON t.conversation = e.conversation WHERE e.seq = ?1",
         )?;
         let hit = ask.query_row(params![seq], |row| {
-            Ok(Hit {
+            Ok(SearchHit {
                 exchange: row.get(0)?,
                 conversation: row.get(1)?,
                 at_ms: row.get(2)?,
@@ -171,14 +176,14 @@ impl Query {
 
 /// Hits, each text once.
 #[derive(Default)]
-struct Hits {
-    all: Vec<Hit>,
+struct SearchHits {
+    all: Vec<SearchHit>,
     seen: HashSet<(Option<String>, String)>,
 }
 
-impl Hits {
+impl SearchHits {
     /// Adds a hit, or puts it in the place of a later one with the same text.
-    fn add(&mut self, hit: Option<Hit>) {
+    fn add(&mut self, hit: Option<SearchHit>) {
         let Some(hit) = hit else { return };
         let text = alike(&hit);
         if self.seen.insert((hit.conversation.clone(), text.clone())) {
@@ -201,7 +206,7 @@ impl Hits {
     }
 }
 
-fn alike(hit: &Hit) -> String {
+fn alike(hit: &SearchHit) -> String {
     let [before, found, behind] = &hit.snippet;
     let behind: String = behind.trim().chars().take(ALIKE).collect();
     format!("{}{found}{behind}", last_chars(before.trim(), ALIKE))

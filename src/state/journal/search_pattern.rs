@@ -13,13 +13,13 @@ const BEHIND: usize = 100;
 const LONGEST: usize = 1000;
 
 /// What is looked for.
-pub(super) struct Pattern {
+pub(super) struct SearchPattern {
     text: Regex,
     /// A word of it that stands in JSON as it is, so that most texts need not be read.
     word: Option<bytes::Regex>,
 }
 
-impl Pattern {
+impl SearchPattern {
     /// `None` where nothing is asked for, or too much.
     pub(super) fn new(wanted: &str) -> Option<Self> {
         if wanted.chars().count() > LONGEST {
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn white_space_and_case_do_not_matter_and_the_match_is_in_view() {
-        let wanted = Pattern::new("  The \"ROOF\"  leaks ").unwrap();
+        let wanted = SearchPattern::new("  The \"ROOF\"  leaks ").unwrap();
         let long = format!("{} the\n\t\"roof\" LEAKS badly", "x ".repeat(500));
         let [before, found, behind] = wanted.snippet(&long).unwrap();
         assert_eq!(
@@ -110,8 +110,8 @@ mod tests {
         assert!(before.chars().count() <= BEFORE);
         let chunk = serde_json::json!({"role": "user", "content": long}).to_string();
         assert!(wanted.look(chunk.as_bytes(), "received").is_some());
-        assert!(Pattern::new(" \n").is_none());
-        let other = Pattern::new("Größe ändern").unwrap();
+        assert!(SearchPattern::new(" \n").is_none());
+        let other = SearchPattern::new("Größe ändern").unwrap();
         assert!(other.is_in("die GRÖSSE oder die GRÖßE ÄNDERN"));
     }
 }

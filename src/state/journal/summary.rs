@@ -16,7 +16,7 @@ const LOOKED_AT: usize = 4096;
 
 /// A message in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Summary {
+pub(super) struct MessageText {
     pub(super) role: &'static str,
     pub(super) kind: &'static str,
     pub(super) line: String,
@@ -109,7 +109,7 @@ fn bare_kind(role: Role) -> &'static str {
 }
 
 /// A message in short.
-pub(super) fn summary(message: &[u8], role: Role) -> Summary {
+pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
     let parts = listed(message, role);
     let mut kinds = parts.iter().map(|part| kind_name(&part.kind));
     let kind = match kinds.next() {
@@ -128,7 +128,7 @@ pub(super) fn summary(message: &[u8], role: Role) -> Summary {
         Some(part) => part_line(message, part),
         None => telling_line(message, Span::new(json::blank(message, 0), message.len())),
     };
-    Summary {
+    MessageText {
         role: role_name(role),
         kind,
         line: cut(&line),

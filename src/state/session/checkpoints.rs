@@ -30,7 +30,7 @@ pub(super) struct Checkpoints {
 /// All pairs beside the calls between `cut` and `call`, `call` included.
 struct Checkpoint {
     cut: Option<HandoffId>,
-    call: Called,
+    call: CallMark,
     pairs: Vec<Arc<HiddenPair>>,
     /// When the oldest of them was read from the store.
     read_ms: u64,
@@ -38,14 +38,14 @@ struct Checkpoint {
 
 /// A call, by a name that no call of another branch has.
 #[derive(Clone, PartialEq, Eq)]
-struct Called {
+struct CallMark {
     name: String,
     /// Its turn, and what the transcript is up to the end of that; `None` where the name does by itself.
     behind: Option<(usize, u128)>,
 }
 
 /// A transcript's calls behind its cut.
-pub struct Transcript<'a, Calls> {
+pub struct CallsAfterCut<'a, Calls> {
     /// Their names from the newest one back, each with its turn.
     pub newest_first: Calls,
     /// The transcript's bytes from the cut to the end of a turn.
@@ -66,16 +66,16 @@ pub fn hash(bytes: &[u8]) -> u128 {
 }
 
 /// The calls of a transcript that are behind every checkpoint: to be looked up in the store.
-pub struct Unknown {
+pub struct NewCalls {
     cut: Option<HandoffId>,
-    newest: Option<Called>,
+    newest: Option<CallMark>,
     calls: Vec<String>,
     base: Option<Arc<Checkpoint>>,
     now_ms: u64,
     written: u64,
 }
 
-impl Unknown {
+impl NewCalls {
     /// What the calls are known by, each once.
     pub fn calls(&self) -> &[String] {
         &self.calls
@@ -101,7 +101,7 @@ impl Checkpoints {
         &self,
         cut: Option<HandoffId>,
         now_ms: u64,
-    ) -> impl FnOnce(Transcript<'a, Calls>) -> Unknown + use<'a, Calls> {
+    ) -> impl FnOnce(CallsAfterCut<'a, Calls>) -> NewCalls + use<'a, Calls> {
         let (checkpoints, written) = (self.of(cut, now_ms), self.written);
         move |transcript| {
             // Each checkpoint has one turn, so that as few are hashed as there are checkpoints.
@@ -114,16 +114,16 @@ impl Checkpoints {
             };
             let called = |turn: usize, name: &str| {
                 let unique = unique_part(name);
-                Called {
+                CallMark {
                     name: unique.unwrap_or(name).to_owned(),
                     behind: unique.is_none().then(|| (turn, up_to(turn))),
                 }
             };
-            let is_here = |call: &Called, turn: usize, name: &str, unique: Option<&str>| match call.behind {
+            let is_here = |call: &CallMark, turn: usize, name: &str, unique: Option<&str>| match call.behind {
                 None => unique == Some(&call.name),
                 Some((at, before)) => call.name == name && at == turn && before == up_to(turn),
             };
-            let mut unknown = Unknown {
+            let mut unknown = NewCalls {
                 cut,
                 newest: None,
                 calls: Vec::new(),
@@ -152,7 +152,7 @@ impl Checkpoints {
 
     /// Sets a checkpoint at the newest of the calls, `found` being all pairs that the store has beside the unknown
     /// ones; the one that the walk ended at moves there.
-    pub(super) fn set(&mut self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+    pub(super) fn set(&mut self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         let Some(call) = unknown.newest.filter(|_| unknown.written == self.written) else {
             return;
         };

@@ -5,12 +5,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::checkpoints::{Checkpoints, Transcript, Unknown};
-use super::context_uses::{ContextUses, Thread, ThreadId};
+use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
+use super::context_uses::{ContextUses, ThreadId, ThreadTurns};
 use super::insertions::Insertions;
-use super::left_out::LeftOut;
+use super::left_out::UnplacedCuts;
 use super::repeats::{AnswerId, Repeats, in_time};
-use super::spoken::Spoken;
+use super::spoken::ViewLength;
 use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
@@ -24,7 +24,7 @@ pub struct LiveConversation {
     /// Its key and its owner, which never change: asked without the lock.
     key: String,
     principal: String,
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
     contexts: Mutex<ContextUses>,
     /// What the model is told behind a handoff that a person resumed, with its first request there.
     notice: Mutex<Option<(HandoffId, String)>>,
@@ -34,12 +34,12 @@ pub struct LiveConversation {
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
     /// How much has been said in it since the last handoff, as far as is known here.
-    pub(crate) spoken: Spoken,
+    pub(crate) spoken: ViewLength,
     /// Ends of its answers of which it is not known whether the agent has them.
     pub(super) unconfirmed: UnconfirmedEnds,
 }
 
-pub(super) struct State {
+pub(super) struct LiveState {
     /// As stored, with the changes that are not written yet.
     pub(super) record: Conversation,
     /// Changes that may wait: made in `record`, not in the store.
@@ -47,7 +47,7 @@ pub(super) struct State {
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs whose answer the agent may have left out.
-    pub(super) left_out: LeftOut,
+    pub(super) left_out: UnplacedCuts,
     /// The texts of ours behind its turns.
     pub(super) insertions: Insertions,
     /// A background write is on its way and will take the changes that there then are.
@@ -57,7 +57,7 @@ pub(super) struct State {
 }
 
 /// What a durable write makes known beside the record.
-pub(super) enum Cached {
+pub(super) enum CacheUpdate {
     Nothing,
     /// A handoff fired, with its place, where that is known.
     Fired(Option<Arc<CutPoint>>),
@@ -68,7 +68,7 @@ pub(super) enum Cached {
     Inserted(Vec<Arc<Insertion>>),
 }
 
-impl State {
+impl LiveState {
     /// Makes a change that may be written later.
     pub(super) fn change_behind(&mut self, change: Change) {
         change.apply(&mut self.record);
@@ -87,7 +87,7 @@ impl State {
     /// Takes a newer record than the one known; what was read for that one is read again.
     fn take_over(&mut self, record: Conversation) {
         self.pairs = record.pairs.is_empty().then(Vec::new);
-        self.left_out = LeftOut::of(&record);
+        self.left_out = UnplacedCuts::of(&record);
         self.insertions.follow(&record);
         self.checkpoints.clear();
         self.set(record);
@@ -105,13 +105,13 @@ impl State {
 impl LiveConversation {
     pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
-        let left_out = LeftOut::of(&record);
+        let left_out = UnplacedCuts::of(&record);
         let insertions = Insertions::of(&record);
         let unwritten = Vec::new();
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
-            state: Mutex::new(State {
+            state: Mutex::new(LiveState {
                 record,
                 unwritten,
                 pairs,
@@ -126,7 +126,7 @@ impl LiveConversation {
             has_notice: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
-            spoken: Spoken::default(),
+            spoken: ViewLength::default(),
             unconfirmed: UnconfirmedEnds::default(),
         }
     }
@@ -199,15 +199,15 @@ impl LiveConversation {
     pub fn unknown_calls<'a>(
         &self,
         cut: Option<HandoffId>,
-        transcript: Transcript<'a, impl Iterator<Item = (usize, String)>>,
+        transcript: CallsAfterCut<'a, impl Iterator<Item = (usize, String)>>,
         now_ms: u64,
-    ) -> Unknown {
+    ) -> NewCalls {
         let walk = self.state().checkpoints.walk(cut, now_ms);
         walk(transcript)
     }
 
     /// Notes that `found` is all that the store has beside these calls.
-    pub fn looked_up(&self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+    pub fn looked_up(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
     }
 
@@ -215,7 +215,7 @@ impl LiveConversation {
     /// a nudge behind the cut.
     pub fn context_exchange(
         &self,
-        request: &Thread<'_>,
+        request: &ThreadTurns<'_>,
         cut: Option<HandoffId>,
         told: bool,
     ) -> (ThreadId, bool) {
@@ -288,7 +288,7 @@ impl LiveConversation {
         Some(text)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -316,7 +316,7 @@ impl LiveConversation {
     }
 
     /// Takes the record that the store has written, and what is known with it.
-    pub(super) fn settle(&self, written: Written, cached: Cached, now_ms: u64) {
+    pub(super) fn settle(&self, written: Written, cached: CacheUpdate, now_ms: u64) {
         let mut state = self.state();
         if written.overtaken || state.record.version > written.record.version {
             // Another process wrote before this one, or has been read since.
@@ -329,14 +329,14 @@ impl LiveConversation {
         }
         state.set(written.record);
         match cached {
-            Cached::Nothing => {}
-            Cached::LeftOut(point) => state.left_out.add(Some(&point), now_ms),
-            Cached::Inserted(new) => state.insertions.add(&new, now_ms),
-            Cached::Fired(point) => {
+            CacheUpdate::Nothing => {}
+            CacheUpdate::LeftOut(point) => state.left_out.add(Some(&point), now_ms),
+            CacheUpdate::Inserted(new) => state.insertions.add(&new, now_ms),
+            CacheUpdate::Fired(point) => {
                 state.pairs = state.record.pairs.is_empty().then(Vec::new);
                 state.left_out.add(point.as_ref(), now_ms);
             }
-            Cached::Paired(new) => {
+            CacheUpdate::Paired(new) => {
                 if new.iter().any(|pair| pair.place != Place::Aside) {
                     state.checkpoints.clear();
                 }

@@ -28,11 +28,11 @@ use dashmap::DashMap;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-pub use self::checkpoints::{Transcript, Unknown, hash as digest};
-pub use self::context_uses::{Thread, ThreadId};
+pub use self::checkpoints::{CallsAfterCut, NewCalls, hash as digest};
+pub use self::context_uses::{ThreadId, ThreadTurns};
 pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
-use self::live::{Cached, State};
+use self::live::{CacheUpdate, LiveState};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
 pub use self::unconfirmed::UnconfirmedEnd;
 pub use self::undo::UndoRefused;
@@ -59,13 +59,13 @@ pub struct Sessions {
     capacity: usize,
     /// Counts uses: the order of eviction needs no clock.
     ticks: AtomicU64,
-    handoffs: Cache<HandoffId, Arc<Handoff>, Bytes>,
+    handoffs: Cache<HandoffId, Arc<Handoff>, ByWeight>,
 }
 
 #[derive(Clone)]
-struct Bytes;
+struct ByWeight;
 
-impl Weighter<HandoffId, Arc<Handoff>> for Bytes {
+impl Weighter<HandoffId, Arc<Handoff>> for ByWeight {
     fn weight(&self, _: &HandoffId, handoff: &Arc<Handoff>) -> u64 {
         (size_of::<Handoff>() + handoff.prompt.len() + handoff.head.len()) as u64
     }
@@ -80,7 +80,7 @@ impl Sessions {
             live: DashMap::new(),
             capacity: capacity.max(1),
             ticks: AtomicU64::new(0),
-            handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, Bytes),
+            handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, ByWeight),
         }
     }
 
@@ -215,7 +215,7 @@ impl Sessions {
         }
         let change = Change::Tooled { from, to: tooled };
         let written = self
-            .write(live, change, Cached::Nothing, now_ms, put_record)
+            .write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await?;
         Ok(written.tooled.unwrap_or(tooled))
     }
@@ -251,7 +251,7 @@ impl Sessions {
         self.save_behind(live, &mut state);
     }
 
-    fn save_behind(&self, live: &Arc<LiveConversation>, state: &mut State) {
+    fn save_behind(&self, live: &Arc<LiveConversation>, state: &mut LiveState) {
         if !state.unwritten.is_empty() && !state.saving {
             state.saving = true;
             tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
@@ -263,7 +263,7 @@ impl Sessions {
         &self,
         live: &Arc<LiveConversation>,
         change: Change,
-        cached: Cached,
+        cached: CacheUpdate,
         now_ms: u64,
         put: Put,
     ) -> Result<Conversation, StoreError>
@@ -319,7 +319,7 @@ impl Sessions {
             let done = store.put_handoff(&written, placed.as_deref(), &update).await;
             (update, done)
         };
-        self.write(live, change, Cached::Fired(point), now_ms, put)
+        self.write(live, change, CacheUpdate::Fired(point), now_ms, put)
             .await?;
         self.handoffs.insert(handoff.id, Arc::clone(&handoff));
         Ok(handoff)
@@ -333,7 +333,7 @@ impl Sessions {
         let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
         if noted || state.record.left_out.iter().any(listed) {
             state.change_behind(Change::Shown(handoffs.to_vec()));
-            let State { left_out, record, .. } = &mut *state;
+            let LiveState { left_out, record, .. } = &mut *state;
             left_out.keep_listed(record);
         }
         self.save_behind(live, &mut state);
@@ -366,7 +366,7 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
         return;
     }
     match store.change(&update).await {
-        Ok(written) => live.settle(written, Cached::Nothing, 0),
+        Ok(written) => live.settle(written, CacheUpdate::Nothing, 0),
         Err(error) => {
             // The next request of the conversation tries again.
             tracing::warn!(%error, conversation = live.key(), "conversation not written");

@@ -19,9 +19,9 @@ pub struct AnswerId(Arc<()>);
 
 /// The notes of one key, oldest first.
 #[derive(Default)]
-pub(super) struct Repeats(VecDeque<Repeat>);
+pub(super) struct Repeats(VecDeque<SeenAnswer>);
 
-struct Repeat {
+struct SeenAnswer {
     body_hash: u64,
     handoff: HandoffId,
     at_ms: u64,
@@ -34,7 +34,7 @@ pub(super) fn in_time(at_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(at_ms) <= REPEAT_WITHIN_MS
 }
 
-impl Repeat {
+impl SeenAnswer {
     fn is_of(&self, answer: &AnswerId) -> bool {
         std::ptr::eq(self.answer.as_ptr(), Arc::as_ptr(&answer.0))
     }
@@ -55,7 +55,7 @@ impl Repeats {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
-        self.0.push_back(Repeat {
+        self.0.push_back(SeenAnswer {
             body_hash,
             handoff,
             at_ms: now_ms,
@@ -67,7 +67,7 @@ impl Repeats {
     /// that broke off is asked for again by one request at a time. One that is under way, as far as we know,
     /// keeps its note: its agent may have lost patience, and may be another one.
     pub(super) fn take(&mut self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
-        let fits = |r: &&Repeat| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
+        let fits = |r: &&SeenAnswer| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
         let broken = self.0.iter().position(|r| fits(&r) && r.broke_off());
         let handoff = match broken {
             Some(at) => self.0.remove(at).map(|r| r.handoff),

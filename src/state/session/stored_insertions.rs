@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::live::Cached;
+use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::{SharedStore, StoreError};
 use baton_core::record::{Change, CutPoint, HiddenPair, Insertion, ThinkingOmission, Update};
@@ -25,7 +25,7 @@ impl Sessions {
             return Ok(());
         }
         let change = Change::Paired(pairs.iter().map(|pair| pair.id).collect());
-        let cached = Cached::Paired(pairs.iter().cloned().map(Arc::new).collect());
+        let cached = CacheUpdate::Paired(pairs.iter().cloned().map(Arc::new).collect());
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_pairs(&pairs, &update).await;
             (update, done)
@@ -96,7 +96,7 @@ impl Sessions {
             return Ok(false);
         }
         let change = Change::LeftOut(point.handoff);
-        let cached = Cached::LeftOut(Arc::new(point.clone()));
+        let cached = CacheUpdate::LeftOut(Arc::new(point.clone()));
         self.write(live, change, cached, now_ms, put_record).await?;
         Ok(true)
     }
@@ -116,7 +116,7 @@ impl Sessions {
             return Ok(());
         }
         let change = Change::Pins { pinned, unpinned };
-        self.write(live, change, Cached::Nothing, now_ms, put_record)
+        self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)
     }
@@ -132,7 +132,7 @@ impl Sessions {
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let change = Change::Inserted(vec![insertion.id]);
-        let cached = Cached::Inserted(vec![Arc::new(insertion.clone())]);
+        let cached = CacheUpdate::Inserted(vec![Arc::new(insertion.clone())]);
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_insertion(&insertion, &update).await;
             (update, done)
@@ -151,7 +151,7 @@ impl Sessions {
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let change = Change::ThinkingOmitted(omission);
-        self.write(live, change, Cached::Nothing, now_ms, put_record)
+        self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)
     }
@@ -167,7 +167,7 @@ impl Sessions {
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let change = Change::Inserted(found.iter().map(|insertion| insertion.id).collect());
-        let cached = Cached::Inserted(found.into_iter().map(Arc::new).collect());
+        let cached = CacheUpdate::Inserted(found.into_iter().map(Arc::new).collect());
         self.write(live, change, cached, now_ms, put_record)
             .await
             .map(drop)

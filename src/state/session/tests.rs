@@ -272,10 +272,10 @@ fn unknown(
     calls: &[&str],
     now_ms: u64,
     mut look: impl FnMut(),
-) -> Unknown {
+) -> NewCalls {
     let bytes: Vec<String> = (0..calls.len()).map(|n| calls[..=n].join(" ")).collect();
     let turn = |name: &str| calls.iter().position(|c| *c == name).unwrap();
-    let transcript = Transcript {
+    let transcript = CallsAfterCut {
         newest_first: calls.iter().rev().map(|name| {
             look();
             (turn(name), (*name).to_owned())

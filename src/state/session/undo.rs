@@ -4,7 +4,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::live::Cached;
+use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::StoreError;
 use baton_core::limits::BYTES_PER_TOKEN;
@@ -97,7 +97,7 @@ impl Sessions {
             UndoAnswer::Withdrawn(asked) => Change::UndoOver(asked),
             UndoAnswer::NotActive { active } => return Ok(Err(UndoRefused::NotActive { active })),
         };
-        self.write(&live, change, Cached::Nothing, now_ms, put_record)
+        self.write(&live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await?;
         Ok(Ok(answer))
     }

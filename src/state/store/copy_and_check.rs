@@ -16,7 +16,7 @@ const TOLD: usize = 100;
 
 /// Number and size of the records of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct RecordAmount {
     /// Records.
     pub records: u64,
     /// Bytes of their JSON.
@@ -25,14 +25,14 @@ pub struct Amount {
 
 /// What a copy came to.
 #[derive(Debug, Default)]
-pub struct Copied {
+pub struct CopyReport {
     /// By kind: what the source has, and how many of its records the target has.
-    pub kinds: BTreeMap<RecordKind, (Amount, u64)>,
+    pub kinds: BTreeMap<RecordKind, (RecordAmount, u64)>,
     /// Records of the source that cannot be read: the id, and why not.
     pub unreadable: Vec<(String, String)>,
 }
 
-impl Copied {
+impl CopyReport {
     /// Whether the target has all that could be read.
     pub fn is_whole(&self) -> bool {
         let mut kinds = self.kinds.values();
@@ -42,9 +42,9 @@ impl Copied {
 
 /// What a check found.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct StoreCheck {
     /// By kind.
-    pub kinds: BTreeMap<RecordKind, Amount>,
+    pub kinds: BTreeMap<RecordKind, RecordAmount>,
     /// Records that cannot be read, and references to nothing.
     pub problems: Vec<String>,
     /// How many there are; `problems` has the first ones.
@@ -56,13 +56,13 @@ pub struct Checked {
 ///
 /// # Errors
 /// A store cannot be read or written.
-pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<Copied, StoreError> {
-    let mut copied = Copied::default();
+pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<CopyReport, StoreError> {
+    let mut copied = CopyReport::default();
     for pass in 0..PASSES {
-        copied = Copied::default();
+        copied = CopyReport::default();
         let mut changed = 0;
         for kind in RecordKind::ALL {
-            let (mut amount, mut there) = (Amount::default(), 0);
+            let (mut amount, mut there) = (RecordAmount::default(), 0);
             let mut next = Some(String::new());
             while let Some(after) = next {
                 let page = from.page(kind, &after).await?;
@@ -88,11 +88,11 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<Copied, StoreError
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn check(store: &dyn Store) -> Result<Checked, StoreError> {
-    let mut checked = Checked::default();
+pub async fn check(store: &dyn Store) -> Result<StoreCheck, StoreError> {
+    let mut checked = StoreCheck::default();
     let mut known: HashSet<(RecordKind, Uuid)> = HashSet::new();
     for kind in RecordKind::ALL {
-        let mut amount = Amount::default();
+        let mut amount = RecordAmount::default();
         let mut next = Some(String::new());
         while let Some(after) = next {
             let page = store.page(kind, &after).await?;
@@ -111,7 +111,7 @@ pub async fn check(store: &dyn Store) -> Result<Checked, StoreError> {
     Ok(checked)
 }
 
-impl Checked {
+impl StoreCheck {
     fn problem(&mut self, text: String) {
         self.count += 1;
         if self.problems.len() < TOLD {
@@ -161,7 +161,7 @@ impl Checked {
                 asked.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
                 format!("conversation {}", record.key)
             }
-            StoredRecord::Packet(record) => {
+            StoredRecord::Document(record) => {
                 asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
                 format!("packet {}", record.handoff)
             }

@@ -12,14 +12,14 @@ use super::redis::tests::store_in;
 use super::sqlite::SqliteStore;
 use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
 use super::{SharedStore, Store};
-use baton_core::record::{Change, HandoffId, HiddenPair, PacketRecord, PacketStatus, Update};
+use baton_core::record::{Change, DocumentRecord, HandoffId, HandoffStatus, HiddenPair, Update};
 
 /// Makes empty stores of a kind.
-type Make<'a> = Box<dyn Fn() -> SharedStore + 'a>;
+type StoreMaker<'a> = Box<dyn Fn() -> SharedStore + 'a>;
 
 /// Every kind that this machine has.
-fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<Make<'a>> {
-    let mut all: Vec<Make<'a>> = vec![
+fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<StoreMaker<'a>> {
+    let mut all: Vec<StoreMaker<'a>> = vec![
         Box::new(|| Arc::new(MemoryStore::default())),
         Box::new(|| {
             let dir = dir.path().join(Uuid::now_v7().to_string());
@@ -79,15 +79,15 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
         };
         store.change(&with(vec![pinned])).await.unwrap();
         // Every third one is about the same as the one before.
-        let document = PacketRecord {
+        let document = DocumentRecord {
             handoff: fired.id,
             document: format!("{{\"n\": {n}}}"),
             ..packet("a", &format!("branch {}", n / 3), 10 + n as u64)
         };
-        store.put_packet(&document).await.unwrap();
+        store.put_document(&document).await.unwrap();
         if n % 11 == 0 {
-            let archived = PacketStatus::Archived;
-            store.set_packet_status("a", fired.id, archived).await.unwrap();
+            let archived = HandoffStatus::Archived;
+            store.set_document_status("a", fired.id, archived).await.unwrap();
         }
         // A draft that waits for a person's yes.
         if n % 5 == 0 {
@@ -113,7 +113,7 @@ async fn all(store: &dyn Store) -> Vec<String> {
                 StoredRecord::Insertion { record, .. } => format!("{record:?}"),
                 StoredRecord::ResponseId { record, .. } => format!("{record:?}"),
                 StoredRecord::Conversation(record) => format!("{record:?}"),
-                StoredRecord::Packet(record) => format!("{record:?}"),
+                StoredRecord::Document(record) => format!("{record:?}"),
             }));
             next = page.next;
         }
@@ -149,8 +149,8 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
             );
             assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300 + 60);
             assert_eq!(
-                copied.kinds[&RecordKind::Packet],
-                (copied.kinds[&RecordKind::Packet].0, 300)
+                copied.kinds[&RecordKind::Document],
+                (copied.kinds[&RecordKind::Document].0, 300)
             );
             assert_eq!(
                 all(&*target).await,
@@ -169,10 +169,12 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
                 target.conversation("c5").await.unwrap().unwrap().pins,
                 ["Mind 5."]
             );
-            let again = target.set_packet_status("a", ids[3], PacketStatus::Active).await;
+            let again = target
+                .set_document_status("a", ids[3], HandoffStatus::Active)
+                .await;
             assert_eq!(again.unwrap(), Some(vec![ids[5]]), "what it is about is known");
             target
-                .set_packet_status("a", ids[5], PacketStatus::Active)
+                .set_document_status("a", ids[5], HandoffStatus::Active)
                 .await
                 .unwrap();
             assert_eq!(
@@ -308,19 +310,19 @@ async fn a_copied_packet_supersedes_no_newer_one() {
     for to in kinds(&dir, server.as_ref()) {
         let (source, target) = (MemoryStore::default(), to());
         let [older, newer] = [packet("a", "main", 5), packet("a", "main", 6)];
-        source.put_packet(&older).await.unwrap();
-        target.put_packet(&newer).await.unwrap();
+        source.put_document(&older).await.unwrap();
+        target.put_document(&newer).await.unwrap();
         for _ in 0..2 {
             assert!(copy(&source, &*target).await.unwrap().is_whole());
-            let found = target.packets(&Default::default()).await.unwrap();
+            let found = target.documents(&Default::default()).await.unwrap();
             let found: Vec<_> = found.iter().map(|p| (p.handoff, p.status)).collect();
             let wanted = [
-                (newer.handoff, PacketStatus::Active),
-                (older.handoff, PacketStatus::Superseded),
+                (newer.handoff, HandoffStatus::Active),
+                (older.handoff, HandoffStatus::Superseded),
             ];
             assert_eq!(found, wanted, "{}", target.kind());
         }
-        let page = source.page(RecordKind::Packet, "").await.unwrap();
+        let page = source.page(RecordKind::Document, "").await.unwrap();
         assert_eq!(
             target.import(&page.records).await.unwrap(),
             0,
@@ -328,12 +330,12 @@ async fn a_copied_packet_supersedes_no_newer_one() {
         );
         // A newer one of the source supersedes the target's.
         let newest = packet("a", "main", 7);
-        source.put_packet(&newest).await.unwrap();
+        source.put_document(&newest).await.unwrap();
         copy(&source, &*target).await.unwrap();
-        let active = target.packets(&Default::default()).await.unwrap();
+        let active = target.documents(&Default::default()).await.unwrap();
         let active: Vec<_> = active
             .iter()
-            .filter(|p| p.status == PacketStatus::Active)
+            .filter(|p| p.status == HandoffStatus::Active)
             .collect();
         assert_eq!(active, [&newest], "{}", target.kind());
     }

@@ -30,12 +30,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use self::records::{Page, RecordKind, Retention, StoredRecord};
+use self::records::{RecordKind, RecordPage, Retention, StoredRecord};
 use self::replicas::Replica;
 use crate::state::config::{self, StoreKind};
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
-    Update, Written,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
+    Principal, Update, Written,
 };
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
@@ -76,13 +76,13 @@ pub struct HandoffFilter {
 
 /// Selects packets for listings.
 #[derive(Debug, Clone, Default)]
-pub struct PacketFilter {
+pub struct DocumentFilter {
     /// Only this principal's.
     pub principal: Option<String>,
     /// Only that of this handoff.
     pub handoff: Option<HandoffId>,
     /// Only those of this status.
-    pub status: Option<PacketStatus>,
+    pub status: Option<HandoffStatus>,
     /// Only those about this.
     pub topic: Option<String>,
     /// Leave the documents out.
@@ -91,9 +91,9 @@ pub struct PacketFilter {
     pub limit: usize,
 }
 
-impl PacketFilter {
+impl DocumentFilter {
     /// Whether a packet is wanted; the limit is not looked at.
-    pub fn wants(&self, packet: &PacketRecord) -> bool {
+    pub fn wants(&self, packet: &DocumentRecord) -> bool {
         self.principal.as_ref().is_none_or(|p| *p == packet.principal)
             && self.handoff.is_none_or(|id| id == packet.handoff)
             && self.status.is_none_or(|status| status == packet.status)
@@ -201,29 +201,29 @@ pub trait Store: Send + Sync + 'static {
 
     /// Writes a packet. One that is active supersedes, in the same transaction, the active one of the same principal,
     /// repository, branch and topic; returns the handoffs of those that it superseded.
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>>;
+    fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>>;
 
     /// Lists packets, newest first.
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>>;
+    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>>;
 
     /// Gives a packet another status, and supersedes as [`Store::put_packet`] does; `None` for an unknown id.
-    fn set_packet_status<'a>(
+    fn set_document_status<'a>(
         &'a self,
         principal: &'a str,
         id: HandoffId,
-        status: PacketStatus,
+        status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
 
     /// Archives the packets that are superseded, of handoffs made before this time: in one transaction, so that none is
     /// archived that somebody resumes. Returns whose they are, and the handoffs.
-    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
+    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
 
     /// Deletes what was not used for long and nothing in use refers to; packets stay. Returns the number of deleted records.
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
 
     /// Some records of a kind, in an order of the store's own: those behind `after`, which is empty for the first page. A
     /// store in use may tell a record twice.
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
         let _ = (kind, after);
         Box::pin(std::future::ready(Err(not_whole())))
     }
@@ -289,7 +289,7 @@ impl HandoffFilter {
 ///
 /// # Errors
 /// The directory or the file cannot be created or opened, or the server's certificates not be read.
-pub fn open(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match settings.kind {
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
         StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
@@ -302,7 +302,7 @@ pub fn open(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, S
 ///
 /// # Errors
 /// The file exists and cannot be opened, or has another schema version.
-pub fn open_for_reading(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match settings.kind {
         StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),

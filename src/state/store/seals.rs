@@ -13,10 +13,10 @@ use baton_core::mark::seal::{SealKey, SealKeys};
 pub struct Seals {
     /// The state directory; `None` where the keys are the config's.
     dir: Option<PathBuf>,
-    known: Mutex<Known>,
+    known: Mutex<KnownSeals>,
 }
 
-struct Known {
+struct KnownSeals {
     keys: Arc<SealKeys>,
     stamps: Stamps,
 }
@@ -60,7 +60,7 @@ impl Seals {
         let keys = Arc::new(keys);
         Self {
             dir,
-            known: Mutex::new(Known { keys, stamps }),
+            known: Mutex::new(KnownSeals { keys, stamps }),
         }
     }
 

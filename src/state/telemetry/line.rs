@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome, ThinkingRetry};
+use super::{
+    DraftEvent, ExchangeEvent, ExchangeOutcome, FactsOutcome, HandoffEvent, NudgeOutcome, ThinkingRetry,
+};
 use baton_core::commands::UndoOutcome;
 use baton_core::rewrite::untooled::Untooled;
 use baton_core::text::visible::acts;
@@ -67,7 +69,7 @@ impl ExchangeEvent {
     /// What is unusual about the exchange, most important first.
     fn said(&self) -> Vec<String> {
         let mut said = Vec::new();
-        if self.outcome != Outcome::Complete {
+        if self.outcome != ExchangeOutcome::Complete {
             said.push(self.outcome.name().to_owned());
         }
         if let Some(id) = self.fired.last() {
@@ -286,7 +288,7 @@ mod tests {
         assert!(undone.line().ends_with(", handoff undone"));
         let quiet = ExchangeEvent {
             status: 404,
-            outcome: Outcome::UpstreamError,
+            outcome: ExchangeOutcome::UpstreamError,
             ..ExchangeEvent::new(ID, "openai", "GET /v1/models")
         };
         assert_eq!(
@@ -305,7 +307,7 @@ mod tests {
                 pinned: Some(ID.into()),
                 unpinned: true,
                 untooled: Some(Untooled::UnreadRepeatedKey),
-                outcome: Outcome::InBandError,
+                outcome: ExchangeOutcome::InBandError,
                 received_bytes: u64::MAX,
                 sent_bytes: vec![u64::MAX - 1; 9999],
                 total: Duration::from_secs(1 << 40),

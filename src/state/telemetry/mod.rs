@@ -36,7 +36,7 @@ use baton_core::wire::{DroppedThinking, ServedBy, Stop};
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tokens {
+pub struct UsageTokens {
     /// Input tokens that no cache served (Anthropic's sense; OpenAI's total less the cached ones).
     pub input: u64,
     /// Input tokens read from a cache.
@@ -51,7 +51,7 @@ pub struct Tokens {
 
 /// How an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum ExchangeOutcome {
     /// The response was sent to its end.
     Complete,
     /// The agent closed the connection.
@@ -66,7 +66,7 @@ pub enum Outcome {
     Refused,
 }
 
-impl Outcome {
+impl ExchangeOutcome {
     /// The outcome of a response that was sent to its end, from how its last leg stopped.
     pub fn of_end(stop: Stop) -> Self {
         match stop {
@@ -149,7 +149,7 @@ pub struct ExchangeEvent {
     /// Response bytes sent to the agent.
     pub response_bytes: u64,
     /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
-    pub tokens: Vec<Option<Tokens>>,
+    pub tokens: Vec<Option<UsageTokens>>,
     /// The model that answered each leg, indexed like `tokens`.
     pub served: Vec<Option<ServedBy>>,
     /// Name and version of the agent, the first word of its `user-agent`; bounded in length.
@@ -165,7 +165,7 @@ pub struct ExchangeEvent {
     /// Retries of later legs.
     pub retries: u32,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ExchangeOutcome,
     /// When the request's first byte came.
     pub started: SystemTime,
     /// From the request's last byte to the first response byte from upstream.
@@ -216,7 +216,7 @@ impl ExchangeEvent {
             draft_methods: Vec::new(),
             drafts: Vec::new(),
             retries: 0,
-            outcome: Outcome::Complete,
+            outcome: ExchangeOutcome::Complete,
             started: UNIX_EPOCH,
             first_byte: None,
             total: Duration::ZERO,
@@ -225,7 +225,7 @@ impl ExchangeEvent {
     }
 
     /// Records the usage of the leg sent last, and the model that answered it.
-    pub fn count_tokens(&mut self, tokens: Tokens, served: ServedBy) {
+    pub fn count_tokens(&mut self, tokens: UsageTokens, served: ServedBy) {
         let legs = self.sent_bytes.len().max(1);
         self.tokens.resize(legs, None);
         self.tokens[legs - 1] = Some(tokens);
@@ -245,21 +245,21 @@ impl ExchangeEvent {
     }
 
     /// The tokens of all legs but drafts: the true cost of what the agent asked for.
-    pub fn spent(&self) -> Tokens {
+    pub fn spent(&self) -> UsageTokens {
         self.sum(false)
     }
 
     /// The tokens of drafts.
-    pub fn drafted(&self) -> Tokens {
+    pub fn drafted(&self) -> UsageTokens {
         self.sum(true)
     }
 
-    fn sum(&self, drafts: bool) -> Tokens {
+    fn sum(&self, drafts: bool) -> UsageTokens {
         let legs = (0u32..).zip(&self.tokens);
         let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
         wanted
             .filter_map(|(_, tokens)| *tokens)
-            .fold(Tokens::default(), |sum, leg: Tokens| Tokens {
+            .fold(UsageTokens::default(), |sum, leg: UsageTokens| UsageTokens {
                 input: sum.input.saturating_add(leg.input),
                 cache_read: sum.cache_read.saturating_add(leg.cache_read),
                 cache_write: sum.cache_write.saturating_add(leg.cache_write),
@@ -278,7 +278,7 @@ impl ExchangeEvent {
     }
 
     /// The tokens of each draft's leg, with its method; legs that were not answered to their end have none.
-    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, Tokens)> {
+    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, UsageTokens)> {
         let legs = self.draft_legs.iter().zip(&self.draft_methods);
         legs.filter_map(|(leg, method)| {
             let tokens = self.tokens.get(usize::try_from(*leg).ok()?).copied()??;
@@ -329,7 +329,7 @@ impl ExchangeEvent {
             baton.legs = self.sent_bytes.len(),
             baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
             baton.drafts = (!self.drafts.is_empty()).then(|| self.draft_names()),
-            baton.draft_input_tokens = drafted.map(Tokens::all_input),
+            baton.draft_input_tokens = drafted.map(UsageTokens::all_input),
             baton.draft_output_tokens = drafted.map(|tokens| tokens.output),
             baton.retries = self.retries,
             baton.recalls = (!self.recalls.is_empty()).then(|| self.recalled()),
@@ -342,7 +342,7 @@ impl ExchangeEvent {
             baton.nudges = (!self.nudges.is_empty()).then(|| self.nudge_names()),
             baton.undo = self.undo.map(UndoOutcome::name),
             // OpenTelemetry includes cached tokens in the input.
-            gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
+            gen_ai.usage.input_tokens = spent.map(UsageTokens::all_input),
             gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
             gen_ai.usage.cache_creation.input_tokens = spent.map(|tokens| tokens.cache_write),
             gen_ai.usage.output_tokens = spent.map(|tokens| tokens.output),
@@ -358,7 +358,7 @@ impl ExchangeEvent {
     }
 }
 
-impl Tokens {
+impl UsageTokens {
     /// All input tokens, cached ones included.
     pub fn all_input(self) -> u64 {
         self.input
@@ -421,7 +421,7 @@ mod tests {
 
     #[test]
     fn an_exchange_is_one_line_with_stable_field_names() {
-        let tokens = Tokens {
+        let tokens = UsageTokens {
             input: 10,
             cache_read: 90,
             cache_write: 0,

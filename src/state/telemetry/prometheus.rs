@@ -42,7 +42,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::state::telemetry::{ExchangeEvent, Metrics, Tokens};
+    use crate::state::telemetry::{ExchangeEvent, Metrics, UsageTokens};
     use baton_core::record::WireId;
 
     fn counted() -> String {
@@ -54,7 +54,7 @@ mod tests {
             sent_bytes: vec![7, 3],
             status: 200,
             first_byte: Some(Duration::from_millis(300)),
-            tokens: vec![Some(Tokens::default())],
+            tokens: vec![Some(UsageTokens::default())],
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
         });
         metrics.text().unwrap()

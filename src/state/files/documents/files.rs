@@ -5,9 +5,9 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::value::Step;
+use super::value::DocumentStep;
 use crate::state::store::{make_dir, private_file};
-use baton_core::handoffs::document::fields::Packet;
+use baton_core::handoffs::document::fields::HandoffDocument;
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
 const LEFT_AFTER: Duration = Duration::from_secs(600);
@@ -19,7 +19,7 @@ pub const JSON: &str = "handoff.json";
 pub const MARKDOWN: &str = "handoff.md";
 
 /// Writes both files into a folder, which is made as needed: only its owner can read what the agent saw.
-pub(super) fn write(folder: &Path, packet: &Packet, step: &dyn Fn(Step)) -> io::Result<()> {
+pub(super) fn write(folder: &Path, packet: &HandoffDocument, step: &dyn Fn(DocumentStep)) -> io::Result<()> {
     make_dir(folder).map_err(|error| io::Error::other(error.message))?;
     sweep(folder);
     replace(folder, JSON, packet.json().as_bytes(), step)?;
@@ -29,7 +29,7 @@ pub(super) fn write(folder: &Path, packet: &Packet, step: &dyn Fn(Step)) -> io::
 }
 
 /// Whether both files are there and say what the packet says.
-pub(super) fn are_current(folder: &Path, packet: &Packet) -> bool {
+pub(super) fn are_current(folder: &Path, packet: &HandoffDocument) -> bool {
     let says =
         |name: &str, text: String| fs::read(folder.join(name)).is_ok_and(|found| found == text.as_bytes());
     says(JSON, packet.json()) && says(MARKDOWN, packet.markdown())
@@ -55,16 +55,16 @@ fn sweep(folder: &Path) {
 }
 
 /// Writes a file under a name of its own, flushes it, and gives it its name.
-fn replace(folder: &Path, name: &str, contents: &[u8], step: &dyn Fn(Step)) -> io::Result<()> {
+fn replace(folder: &Path, name: &str, contents: &[u8], step: &dyn Fn(DocumentStep)) -> io::Result<()> {
     let temp = folder.join(format!(".{name}.{}.tmp", uuid::Uuid::now_v7().simple()));
     let written = private_file().create_new(true).open(&temp).and_then(|mut file| {
-        step(Step::Opened);
+        step(DocumentStep::Opened);
         file.write_all(contents)?;
-        step(Step::Filled);
+        step(DocumentStep::Filled);
         file.sync_all()
     });
     let placed = written.and_then(|()| fs::rename(&temp, folder.join(name)));
-    step(Step::Named);
+    step(DocumentStep::Named);
     if placed.is_err() {
         let _ = fs::remove_file(&temp);
     }

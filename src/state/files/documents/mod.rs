@@ -19,6 +19,6 @@ mod value;
 mod writer;
 
 pub use files::{JSON, MARKDOWN};
-pub use steps::{Changed, Compared, archive_old, find, packet_of, set_status, still_true, write};
-pub use value::{NotWritten, PacketSettings, Reading, Stored};
-pub use writer::{Counts, PacketWriter};
+pub use steps::{DriftReport, StatusChange, archive_old, document_of, find, set_status, still_true, write};
+pub use value::{DocumentError, DocumentSettings, StoredHandoff, TranscriptReader};
+pub use writer::{DocumentCounts, DocumentWriter};

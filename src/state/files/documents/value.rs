@@ -14,7 +14,7 @@ use baton_core::redact::Redactor;
 
 /// What packets are made and written with.
 #[derive(Debug, Clone)]
-pub struct PacketSettings {
+pub struct DocumentSettings {
     pub(super) dir: PathBuf,
     pub(super) git_dir: Option<PathBuf>,
     pub(super) topic: Option<String>,
@@ -24,7 +24,7 @@ pub struct PacketSettings {
 
 /// A point at which a process may be killed while a packet is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DocumentStep {
     /// The row is in the store.
     Stored,
     /// The handoff file in YAML is written.
@@ -39,25 +39,25 @@ pub(super) enum Step {
     Superseded,
 }
 
-impl PacketSettings {
+impl DocumentSettings {
     /// Those of a config; `None` where packets are off.
     pub fn of(config: &Config) -> Option<Self> {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
-        config.packets.enabled.then(|| Self {
-            dir: config.packets_dir(),
-            git_dir: config.packets.git_dir.clone(),
-            topic: config.packets.topic.clone(),
-            archive_after: config.packets.archive_after,
+        config.documents.enabled.then(|| Self {
+            dir: config.handoffs_dir(),
+            git_dir: config.documents.git_dir.clone(),
+            topic: config.documents.topic.clone(),
+            archive_after: config.documents.archive_after,
             reading: config.draft_settings(None, Redactor::lazy(&config.journal.redact).knowing(secrets)),
         })
     }
 }
 
 /// Gives the request that the model was working on, as it went upstream; `None` where there is none to be read.
-pub type Reading = Box<dyn FnOnce() -> Option<Bytes> + Send>;
+pub type TranscriptReader = Box<dyn FnOnce() -> Option<Bytes> + Send>;
 
 /// A handoff that is stored, with what its packet is made of.
-pub struct Stored {
+pub struct StoredHandoff {
     /// The handoff.
     pub handoff: Handoff,
     /// The carry-over prompt that its transcript begins with.
@@ -67,26 +67,26 @@ pub struct Stored {
     /// Bytes of the request before it and of the first one behind it.
     pub bytes: Size,
     /// The transcript.
-    pub transcript: Reading,
+    pub transcript: TranscriptReader,
 }
 
 /// Why there is no packet.
 #[derive(Debug, Clone)]
-pub struct NotWritten {
+pub struct DocumentError {
     /// What failed, in words.
     pub why: String,
 }
 
-impl fmt::Display for NotWritten {
+impl fmt::Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
     }
 }
 
-impl std::error::Error for NotWritten {}
+impl std::error::Error for DocumentError {}
 
-pub(super) fn not_written(what: &str, error: impl fmt::Display) -> NotWritten {
-    NotWritten {
+pub(super) fn document_error(what: &str, error: impl fmt::Display) -> DocumentError {
+    DocumentError {
         why: format!("{what}: {error}"),
     }
 }

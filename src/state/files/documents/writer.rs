@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 use super::files::{self, JSON, MARKDOWN};
-use super::steps::{Changed, archive_old, beside, packet_of, put, set_status, write};
-use super::value::{PacketSettings, Stored};
-use crate::state::store::{PacketFilter, SharedStore};
-use baton_core::record::{HandoffId, PacketStatus};
+use super::steps::{StatusChange, archive_old, beside, document_of, put, set_status, write};
+use super::value::{DocumentSettings, StoredHandoff};
+use crate::state::store::{DocumentFilter, SharedStore};
+use baton_core::record::{HandoffId, HandoffStatus};
 
 /// Handoffs that may wait: each holds its request in memory. Handoffs are minutes apart.
 const WAITING: usize = 16;
@@ -25,7 +25,7 @@ const ARCHIVED_EVERY: Duration = Duration::from_secs(3600);
 
 /// Packets written, failed, and dropped since there were too many at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct DocumentCounts {
     /// Both files are there.
     pub written: u64,
     /// One could not be made, stored or written.
@@ -35,43 +35,43 @@ pub struct Counts {
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct DocumentCounters {
     written: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
 }
 
-enum Message {
-    Handoff(Box<Stored>),
+enum DocumentJob {
+    Handoff(Box<StoredHandoff>),
     Resumed(String, HandoffId),
     Flush(oneshot::Sender<()>),
 }
 
 /// Where handoffs are given that are stored. Giving one never waits.
 #[derive(Clone, Default)]
-pub struct PacketWriter(Option<Shared>);
+pub struct DocumentWriter(Option<DocumentQueue>);
 
 #[derive(Clone)]
-struct Shared {
-    queue: mpsc::Sender<Message>,
-    counters: Arc<Counters>,
+struct DocumentQueue {
+    queue: mpsc::Sender<DocumentJob>,
+    counters: Arc<DocumentCounters>,
 }
 
-impl PacketWriter {
+impl DocumentWriter {
     /// Writes nothing.
     pub fn off() -> Self {
         Self::default()
     }
 
     /// Starts the task; without settings it writes nothing. Call it within the runtime.
-    pub fn start(settings: Option<PacketSettings>, store: SharedStore) -> Self {
+    pub fn start(settings: Option<DocumentSettings>, store: SharedStore) -> Self {
         let Some(settings) = settings else {
             return Self::off();
         };
         let (queue, waiting) = mpsc::channel(WAITING);
-        let counters = Arc::new(Counters::default());
+        let counters = Arc::new(DocumentCounters::default());
         tokio::spawn(run(Arc::new(settings), store, waiting, Arc::clone(&counters)));
-        Self(Some(Shared { queue, counters }))
+        Self(Some(DocumentQueue { queue, counters }))
     }
 
     /// Whether packets are written.
@@ -80,9 +80,9 @@ impl PacketWriter {
     }
 
     /// A handoff was stored.
-    pub fn handoff(&self, stored: Stored) {
+    pub fn handoff(&self, stored: StoredHandoff) {
         let id = stored.handoff.id;
-        if !self.give(Message::Handoff(Box::new(stored)))
+        if !self.give(DocumentJob::Handoff(Box::new(stored)))
             && let Some(shared) = &self.0
         {
             shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
@@ -93,10 +93,10 @@ impl PacketWriter {
     /// A person resumed a handoff by its line: its packet is active again.
     pub fn resumed(&self, principal: &str, id: HandoffId) {
         // Where the queue is full, only a status stays as it was.
-        let _ = self.give(Message::Resumed(principal.to_owned(), id));
+        let _ = self.give(DocumentJob::Resumed(principal.to_owned(), id));
     }
 
-    fn give(&self, message: Message) -> bool {
+    fn give(&self, message: DocumentJob) -> bool {
         let shared = self.0.as_ref();
         shared.is_some_and(|shared| shared.queue.try_send(message).is_ok())
     }
@@ -106,17 +106,17 @@ impl PacketWriter {
         let Some(shared) = &self.0 else { return true };
         let (done, written) = oneshot::channel();
         let flushed =
-            async { shared.queue.send(Message::Flush(done)).await.is_ok() && written.await.is_ok() };
+            async { shared.queue.send(DocumentJob::Flush(done)).await.is_ok() && written.await.is_ok() };
         tokio::time::timeout(most, flushed).await.unwrap_or(false)
     }
 
     /// How many there were since the start.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DocumentCounts {
         let Some(shared) = &self.0 else {
-            return Counts::default();
+            return DocumentCounts::default();
         };
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
+        DocumentCounts {
             written: read(&shared.counters.written),
             failed: read(&shared.counters.failed),
             dropped: read(&shared.counters.dropped),
@@ -125,10 +125,10 @@ impl PacketWriter {
 }
 
 async fn run(
-    settings: Arc<PacketSettings>,
+    settings: Arc<DocumentSettings>,
     store: SharedStore,
-    mut waiting: mpsc::Receiver<Message>,
-    counters: Arc<Counters>,
+    mut waiting: mpsc::Receiver<DocumentJob>,
+    counters: Arc<DocumentCounters>,
 ) {
     mend(&settings, &store).await;
     let mut due = tokio::time::interval(ARCHIVED_EVERY);
@@ -144,7 +144,7 @@ async fn run(
         };
         let Some(message) = message else { return };
         match message {
-            Message::Handoff(stored) => {
+            DocumentJob::Handoff(stored) => {
                 let id = stored.handoff.id;
                 match write(&settings, &store, *stored).await {
                     Ok(_) => counters.written.fetch_add(1, Ordering::Relaxed),
@@ -154,14 +154,14 @@ async fn run(
                     }
                 };
             }
-            Message::Resumed(principal, id) => resume(&store, &principal, id).await,
-            Message::Flush(done) => _ = done.send(()),
+            DocumentJob::Resumed(principal, id) => resume(&store, &principal, id).await,
+            DocumentJob::Flush(done) => _ = done.send(()),
         }
     }
 }
 
 /// Archives what was superseded long ago.
-async fn archive(settings: &PacketSettings, store: &SharedStore) {
+async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     let Some(age) = settings.archive_after else { return };
     // A clock before 1970 makes everything new.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -176,18 +176,18 @@ async fn archive(settings: &PacketSettings, store: &SharedStore) {
 /// Writes the files that are missing, or say something else, of packets that are stored: of a process that was killed, or
 /// a folder that was not writable then. Those in another folder are another process's, or of a state directory that was
 /// moved.
-async fn mend(settings: &PacketSettings, store: &SharedStore) {
-    let newest = PacketFilter {
+async fn mend(settings: &DocumentSettings, store: &SharedStore) {
+    let newest = DocumentFilter {
         limit: MENDED,
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let Ok(packets) = store.packets(&newest).await else {
+    let Ok(packets) = store.documents(&newest).await else {
         return;
     };
     for record in packets {
         let folder = PathBuf::from(&record.folder);
         // One of another version is left as it is.
-        let Some(packet) = packet_of(&record) else {
+        let Some(packet) = document_of(&record) else {
             continue;
         };
         if folder.parent() != Some(&settings.dir) {
@@ -212,8 +212,8 @@ async fn mend(settings: &PacketSettings, store: &SharedStore) {
 }
 
 async fn resume(store: &SharedStore, principal: &str, id: HandoffId) {
-    match set_status(store, principal, id, PacketStatus::Active).await {
-        Ok(Some(Changed { before, superseded })) if before != PacketStatus::Active => tracing::info!(
+    match set_status(store, principal, id, HandoffStatus::Active).await {
+        Ok(Some(StatusChange { before, superseded })) if before != HandoffStatus::Active => tracing::info!(
             target: "baton",
             handoff = %id,
             before = before.name(),

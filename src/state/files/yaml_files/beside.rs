@@ -5,8 +5,8 @@ use super::folder::HandoffFolder;
 use super::newest;
 use super::now;
 use super::read::read_file;
-use super::write::{Naming, Written};
-use baton_core::handoffs::document::fields::Packet;
+use super::write::{FileNaming, WrittenFile};
+use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 
@@ -16,8 +16,8 @@ impl HandoffFolder {
     ///
     /// # Errors
     /// As [`HandoffFolder::write`].
-    pub fn write_packet(&self, packet: &Packet) -> Result<Written, FileError> {
-        let mut file = HandoffFile::of_packet(packet);
+    pub fn write_document(&self, packet: &HandoffDocument) -> Result<WrittenFile, FileError> {
+        let mut file = HandoffFile::of_document(packet);
         let at = Time::parse(&packet.created_at).unwrap_or_else(now);
         let stem = names::automatic(at);
         let dir = self.session_dir(&file.session)?;
@@ -29,12 +29,12 @@ impl HandoffFolder {
             let path = dir.join(name);
             let is_its = read_file(&path).is_ok_and(|found| found.file.findings.get("handoff") == Some(&id));
             if is_its {
-                return Ok(Written {
+                return Ok(WrittenFile {
                     path,
                     warnings: Vec::new(),
                 });
             }
         }
-        self.write(&mut file, &Naming::Automatic, at)
+        self.write(&mut file, &FileNaming::Automatic, at)
     }
 }

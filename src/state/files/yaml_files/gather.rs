@@ -44,14 +44,14 @@ pub struct GitState {
 
 /// Asks programs until a moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'d> {
+pub struct GitRunner<'d> {
     /// The folder that they are asked about.
     pub dir: &'d Path,
     /// When all of it has to be done.
     pub until: Instant,
 }
 
-impl Asker<'_> {
+impl GitRunner<'_> {
     fn ask(&self, program: &str, arguments: &[&str], limit: Duration) -> Option<String> {
         let left = self.until.saturating_duration_since(Instant::now());
         let limit = limit.min(left);
@@ -244,7 +244,7 @@ pub fn still_true(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Dr
 
 /// The same, and whether there is a repository.
 pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Drift, bool) {
-    let asker = dir.map(|dir| Asker {
+    let asker = dir.map(|dir| GitRunner {
         dir,
         until: Instant::now() + limit,
     });

@@ -19,16 +19,16 @@ const FRESH: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct LineReader {
     folder: HandoffFolder,
-    known: HashMap<PathBuf, Known>,
+    known: HashMap<PathBuf, CachedLine>,
 }
 
 /// When a file was created, as it says in seconds, and when it was written.
-type Age = (Time, Option<SystemTime>);
+type FileAge = (Time, Option<SystemTime>);
 
 #[derive(Debug)]
-struct Known {
+struct CachedLine {
     told: GoalAndNow,
-    created: Age,
+    created: FileAge,
     modified: Option<SystemTime>,
     read: Instant,
 }
@@ -51,7 +51,7 @@ impl LineReader {
             Some(session) => vec![session.to_owned()],
             None => self.folder.sessions()?,
         };
-        let mut newest: Option<(Age, GoalAndNow)> = None;
+        let mut newest: Option<(FileAge, GoalAndNow)> = None;
         for session in sessions {
             let Some(found) = self.of_session(&session, now)? else {
                 continue;
@@ -69,7 +69,11 @@ impl LineReader {
     }
 
     /// The newest file of a session that tells something.
-    fn of_session(&mut self, session: &str, now: Instant) -> Result<Option<(Age, GoalAndNow)>, FileError> {
+    fn of_session(
+        &mut self,
+        session: &str,
+        now: Instant,
+    ) -> Result<Option<(FileAge, GoalAndNow)>, FileError> {
         let dir = self.folder.session_dir(session)?;
         for name in newest::sort(&dir, self.folder.files(session)?) {
             let path = dir.join(name);
@@ -81,7 +85,7 @@ impl LineReader {
         Ok(None)
     }
 
-    fn of_file(&mut self, path: &Path, now: Instant) -> Option<(Age, GoalAndNow)> {
+    fn of_file(&mut self, path: &Path, now: Instant) -> Option<(FileAge, GoalAndNow)> {
         let modified = fs::symlink_metadata(path).ok()?.modified().ok();
         if let Some(known) = self.known.get(path)
             && known.modified == modified
@@ -90,7 +94,7 @@ impl LineReader {
             return Some((known.created, known.told.clone()));
         }
         let text = text_of(path).ok()?;
-        let known = Known {
+        let known = CachedLine {
             told: goal_and_now(&text),
             created: (created(&value_of(&text, "created_at"), path), modified),
             modified,

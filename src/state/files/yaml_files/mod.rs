@@ -24,8 +24,8 @@ mod tests;
 pub use error::FileError;
 pub use folder::HandoffFolder;
 pub use line::LineReader;
-pub use read::{Found, Listed, Listing, read_file};
-pub use write::{Naming, Written, write_text, write_to};
+pub use read::{FileSearch, FileSummary, HandoffYaml, read_file};
+pub use write::{FileNaming, WrittenFile, write_text, write_to};
 
 use baton_core::handoffs::yaml::time::Time;
 

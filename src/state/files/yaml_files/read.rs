@@ -16,7 +16,7 @@ use baton_core::handoffs::yaml::{
 
 /// A file that was found and read.
 #[derive(Debug)]
-pub struct Found {
+pub struct HandoffYaml {
     /// Where it is.
     pub path: PathBuf,
     /// What it says.
@@ -27,7 +27,7 @@ pub struct Found {
 
 /// What a search came to.
 #[derive(Debug, Default)]
-pub struct Listing<T> {
+pub struct FileSearch<T> {
     /// What was found.
     pub found: T,
     /// Files that could not be read, and were passed over.
@@ -36,7 +36,7 @@ pub struct Listing<T> {
 
 /// One file of a list. The names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listed {
+pub struct FileSummary {
     /// Where it is.
     pub path: PathBuf,
     /// Its session.
@@ -55,11 +55,11 @@ pub struct Listed {
 ///
 /// # Errors
 /// It is not there, no regular file, too large, not UTF-8, or no YAML mapping.
-pub fn read_file(path: &Path) -> Result<Found, FileError> {
+pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
     let text = text_of(path)?;
     let read = read(&text).map_err(|error| FileError::Malformed(path.to_owned(), error))?;
     let errors = read.errors();
-    Ok(Found {
+    Ok(HandoffYaml {
         path: path.to_owned(),
         file: read.file,
         errors,
@@ -85,16 +85,16 @@ impl HandoffFolder {
     ///
     /// # Errors
     /// The folder cannot be read. That there is no file is none.
-    pub fn latest(&self, session: Option<&str>) -> Result<Listing<Option<Found>>, FileError> {
+    pub fn latest(&self, session: Option<&str>) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
         match session {
             Some(session) => self.latest_of(session),
             None => self.latest_of_any(),
         }
     }
 
-    fn latest_of(&self, session: &str) -> Result<Listing<Option<Found>>, FileError> {
+    fn latest_of(&self, session: &str) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
         let dir = self.session_dir(session)?;
-        let mut listing = Listing::default();
+        let mut listing = FileSearch::default();
         for name in newest::sort(&dir, self.files(session)?) {
             match read_file(&dir.join(name)) {
                 Ok(found) => {
@@ -107,8 +107,8 @@ impl HandoffFolder {
         Ok(listing)
     }
 
-    fn latest_of_any(&self) -> Result<Listing<Option<Found>>, FileError> {
-        let mut listing: Listing<Option<Found>> = Listing::default();
+    fn latest_of_any(&self) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
+        let mut listing: FileSearch<Option<HandoffYaml>> = FileSearch::default();
         let mut newest = None;
         for session in self.sessions()? {
             let of_session = self.latest_of(&session)?;
@@ -131,7 +131,11 @@ impl HandoffFolder {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn list(&self, session: Option<&str>, limit: usize) -> Result<Listing<Vec<Listed>>, FileError> {
+    pub fn list(
+        &self,
+        session: Option<&str>,
+        limit: usize,
+    ) -> Result<FileSearch<Vec<FileSummary>>, FileError> {
         let sessions = match session {
             Some(session) => vec![names::session(session).to_owned()],
             None => self.sessions()?,
@@ -151,7 +155,7 @@ impl HandoffFolder {
         if limit > 0 {
             all.truncate(limit);
         }
-        let mut listing: Listing<Vec<Listed>> = Listing::default();
+        let mut listing: FileSearch<Vec<FileSummary>> = FileSearch::default();
         for (_, session, path) in all {
             match listed(session, path) {
                 Ok(one) => listing.found.push(one),
@@ -178,14 +182,14 @@ pub(super) fn created(created_at: &str, path: &Path) -> Time {
         .unwrap_or(Time::of_seconds(0))
 }
 
-fn listed(session: String, path: PathBuf) -> Result<Listed, FileError> {
+fn listed(session: String, path: PathBuf) -> Result<FileSummary, FileError> {
     let text = text_of(&path)?;
     let date = match value_of(&text, "created_at") {
         date if Time::parse(&date).is_some() => date,
         _ => created("", &path).rfc3339(),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Listed {
+    Ok(FileSummary {
         session,
         date,
         status: value_of(&text, "status"),

@@ -29,7 +29,7 @@ const CLEAN_UP: Duration = Duration::from_secs(10);
 
 /// Somebody else holds a path.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Conflict {
+pub struct ReservationConflict {
     /// The path or glob.
     pub path: String,
     /// Who holds it.
@@ -38,7 +38,7 @@ pub struct Conflict {
 
 /// What a transfer came to. The names are API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Outcome {
+pub struct TransferOutcome {
     /// Who held the files.
     pub from_agent: String,
     /// Who was to get them.
@@ -50,7 +50,7 @@ pub struct Outcome {
     /// What the old agent gave up, for a while at least.
     pub released_paths: Vec<String>,
     /// Who else holds what.
-    pub conflicts: Vec<Conflict>,
+    pub conflicts: Vec<ReservationConflict>,
     /// Whether the old agent holds its files again.
     pub rolled_back: bool,
     /// Whether the new agent holds all of them.
@@ -62,13 +62,13 @@ pub struct Outcome {
 
 /// The paths of a transfer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Paths {
+struct TransferPaths {
     exclusive: Vec<String>,
     shared: Vec<String>,
     all: Vec<String>,
 }
 
-impl Paths {
+impl TransferPaths {
     /// Each path once, sorted; one that is exclusive anywhere is exclusive.
     fn of(reservations: &[ReservationSnapshot]) -> Self {
         let mut all: BTreeMap<&str, bool> = BTreeMap::new();
@@ -89,13 +89,13 @@ impl Paths {
 
 /// What reserving came to.
 #[derive(Default)]
-struct Grant {
+struct ReservationGrant {
     granted: Vec<String>,
-    conflicts: Vec<Conflict>,
+    conflicts: Vec<ReservationConflict>,
     error: Option<MailError>,
 }
 
-impl Grant {
+impl ReservationGrant {
     fn is_complete(&self) -> bool {
         self.conflicts.is_empty() && self.error.is_none()
     }
@@ -109,7 +109,7 @@ struct Transfer<'t> {
     to: &'t str,
     ttl: i64,
     grace: Duration,
-    paths: Paths,
+    paths: TransferPaths,
 }
 
 /// Transfers the reservations of a file to another agent. `cancelled` ends when the person gives up; then, too, the old
@@ -119,13 +119,13 @@ pub async fn transfer(
     asked: &ReservationTransfer,
     to: &str,
     cancelled: impl Future<Output = ()>,
-) -> Outcome {
-    let paths = Paths::of(&asked.reservations);
-    let mut outcome = Outcome {
+) -> TransferOutcome {
+    let paths = TransferPaths::of(&asked.reservations);
+    let mut outcome = TransferOutcome {
         from_agent: asked.from_agent.clone(),
         to_agent: to.to_owned(),
         requested_paths: paths.all.clone(),
-        ..Outcome::default()
+        ..TransferOutcome::default()
     };
     if asked.project_key.is_empty() {
         return failed(
@@ -164,14 +164,14 @@ pub async fn transfer(
     }
 }
 
-fn failed(mut outcome: Outcome, error: impl Into<String>) -> Outcome {
+fn failed(mut outcome: TransferOutcome, error: impl Into<String>) -> TransferOutcome {
     outcome.error = error.into();
     outcome
 }
 
 impl Transfer<'_> {
     /// The same agent goes on: its reservations last longer.
-    async fn renew(&self, mut outcome: Outcome) -> Outcome {
+    async fn renew(&self, mut outcome: TransferOutcome) -> TransferOutcome {
         let arguments = json!({
             "project_key": self.project,
             "agent_name": self.to,
@@ -192,7 +192,11 @@ impl Transfer<'_> {
         outcome
     }
 
-    async fn run(&self, mut outcome: Outcome, cancelled: impl Future<Output = ()>) -> Outcome {
+    async fn run(
+        &self,
+        mut outcome: TransferOutcome,
+        cancelled: impl Future<Output = ()>,
+    ) -> TransferOutcome {
         // What was granted so far is noted there, so that it is known when the work is cut off.
         let granted = std::sync::Mutex::new(Vec::new());
         let released = std::sync::Mutex::new(false);
@@ -225,7 +229,7 @@ impl Transfer<'_> {
         &self,
         granted: &std::sync::Mutex<Vec<String>>,
         released: &std::sync::Mutex<bool>,
-    ) -> Result<(), (MailError, Vec<Conflict>)> {
+    ) -> Result<(), (MailError, Vec<ReservationConflict>)> {
         let note = |paths: Vec<String>| {
             if let Ok(mut granted) = granted.lock() {
                 *granted = paths;
@@ -290,8 +294,8 @@ impl Transfer<'_> {
     }
 
     /// Reserves everything for an agent: exclusive paths first, then shared ones.
-    async fn reserve(&self, agent: &str, note: &impl Fn(Vec<String>)) -> Grant {
-        let mut all = Grant::default();
+    async fn reserve(&self, agent: &str, note: &impl Fn(Vec<String>)) -> ReservationGrant {
+        let mut all = ReservationGrant::default();
         for (paths, exclusive) in [(&self.paths.exclusive, true), (&self.paths.shared, false)] {
             if paths.is_empty() || all.error.is_some() {
                 continue;
@@ -339,9 +343,9 @@ fn granted(answer: &Value) -> Vec<String> {
     texts(answer, "granted")
 }
 
-fn conflicts(answer: &Value) -> Vec<Conflict> {
+fn conflicts(answer: &Value) -> Vec<ReservationConflict> {
     let list = answer.get("conflicts").and_then(Value::as_array);
-    let conflict = |item: &Value| Conflict {
+    let conflict = |item: &Value| ReservationConflict {
         path: item
             .get("path")
             .and_then(Value::as_str)

@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 
 use super::error::FileError;
 use super::folder::{ARCHIVE, HandoffFolder};
-use super::lock::Lock;
+use super::lock::FolderLock;
 use super::paths::{absolute, make_dir, no_links};
 use super::rotate::rotate;
 use baton_core::handoffs::yaml::time::Time;
@@ -24,7 +24,7 @@ const COPIES: usize = 100_000;
 
 /// How a file is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Naming {
+pub enum FileNaming {
     /// By minute and description.
     Manual(String),
     /// By second; nobody gave a description.
@@ -33,7 +33,7 @@ pub enum Naming {
 
 /// A file that was written.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenFile {
     /// Where it is.
     pub path: PathBuf,
     /// What went wrong beside it and does not matter to it: rotation, ledger.
@@ -42,7 +42,7 @@ pub struct Written {
 
 /// A point at which a process may be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum FileStep {
     Locked,
     Rotated,
     Opened,
@@ -52,7 +52,7 @@ pub(super) enum Step {
     Told,
 }
 
-impl Step {
+impl FileStep {
     #[cfg(test)]
     pub(super) const ALL: [Self; 7] = [
         Self::Locked,
@@ -71,35 +71,40 @@ impl HandoffFolder {
     ///
     /// # Errors
     /// The file breaks a rule of the format, the folder may not be written, or writing failed. Nothing is left then.
-    pub fn write(&self, file: &mut HandoffFile, naming: &Naming, now: Time) -> Result<Written, FileError> {
+    pub fn write(
+        &self,
+        file: &mut HandoffFile,
+        naming: &FileNaming,
+        now: Time,
+    ) -> Result<WrittenFile, FileError> {
         self.write_in_steps(file, naming, now, &mut |_| {})
     }
 
     pub(super) fn write_in_steps(
         &self,
         file: &mut HandoffFile,
-        naming: &Naming,
+        naming: &FileNaming,
         now: Time,
-        step: &mut dyn FnMut(Step),
-    ) -> Result<Written, FileError> {
+        step: &mut dyn FnMut(FileStep),
+    ) -> Result<WrittenFile, FileError> {
         let text = ready(file, now)?;
         let dir = self.session_dir(&file.session)?;
         make_dir(&dir)?;
-        let _lock = Lock::of(&dir)?;
-        step(Step::Locked);
+        let _lock = FolderLock::of(&dir)?;
+        step(FileStep::Locked);
         sweep(&dir);
         let mut warnings: Vec<_> = rotate(&dir).err().into_iter().collect();
-        step(Step::Rotated);
+        step(FileStep::Rotated);
         let stem = match naming {
-            Naming::Manual(description) => names::manual(now, &names::description(description)),
-            Naming::Automatic => names::automatic(now),
+            FileNaming::Manual(description) => names::manual(now, &names::description(description)),
+            FileNaming::Automatic => names::automatic(now),
         };
         let path = place(&dir, &stem, &text, step)?;
-        step(Step::Named);
-        let automatic = *naming == Naming::Automatic;
+        step(FileStep::Named);
+        let automatic = *naming == FileNaming::Automatic;
         warnings.extend(self.tell(file, &path, automatic, now).err());
-        step(Step::Told);
-        Ok(Written { path, warnings })
+        step(FileStep::Told);
+        Ok(WrittenFile { path, warnings })
     }
 
     /// Appends to the ledger of the file's session, whose folder's lock is held.
@@ -166,16 +171,20 @@ fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
 }
 
 /// A temporary file that is complete and flushed.
-fn filled(dir: &Path, text: &str, step: &mut dyn FnMut(Step)) -> Result<tempfile::NamedTempFile, FileError> {
+fn filled(
+    dir: &Path,
+    text: &str,
+    step: &mut dyn FnMut(FileStep),
+) -> Result<tempfile::NamedTempFile, FileError> {
     let failed = || FileError::at(dir);
     let mut temp = tempfile::Builder::new()
         .prefix(TEMP.0)
         .suffix(TEMP.1)
         .tempfile_in(dir)
         .map_err(failed())?;
-    step(Step::Opened);
+    step(FileStep::Opened);
     temp.write_all(text.as_bytes()).map_err(failed())?;
-    step(Step::Filled);
+    step(FileStep::Filled);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -183,12 +192,12 @@ fn filled(dir: &Path, text: &str, step: &mut dyn FnMut(Step)) -> Result<tempfile
         temp.as_file().set_permissions(mode).map_err(failed())?;
     }
     temp.as_file().sync_all().map_err(failed())?;
-    step(Step::Flushed);
+    step(FileStep::Flushed);
     Ok(temp)
 }
 
 /// Gives a text the first free name: neither the folder nor its archive has a file of it.
-fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(Step)) -> Result<PathBuf, FileError> {
+fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> Result<PathBuf, FileError> {
     let mut temp = filled(dir, text, step)?;
     let archive = dir.join(ARCHIVE);
     for n in 1..COPIES {

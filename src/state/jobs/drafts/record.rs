@@ -9,14 +9,14 @@ use baton_core::record::{Handoff, HandoffId, Origin};
 
 /// What is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
+pub struct DraftSpec {
     /// What was asked for.
     pub ask: DraftAsk,
     /// The carry-over prompt, where who asks brings it: nothing is to be written then.
     pub prompt: Option<String>,
 }
 
-impl From<DraftAsk> for Wanted {
+impl From<DraftAsk> for DraftSpec {
     fn from(ask: DraftAsk) -> Self {
         Self { ask, prompt: None }
     }
@@ -24,7 +24,7 @@ impl From<DraftAsk> for Wanted {
 
 /// How far a draft is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum DraftState {
     /// It waits for the conversation's next request.
     Asked,
     /// It is being written.
@@ -49,7 +49,7 @@ pub enum State {
     Dropped,
 }
 
-impl State {
+impl DraftState {
     /// Its name in the API.
     pub fn name(self) -> &'static str {
         match self {
@@ -80,7 +80,7 @@ impl State {
 
 /// A draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draft {
+pub struct DraftRecord {
     /// A UUIDv7.
     pub id: Uuid,
     /// Key of the conversation.
@@ -88,9 +88,9 @@ pub struct Draft {
     /// Whose that is.
     pub principal: String,
     /// What was asked for.
-    pub wanted: Wanted,
+    pub wanted: DraftSpec,
     /// How far it is.
-    pub state: State,
+    pub state: DraftState,
     /// How it was made, once it is.
     pub method: Option<Method>,
     /// The document, once it is written.
@@ -111,7 +111,7 @@ pub struct Draft {
     pub updated_ms: u64,
 }
 
-impl Draft {
+impl DraftRecord {
     /// A draft whose handoff is stored and waits for a person's yes; `None` where the model made the handoff itself.
     pub fn stored(handoff: &Handoff) -> Option<Self> {
         let (origin, method) = match handoff.origin {
@@ -135,11 +135,11 @@ impl Draft {
             handoff: Some(handoff.id),
             created_ms: handoff.created_ms,
             updated_ms: handoff.created_ms,
-            ..Self::new(conversation, principal, ask.into(), State::Review)
+            ..Self::new(conversation, principal, ask.into(), DraftState::Review)
         })
     }
 
-    pub(super) fn new(conversation: &str, principal: &str, wanted: Wanted, state: State) -> Self {
+    pub(super) fn new(conversation: &str, principal: &str, wanted: DraftSpec, state: DraftState) -> Self {
         let now_ms = super::now_ms();
         Self {
             id: Uuid::now_v7(),

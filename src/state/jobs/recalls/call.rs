@@ -5,7 +5,7 @@ use baton_core::record::HiddenResult;
 
 /// A call that is to be answered with a text.
 #[derive(Clone, Copy)]
-pub struct CallToAnswer<'a> {
+pub struct RecallCall<'a> {
     /// The tool's name.
     pub tool: &'static str,
     /// The arguments' JSON text.
@@ -47,7 +47,7 @@ impl AnswerOutcome {
 }
 
 /// What answers calls. It may take some time over a long history, and is asked where that blocks nobody.
-pub trait Answers: Send + Sync {
+pub trait CallAnswerer: Send + Sync {
     /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
-    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome);
+    fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
 }

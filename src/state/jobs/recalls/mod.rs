@@ -6,5 +6,5 @@
 mod call;
 mod recaller;
 
-pub use call::{AnswerOutcome, Answers, CallToAnswer};
+pub use call::{AnswerOutcome, CallAnswerer, RecallCall};
 pub use recaller::Recaller;

@@ -27,13 +27,16 @@ fn what_went_by_is_read_back_byte_for_byte() {
     let id = note(&recorder, 1, &received, &sent, &[cut], &answer);
     assert!(recorder.flush(LONG));
     let query = query(dir.path());
-    assert_eq!(query.body(&id, Side::Received).unwrap().unwrap(), received);
-    assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), sent.concat());
-    assert_eq!(query.body(&id, Side::Response(0)).unwrap().unwrap(), answer);
-    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), answer);
-    assert_eq!(query.body(&id, Side::Sent(1)).unwrap(), None);
+    assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), received);
+    assert_eq!(
+        query.body(&id, BodySide::Sent(0)).unwrap().unwrap(),
+        sent.concat()
+    );
+    assert_eq!(query.body(&id, BodySide::Response(0)).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, BodySide::Sent(1)).unwrap(), None);
     let exchange = query.exchange(&id).unwrap().unwrap();
-    let states = |messages: &[Message]| {
+    let states = |messages: &[MessageSummary]| {
         messages
             .iter()
             .map(|m| format!("{:?}", m.state))
@@ -121,8 +124,8 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
             assert!(recorder.flush(LONG));
             assert_eq!(nodes(), before, "{first}: the same rows");
             let query = query(dir.path());
-            assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), flat);
-            assert_eq!(query.body(&relayed, Side::Received).unwrap().unwrap(), flat);
+            assert_eq!(query.body(&id, BodySide::Sent(0)).unwrap().unwrap(), flat);
+            assert_eq!(query.body(&relayed, BodySide::Received).unwrap().unwrap(), flat);
         }
     }
     assert_eq!(recorder.dropped(), 0);
@@ -164,7 +167,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
     assert!(recorder.flush(LONG));
     let query = query(dir.path());
     for (id, body) in ids.iter().zip(&bodies) {
-        let kept = query.body(id, Side::Received).unwrap().unwrap();
+        let kept = query.body(id, BodySide::Received).unwrap().unwrap();
         assert!(kept == *body, "{id}");
         let kept = query.exchange(id).unwrap().unwrap().received.messages.len();
         let sent: Value = serde_json::from_slice(body).unwrap();
@@ -212,7 +215,7 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
     assert!(stored < 2 * text, "stored {stored}, text {text}");
     assert!(stored * 50 < naive, "stored {stored}, all bodies {naive}");
     for (id, received) in checked.iter().step_by(37) {
-        assert_eq!(query.body(id, Side::Received).unwrap().unwrap(), *received);
+        assert_eq!(query.body(id, BodySide::Received).unwrap().unwrap(), *received);
     }
     assert_eq!(recorder.dropped(), 0);
 }
@@ -238,7 +241,7 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
     drop(recording);
     recorder.end(&over(&id, "c", received.len(), &[received.len(); 3]));
     assert!(recorder.flush(LONG));
-    let outputs = |row: &Row| {
+    let outputs = |row: &ExchangeRow| {
         let tokens = row.event.tokens.iter();
         tokens.map(|leg| leg.map(|t| t.output)).collect::<Vec<_>>()
     };

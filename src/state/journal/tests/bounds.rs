@@ -27,7 +27,7 @@ fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
     let query = query(dir.path());
     let row = query.row(&id).unwrap().unwrap();
     assert!(row.partial && row.event.received_bytes > 100 << 10);
-    assert_eq!(query.body(&id, Side::Received).unwrap(), None);
+    assert_eq!(query.body(&id, BodySide::Received).unwrap(), None);
     assert!(!query.row(&other).unwrap().unwrap().partial);
 }
 
@@ -50,7 +50,7 @@ fn a_long_answer_is_cut_off_and_says_so() {
     );
     assert!(recorder.flush(LONG));
     let query = query(dir.path());
-    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), b"0123456789");
+    assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), b"0123456789");
     let exchange = query.exchange(&id).unwrap().unwrap();
     assert!(exchange.shown.truncated && exchange.legs[0].response.truncated);
 }
@@ -67,7 +67,7 @@ fn switched_off_there_is_no_file_and_no_work() {
     recording.begin(|| panic!("nobody asks for it"));
     assert!(!recorder.is_on() && !recording.is_on() && recorder.watch().is_none());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    assert!(Query::open(dir.path()).unwrap().is_none());
+    assert!(JournalReader::open(dir.path()).unwrap().is_none());
 }
 
 #[cfg(unix)]
@@ -105,7 +105,10 @@ fn starts_at_once_make_one_file() {
         );
         assert!(recorder.flush(LONG));
     }
-    assert_eq!(query(dir.path()).list(&Filter::default()).unwrap().len(), 4);
+    assert_eq!(
+        query(dir.path()).list(&ExchangeFilter::default()).unwrap().len(),
+        4
+    );
     drop(taps);
     let names = std::fs::read_dir(dir.path())
         .unwrap()

@@ -34,10 +34,10 @@ fn conversations_are_counted_titled_and_searched() {
     assert_eq!(query.search("the \"ROOF\"", 10).unwrap().hits.len(), 1);
     let none = query.search("nowhere to be found", 10).unwrap();
     assert!(none.hits.is_empty() && none.complete);
-    let message = query.message(&id, Side::Received, 0).unwrap().unwrap();
+    let message = query.message(&id, BodySide::Received, 0).unwrap().unwrap();
     assert_eq!(message.parts[1].text.as_deref(), Some("Mend the \"roof\" ä\nnow"));
     assert_eq!(query.ended_after(0, 10).unwrap().len(), 1);
-    assert!(query.message(&id, Side::Received, 1).unwrap().is_none());
+    assert!(query.message(&id, BodySide::Received, 1).unwrap().is_none());
 }
 
 #[test]

@@ -86,7 +86,7 @@ fn no_secret_is_in_the_file_in_any_form() {
         })
         .unwrap();
     let mut held: Vec<u8> = texts.flat_map(Result::unwrap).collect();
-    for side in [Side::Received, Side::Response(0)] {
+    for side in [BodySide::Received, BodySide::Response(0)] {
         held.extend(query.body(&id, side).unwrap().unwrap());
     }
     let titles: String = query
@@ -108,7 +108,7 @@ fn no_secret_is_in_the_file_in_any_form() {
             "{secret}"
         );
     }
-    let shown = String::from_utf8(query.body(&id, Side::Shown).unwrap().unwrap()).unwrap();
+    let shown = String::from_utf8(query.body(&id, BodySide::Shown).unwrap().unwrap()).unwrap();
     assert!(shown.contains("[redacted:github-token]"), "{shown}");
-    serde_json::from_slice::<Value>(&query.body(&id, Side::Received).unwrap().unwrap()).unwrap();
+    serde_json::from_slice::<Value>(&query.body(&id, BodySide::Received).unwrap().unwrap()).unwrap();
 }

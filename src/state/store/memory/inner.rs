@@ -4,33 +4,33 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
-use crate::state::store::{HandoffFilter, PacketFilter, StoreError, foreign, now_ms};
+use crate::state::store::{DocumentFilter, HandoffFilter, StoreError, foreign, now_ms};
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion, Update,
     Written,
 };
 
 /// All records.
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(super) struct MemoryRecords {
     pub(super) handoffs: HashMap<HandoffId, Handoff>,
-    pub(super) pairs: HashMap<Uuid, Touched<HiddenPair>>,
+    pub(super) pairs: HashMap<Uuid, Timestamped<HiddenPair>>,
     /// By principal, then sibling, so that a look-up allocates no key.
     pub(super) beside: HashMap<String, HashMap<String, Vec<Uuid>>>,
-    pub(super) cut_points: HashMap<HandoffId, Touched<CutPoint>>,
-    pub(super) insertions: HashMap<Uuid, Touched<Insertion>>,
+    pub(super) cut_points: HashMap<HandoffId, Timestamped<CutPoint>>,
+    pub(super) insertions: HashMap<Uuid, Timestamped<Insertion>>,
     pub(super) conversations: HashMap<String, Conversation>,
-    pub(super) response_ids: HashMap<(String, String), Touched<String>>,
-    pub(super) packets: HashMap<HandoffId, PacketRecord>,
+    pub(super) response_ids: HashMap<(String, String), Timestamped<String>>,
+    pub(super) packets: HashMap<HandoffId, DocumentRecord>,
 }
 
 #[derive(Debug)]
-pub(super) struct Touched<T> {
+pub(super) struct Timestamped<T> {
     pub(super) value: T,
     pub(super) at_ms: u64,
 }
 
-impl Inner {
+impl MemoryRecords {
     pub(super) fn put_handoff(
         &mut self,
         handoff: &Handoff,
@@ -61,20 +61,20 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn put_packet(&mut self, packet: &PacketRecord) -> Result<Vec<HandoffId>, StoreError> {
+    pub(super) fn put_packet(&mut self, packet: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
         let old = self.packets.get(&packet.handoff);
         if old.is_some_and(|old| old.principal != packet.principal) {
             return Err(foreign("write a packet"));
         }
         let mut superseded = Vec::new();
-        if packet.status == PacketStatus::Active {
+        if packet.status == HandoffStatus::Active {
             let others = self.packets.values_mut().filter(|other| {
                 other.handoff != packet.handoff
-                    && other.status == PacketStatus::Active
+                    && other.status == HandoffStatus::Active
                     && other.is_about_the_same(packet)
             });
             for other in others {
-                other.status = PacketStatus::Superseded;
+                other.status = HandoffStatus::Superseded;
                 superseded.push(other.handoff);
             }
         }
@@ -83,15 +83,15 @@ impl Inner {
     }
 
     /// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
-    pub(super) fn import_packet(&mut self, packet: &PacketRecord) -> Result<bool, StoreError> {
-        let newer = |other: &PacketRecord| {
-            other.status == PacketStatus::Active
+    pub(super) fn import_packet(&mut self, packet: &DocumentRecord) -> Result<bool, StoreError> {
+        let newer = |other: &DocumentRecord| {
+            other.status == HandoffStatus::Active
                 && other.is_about_the_same(packet)
                 && (other.created_ms, other.handoff) > (packet.created_ms, packet.handoff)
         };
         let mut packet = packet.clone();
-        if packet.status == PacketStatus::Active && self.packets.values().any(newer) {
-            packet.status = PacketStatus::Superseded;
+        if packet.status == HandoffStatus::Active && self.packets.values().any(newer) {
+            packet.status = HandoffStatus::Superseded;
         }
         if self.packets.get(&packet.handoff) == Some(&packet) {
             return Ok(false);
@@ -99,14 +99,14 @@ impl Inner {
         self.put_packet(&packet).map(|_| true)
     }
 
-    pub(super) fn packets(&self, filter: &PacketFilter) -> Vec<PacketRecord> {
-        let mut found: Vec<&PacketRecord> = self.packets.values().filter(|p| filter.wants(p)).collect();
+    pub(super) fn packets(&self, filter: &DocumentFilter) -> Vec<DocumentRecord> {
+        let mut found: Vec<&DocumentRecord> = self.packets.values().filter(|p| filter.wants(p)).collect();
         found.sort_unstable_by_key(|p| std::cmp::Reverse((p.created_ms, p.handoff)));
         if filter.limit > 0 {
             found.truncate(filter.limit);
         }
-        let listed = |packet: &PacketRecord| match filter.without_documents {
-            true => PacketRecord {
+        let listed = |packet: &DocumentRecord| match filter.without_documents {
+            true => DocumentRecord {
                 document: String::new(),
                 ..packet.clone()
             },
@@ -192,7 +192,7 @@ impl Inner {
             let known = self.beside.entry(pair.principal.clone()).or_default();
             known.entry(key.to_owned()).or_default().push(pair.id);
         }
-        let touched = Touched {
+        let touched = Timestamped {
             value: pair.clone(),
             at_ms: pair.created_ms.max(used_ms),
         };
@@ -210,7 +210,7 @@ impl Inner {
     pub(super) fn put_cut_point(&mut self, point: &CutPoint) -> Result<(), StoreError> {
         self.check_cut_point(point)?;
         let old = self.cut_points.get(&point.handoff);
-        let touched = Touched {
+        let touched = Timestamped {
             value: point.clone(),
             at_ms: old.map_or(0, |old| old.at_ms).max(point.created_ms),
         };
@@ -234,11 +234,11 @@ impl Inner {
     }
 
     pub(super) fn cut_points_at(&mut self, principal: &str, digests: &[String]) -> Vec<CutPoint> {
-        let wanted: HashSet<Compared<'_>> = digests.iter().map(|digest| Compared(digest)).collect();
+        let wanted: HashSet<CountedDigest<'_>> = digests.iter().map(|digest| CountedDigest(digest)).collect();
         let known = self.cut_points.values().map(|point| &point.value);
         let mut ids: Vec<HandoffId> = known
             .filter(|point| {
-                point.principal == principal && wanted.contains(&Compared(&point.position.digest))
+                point.principal == principal && wanted.contains(&CountedDigest(&point.position.digest))
             })
             .map(|point| point.handoff)
             .collect();
@@ -256,7 +256,7 @@ impl Inner {
         if old.is_some_and(|old| old.value.principal != insertion.principal) {
             return Err(foreign("write an insertion"));
         }
-        let touched = Touched {
+        let touched = Timestamped {
             value: insertion.clone(),
             at_ms: old.map_or(0, |old| old.at_ms).max(insertion.created_ms),
         };
@@ -292,7 +292,7 @@ impl Inner {
     }
 
     /// Removes a pair and its entry beside its sibling.
-    pub(super) fn unlink(&mut self, id: Uuid) -> Option<Touched<HiddenPair>> {
+    pub(super) fn unlink(&mut self, id: Uuid) -> Option<Timestamped<HiddenPair>> {
         let old = self.pairs.remove(&id)?;
         if let Some(key) = old.value.place.key()
             && let Some(known) = self.beside.get_mut(&old.value.principal)
@@ -309,9 +309,9 @@ impl Inner {
 
 /// A digest whose comparisons are counted in tests.
 #[derive(Eq, Hash)]
-struct Compared<'a>(&'a str);
+struct CountedDigest<'a>(&'a str);
 
-impl PartialEq for Compared<'_> {
+impl PartialEq for CountedDigest<'_> {
     fn eq(&self, other: &Self) -> bool {
         #[cfg(test)]
         tests::COMPARED.with(|count| count.set(count.get() + 1));
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn many_digests_and_cut_points_cost_as_many_comparisons() {
         for n in [100, 1_000, 10_000] {
-            let mut inner = Inner::default();
+            let mut inner = MemoryRecords::default();
             for i in 0..n {
                 let point = CutPoint {
                     handoff: Uuid::from_u128(i as u128),

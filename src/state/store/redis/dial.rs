@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::scripts::Script;
-use super::settings::{ServerState, Wait};
-use crate::state::config::{Durability, StoreAddress, Topology};
+use super::scripts::RedisScript;
+use super::settings::{ServerState, WriteWait};
+use crate::state::config::{ServerDurability, StoreAddress, Topology};
 
 /// Redirections followed for one connection: a cluster needs one, and another while a slot moves.
 const REDIRECTIONS: usize = 4;
@@ -25,32 +25,32 @@ const REDIRECTIONS: usize = 4;
 const BACKLOG: usize = 1024;
 
 /// How connections are made.
-pub(super) struct Dial {
+pub(super) struct Dialer {
     pub(super) address: StoreAddress,
-    pub(super) durability: Durability,
+    pub(super) durability: ServerDurability,
     /// A key of the store, which tells a cluster's node.
     pub(super) slot: String,
     tls: Option<TlsConnector>,
 }
 
 /// An open connection to the primary.
-pub(super) struct Line {
+pub(super) struct PrimaryConnection {
     pub(super) connection: MultiplexedConnection,
     /// The digests of the scripts, by their numbers.
     pub(super) digests: Vec<String>,
     /// What the server said of itself.
     pub(super) server: ServerState,
     /// What makes a write durable there, or why nothing does.
-    pub(super) wait: Result<Wait, String>,
+    pub(super) wait: Result<WriteWait, String>,
     /// Drives the connection.
     _driver: AbortOnDrop,
 }
 
-impl Dial {
+impl Dialer {
     /// `ca`: the certificates that the server's is signed by; `None`: Mozilla's roots.
     pub(super) fn new(
         address: StoreAddress,
-        durability: Durability,
+        durability: ServerDurability,
         slot: String,
         ca: Option<&Path>,
     ) -> Result<Self, String> {
@@ -64,7 +64,7 @@ impl Dial {
     }
 
     /// Finds the primary and connects to it.
-    pub(super) async fn connect(&self) -> Result<Line, String> {
+    pub(super) async fn connect(&self) -> Result<PrimaryConnection, String> {
         let (host, port) = match &self.address.topology {
             Topology::Sentinel { group } => self.ask_sentinels(group).await?,
             Topology::Single | Topology::Cluster => return self.connect_to_any().await,
@@ -72,7 +72,7 @@ impl Dial {
         self.line(&host, port).await
     }
 
-    async fn connect_to_any(&self) -> Result<Line, String> {
+    async fn connect_to_any(&self) -> Result<PrimaryConnection, String> {
         let mut last = String::new();
         for (host, port) in &self.address.servers {
             match self.line(host, *port).await {
@@ -84,7 +84,7 @@ impl Dial {
     }
 
     /// Connects to a server, and to the one that it names where the records are elsewhere.
-    async fn line(&self, host: &str, port: u16) -> Result<Line, String> {
+    async fn line(&self, host: &str, port: u16) -> Result<PrimaryConnection, String> {
         let (mut host, mut port) = (host.to_owned(), port);
         for _ in 0..REDIRECTIONS {
             let place = format!("{host}:{port}");
@@ -114,9 +114,9 @@ impl Dial {
         &self,
         mut connection: MultiplexedConnection,
         driver: AbortOnDrop,
-    ) -> Result<Line, String> {
+    ) -> Result<PrimaryConnection, String> {
         let mut pipe = Pipeline::new();
-        for script in Script::ALL {
+        for script in RedisScript::ALL {
             pipe.cmd("SCRIPT").arg("LOAD").arg(script.source());
         }
         pipe.cmd("INFO");
@@ -124,7 +124,7 @@ impl Dial {
         let answers = connection.send_packed_commands(&pipe, 0, pipe.len()).await;
         let mut answers = answers.map_err(|error| error.to_string())?.into_iter();
         let mut digests = Vec::new();
-        for answer in answers.by_ref().take(Script::ALL.len()) {
+        for answer in answers.by_ref().take(RedisScript::ALL.len()) {
             digests.push(text(answer)?);
         }
         let info = text(answers.next().unwrap_or_default())?;
@@ -137,7 +137,7 @@ impl Dial {
         if server.role != "master" {
             return Err(format!("it is a {}, and cannot be written to", server.role));
         }
-        Ok(Line {
+        Ok(PrimaryConnection {
             connection,
             digests,
             wait: server.wait(self.durability),
@@ -184,7 +184,7 @@ impl Dial {
             .await
             .map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let stream: Box<dyn Stream> = match &self.tls {
+        let stream: Box<dyn DuplexStream> = match &self.tls {
             Some(tls) => {
                 let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
                 Box::new(
@@ -225,8 +225,8 @@ impl Dial {
     }
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+trait DuplexStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> DuplexStream for S {}
 
 /// A task that ends with its owner.
 struct AbortOnDrop(JoinHandle<()>);

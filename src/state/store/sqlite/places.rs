@@ -10,12 +10,12 @@ use rusqlite::Connection;
 use super::rows;
 
 /// The places that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one look-up.
-pub(super) struct Places {
+pub(super) struct PlaceSet {
     hasher: RandomState,
     known: RwLock<HashSet<u64>>,
 }
 
-impl Places {
+impl PlaceSet {
     /// The siblings of all hidden pairs.
     ///
     /// # Errors

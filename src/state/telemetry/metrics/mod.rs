@@ -21,7 +21,7 @@ use self::labels::{
     ByOutcome, ByReason, ByResult, ByTokenType, ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS,
     PACKET_RESULTS, TOKEN_BUCKETS,
 };
-use super::models::Models;
+use super::models::LabelledModels;
 use super::series::{ModelsSeries, PerWire, WireSeries};
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -33,7 +33,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 /// All metrics of a process.
 pub struct Metrics {
     registry: Registry,
-    models: Models,
+    models: LabelledModels,
     token_usage: Histograms<ByTokenType>,
     first_token: Histograms<ByModel>,
     duration: Histograms<ByModel>,
@@ -85,7 +85,7 @@ impl Metrics {
     pub fn new() -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
-            models: Models::default(),
+            models: LabelledModels::default(),
             token_usage: Family::new_with_constructor(|| Histogram::new(TOKEN_BUCKETS)),
             first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN_BUCKETS)),
             duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),

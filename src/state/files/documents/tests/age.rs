@@ -2,9 +2,9 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{id, settings, store, stored};
-use crate::state::files::documents::{JSON, MARKDOWN, PacketWriter, find, write};
-use baton_core::handoffs::document::fields::{Packet, validate};
-use baton_core::record::PacketStatus;
+use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
+use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::record::HandoffStatus;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -27,25 +27,29 @@ async fn a_superseded_packet_is_archived_after_its_days() {
             let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
             let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
             let differs = validate(&json, Some(&markdown)).len();
-            all.push((record.status, Packet::read(&json).unwrap().status, differs));
+            all.push((
+                record.status,
+                HandoffDocument::read(&json).unwrap().status,
+                differs,
+            ));
         }
         all
     };
-    let is = |status: PacketStatus| (status, status, 0);
+    let is = |status: HandoffStatus| (status, status, 0);
     let (active, superseded, archived) = (
-        is(PacketStatus::Active),
-        is(PacketStatus::Superseded),
-        is(PacketStatus::Archived),
+        is(HandoffStatus::Active),
+        is(HandoffStatus::Superseded),
+        is(HandoffStatus::Archived),
     );
     // Without an age nothing is archived.
-    let off = PacketWriter::start(Some(settings.clone()), store.clone());
+    let off = DocumentWriter::start(Some(settings.clone()), store.clone());
     assert!(off.flush(Duration::from_secs(20)).await);
     assert_eq!(statuses().await, [superseded, superseded, superseded, active]);
-    let on = super::PacketSettings {
+    let on = super::DocumentSettings {
         archive_after: Some(DAY * 30),
         ..settings
     };
-    let writer = PacketWriter::start(Some(on), store.clone());
+    let writer = DocumentWriter::start(Some(on), store.clone());
     for _ in 0..1000 {
         if statuses().await[1] == archived {
             break;

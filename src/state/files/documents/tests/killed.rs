@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::{id, settings, store, stored};
 use crate::state::files::documents::steps::write_in_steps;
-use crate::state::files::documents::{JSON, MARKDOWN, PacketWriter, find, write};
+use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
 use crate::state::files::yaml_files::{HandoffFolder, read_file};
-use baton_core::handoffs::document::fields::{Packet, validate};
-use baton_core::record::PacketStatus;
+use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::record::HandoffStatus;
 
 const DIR: &str = "BATON_TEST_PACKET_DIR";
 const STEP: &str = "BATON_TEST_PACKET_STEP";
@@ -48,13 +48,14 @@ async fn child_that_is_killed() {
 fn is_whole(folder: &Path) {
     let (json, markdown) = (folder.join(JSON), folder.join(MARKDOWN));
     let said = std::fs::read_to_string(&json).ok().map(|text| {
-        let packet = Packet::read(&text).unwrap_or_else(|error| panic!("{}: {error}", json.display()));
+        let packet =
+            HandoffDocument::read(&text).unwrap_or_else(|error| panic!("{}: {error}", json.display()));
         assert_eq!(packet.json(), text);
         packet
     });
     if let Ok(text) = std::fs::read_to_string(&markdown) {
         let packet = said.expect("the JSON is written first");
-        let either = [PacketStatus::Active, PacketStatus::Superseded];
+        let either = [HandoffStatus::Active, HandoffStatus::Superseded];
         let renderings = either.map(|status| packet.clone().with_status(status).markdown());
         assert!(renderings.contains(&text), "{}", markdown.display());
     }
@@ -87,16 +88,20 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
         }
         // The row is there at each of these steps, and what it superseded is superseded.
         let store = store(dir);
-        let writer = PacketWriter::start(Some(settings(dir)), store.clone());
+        let writer = DocumentWriter::start(Some(settings(dir)), store.clone());
         assert!(writer.flush(Duration::from_secs(20)).await);
-        for (n, status) in [(1, PacketStatus::Superseded), (2, PacketStatus::Active)] {
+        for (n, status) in [(1, HandoffStatus::Superseded), (2, HandoffStatus::Active)] {
             let record = find(&store, "local", id(n)).await.unwrap().unwrap();
             assert_eq!(record.status, status, "step {last}");
             let folder = PathBuf::from(&record.folder);
             let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
             let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
             assert_eq!(validate(&json, Some(&markdown)), [], "step {last}");
-            assert_eq!(Packet::read(&json).unwrap().status, status, "step {last}");
+            assert_eq!(
+                HandoffDocument::read(&json).unwrap().status,
+                status,
+                "step {last}"
+            );
             assert_eq!(handoff_files(&packets, n), 1, "step {last}");
         }
     }

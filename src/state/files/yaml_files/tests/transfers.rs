@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::super::agent_mail::AgentMail;
-use super::super::transfer::{Outcome, transfer};
-use super::server::{Call, Reply, Server};
+use super::super::transfer::{TransferOutcome, transfer};
+use super::server::{MailCall, MailReply, MailServer};
 use baton_core::handoffs::yaml::{ReservationSnapshot, ReservationTransfer, threads};
 
 fn asked() -> ReservationTransfer {
@@ -30,9 +30,9 @@ fn asked() -> ReservationTransfer {
 }
 
 /// Grants and releases whatever is asked for.
-fn kind(tool: &str, arguments: &Value) -> Reply {
+fn kind(tool: &str, arguments: &Value) -> MailReply {
     let paths = arguments["paths"].as_array().cloned().unwrap_or_default();
-    Reply::Tool(match tool {
+    MailReply::Tool(match tool {
         "release_file_reservations" => json!({"released": paths.len()}),
         "renew_file_reservations" => json!({"renewed": paths.len()}),
         _ => {
@@ -43,8 +43,8 @@ fn kind(tool: &str, arguments: &Value) -> Reply {
 }
 
 /// Reservations are advice: Agent Mail grants them in spite of a conflict, and tells it.
-fn conflict(path: &str) -> Reply {
-    Reply::Tool(
+fn conflict(path: &str) -> MailReply {
+    MailReply::Tool(
         json!({"granted": [{"path_pattern": path}], "conflicts": [{"path": path, "holders": [{"agent": "Third"}]}]}),
     )
 }
@@ -56,14 +56,14 @@ fn is(call: (&str, &Value), tool: &str, agent: &str) -> bool {
 const RESERVE: &str = "file_reservation_paths";
 const RELEASE: &str = "release_file_reservations";
 
-async fn run(server: &Server, asked: &ReservationTransfer, to: &str) -> Outcome {
+async fn run(server: &MailServer, asked: &ReservationTransfer, to: &str) -> TransferOutcome {
     let mail = AgentMail::new(&server.url, Some("t")).unwrap();
     transfer(&mail, asked, to, pending()).await
 }
 
 #[tokio::test]
 async fn files_go_from_one_agent_to_the_other() {
-    let server = Server::start(|tool, arguments, _| kind(tool, arguments)).await;
+    let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
     let outcome = run(&server, &asked(), "New").await;
     assert!(
         outcome.success && outcome.error.is_empty() && !outcome.rolled_back,
@@ -96,7 +96,7 @@ async fn files_go_from_one_agent_to_the_other() {
 
 #[tokio::test]
 async fn without_project_agent_or_paths_nobody_is_asked() {
-    let server = Server::start(|tool, arguments, _| kind(tool, arguments)).await;
+    let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
     let mut no_project = asked();
     no_project.project_key.clear();
     assert!(run(&server, &no_project, "New").await.error.contains("project"));
@@ -108,7 +108,7 @@ async fn without_project_agent_or_paths_nobody_is_asked() {
     no_paths.reservations.clear();
     let outcome = run(&server, &no_paths, "New").await;
     assert!(outcome.success && outcome.requested_paths.is_empty());
-    assert_eq!(server.calls(), Vec::<Call>::new());
+    assert_eq!(server.calls(), Vec::<MailCall>::new());
     let nobody = AgentMail::new("http://127.0.0.1:1/mcp/", None).unwrap();
     let outcome = transfer(&nobody, &asked(), "New", pending()).await;
     assert!(outcome.error.contains("cannot be reached") && !outcome.success);
@@ -117,26 +117,26 @@ async fn without_project_agent_or_paths_nobody_is_asked() {
 
 #[tokio::test]
 async fn the_same_agent_renews() {
-    let server = Server::start(|tool, arguments, _| kind(tool, arguments)).await;
+    let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
     let outcome = run(&server, &asked(), "Old").await;
     assert!(outcome.success, "{outcome:?}");
     assert_eq!(server.told(), ["renew Old a,b,c"]);
     assert_eq!(server.calls()[0].1["extend_seconds"], 900);
-    let short = Server::start(|_, _, _| Reply::Tool(json!({"renewed": 2}))).await;
+    let short = MailServer::start(|_, _, _| MailReply::Tool(json!({"renewed": 2}))).await;
     let outcome = run(&short, &asked(), "Old").await;
     assert_eq!(
         (outcome.success, outcome.error.as_str()),
         (false, "2 of 3 reservations were renewed")
     );
-    let fails = Server::start(|_, _, _| Reply::Fails("no such agent")).await;
+    let fails = MailServer::start(|_, _, _| MailReply::Fails("no such agent")).await;
     let outcome = run(&fails, &asked(), "Old").await;
     assert_eq!(outcome.error, "renew_file_reservations: no such agent");
 }
 
 #[tokio::test]
 async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent() {
-    let fails = Server::start(|tool, arguments, _| match tool {
-        RELEASE => Reply::Fails("database is locked"),
+    let fails = MailServer::start(|tool, arguments, _| match tool {
+        RELEASE => MailReply::Fails("database is locked"),
         _ => kind(tool, arguments),
     })
     .await;
@@ -146,8 +146,8 @@ async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent
         "{outcome:?}"
     );
     assert!(outcome.error.contains("database is locked"));
-    let short = Server::start(|tool, arguments, _| match tool {
-        RELEASE => Reply::Tool(json!({"released": 2})),
+    let short = MailServer::start(|tool, arguments, _| match tool {
+        RELEASE => MailReply::Tool(json!({"released": 2})),
         _ => kind(tool, arguments),
     })
     .await;
@@ -163,7 +163,7 @@ async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent
 
 #[tokio::test]
 async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
-    let once = Server::start(|tool, arguments, calls| {
+    let once = MailServer::start(|tool, arguments, calls| {
         let tries = calls
             .iter()
             .filter(|(tool, arguments)| is((tool, arguments), RESERVE, "New"));
@@ -188,7 +188,7 @@ async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
             "file New shared b"
         ]
     );
-    let twice = Server::start(|tool, arguments, _| {
+    let twice = MailServer::start(|tool, arguments, _| {
         match is((tool, arguments), RESERVE, "New") && arguments["exclusive"] == false {
             true => conflict("b"),
             false => kind(tool, arguments),
@@ -215,9 +215,9 @@ async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
 
 #[tokio::test]
 async fn any_other_error_behind_the_release_gives_everything_back() {
-    let server = Server::start(|tool, arguments, _| {
+    let server = MailServer::start(|tool, arguments, _| {
         match is((tool, arguments), RESERVE, "New") && arguments["exclusive"] == false {
-            true => Reply::Raw(500, "down".to_owned()),
+            true => MailReply::Raw(500, "down".to_owned()),
             false => kind(tool, arguments),
         }
     })
@@ -230,8 +230,8 @@ async fn any_other_error_behind_the_release_gives_everything_back() {
         ["release New a,c,b", "file Old exclusive a,c", "file Old shared b"],
         "what it may have been granted without telling, too"
     );
-    let fewer = Server::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
-        true => Reply::Tool(json!({"granted": [{"path_pattern": "a"}], "conflicts": []})),
+    let fewer = MailServer::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
+        true => MailReply::Tool(json!({"granted": [{"path_pattern": "a"}], "conflicts": []})),
         false => kind(tool, arguments),
     })
     .await;
@@ -239,8 +239,8 @@ async fn any_other_error_behind_the_release_gives_everything_back() {
     assert_eq!(outcome.error, "2 of 3 paths were granted");
     assert!(outcome.rolled_back);
     // Where nothing can be put back, it says so.
-    let gone = Server::start(|tool, arguments, _| match tool {
-        RESERVE => Reply::Fails("gone"),
+    let gone = MailServer::start(|tool, arguments, _| match tool {
+        RESERVE => MailReply::Fails("gone"),
         _ => kind(tool, arguments),
     })
     .await;
@@ -253,7 +253,7 @@ async fn any_other_error_behind_the_release_gives_everything_back() {
 
 #[tokio::test]
 async fn who_cancels_in_the_wait_gives_everything_back() {
-    let server = Server::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
+    let server = MailServer::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
         true => conflict("a"),
         false => kind(tool, arguments),
     })
@@ -270,8 +270,8 @@ async fn who_cancels_in_the_wait_gives_everything_back() {
 
 #[tokio::test]
 async fn a_call_has_a_limit_and_so_has_putting_back() {
-    let server = Server::start(|tool, arguments, _| match tool {
-        RESERVE => Reply::Hangs,
+    let server = MailServer::start(|tool, arguments, _| match tool {
+        RESERVE => MailReply::Hangs,
         _ => kind(tool, arguments),
     })
     .await;
@@ -285,10 +285,10 @@ async fn answers_come_in_every_shape_of_the_protocol() {
     let event = |value: &Value| format!("event: message\ndata: {value}\n\n");
     let rpc = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": "{\"released\": 7}"}]}});
     let stream = event(&rpc);
-    let server = Server::start(move |_, _, _| Reply::Raw(200, stream.clone())).await;
+    let server = MailServer::start(move |_, _, _| MailReply::Raw(200, stream.clone())).await;
     let mail = AgentMail::new(&server.url, None).unwrap();
     assert_eq!(mail.call("x", json!({})).await.unwrap(), json!({"released": 7}));
-    let late = Server::start(|_, _, _| Reply::Late(Duration::from_millis(10), json!([1]))).await;
+    let late = MailServer::start(|_, _, _| MailReply::Late(Duration::from_millis(10), json!([1]))).await;
     let mail = AgentMail::new(&late.url, None).unwrap();
     assert_eq!(mail.call("x", json!({})).await.unwrap(), json!([1]));
     let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no tool"}}).to_string();
@@ -298,7 +298,7 @@ async fn answers_come_in_every_shape_of_the_protocol() {
         ("{\"id\":1}", "no result"),
     ] {
         let body = body.to_owned();
-        let server = Server::start(move |_, _, _| Reply::Raw(200, body.clone())).await;
+        let server = MailServer::start(move |_, _, _| MailReply::Raw(200, body.clone())).await;
         let mail = AgentMail::new(&server.url, None).unwrap();
         let error = mail.call("x", json!({})).await.unwrap_err();
         assert!(error.message.contains(told), "{error}");
@@ -308,10 +308,10 @@ async fn answers_come_in_every_shape_of_the_protocol() {
 #[tokio::test]
 async fn a_server_that_wants_a_session_gets_one() {
     let initialized = json!({"jsonrpc": "2.0", "id": 2, "result": {}}).to_string();
-    let server = Server::start(move |tool, arguments, calls| match tool {
-        "initialize" => Reply::Raw(200, initialized.clone()),
-        "notifications/initialized" => Reply::Raw(202, String::new()),
-        _ if calls.is_empty() => Reply::Raw(400, "no session".to_owned()),
+    let server = MailServer::start(move |tool, arguments, calls| match tool {
+        "initialize" => MailReply::Raw(200, initialized.clone()),
+        "notifications/initialized" => MailReply::Raw(202, String::new()),
+        _ if calls.is_empty() => MailReply::Raw(400, "no session".to_owned()),
         _ => kind(tool, arguments),
     })
     .await;
@@ -326,16 +326,16 @@ async fn a_server_that_wants_a_session_gets_one() {
 
 #[tokio::test]
 async fn inbox_and_reservations_are_read() {
-    let server = Server::start(|tool, arguments, _| match tool {
+    let server = MailServer::start(|tool, arguments, _| match tool {
         "fetch_inbox" => {
             assert_eq!(arguments["limit"], 10);
-            Reply::Tool(json!({"result": [{"subject": "review", "from": "Blue", "thread_id": "T", "importance": "urgent"}]}))
+            MailReply::Tool(json!({"result": [{"subject": "review", "from": "Blue", "thread_id": "T", "importance": "urgent"}]}))
         }
         "resources/read" => {
             assert_eq!(arguments["uri"], "resource://file_reservations/%2Fa%20b?active_only=true&format=json");
-            Reply::Fails("no resources here")
+            MailReply::Fails("no resources here")
         }
-        _ => Reply::Tool(json!([
+        _ => MailReply::Tool(json!([
             {"agent": "Me", "path_pattern": "src/**", "exclusive": true},
             {"agent": "Other", "path_pattern": "docs/**"}
         ])),
@@ -350,9 +350,9 @@ async fn inbox_and_reservations_are_read() {
 }
 
 /// Agent Mail as it is: reservations are advice, granted beside another holder's, which is told as a conflict.
-struct Kept(std::sync::Mutex<Vec<(String, String, bool)>>);
+struct MailLedger(std::sync::Mutex<Vec<(String, String, bool)>>);
 
-impl Kept {
+impl MailLedger {
     fn with(all: &[(&str, &str, bool)]) -> Self {
         let all = all
             .iter()
@@ -360,13 +360,13 @@ impl Kept {
         Self(std::sync::Mutex::new(all.collect()))
     }
 
-    fn answer(&self, tool: &str, arguments: &Value) -> Reply {
+    fn answer(&self, tool: &str, arguments: &Value) -> MailReply {
         let mut all = self.0.lock().unwrap();
         let agent = arguments["agent_name"].as_str().unwrap().to_owned();
         let paths = arguments["paths"].as_array().unwrap();
         let paths: Vec<&str> = paths.iter().filter_map(Value::as_str).collect();
         let is_meant = |one: &(String, String, bool)| one.0 == agent && paths.contains(&one.1.as_str());
-        Reply::Tool(match tool {
+        MailReply::Tool(match tool {
             RELEASE => {
                 let before = all.len();
                 all.retain(|one| !is_meant(one));
@@ -424,10 +424,10 @@ async fn files_that_a_third_agent_holds_too_go_back_and_that_is_said() {
         ("Old", "c", true),
         ("Third", "c", true),
     ];
-    let kept = std::sync::Arc::new(Kept::with(&held));
+    let kept = std::sync::Arc::new(MailLedger::with(&held));
     let before = kept.told();
     let of_server = kept.clone();
-    let server = Server::start(move |tool, arguments, _| of_server.answer(tool, arguments)).await;
+    let server = MailServer::start(move |tool, arguments, _| of_server.answer(tool, arguments)).await;
     let outcome = run(&server, &asked(), "New").await;
     assert!(
         !outcome.success && outcome.granted_paths.is_empty(),
@@ -442,14 +442,14 @@ async fn files_that_a_third_agent_holds_too_go_back_and_that_is_said() {
 #[tokio::test]
 async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
     for wrong in [
-        Reply::Fails("Unknown tool: release_file_reservations"),
-        Reply::Raw(
+        MailReply::Fails("Unknown tool: release_file_reservations"),
+        MailReply::Raw(
             200,
             json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "Unknown tool: x"}})
                 .to_string(),
         ),
     ] {
-        let server = Server::start(move |tool, arguments, _| match tool {
+        let server = MailServer::start(move |tool, arguments, _| match tool {
             "call_extended_tool" => kind(arguments["tool_name"].as_str().unwrap(), &arguments["arguments"]),
             _ => wrong.clone(),
         })
@@ -468,7 +468,7 @@ async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
             ]
         );
     }
-    let neither = Server::start(|_, _, _| Reply::Fails("Unknown tool: x")).await;
+    let neither = MailServer::start(|_, _, _| MailReply::Fails("Unknown tool: x")).await;
     let outcome = run(&neither, &asked(), "New").await;
     assert_eq!(
         outcome.error,
@@ -479,11 +479,11 @@ async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
 /// Newer servers do nothing in an agent's name without the token that it registered with.
 #[tokio::test]
 async fn each_call_has_the_token_of_its_agent() {
-    let server = Server::start(|tool, arguments, _| {
+    let server = MailServer::start(|tool, arguments, _| {
         let agent = arguments["agent_name"].as_str().unwrap();
         match arguments["registration_token"].as_str() == Some(&format!("{agent}-token")) {
             true => kind(tool, arguments),
-            false => Reply::Fails("AUTHENTICATION_REQUIRED"),
+            false => MailReply::Fails("AUTHENTICATION_REQUIRED"),
         }
     })
     .await;

@@ -20,10 +20,10 @@ use super::*;
 use crate::state::store::tests::{conforms, conversation, handoff, pair, update};
 
 /// A store in that server. `change` sets what is not as in most tests.
-pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut Options)) -> RedisStore {
-    let mut options = Options {
+pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut RedisOptions)) -> RedisStore {
+    let mut options = RedisOptions {
         address: StoreAddress::parse(url).unwrap(),
-        durability: Durability::Memory,
+        durability: ServerDurability::Memory,
         prefix: Uuid::now_v7().to_string(),
         time: Duration::from_secs(2),
         ca_file: None,
@@ -57,23 +57,23 @@ async fn settings_that_hold_no_handoff_are_named() {
         let written = put(&store).await;
         (store.unfit().await.unwrap(), written.is_ok())
     };
-    assert_eq!(verify(Durability::Memory).await, (None, true));
+    assert_eq!(verify(ServerDurability::Memory).await, (None, true));
     // One that can be asked to wait for its file holds it.
-    let (named, written) = verify(Durability::Fsync).await;
+    let (named, written) = verify(ServerDurability::Fsync).await;
     let waits = server.is_version(7, 2);
     assert_eq!((named.is_none(), written), (waits, waits), "{named:?}");
     assert!(waits || named.unwrap().contains("appendfsync is everysec"));
-    let (named, written) = verify(Durability::Replicated).await;
+    let (named, written) = verify(ServerDurability::Replicated).await;
     assert!(named.unwrap().contains("no replica"));
     assert!(!written);
     server.cli(&["CONFIG", "SET", "appendfsync", "always"]);
-    assert_eq!(verify(Durability::Fsync).await, (None, true));
+    assert_eq!(verify(ServerDurability::Fsync).await, (None, true));
     server.cli(&["CONFIG", "SET", "maxmemory", "100mb"]);
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    let (named, _) = verify(Durability::Fsync).await;
+    let (named, _) = verify(ServerDurability::Fsync).await;
     assert!(named.unwrap().contains("maxmemory-policy is allkeys-lru"));
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
-    assert_eq!(verify(Durability::Fsync).await, (None, true));
+    assert_eq!(verify(ServerDurability::Fsync).await, (None, true));
 }
 
 /// With a server that flushes every second, and can be asked to wait for that: what was acknowledged survives its kill.
@@ -86,7 +86,7 @@ async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
         return;
     }
     let store = store_in(&server.url(), |o| {
-        o.durability = Durability::Fsync;
+        o.durability = ServerDurability::Fsync;
         o.time = Duration::from_secs(10);
     });
     let mut kept = Vec::new();
@@ -116,7 +116,7 @@ async fn a_replicated_write_is_on_the_replica() {
     let mut replica = primary.replica(&[]);
     let prefix = "replicated".to_owned();
     let store = store_in(&primary.url(), |o| {
-        o.durability = Durability::Replicated;
+        o.durability = ServerDurability::Replicated;
         o.prefix = prefix.clone();
         o.time = Duration::from_secs(2);
     });

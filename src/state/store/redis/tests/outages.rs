@@ -14,7 +14,7 @@ async fn a_server_that_goes_away_fails_calls_at_once_and_is_found_again_within_a
     let Some(mut server) = RedisServer::durable() else {
         return;
     };
-    let store = store_in(&server.url(), |o| o.durability = Durability::Fsync);
+    let store = store_in(&server.url(), |o| o.durability = ServerDurability::Fsync);
     let kept = put(&store).await.unwrap();
     server.kill();
     assert!(put(&store).await.is_err());
@@ -150,7 +150,7 @@ async fn a_failover_loses_nothing_that_was_replicated() {
     let second = primary.replica(&[]);
     let wire = Switch::to(primary.port).await;
     let store = store_in(&wire.url(), |o| {
-        o.durability = Durability::Replicated;
+        o.durability = ServerDurability::Replicated;
         o.time = Duration::from_millis(500);
     });
     let stop = AtomicBool::new(false);

@@ -4,19 +4,19 @@ use super::*;
 
 pub(super) async fn one_packet_of_a_kind_is_active(store: &dyn Store) {
     let statuses = async || {
-        let all = store.packets(&PacketFilter::default()).await.unwrap();
+        let all = store.documents(&DocumentFilter::default()).await.unwrap();
         all.iter()
             .map(|p| (p.created_ms, p.status.name()))
             .collect::<Vec<_>>()
     };
     let none: [HandoffId; 0] = [];
     let [one, two, three] = [1, 2, 3].map(|at| packet("a", "main", at));
-    assert_eq!(store.put_packet(&one).await.unwrap(), none);
-    assert_eq!(store.put_packet(&packet("a", "other", 9)).await.unwrap(), none);
-    assert_eq!(store.put_packet(&packet("b", "main", 8)).await.unwrap(), none);
-    assert_eq!(store.put_packet(&two).await.unwrap(), [one.handoff]);
-    assert_eq!(store.put_packet(&two).await.unwrap(), none, "written again");
-    assert_eq!(store.put_packet(&three).await.unwrap(), [two.handoff]);
+    assert_eq!(store.put_document(&one).await.unwrap(), none);
+    assert_eq!(store.put_document(&packet("a", "other", 9)).await.unwrap(), none);
+    assert_eq!(store.put_document(&packet("b", "main", 8)).await.unwrap(), none);
+    assert_eq!(store.put_document(&two).await.unwrap(), [one.handoff]);
+    assert_eq!(store.put_document(&two).await.unwrap(), none, "written again");
+    assert_eq!(store.put_document(&three).await.unwrap(), [two.handoff]);
     let all = [
         (9, "active"),
         (8, "active"),
@@ -26,40 +26,44 @@ pub(super) async fn one_packet_of_a_kind_is_active(store: &dyn Store) {
     ];
     assert_eq!(statuses().await, all);
     // Resumed by id.
-    let active = PacketStatus::Active;
-    let resumed = store.set_packet_status("a", one.handoff, active).await.unwrap();
+    let active = HandoffStatus::Active;
+    let resumed = store.set_document_status("a", one.handoff, active).await.unwrap();
     assert_eq!(resumed, Some(vec![three.handoff]));
-    let strange = store.set_packet_status("b", one.handoff, active).await.unwrap();
+    let strange = store.set_document_status("b", one.handoff, active).await.unwrap();
     assert_eq!(strange, None, "another principal");
     let archived = store
-        .set_packet_status("a", one.handoff, PacketStatus::Archived)
+        .set_document_status("a", one.handoff, HandoffStatus::Archived)
         .await;
     assert_eq!(archived.unwrap(), Some(vec![]));
-    let filter = PacketFilter {
+    let filter = DocumentFilter {
         principal: Some("a".into()),
         status: Some(active),
         topic: Some("c".into()),
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    assert_eq!(store.packets(&filter).await.unwrap().len(), 1, "the other branch");
-    let one_of = PacketFilter {
+    assert_eq!(
+        store.documents(&filter).await.unwrap().len(),
+        1,
+        "the other branch"
+    );
+    let one_of = DocumentFilter {
         handoff: Some(three.handoff),
         limit: 1,
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let found = store.packets(&one_of).await.unwrap();
+    let found = store.documents(&one_of).await.unwrap();
     assert_eq!(
         found,
-        [PacketRecord {
-            status: PacketStatus::Superseded,
+        [DocumentRecord {
+            status: HandoffStatus::Superseded,
             ..three.clone()
         }]
     );
-    let stolen = PacketRecord {
+    let stolen = DocumentRecord {
         principal: "b".into(),
         ..three
     };
-    assert!(store.put_packet(&stolen).await.is_err());
+    assert!(store.put_document(&stolen).await.is_err());
 }
 
 /// Writers and resumers at once, and somebody who looks: what supersedes and what is superseded change in one step. A store
@@ -67,40 +71,40 @@ pub(super) async fn one_packet_of_a_kind_is_active(store: &dyn Store) {
 pub(super) async fn no_moment_has_two_active_packets_or_none(store: &SharedStore, lists_at_once: bool) {
     const EACH: u64 = 25;
     let first = packet("a", "main", 1);
-    store.put_packet(&first).await.unwrap();
+    store.put_document(&first).await.unwrap();
     let writers = (0..4u64).map(|writer| {
         let (store, first) = (Arc::clone(store), first.handoff);
         tokio::spawn(async move {
             for n in 0..EACH {
                 match writer {
                     0 => {
-                        let resumed = store.set_packet_status("a", first, PacketStatus::Active).await;
+                        let resumed = store.set_document_status("a", first, HandoffStatus::Active).await;
                         assert!(resumed.unwrap().is_some());
                     }
                     _ => {
                         let new = packet("a", "main", 10 + writer * EACH + n);
-                        store.put_packet(&new).await.unwrap();
+                        store.put_document(&new).await.unwrap();
                     }
                 }
             }
         })
     });
     let writers: Vec<_> = writers.collect();
-    let active = PacketFilter {
-        status: Some(PacketStatus::Active),
-        ..PacketFilter::default()
+    let active = DocumentFilter {
+        status: Some(HandoffStatus::Active),
+        ..DocumentFilter::default()
     };
     while writers.iter().any(|writer| !writer.is_finished()) {
         // A list of a shared store is read in several steps, of the others in one.
-        let found = store.packets(&active).await.unwrap().len();
+        let found = store.documents(&active).await.unwrap().len();
         assert!(found == 1 || !lists_at_once, "{found} are active");
         tokio::task::yield_now().await;
     }
     for writer in writers {
         writer.await.unwrap();
     }
-    assert_eq!(store.packets(&active).await.unwrap().len(), 1);
-    let all = store.packets(&PacketFilter::default()).await.unwrap();
+    assert_eq!(store.documents(&active).await.unwrap().len(), 1);
+    let all = store.documents(&DocumentFilter::default()).await.unwrap();
     assert_eq!(all.len() as u64, 1 + 3 * EACH);
 }
 
@@ -108,16 +112,16 @@ pub(super) async fn superseded_packets_are_archived_by_age(store: &dyn Store) {
     let [old, older, young] = [3, 1, 7].map(|at| packet("a", "main", at));
     let other = packet("b", "main", 2);
     for packet in [&older, &old, &young, &other] {
-        store.put_packet(packet).await.unwrap();
+        store.put_document(packet).await.unwrap();
     }
     let newest = packet("a", "main", 9);
-    store.put_packet(&newest).await.unwrap();
-    let mut archived = store.archive_packets(5).await.unwrap();
+    store.put_document(&newest).await.unwrap();
+    let mut archived = store.archive_documents(5).await.unwrap();
     archived.sort();
     let mut expected = [old.handoff, older.handoff].map(|id| ("a".to_owned(), id));
     expected.sort();
     assert_eq!(archived, expected);
-    let all = store.packets(&PacketFilter::default()).await.unwrap();
+    let all = store.documents(&DocumentFilter::default()).await.unwrap();
     let statuses: Vec<_> = all.iter().map(|p| (p.created_ms, p.status.name())).collect();
     assert_eq!(
         statuses,
@@ -129,10 +133,10 @@ pub(super) async fn superseded_packets_are_archived_by_age(store: &dyn Store) {
             (1, "archived")
         ]
     );
-    assert_eq!(store.archive_packets(5).await.unwrap(), []);
+    assert_eq!(store.archive_documents(5).await.unwrap(), []);
     // It can be resumed, and what it takes the place of is superseded anew.
     let resumed = store
-        .set_packet_status("a", old.handoff, PacketStatus::Active)
+        .set_document_status("a", old.handoff, HandoffStatus::Active)
         .await;
     assert_eq!(resumed.unwrap(), Some(vec![newest.handoff]));
 }

@@ -3,17 +3,17 @@
 use redis::Pipeline;
 use serde::{Deserialize, Serialize};
 
-use super::link::{Durable, Request};
-use super::scripts::Script;
-use super::shared::{PAGE, Shared};
+use super::link::{Durable, LinkRequest};
+use super::scripts::RedisScript;
+use super::shared::{PAGE, RedisCluster};
 use super::values::{from_json, strange, texts};
 use crate::state::store::records::StoredRecord;
-use crate::state::store::{PacketFilter, StoreError, foreign};
-use baton_core::record::{HandoffId, PacketRecord, PacketStatus, Principal};
+use crate::state::store::{DocumentFilter, StoreError, foreign};
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
 /// A packet without what stands in fields of its own.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct RedisDocument {
     handoff: HandoffId,
     repository: String,
     branch: String,
@@ -30,14 +30,14 @@ pub(super) const STATUS: &str = "s";
 struct Write<'a> {
     handoff: HandoffId,
     principal: &'a str,
-    status: PacketStatus,
+    status: HandoffStatus,
     /// The key and the record; `None`: the status alone is written.
-    packet: Option<&'a PacketRecord>,
+    packet: Option<&'a DocumentRecord>,
     is_copy: bool,
 }
 
 /// What the script did.
-enum Done {
+enum ScriptResult {
     /// The packet has this status now, and these are superseded.
     Written(String, Vec<HandoffId>),
     /// It is another principal's.
@@ -46,40 +46,41 @@ enum Done {
     Unknown,
 }
 
-impl Shared {
+impl RedisCluster {
     /// Writes a packet; returns the handoffs of those that it superseded.
-    pub(super) async fn put_packet(&self, packet: &PacketRecord) -> Result<Vec<HandoffId>, StoreError> {
+    pub(super) async fn put_packet(&self, packet: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
         let what = "write a packet";
         match self.write_packet(what, &Write::of(packet, false)).await? {
-            Done::Written(_, superseded) => Ok(superseded),
-            Done::Foreign => Err(foreign(what)),
-            Done::Unknown => Err(strange(what)),
+            ScriptResult::Written(_, superseded) => Ok(superseded),
+            ScriptResult::Foreign => Err(foreign(what)),
+            ScriptResult::Unknown => Err(strange(what)),
         }
     }
 
     /// Writes a packet of another store. Returns whether anything changed.
     pub(super) async fn import_packet(
         &self,
-        packet: &PacketRecord,
+        packet: &DocumentRecord,
         stored: Option<StoredRecord>,
     ) -> Result<bool, StoreError> {
         let stored = match stored {
-            Some(StoredRecord::Packet(stored)) if *stored == *packet => return Ok(false),
-            Some(StoredRecord::Packet(stored)) => Some(stored),
+            Some(StoredRecord::Document(stored)) if *stored == *packet => return Ok(false),
+            Some(StoredRecord::Document(stored)) => Some(stored),
             _ => None,
         };
         let what = "write records";
-        let Done::Written(status, _) = self.write_packet(what, &Write::of(packet, true)).await? else {
+        let ScriptResult::Written(status, _) = self.write_packet(what, &Write::of(packet, true)).await?
+        else {
             return Err(foreign(what));
         };
-        let written = PacketRecord {
-            status: PacketStatus::named(&status).unwrap_or(packet.status),
+        let written = DocumentRecord {
+            status: HandoffStatus::named(&status).unwrap_or(packet.status),
             ..packet.clone()
         };
         Ok(stored.is_none_or(|stored| *stored != written))
     }
 
-    async fn write_packet(&self, what: &'static str, write: &Write<'_>) -> Result<Done, StoreError> {
+    async fn write_packet(&self, what: &'static str, write: &Write<'_>) -> Result<ScriptResult, StoreError> {
         let (about, record, time) = match write.packet {
             Some(packet) => (about(packet), stored(what, packet)?, packet.created_ms),
             None => Default::default(),
@@ -95,22 +96,22 @@ impl Shared {
             u8::from(write.is_copy).to_string(),
         ];
         let args = args.map(String::into_bytes).into();
-        let request = Request::Script(self.call(Script::Packet, args), Durable::Yes);
+        let request = LinkRequest::Script(self.call(RedisScript::Document, args), Durable::Yes);
         let answer = self.writer().send(what, &request).await?;
         let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
         match (answer.next().as_deref(), answer.next()) {
             (Some("written"), Some(status)) => {
                 let superseded = answer.filter_map(|id| id.parse().ok());
-                Ok(Done::Written(status, superseded.collect()))
+                Ok(ScriptResult::Written(status, superseded.collect()))
             }
-            (Some("foreign"), _) => Ok(Done::Foreign),
-            (Some("unknown"), _) => Ok(Done::Unknown),
+            (Some("foreign"), _) => Ok(ScriptResult::Foreign),
+            (Some("unknown"), _) => Ok(ScriptResult::Unknown),
             _ => Err(strange(what)),
         }
     }
 
     /// The packets that are wanted, newest first.
-    pub(super) async fn packets(&self, filter: &PacketFilter) -> Result<Vec<PacketRecord>, StoreError> {
+    pub(super) async fn packets(&self, filter: &DocumentFilter) -> Result<Vec<DocumentRecord>, StoreError> {
         let what = "list packets";
         let mut found = Vec::new();
         for from in (0..).step_by(PAGE) {
@@ -163,7 +164,7 @@ impl Shared {
                 PAGE.to_string(),
             ];
             let args = args.map(String::into_bytes).into();
-            let request = Request::Script(self.call(Script::Archive, args), Durable::Yes);
+            let request = LinkRequest::Script(self.call(RedisScript::Archive, args), Durable::Yes);
             let answer = self.writer().send(what, &request).await?;
             let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
             let looked = answer.next().and_then(|looked| looked.parse::<usize>().ok());
@@ -183,7 +184,7 @@ impl Shared {
         &self,
         principal: &str,
         id: HandoffId,
-        status: PacketStatus,
+        status: HandoffStatus,
     ) -> Result<Option<Vec<HandoffId>>, StoreError> {
         // The record itself stays: a newer version may have written more in it than this one knows.
         let write = Write {
@@ -194,14 +195,14 @@ impl Shared {
             is_copy: false,
         };
         Ok(match self.write_packet("change a packet", &write).await? {
-            Done::Written(_, superseded) => Some(superseded),
-            Done::Foreign | Done::Unknown => None,
+            ScriptResult::Written(_, superseded) => Some(superseded),
+            ScriptResult::Foreign | ScriptResult::Unknown => None,
         })
     }
 }
 
 impl<'a> Write<'a> {
-    fn of(packet: &'a PacketRecord, is_copy: bool) -> Self {
+    fn of(packet: &'a DocumentRecord, is_copy: bool) -> Self {
         Self {
             handoff: packet.handoff,
             principal: &packet.principal,
@@ -213,7 +214,7 @@ impl<'a> Write<'a> {
 }
 
 /// What a packet is about, as one text.
-fn about(packet: &PacketRecord) -> String {
+fn about(packet: &DocumentRecord) -> String {
     let about = [
         &packet.principal,
         &packet.repository,
@@ -224,8 +225,8 @@ fn about(packet: &PacketRecord) -> String {
 }
 
 /// A packet's record as it is stored.
-fn stored(what: &str, packet: &PacketRecord) -> Result<String, StoreError> {
-    let stored = Stored {
+fn stored(what: &str, packet: &DocumentRecord) -> Result<String, StoreError> {
+    let stored = RedisDocument {
         handoff: packet.handoff,
         repository: packet.repository.clone(),
         branch: packet.branch.clone(),
@@ -240,7 +241,7 @@ fn stored(what: &str, packet: &PacketRecord) -> Result<String, StoreError> {
 }
 
 /// A packet from its fields; `None` where there is none.
-fn read(values: redis::Value) -> Result<Option<PacketRecord>, StoreError> {
+fn read(values: redis::Value) -> Result<Option<DocumentRecord>, StoreError> {
     if let redis::Value::Array(values) = &values
         && values.contains(&redis::Value::Nil)
     {
@@ -249,19 +250,19 @@ fn read(values: redis::Value) -> Result<Option<PacketRecord>, StoreError> {
     let Ok([principal, status, record]) = <[String; 3]>::try_from(texts(values)?) else {
         return Ok(None);
     };
-    packet(principal, &status, &record).map(Some)
+    document(principal, &status, &record).map(Some)
 }
 
 /// A packet from what is stored of it.
-pub(super) fn packet(principal: String, status: &str, record: &str) -> Result<PacketRecord, StoreError> {
-    let stored: Stored = from_json(record)?;
-    Ok(PacketRecord {
+pub(super) fn document(principal: String, status: &str, record: &str) -> Result<DocumentRecord, StoreError> {
+    let stored: RedisDocument = from_json(record)?;
+    Ok(DocumentRecord {
         handoff: stored.handoff,
         principal,
         repository: stored.repository,
         branch: stored.branch,
         topic: stored.topic,
-        status: PacketStatus::named(status).unwrap_or(PacketStatus::Superseded),
+        status: HandoffStatus::named(status).unwrap_or(HandoffStatus::Superseded),
         created_ms: stored.created_ms,
         folder: stored.folder,
         document: stored.document,

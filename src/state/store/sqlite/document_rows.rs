@@ -4,8 +4,8 @@ use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use uuid::Uuid;
 
 use super::rows::{int, owned, uint};
-use crate::state::store::PacketFilter;
-use baton_core::record::{HandoffId, PacketRecord, PacketStatus, Principal};
+use crate::state::store::DocumentFilter;
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
 /// Columns of a packet, in the order `read` expects.
 const PACKET: &str = "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
@@ -27,9 +27,9 @@ const SUPERSEDE: &str = "UPDATE packets SET status = 'superseded'
 const ARCHIVE: &str = "UPDATE packets SET status = 'archived' WHERE status = 'superseded' AND created_ms < ?1
         RETURNING principal, handoff";
 
-pub(super) fn put(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
+pub(super) fn put(conn: &Connection, packet: &DocumentRecord) -> rusqlite::Result<Vec<HandoffId>> {
     let superseded = match packet.status {
-        PacketStatus::Active => supersede(conn, packet)?,
+        HandoffStatus::Active => supersede(conn, packet)?,
         _ => Vec::new(),
     };
     let changed = conn.prepare_cached(PUT)?.execute(params![
@@ -48,7 +48,7 @@ pub(super) fn put(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<
 }
 
 /// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
-pub(super) fn import(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<bool> {
+pub(super) fn import(conn: &Connection, packet: &DocumentRecord) -> rusqlite::Result<bool> {
     let sql =
         "SELECT EXISTS (SELECT 1 FROM packets WHERE status = 'active' AND principal = ?1 AND repository = ?2
         AND branch = ?3 AND topic = ?4 AND (created_ms, handoff) > (?5, ?6))";
@@ -64,8 +64,8 @@ pub(super) fn import(conn: &Connection, packet: &PacketRecord) -> rusqlite::Resu
         |row| row.get(0),
     )?;
     let mut packet = packet.clone();
-    if packet.status == PacketStatus::Active && newer {
-        packet.status = PacketStatus::Superseded;
+    if packet.status == HandoffStatus::Active && newer {
+        packet.status = HandoffStatus::Superseded;
     }
     if one(conn, packet.handoff)?.as_ref() == Some(&packet) {
         return Ok(false);
@@ -74,13 +74,13 @@ pub(super) fn import(conn: &Connection, packet: &PacketRecord) -> rusqlite::Resu
 }
 
 /// The packet of a handoff, whoever owns it.
-pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<PacketRecord>> {
+pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<DocumentRecord>> {
     let sql = format!("SELECT {PACKET} FROM packets WHERE handoff = ?1");
     let mut statement = conn.prepare_cached(&sql)?;
     statement.query_row([id.as_bytes()], read).optional()
 }
 
-fn supersede(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
+fn supersede(conn: &Connection, packet: &DocumentRecord) -> rusqlite::Result<Vec<HandoffId>> {
     let mut statement = conn.prepare_cached(SUPERSEDE)?;
     let key = params![
         packet.principal,
@@ -94,7 +94,7 @@ fn supersede(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<H
         .collect()
 }
 
-pub(super) fn list(conn: &Connection, filter: &PacketFilter) -> rusqlite::Result<Vec<PacketRecord>> {
+pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Result<Vec<DocumentRecord>> {
     let columns = match filter.without_documents {
         true => PACKET.replace("document", "''"),
         false => PACKET.to_owned(),
@@ -110,7 +110,7 @@ pub(super) fn list(conn: &Connection, filter: &PacketFilter) -> rusqlite::Result
         sql.push_str(" AND handoff = ?");
         values.push(id);
     }
-    let status = filter.status.map(PacketStatus::name);
+    let status = filter.status.map(HandoffStatus::name);
     if let Some(status) = &status {
         sql.push_str(" AND status = ?");
         values.push(status);
@@ -132,7 +132,7 @@ pub(super) fn set_status(
     conn: &Connection,
     principal: &str,
     id: HandoffId,
-    status: PacketStatus,
+    status: HandoffStatus,
 ) -> rusqlite::Result<Option<Vec<HandoffId>>> {
     let sql = format!("SELECT {PACKET} FROM packets WHERE handoff = ?1 AND principal = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
@@ -140,7 +140,7 @@ pub(super) fn set_status(
         .query_row(params![id.as_bytes(), principal], read)
         .optional()?;
     match found {
-        Some(packet) => put(conn, &PacketRecord { status, ..packet }).map(Some),
+        Some(packet) => put(conn, &DocumentRecord { status, ..packet }).map(Some),
         None => Ok(None),
     }
 }
@@ -153,15 +153,15 @@ pub(super) fn archive(conn: &Connection, before_ms: u64) -> rusqlite::Result<Vec
     archived.collect()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<PacketRecord> {
+fn read(row: &Row<'_>) -> rusqlite::Result<DocumentRecord> {
     let status: String = row.get(5)?;
-    Ok(PacketRecord {
+    Ok(DocumentRecord {
         handoff: Uuid::from_bytes(row.get(0)?),
         principal: row.get(1)?,
         repository: row.get(2)?,
         branch: row.get(3)?,
         topic: row.get(4)?,
-        status: PacketStatus::named(&status).unwrap_or(PacketStatus::Superseded),
+        status: HandoffStatus::named(&status).unwrap_or(HandoffStatus::Superseded),
         created_ms: uint(row.get(6)?),
         folder: row.get(7)?,
         document: row.get(8)?,
