@@ -16,7 +16,7 @@ use super::state_args::{ListFormat, StateArgs};
 #[command(name = "baton", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(super) command: CliCommand,
 }
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ Examples:
   baton handoffs list";
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     /// Run an agent through the proxy, starting the proxy if none is running
     Run(RunArgs),
     /// Print what `run` sets for an agent, for a shell or as JSON

@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use super::args::CheckArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::output::{Out, plural, visible};
 use super::{config_file, load};
 use crate::state::config::{Config, Flags, HandoffPolicy, KeyOrigin, Problem, ProblemKind, StoreKind};
@@ -14,7 +14,7 @@ use crate::state::store::{self, StoreError};
 use baton_core::nudge::{self, Compaction};
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ConfigReport<'a> {
     ok: bool,
     file: Option<String>,
     problems: &'a [Problem],
@@ -35,7 +35,7 @@ impl fmt::Display for Warning {
     }
 }
 
-pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let file = config_file(args.config.as_ref()).map(|path| path.display().to_string());
     let (problems, warnings) = match load(args.config.as_ref(), &Flags::default()) {
         Ok(config) => (of_server(&config).into_iter().collect(), warnings(&config)),
@@ -43,7 +43,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     };
     if args.json {
         let ok = problems.is_empty();
-        out.json(&Report {
+        out.json(&ConfigReport {
             ok,
             file,
             problems: &problems,
@@ -57,7 +57,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     }
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(Failure::silent(Exit::CONFIG)),
+        false => Err(CommandFailure::silent(Exit::CONFIG)),
     }
 }
 
@@ -157,7 +157,7 @@ fn point_below(agent: &Compaction, share: f64) -> Option<String> {
     }
 }
 
-fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), Failure> {
+fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), CommandFailure> {
     let file = file.map_or_else(|| "the defaults, with the environment".to_owned(), visible);
     for problem in problems {
         out.line(format_args!("{}", visible(&problem.to_string())))?;

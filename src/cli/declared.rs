@@ -18,7 +18,7 @@ const MAX_FILE: u64 = 1 << 20;
 const ANY: &str = "*";
 
 /// Where an agent declares windows.
-enum Source {
+enum WindowSource {
     /// An environment variable with a number of tokens.
     Variable(&'static str),
     /// An environment variable that is set to `1` or `true`, and the number of tokens that it stands for.
@@ -41,15 +41,18 @@ enum Folder {
 }
 
 /// What each agent declares, the strongest last. Each row was tried with the real agent.
-const SOURCES: &[(&str, Source)] = &[
-    ("claude", Source::Variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW")),
+const SOURCES: &[(&str, WindowSource)] = &[
     (
         "claude",
-        Source::Switch("CLAUDE_CODE_DISABLE_1M_CONTEXT", "200000"),
+        WindowSource::Variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW"),
+    ),
+    (
+        "claude",
+        WindowSource::Switch("CLAUDE_CODE_DISABLE_1M_CONTEXT", "200000"),
     ),
     (
         "codex",
-        Source::File {
+        WindowSource::File {
             folder: Folder::Home("CODEX_HOME", ".codex"),
             name: "config.toml",
             keys: &["model_context_window"],
@@ -57,7 +60,7 @@ const SOURCES: &[(&str, Source)] = &[
     ),
     (
         "opencode",
-        Source::File {
+        WindowSource::File {
             folder: Folder::Home("XDG_CONFIG_HOME", ".config"),
             name: "opencode/opencode.json",
             keys: &["provider", ANY, "models", ANY, "limit", "context"],
@@ -65,13 +68,13 @@ const SOURCES: &[(&str, Source)] = &[
     ),
     (
         "opencode",
-        Source::File {
+        WindowSource::File {
             folder: Folder::Here,
             name: "opencode.json",
             keys: &["provider", ANY, "models", ANY, "limit", "context"],
         },
     ),
-    ("goose", Source::Variable("GOOSE_CONTEXT_LIMIT")),
+    ("goose", WindowSource::Variable("GOOSE_CONTEXT_LIMIT")),
 ];
 
 /// A base URL in an agent's own file, in whose place `run` gives another one.
@@ -165,7 +168,7 @@ fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
     }
 }
 
-impl Source {
+impl WindowSource {
     /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent will say so.
     fn windows(&self) -> Vec<String> {
         match self {

@@ -56,14 +56,14 @@ impl From<Exit> for ExitCode {
 
 /// Why a command failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct CommandFailure {
     pub(super) exit: Exit,
     /// The message; empty if it was printed already.
     pub(super) message: String,
     pub(super) help: Option<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -99,7 +99,7 @@ impl Failure {
 
 /// The failure of a write to standard output. Whoever closes the pipe (`| head -1`) has read what was wanted, so that is
 /// no failure.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(Exit::OK),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::args::LogArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::ListFormat;
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(400);
 /// Rows read in one poll.
 const BATCH: usize = 500;
 
-pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = config.state_dir;
     let query = open(&dir)?;
@@ -74,7 +74,7 @@ fn follow(
     (mut last, format): (i64, ListFormat),
     args: &LogArgs,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     loop {
         std::thread::sleep(LOOK);
         if query.is_none() {
@@ -91,12 +91,12 @@ fn follow(
 }
 
 /// The journal, if there is one.
-pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, Failure> {
+pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, CommandFailure> {
     JournalReader::open(dir).map_err(unread)
 }
 
-pub(super) fn unread(error: JournalError) -> Failure {
-    Failure::new(Exit::UNAVAILABLE, visible(&error.to_string()))
+pub(super) fn unread(error: JournalError) -> CommandFailure {
+    CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string()))
 }
 
 fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
@@ -108,16 +108,16 @@ fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
 }
 
 /// The conversation with this key or unique key prefix.
-pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String, Failure> {
+pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String, CommandFailure> {
     let all = query.conversations(None, 0).map_err(unread)?;
     let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
     match (matching.next(), matching.next()) {
         (Some(one), None) => Ok(one.key.clone()),
-        (None, _) => Err(Failure::new(
+        (None, _) => Err(CommandFailure::new(
             Exit::NO_INPUT,
             format!("there is no conversation {} in the journal", visible(beginning)),
         )),
-        (Some(_), Some(_)) => Err(Failure::new(
+        (Some(_), Some(_)) => Err(CommandFailure::new(
             Exit::USAGE,
             format!("more than one conversation begins with {}", visible(beginning)),
         )
@@ -125,7 +125,7 @@ pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String,
     }
 }
 
-fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> Result<(), Failure> {
+fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> Result<(), CommandFailure> {
     let width = out.width();
     match format.is_for_programs() {
         true => out.json_line(row)?,

@@ -1,13 +1,13 @@
 //! The newest request of a conversation, from the journal: its transcript as it went on to the provider, and the answer.
 
-use super::exit::Failure;
+use super::exit::CommandFailure;
 use super::log::unread;
 use crate::state::journal::{BodySide, ExchangeRow, JournalReader};
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, View};
 
 /// A request in the journal.
-pub(super) struct Newest {
+pub(super) struct JournalRequest {
     /// Its exchange.
     pub(super) row: ExchangeRow,
     pub(super) wire: WireId,
@@ -23,7 +23,7 @@ pub(super) struct Newest {
 pub(super) fn newest(
     query: &JournalReader,
     rows: impl IntoIterator<Item = ExchangeRow>,
-) -> Result<Option<Newest>, Failure> {
+) -> Result<Option<JournalRequest>, CommandFailure> {
     let mut other = None;
     for row in rows {
         let Some(found) = read(query, row)? else { continue };
@@ -37,7 +37,7 @@ pub(super) fn newest(
     Ok(other)
 }
 
-fn read(query: &JournalReader, row: ExchangeRow) -> Result<Option<Newest>, Failure> {
+fn read(query: &JournalReader, row: ExchangeRow) -> Result<Option<JournalRequest>, CommandFailure> {
     let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
         return Ok(None);
     };
@@ -52,7 +52,7 @@ fn read(query: &JournalReader, row: ExchangeRow) -> Result<Option<Newest>, Failu
         return Ok(None);
     };
     let answer = query.body(&row.id, BodySide::Response(last)).map_err(unread)?;
-    Ok(Some(Newest {
+    Ok(Some(JournalRequest {
         row,
         wire,
         view,

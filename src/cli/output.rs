@@ -151,7 +151,7 @@ mod tests {
     fn nothing_but_styles_is_printed_raw() {
         let printed = |text: &str| {
             let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-            let writer = Box::new(Kept(std::sync::Arc::clone(&kept)));
+            let writer = Box::new(CapturedOutput(std::sync::Arc::clone(&kept)));
             let mut out = Out { writer, width: None };
             out.line(format_args!("{text}")).unwrap();
             out.json(&text).unwrap();
@@ -164,9 +164,9 @@ mod tests {
         );
     }
 
-    struct Kept(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct CapturedOutput(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for CapturedOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::output::visible;
 use super::running::{self, Process, RunState};
 use crate::state::store::{make_dir, private_file};
@@ -55,8 +55,8 @@ pub(super) struct Stay {
 
 impl Stay {
     /// Takes the shared lock. Waits until a proxy that is stopping has ended.
-    pub(super) fn begin(dir: &Path) -> Result<Self, Failure> {
-        make_dir(dir).map_err(|error| Failure::new(Exit::CANNOT_CREATE, error.to_string()))?;
+    pub(super) fn begin(dir: &Path) -> Result<Self, CommandFailure> {
+        make_dir(dir).map_err(|error| CommandFailure::new(Exit::CANNOT_CREATE, error.to_string()))?;
         let lock = open(dir, AGENTS)?;
         let began = Instant::now();
         loop {
@@ -70,7 +70,7 @@ impl Stay {
                 Err(TryLockError::WouldBlock) if began.elapsed() < GONE_TIME => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
                     let message = "the last proxy is still stopping";
-                    return Err(Failure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+                    return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
                 }
                 Err(TryLockError::Error(error)) => return Err(unlockable(dir, &error)),
             }
@@ -114,7 +114,7 @@ pub(super) struct Start<'a> {
 
 /// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.
 /// Call it while [`Stay`] is held.
-pub(super) fn proxy(start: &Start<'_>) -> Result<Process, Failure> {
+pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
     let starting = open(start.dir, STARTING)?;
     starting.lock().map_err(|error| unlockable(start.dir, &error))?;
     let (began, mut started, mut why) = (
@@ -143,14 +143,14 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, Failure> {
     }
     let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
     Err(
-        Failure::new(Exit::UNAVAILABLE, format!("{message}{}", last_lines(start.dir)))
+        CommandFailure::new(Exit::UNAVAILABLE, format!("{message}{}", last_lines(start.dir)))
             .help("`baton status` says which process serves; stop it, or see why it is not ready"),
     )
 }
 
-fn in_background(start: &Start<'_>) -> Result<Child, Failure> {
+fn in_background(start: &Start<'_>) -> Result<Child, CommandFailure> {
     let failed = |error: io::Error| {
-        Failure::new(Exit::UNAVAILABLE, format!("the proxy cannot be started: {error}"))
+        CommandFailure::new(Exit::UNAVAILABLE, format!("the proxy cannot be started: {error}"))
             .help("start `baton serve` in another terminal, and run this again")
     };
     let log = start.dir.join(LOG);
@@ -174,7 +174,7 @@ fn in_background(start: &Start<'_>) -> Result<Child, Failure> {
 }
 
 /// Fails if the process has ended, with the last lines of its log.
-fn ended(child: &mut Child, dir: &Path) -> Result<(), Failure> {
+fn ended(child: &mut Child, dir: &Path) -> Result<(), CommandFailure> {
     let Ok(Some(status)) = child.try_wait() else {
         return Ok(());
     };
@@ -183,7 +183,7 @@ fn ended(child: &mut Child, dir: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the proxy did not start: {status}{}", last_lines(dir));
-    Err(Failure::new(Exit::UNAVAILABLE, message)
+    Err(CommandFailure::new(Exit::UNAVAILABLE, message)
         .help(format!("all it said is in {}", dir.join(LOG).display())))
 }
 
@@ -249,12 +249,13 @@ pub(super) fn detach() {
 #[cfg(not(unix))]
 pub(super) fn detach() {}
 
-fn open(dir: &Path, name: &str) -> Result<File, Failure> {
+fn open(dir: &Path, name: &str) -> Result<File, CommandFailure> {
     let file = private_file().create(true).truncate(false).open(dir.join(name));
     file.map_err(|error| unlockable(dir, &error))
 }
 
-fn unlockable(dir: &Path, error: &io::Error) -> Failure {
+fn unlockable(dir: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("no file can be locked in {}: {error}", dir.display());
-    Failure::new(Exit::CANNOT_CREATE, message).help("choose another folder with --state-dir or `state.dir`")
+    CommandFailure::new(Exit::CANNOT_CREATE, message)
+        .help("choose another folder with --state-dir or `state.dir`")
 }

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 
 use super::args::ShowExchangeArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
@@ -23,10 +23,10 @@ const LINE: usize = 100;
 /// Columns before a first line.
 const MARGIN: usize = 40;
 
-pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let Some(query) = open(&config.state_dir)? else {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
     };
     let id = find(&query, &args.exchange)?;
     let what = &args.what;
@@ -53,7 +53,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
     };
     if let Some(side) = side {
         let body = query.body(&id, side).map_err(unread)?;
-        let body = body.ok_or_else(|| Failure::new(Exit::NO_INPUT, "the journal has no such body"))?;
+        let body = body.ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "the journal has no such body"))?;
         return Ok(out.body(&body)?);
     }
     let exchange = query.exchange(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
@@ -67,13 +67,13 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
 }
 
 /// The exchange with this id or unique id prefix.
-fn find(query: &JournalReader, wanted: &str) -> Result<String, Failure> {
+fn find(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
     let wanted = wanted.trim().to_lowercase();
     let mut ids = query.ids(&wanted).map_err(unread)?;
     match (wanted.is_empty(), ids.len()) {
         (false, 1) => Ok(ids.remove(0)),
         (false, 0) => Err(gone(&wanted)),
-        _ => Err(Failure::new(
+        _ => Err(CommandFailure::new(
             Exit::USAGE,
             format!("more than one exchange begins with {}", visible(&wanted)),
         )
@@ -81,12 +81,12 @@ fn find(query: &JournalReader, wanted: &str) -> Result<String, Failure> {
     }
 }
 
-fn gone(id: &str) -> Failure {
+fn gone(id: &str) -> CommandFailure {
     let message = format!("there is no exchange {} in the journal", visible(id));
-    Failure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
+    CommandFailure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
 }
 
-fn no_leg(leg: u32, legs: usize) -> Failure {
+fn no_leg(leg: u32, legs: usize) -> CommandFailure {
     let message = match legs {
         0 => format!("there is no leg {leg}: the journal has none of this exchange"),
         _ => format!(
@@ -94,7 +94,7 @@ fn no_leg(leg: u32, legs: usize) -> Failure {
             plural(legs as u64, "leg")
         ),
     };
-    Failure::new(Exit::NO_INPUT, message)
+    CommandFailure::new(Exit::NO_INPUT, message)
 }
 
 /// Prints the exchange: request, legs, diff, and response.
@@ -191,11 +191,11 @@ fn leg_lines(exchange: &ExchangeDetail, leg: &LegDetail, width: Option<usize>) -
 }
 
 /// Prints a run of messages with the same mark, without its middle if it is long.
-fn shortened(run: &[Line<'_>], room: usize) -> Vec<String> {
+fn shortened(run: &[DiffLine<'_>], room: usize) -> Vec<String> {
     let (most, ends) = match run[0].mark {
-        Mark::Kept => (FEW, 1),
-        Mark::Gone => (MANY, MANY / 4),
-        Mark::Come => (usize::MAX, 0),
+        DiffMark::Kept => (FEW, 1),
+        DiffMark::Gone => (MANY, MANY / 4),
+        DiffMark::Come => (usize::MAX, 0),
     };
     if run.len() <= most {
         return run.iter().map(|line| line.line(room)).collect();
@@ -203,10 +203,10 @@ fn shortened(run: &[Line<'_>], room: usize) -> Vec<String> {
     let middle = &run[ends..run.len() - ends];
     let bytes = size(middle.iter().map(|line| line.message.bytes).sum());
     let told = match run[0].mark {
-        Mark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
+        DiffMark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
         _ => format!("    … {} more messages, {bytes}, as they were", middle.len()),
     };
-    let lines = |some: &[Line<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
+    let lines = |some: &[DiffLine<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
     let dimmed = Style::new().dimmed();
     let mut out = lines(&run[..ends]);
     out.push(format!("{dimmed}{told}{dimmed:#}"));
@@ -215,14 +215,14 @@ fn shortened(run: &[Line<'_>], room: usize) -> Vec<String> {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum DiffMark {
     Kept,
     Gone,
     Come,
 }
 
-struct Line<'a> {
-    mark: Mark,
+struct DiffLine<'a> {
+    mark: DiffMark,
     message: &'a MessageSummary,
     why: Option<&'static str>,
 }
@@ -232,11 +232,11 @@ fn merged<'a>(
     received: &'a [MessageSummary],
     states: &[MessageState],
     sent: &'a [MessageSummary],
-) -> Vec<Line<'a>> {
+) -> Vec<DiffLine<'a>> {
     let mut out = Vec::new();
     let mut theirs = received.iter().zip(states).peekable();
-    let gone = |message, state: &MessageState| Line {
-        mark: Mark::Gone,
+    let gone = |message, state: &MessageState| DiffLine {
+        mark: DiffMark::Gone,
         message,
         why: Some(if *state == MessageState::Changed {
             "changed"
@@ -251,11 +251,11 @@ fn merged<'a>(
         if ours.state == MessageState::Kept {
             theirs.next();
         }
-        out.push(Line {
+        out.push(DiffLine {
             mark: if ours.state == MessageState::Kept {
-                Mark::Kept
+                DiffMark::Kept
             } else {
-                Mark::Come
+                DiffMark::Come
             },
             message: ours,
             why: ours.why.map(why),
@@ -270,20 +270,20 @@ fn merged<'a>(
 }
 
 /// The system prompt and the tools.
-fn beside<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<Line<'a>> {
+fn beside<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<DiffLine<'a>> {
     let gone = received
         .iter()
         .filter(|m| m.state == MessageState::Cut)
-        .map(|message| Line {
-            mark: Mark::Gone,
+        .map(|message| DiffLine {
+            mark: DiffMark::Gone,
             message,
             why: Some("left out"),
         });
-    let come = sent.iter().map(|message| Line {
+    let come = sent.iter().map(|message| DiffLine {
         mark: if message.state == MessageState::Kept {
-            Mark::Kept
+            DiffMark::Kept
         } else {
-            Mark::Come
+            DiffMark::Come
         },
         message,
         why: match message.state {
@@ -325,12 +325,12 @@ fn why(why: baton_core::rewrite::Why) -> &'static str {
     }
 }
 
-impl Line<'_> {
+impl DiffLine<'_> {
     fn line(&self, room: usize) -> String {
         let (sign, style) = match self.mark {
-            Mark::Kept => (' ', Style::new()),
-            Mark::Gone => ('-', Style::new().dimmed()),
-            Mark::Come => ('+', Style::new().fg_color(Some(AnsiColor::Green.into()))),
+            DiffMark::Kept => (' ', Style::new()),
+            DiffMark::Gone => ('-', Style::new().dimmed()),
+            DiffMark::Come => ('+', Style::new().fg_color(Some(AnsiColor::Green.into()))),
         };
         let message = self.message;
         let why = self.why.map(|why| format!("  ({why})")).unwrap_or_default();

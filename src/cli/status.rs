@@ -5,7 +5,7 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::args::StatusArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, plural, size, unsent};
@@ -36,7 +36,7 @@ struct Status {
     newest: Option<Handoff>,
 }
 
-pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let handoffs = match config.store.kind {
         // They exist only inside the running proxy.
@@ -84,13 +84,13 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn handoffs(config: &Config) -> Result<Vec<Handoff>, Failure> {
+fn handoffs(config: &Config) -> Result<Vec<Handoff>, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     let store = store::open_for_reading(&config.store, &config.state_dir);
     let read =
         store.and_then(|store| runtime.block_on(async { store.handoffs(&HandoffFilter::default()).await }));
-    read.map_err(|error| Failure::new(Exit::UNAVAILABLE, error.to_string()))
+    read.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, error.to_string()))
 }
 
 /// One short line of fixed form, for prompts.

@@ -14,7 +14,7 @@ use baton_core::wire::{Role, View};
 
 /// What one speaker said in one piece. The names are API.
 #[derive(Debug, Serialize)]
-pub(super) struct Turn {
+pub(super) struct ExportedTurn {
     /// `user`, `assistant`, `tool`.
     pub(super) role: &'static str,
     pub(super) parts: Vec<ExportedPart>,
@@ -89,9 +89,9 @@ pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
 }
 
 /// The turns from this one on. What the system says is left out, and so are calls of our own tool.
-pub(super) fn turns(view: &View, from: usize) -> Vec<Turn> {
+pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     let transcript = Transcript::of(view);
-    let reader = Reader::of(&transcript);
+    let reader = WorkReader::of(&transcript);
     let turns = transcript.turns().enumerate().skip(from);
     let told = turns.filter_map(|(at, turn)| {
         let role = match turn.role {
@@ -112,13 +112,13 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<Turn> {
                 (_, part) => parts.push(part),
             }
         }
-        (!parts.is_empty()).then_some(Turn { role, parts })
+        (!parts.is_empty()).then_some(ExportedTurn { role, parts })
     });
     told.collect()
 }
 
 /// What the model answered; `None` where that is nothing.
-pub(super) fn answer(body: &[u8]) -> Option<Turn> {
+pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
     let answered = Answered::of(body);
     let parts = answered.parts.iter().filter_map(|part| {
         let text = part.text();
@@ -140,27 +140,27 @@ pub(super) fn answer(body: &[u8]) -> Option<Turn> {
         })
     });
     let parts: Vec<_> = parts.collect();
-    (!parts.is_empty()).then_some(Turn {
+    (!parts.is_empty()).then_some(ExportedTurn {
         role: "assistant",
         parts,
     })
 }
 
 /// What is known of a transcript's calls, by where their parts stand.
-struct Reader {
+struct WorkReader {
     /// The tool and the outcome behind a result, by its turn and its offset.
-    results: HashMap<(usize, usize), Outcome>,
+    results: HashMap<(usize, usize), CallResult>,
     /// Calls of our own tool, and their results.
     ours: HashSet<(usize, usize)>,
 }
 
-struct Outcome {
+struct CallResult {
     tool: Option<String>,
     failed: Option<bool>,
     exit: Option<i32>,
 }
 
-impl Reader {
+impl WorkReader {
     fn of(transcript: &Transcript<'_>) -> Self {
         let agent = transcript.agent();
         let mut reader = Self {
@@ -179,7 +179,7 @@ impl Reader {
                 reader.ours.insert(place);
             }
             let end = tool.end(agent);
-            let outcome = Outcome {
+            let outcome = CallResult {
                 tool: name,
                 failed: end.failed,
                 exit: end.code,

@@ -3,13 +3,13 @@
 use super::documents;
 use super::files;
 use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_packet};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
 use crate::cli::output::{Out, visible};
 use crate::cli::stored::{unanswered, wanted};
 use baton_core::record::{HandoffId, HandoffStatus};
 
-pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     match lookup.find(&args.name)? {
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
@@ -20,7 +20,12 @@ pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// Archives a handoff with its document, or takes both out of the archive.
-fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+fn stored(
+    args: &ArchiveArgs,
+    id: HandoffId,
+    lookup: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     let status = match (args.undo, args.activate) {
         (false, _) => HandoffStatus::Archived,
         (true, true) => HandoffStatus::Active,
@@ -30,11 +35,11 @@ fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut O
     let superseded = blocking(&lookup.config, async |store| {
         let handoff = wanted(&store, &id.to_string()).await?;
         if handoff.archived && !args.undo {
-            return Err(Failure::new(Exit::USAGE, "it is archived already"));
+            return Err(CommandFailure::new(Exit::USAGE, "it is archived already"));
         }
         let done = store.archive(&handoff.principal, handoff.id, !args.undo).await;
         if !done.map_err(unanswered)? {
-            return Err(Failure::new(Exit::NO_INPUT, "it is no longer there"));
+            return Err(CommandFailure::new(Exit::NO_INPUT, "it is no longer there"));
         }
         documents::set_status(&store, &handoff, status).await
     })?;
@@ -50,7 +55,7 @@ fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut O
     Ok(())
 }
 
-pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     let Some(file) = &args.file else {
         return files::clean(args.older_than.unwrap_or(u64::MAX), args.dry_run, &lookup, out);

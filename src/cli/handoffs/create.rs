@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::common::{mail, print};
 use super::lookup::{failure, folder, warn};
 use super::sources;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
@@ -42,7 +42,7 @@ struct Created<'a> {
     blocker_count: usize,
 }
 
-pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let limit = if args.auto { AUTO_LIMIT } else { LIMIT };
     if args.auto {
         end_after(AUTO_LIMIT);
@@ -56,7 +56,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
     let is_given = args.goal.is_some() && args.now.is_some();
     if args.json && !has_source && !args.auto && !is_given {
         let message = "with --json nobody is asked: give --goal and --now, or a source";
-        return Err(Failure::new(Exit::USAGE, message));
+        return Err(CommandFailure::new(Exit::USAGE, message));
     }
     let (folder, config) = folder(&args.folder)?;
     let at = now();
@@ -87,7 +87,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
 fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
-        let late = Failure::new(
+        let late = CommandFailure::new(
             Exit::UNAVAILABLE,
             format!("not done within {} s", limit.as_secs()),
         );
@@ -111,7 +111,7 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
 }
 
 /// What the arguments say.
-fn given(args: &CreateArgs) -> Result<HandoffFile, Failure> {
+fn given(args: &CreateArgs) -> Result<HandoffFile, CommandFailure> {
     let text = |given: &Option<String>| given.clone().unwrap_or_default();
     let mut file = HandoffFile {
         session: args.session.clone(),
@@ -131,7 +131,7 @@ fn given(args: &CreateArgs) -> Result<HandoffFile, Failure> {
     for decision in &args.decision {
         let Some((what, why)) = pair(decision) else {
             let message = format!("--decision {decision:?} is not WHAT=WHY");
-            return Err(Failure::new(Exit::USAGE, message));
+            return Err(CommandFailure::new(Exit::USAGE, message));
         };
         file.decisions.insert(what, why);
     }
@@ -145,10 +145,10 @@ fn pair(text: &str) -> Option<(String, String)> {
 }
 
 /// Asks the person for what matters most.
-fn ask(file: &mut HandoffFile) -> Result<(), Failure> {
+fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     let mut err = Out::stderr();
     let mut lines = std::io::stdin().lock().lines();
-    let mut answer = |question: &str| -> Result<String, Failure> {
+    let mut answer = |question: &str| -> Result<String, CommandFailure> {
         err.line(format_args!("{question}"))?;
         let line = lines.next().transpose()?.unwrap_or_default();
         Ok(line.trim().to_owned())
@@ -285,7 +285,7 @@ fn write(
     file: &mut HandoffFile,
     at: Time,
     out: &mut Out,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, CommandFailure> {
     let Some(place) = &args.out else {
         let naming = match (args.auto, &args.description) {
             (true, _) => FileNaming::Automatic,
@@ -318,7 +318,12 @@ fn write(
     Ok(Some(place.clone()))
 }
 
-fn told(args: &CreateArgs, path: Option<&Path>, file: &HandoffFile, out: &mut Out) -> Result<(), Failure> {
+fn told(
+    args: &CreateArgs,
+    path: Option<&Path>,
+    file: &HandoffFile,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     if args.json {
         out.json(&Created {
             success: true,

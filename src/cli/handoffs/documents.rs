@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use super::lookup::all;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::{Out, visible};
 use crate::cli::stored::unanswered;
 use crate::state::files::documents::{self, document_of};
@@ -26,7 +26,7 @@ pub(super) async fn of_handoff(
 pub(super) async fn of_all(
     store: &SharedStore,
     without_documents: bool,
-) -> Result<HashMap<HandoffId, DocumentRecord>, Failure> {
+) -> Result<HashMap<HandoffId, DocumentRecord>, CommandFailure> {
     let all = DocumentFilter {
         without_documents,
         ..DocumentFilter::default()
@@ -39,7 +39,7 @@ pub(super) async fn of_all(
 }
 
 /// How many handoffs the store has, archived ones included.
-pub(super) async fn count(store: &SharedStore) -> Result<usize, Failure> {
+pub(super) async fn count(store: &SharedStore) -> Result<usize, CommandFailure> {
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
@@ -53,17 +53,17 @@ pub(super) async fn set_status(
     store: &SharedStore,
     handoff: &Handoff,
     status: HandoffStatus,
-) -> Result<Vec<HandoffId>, Failure> {
+) -> Result<Vec<HandoffId>, CommandFailure> {
     let done = documents::set_status(store, &handoff.principal, handoff.id, status).await;
-    let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    let done = done.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
     Ok(done.map_or_else(Vec::new, |done| done.superseded))
 }
 
 /// Makes a handoff that is resumed the active one of its work, and reports that on standard error.
-pub(super) async fn activate(store: &SharedStore, handoff: &Handoff) -> Result<(), Failure> {
+pub(super) async fn activate(store: &SharedStore, handoff: &Handoff) -> Result<(), CommandFailure> {
     let active = HandoffStatus::Active;
     let done = documents::set_status(store, &handoff.principal, handoff.id, active).await;
-    let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    let done = done.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
     if let Some(done) = done.filter(|done| done.before != active) {
         let mut out = Out::stderr();
         out.line(format_args!(

@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::DraftArgs;
 
 use crate::cli::load_state;
 use crate::cli::log::{full_key, open, unread};
-use crate::cli::newest::Newest;
+use crate::cli::newest::JournalRequest;
 use crate::cli::output::{Out, size, visible};
 use crate::cli::stored::{now_ms, resume_line, unanswered};
 use crate::serve::exchange::{FACTS_TOKENS, wants_facts};
@@ -46,10 +46,10 @@ struct Made<'a> {
     packet: Option<String>,
 }
 
-pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let Some(query) = open(&config.state_dir)? else {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
     };
     let key = full_key(&query, &args.key)?;
     let newest = newest(&query, &key)?;
@@ -68,7 +68,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
     };
     let index = indexed(&config, &newest, earlier.as_ref());
     if !draft::enough(index.spoken()) {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing to hand off yet"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing to hand off yet"));
     }
     let repository = repository_of(&config, args);
     let request = request(&config, args, &repository, count(&newest));
@@ -100,7 +100,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
 }
 
 /// The document as a carry-over prompt, with what was seen behind it where the config wants that.
-fn prompt(config: &Config, index: &Index, newest: &Newest, document: &str, origin: Origin) -> String {
+fn prompt(config: &Config, index: &Index, newest: &JournalRequest, document: &str, origin: Origin) -> String {
     let seen = wants_facts(config.handoff.facts, origin).then(|| {
         let whereabouts = Whereabouts::of(&Transcript::of(&newest.view));
         index.seen(&whereabouts).block(FACTS_TOKENS, count(newest))
@@ -118,9 +118,9 @@ async fn packet(
     config: &Config,
     store: &SharedStore,
     handoff: &Handoff,
-    newest: Newest,
+    newest: JournalRequest,
     earlier: Option<Handoff>,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, CommandFailure> {
     let Some(settings) = DocumentSettings::of(config) else {
         return Ok(None);
     };
@@ -150,7 +150,7 @@ fn told(
     packet: Option<PathBuf>,
     json: bool,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let packet = packet.map(|folder| folder.display().to_string());
     let tokens = count.tokens(document);
     if json {
@@ -181,7 +181,7 @@ fn told(
 }
 
 /// The newest request of a conversation.
-pub(super) fn newest(query: &JournalReader, key: &str) -> Result<Newest, Failure> {
+pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest, CommandFailure> {
     let filter = ExchangeFilter {
         conversation: Some(key.to_owned()),
         before: None,
@@ -193,12 +193,12 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<Newest, Failure
             "the journal has no request of conversation {} that can be read",
             visible(key)
         );
-        Failure::new(Exit::NO_INPUT, message)
+        CommandFailure::new(Exit::NO_INPUT, message)
             .help("it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)")
     })
 }
 
-fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index {
+fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> Index {
     let secrets = config.journal.secrets.iter().map(Secret::reveal);
     let carry_over = earlier.map(|handoff| handoff.prompt.clone());
     let redactor = Redactor::new(&config.journal.redact)
@@ -213,7 +213,7 @@ fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index
 }
 
 /// Who counts the tokens of the conversation's model.
-fn count(newest: &Newest) -> Count {
+fn count(newest: &JournalRequest) -> Count {
     newest
         .row
         .model
@@ -243,20 +243,20 @@ fn repository_of(config: &Config, args: &DraftArgs) -> String {
         .map_or(String::new(), |dir| repository::state(dir))
 }
 
-fn too_small(error: TooSmall) -> Failure {
-    Failure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
+fn too_small(error: TooSmall) -> CommandFailure {
+    CommandFailure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
 }
 
 /// A document of a person's, or of a model that a person asked.
-fn given(file: &Path) -> Result<String, Failure> {
+fn given(file: &Path) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
         false => std::fs::read_to_string(file).map(|read| text = read),
     };
-    read.map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", file.display())))?;
+    read.map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", file.display())))?;
     match text.trim().is_empty() {
-        true => Err(Failure::new(
+        true => Err(CommandFailure::new(
             Exit::NO_INPUT,
             format!("{} is empty", file.display()),
         )),
@@ -265,17 +265,17 @@ fn given(file: &Path) -> Result<String, Failure> {
 }
 
 /// The store, made where it is missing: the handoff must be there when this process is gone.
-fn for_writing(config: &Config) -> Result<SharedStore, Failure> {
+fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";
-        return Err(Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\""));
+        return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\""));
     }
     store::open(&config.store, &config.state_dir).map_err(unanswered)
 }
 
 fn handoff(
     config: &Config,
-    newest: &Newest,
+    newest: &JournalRequest,
     (principal, conversation): (String, String),
     prompt: String,
     origin: Origin,

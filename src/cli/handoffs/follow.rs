@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::lookup::{HandoffLookup, all, blocking};
-use crate::cli::exit::Failure;
+use crate::cli::exit::CommandFailure;
 use crate::cli::output::Out;
 use crate::cli::stored::open;
 use crate::state::files::documents::document_of;
@@ -51,7 +51,7 @@ impl StatusReport {
     }
 }
 
-pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     blocking(&lookup.config, async |mut store| {
         let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
         loop {

@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::lookup::{HandoffLookup, blocking};
-use super::record::{Record, StoredDocument, named};
+use super::record::{HandoffOutput, StoredDocument, named};
 use super::{documents, files, follow};
-use crate::cli::exit::Failure;
+use crate::cli::exit::CommandFailure;
 use crate::cli::handoff_args::{ListArgs, StatusArg};
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::{now_ms, unanswered};
@@ -26,7 +26,7 @@ const PROMPT_COLUMNS: usize = 20;
 /// Forks behind each other that are indented further.
 const MOST_DEPTH: usize = 12;
 
-pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     if args.files || args.sessions || args.ledger || args.session.is_some() {
         return files::list(args, &lookup, out);
@@ -44,7 +44,7 @@ async fn list_stored(
     store: &SharedStore,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let limit = args.limit.unwrap_or(LISTED);
     let by_document = args.status.is_some() || args.topic.is_some();
     let filter = HandoffFilter {
@@ -95,7 +95,7 @@ async fn list_stored(
 }
 
 /// Says on standard error what there is instead, since scripts read handoffs from standard output.
-fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), Failure> {
+fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut hints = Out::stderr();
     if all == 0 {
         hints.line(format_args!("no handoffs yet"))?;
@@ -174,7 +174,7 @@ fn status_name(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<&'s
 #[derive(Serialize)]
 struct ListedHandoff<'a> {
     #[serde(flatten)]
-    record: Record<'a>,
+    record: HandoffOutput<'a>,
     status: Option<&'static str>,
     kind: Option<Kind>,
     repository: Option<&'a str>,
@@ -199,7 +199,7 @@ fn listed<'a>(
     let packet = packets.get(&handoff.id);
     let document = packet.and_then(document_of);
     ListedHandoff {
-        record: Record::of(handoff),
+        record: HandoffOutput::of(handoff),
         status: status_name(handoff, packet),
         kind: document.as_ref().map(|document| document.kind),
         repository: packet.map(|packet| packet.repository.as_str()),

@@ -3,7 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::FolderArgs;
 use crate::cli::load_state;
 use crate::cli::output::{Out, plural, visible};
@@ -17,13 +17,13 @@ use baton_core::handoffs::yaml::{HandoffFile, names};
 use baton_core::record::{DocumentRecord, HandoffId};
 
 /// The folder of handoff files, and the config that it was found by.
-pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), Failure> {
+pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
     Ok((HandoffFolder::new(&dir).map_err(failure)?, config))
 }
 
-pub(super) fn failure(error: FileError) -> Failure {
+pub(super) fn failure(error: FileError) -> CommandFailure {
     let exit = match &error {
         FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
         FileError::Refused(..) => Exit::USAGE,
@@ -31,7 +31,7 @@ pub(super) fn failure(error: FileError) -> Failure {
         FileError::Busy(_) => Exit::UNAVAILABLE,
         FileError::Io(..) => Exit::IO,
     };
-    Failure::new(exit, visible(&error.to_string()))
+    CommandFailure::new(exit, visible(&error.to_string()))
 }
 
 /// Prints problems that do not stop a command.
@@ -62,13 +62,13 @@ pub(super) struct HandoffLookup {
 }
 
 impl HandoffLookup {
-    pub(super) fn of(args: &FolderArgs) -> Result<Self, Failure> {
+    pub(super) fn of(args: &FolderArgs) -> Result<Self, CommandFailure> {
         let (folder, config) = folder(args)?;
         Ok(Self { folder, config })
     }
 
     /// What is meant: what is on disk by that path, else a session, else a packet's id or a beginning of it.
-    pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, Failure> {
+    pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, CommandFailure> {
         let path = self.folder.named(Path::new(given));
         if path.join(JSON).is_file() {
             return Ok(NamedHandoff::Document(path.join(JSON)));
@@ -108,7 +108,7 @@ impl HandoffLookup {
 
     /// The same, as a handoff file: of a packet the file that it makes. `None` where nothing has this name, or a session has
     /// no file that can be read.
-    pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, Failure> {
+    pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, CommandFailure> {
         let named = match self.find(given) {
             Err(unknown) if unknown.exit == Exit::NO_INPUT || unknown.exit == Exit::USAGE => return Ok(None),
             named => named?,
@@ -158,12 +158,12 @@ fn found(path: PathBuf, packet: &HandoffDocument) -> HandoffYaml {
 }
 
 /// A packet from its JSON.
-pub(super) fn read_packet(path: &Path) -> Result<HandoffDocument, Failure> {
+pub(super) fn read_packet(path: &Path) -> Result<HandoffDocument, CommandFailure> {
     let shown = || visible(&path.display().to_string());
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
+        .map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
     HandoffDocument::read(&text).map_err(|error| {
-        Failure::new(
+        CommandFailure::new(
             Exit::DATA,
             format!("{}: not the document of a handoff: {error}", shown()),
         )
@@ -171,8 +171,8 @@ pub(super) fn read_packet(path: &Path) -> Result<HandoffDocument, Failure> {
     })
 }
 
-pub(super) fn other_version(record: &DocumentRecord) -> Failure {
-    Failure::new(
+pub(super) fn other_version(record: &DocumentRecord) -> CommandFailure {
+    CommandFailure::new(
         Exit::DATA,
         format!("the document of {} is of another version", record.handoff),
     )
@@ -182,7 +182,7 @@ pub(super) fn other_version(record: &DocumentRecord) -> Failure {
 pub(super) async fn all(
     store: &SharedStore,
     without_documents: bool,
-) -> Result<Vec<DocumentRecord>, Failure> {
+) -> Result<Vec<DocumentRecord>, CommandFailure> {
     let all = DocumentFilter {
         without_documents,
         ..DocumentFilter::default()
@@ -191,14 +191,14 @@ pub(super) async fn all(
 }
 
 /// The packet of a handoff.
-pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRecord, Failure> {
+pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRecord, CommandFailure> {
     let one = DocumentFilter {
         handoff: Some(id),
         ..DocumentFilter::default()
     };
     let found = store.documents(&one).await.map_err(unanswered)?.pop();
     found.ok_or_else(|| {
-        Failure::new(
+        CommandFailure::new(
             Exit::NO_INPUT,
             "this handoff has no document in the store of this state directory",
         )
@@ -208,10 +208,10 @@ pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRe
 /// Asks the store of a config, from outside of any runtime.
 pub(super) fn blocking<T>(
     config: &Config,
-    ask: impl AsyncFnOnce(SharedStore) -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    ask: impl AsyncFnOnce(SharedStore) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     // Within the runtime: a client of a server starts its tasks there.
     runtime.block_on(async { ask(open(config)?).await })
 }

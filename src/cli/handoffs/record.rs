@@ -23,7 +23,7 @@ impl<'a> StoredDocument<'a> {
 
 /// A handoff as JSON, without internal fields. The names are API.
 #[derive(Serialize)]
-pub(super) struct Record<'a> {
+pub(super) struct HandoffOutput<'a> {
     id: String,
     resume: String,
     principal: &'a str,
@@ -40,7 +40,7 @@ pub(super) struct Record<'a> {
     prompt: &'a str,
 }
 
-impl<'a> Record<'a> {
+impl<'a> HandoffOutput<'a> {
     pub(super) fn of(handoff: &'a Handoff) -> Self {
         Self {
             id: handoff.id.to_string(),

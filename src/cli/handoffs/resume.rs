@@ -7,10 +7,10 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::documents;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::ResumeArgs;
 use crate::cli::output::{Out, visible};
-use crate::cli::shells::Shell;
+use crate::cli::shells::ShellSyntax;
 use crate::cli::{agents, env, load_state, run, stored};
 use crate::state::files::documents::{self as state_documents, DriftReport};
 use baton_core::record::Handoff;
@@ -32,7 +32,7 @@ struct ResumeCommand<'a> {
     command: &'a [String],
 }
 
-pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let (handoff, compared) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = stored::resume_line(&handoff);
@@ -79,18 +79,18 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
         })?;
         return Ok(());
     }
-    let shell = Shell::of(std::env::var("SHELL").ok().as_deref());
+    let shell = ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
     let words: Vec<_> = command.iter().map(|word| shell.quoted(word)).collect();
     out.line(format_args!("{}", words.join(" ")))?;
     Ok(())
 }
 
 /// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.
-fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), Failure> {
+fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFailure> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     runtime.block_on(async {
         let handoff = stored::wanted(&store, &args.id).await?;
         if args.run {
@@ -99,7 +99,7 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), Failure> 
         let dir = config.repository().map(Path::to_owned);
         let compared = state_documents::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
         let compared =
-            compared.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+            compared.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
         Ok((handoff, compared))
     })
 }
@@ -110,7 +110,7 @@ fn warn(
     compared: Option<&DriftReport>,
     known: bool,
     args: &ResumeArgs,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let mut out = Out::stderr();
     if let Some(compared) = compared.filter(|compared| compared.repository) {
         out.line(format_args!("baton: {}", visible(&compared.drift.line())))?;

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::documents;
 use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_packet};
-use super::record::{Record, StoredDocument};
+use super::record::{HandoffOutput, StoredDocument};
 use super::{check, files};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
 use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
 use crate::cli::stored::{now_ms, resume_line, unanswered, wanted};
@@ -19,7 +19,7 @@ use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::record::{Handoff, HandoffId, HandoffStatus};
 
-pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     if args.line {
         return files::line(args.name.as_deref(), args.follow, &lookup, out);
@@ -46,7 +46,7 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// The newest handoff, or the newest active one about a topic.
-fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure> {
+fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, CommandFailure> {
     let found = blocking(&lookup.config, async |store| {
         if args.topic.is_some() {
             let filter = DocumentFilter {
@@ -86,7 +86,7 @@ fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure>
         } else {
             "no handoffs yet"
         };
-        let failure = Failure::new(Exit::NO_INPUT, message);
+        let failure = CommandFailure::new(Exit::NO_INPUT, message);
         if help.is_empty() {
             failure
         } else {
@@ -95,7 +95,12 @@ fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure>
     })
 }
 
-fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+fn stored(
+    args: &ShowArgs,
+    id: HandoffId,
+    lookup: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     blocking(&lookup.config, async |store| {
         let handoff = match wanted(&store, &id.to_string()).await {
             Ok(handoff) => handoff,
@@ -116,10 +121,10 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             }
             (Some((record, None)), _) => Err(other_version(&record)),
             // A handoff without a document is its prompt under a head.
-            (None, Some(DocumentFormat::Json)) => Ok(out.json(&Record::of(&handoff))?),
+            (None, Some(DocumentFormat::Json)) => Ok(out.json(&HandoffOutput::of(&handoff))?),
             (None, Some(DocumentFormat::Md)) => Ok(out.body(markdown(&handoff).as_bytes())?),
             (None, Some(DocumentFormat::Yaml)) => Ok(out.body(yaml(&handoff).as_bytes())?),
-            (None, None) => Err(Failure::new(Exit::NO_INPUT, "this handoff has no folder")
+            (None, None) => Err(CommandFailure::new(Exit::NO_INPUT, "this handoff has no folder")
                 .help("handoffs.documents writes one for each handoff that is made from now on")),
         }
     })
@@ -131,7 +136,7 @@ fn print_document(
     folder: &Path,
     packet: &HandoffDocument,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     if args.path {
         return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
     }
@@ -144,7 +149,12 @@ fn print_document(
     Ok(())
 }
 
-async fn print_all(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
+async fn print_all(
+    store: &SharedStore,
+    handoff: &Handoff,
+    json: bool,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     let packet = documents::of_handoff(store, &handoff.principal, handoff.id).await;
     let everything = HandoffFilter {
         principal: Some(handoff.principal.clone()),
@@ -154,9 +164,9 @@ async fn print_all(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut
     let all = store.handoffs(&everything).await.map_err(unanswered)?;
     let lineage = HandoffLineage::of(handoff, &all);
     if json {
-        let record = Record::of(handoff);
+        let record = HandoffOutput::of(handoff);
         let packet = packet.as_ref().map(|(record, _)| StoredDocument::of(record));
-        return Ok(out.json(&ShownHandoff {
+        return Ok(out.json(&ShowOutput {
             record,
             packet,
             lineage,
@@ -186,9 +196,9 @@ async fn print_all(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut
 
 /// What `show --json` prints. The names are API.
 #[derive(Serialize)]
-struct ShownHandoff<'a> {
+struct ShowOutput<'a> {
     #[serde(flatten)]
-    record: Record<'a>,
+    record: HandoffOutput<'a>,
     packet: Option<StoredDocument<'a>>,
     lineage: HandoffLineage,
 }
@@ -230,7 +240,7 @@ impl HandoffLineage {
 
 /// A handoff as YAML. JSON strings are valid YAML strings.
 fn yaml(handoff: &Handoff) -> String {
-    let value = serde_json::to_value(Record::of(handoff)).unwrap_or_default();
+    let value = serde_json::to_value(HandoffOutput::of(handoff)).unwrap_or_default();
     let members = value.as_object().into_iter().flatten();
     members
         .map(|(name, value)| format!("{name}: {value}\n"))
@@ -315,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_names_of_the_record_are_api() {
-        let value = serde_json::to_value(Record::of(&handoff(A))).unwrap();
+        let value = serde_json::to_value(HandoffOutput::of(&handoff(A))).unwrap();
         let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "id resume principal conversation wire model parent created_ms history_bytes origin prompt_bytes \
             archived reason prompt";

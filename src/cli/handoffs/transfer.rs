@@ -4,7 +4,7 @@ use super::common::mail;
 use super::files::named;
 use super::lookup::HandoffLookup;
 use super::lookup::failure;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::TransferArgs;
 use crate::cli::output::{Out, plural, visible};
 use crate::state::files::yaml_files::agent_mail::AgentMail;
@@ -12,7 +12,7 @@ use crate::state::files::yaml_files::read_file;
 use crate::state::files::yaml_files::transfer::{TransferOutcome, transfer};
 use baton_core::handoffs::yaml::ReservationTransfer;
 
-pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let names = HandoffLookup::of(&args.folder)?;
     let path = named(
         &args.file,
@@ -27,13 +27,13 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
     }
     let Some(mail) = mail(config)? else {
         let message = "no server of Agent Mail is set up";
-        return Err(Failure::new(Exit::CONFIG, message).help("set handoff.agent_mail_url"));
+        return Err(CommandFailure::new(Exit::CONFIG, message).help("set handoff.agent_mail_url"));
     };
     let outcome = moved(&mail, &asked, &args.to);
     told(&outcome, args.json, out)?;
     match outcome.success {
         true => Ok(()),
-        false => Err(Failure::silent(Exit::UNAVAILABLE)),
+        false => Err(CommandFailure::silent(Exit::UNAVAILABLE)),
     }
 }
 
@@ -49,7 +49,7 @@ async fn moved(mail: &AgentMail, asked: &ReservationTransfer, to: &str) -> Trans
     transfer(mail, asked, to, cancelled).await
 }
 
-fn told(outcome: &TransferOutcome, json: bool, out: &mut Out) -> Result<(), Failure> {
+fn told(outcome: &TransferOutcome, json: bool, out: &mut Out) -> Result<(), CommandFailure> {
     if json {
         return Ok(out.json(outcome)?);
     }

@@ -13,7 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::UndoArgs;
 use crate::cli::load_state;
 use crate::cli::output::{Out, visible};
@@ -37,7 +37,7 @@ struct Told {
     asked: &'static str,
 }
 
-pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let running = match (config.store.kind, running::find(&config.state_dir)) {
         // Every process looks into the store with each request.
@@ -45,7 +45,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
         (_, RunState::Running(Some(process))) => Some(process),
         (_, RunState::Running(None)) => {
             let message = "a proxy is starting on this state directory";
-            return Err(Failure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+            return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
         }
         _ => None,
     };
@@ -90,8 +90,8 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(out.line(format_args!("{}: {told}.", visible(&id)))?)
 }
 
-fn refused(why: &UndoRefused) -> Failure {
-    let failure = Failure::new(Exit::NO_INPUT, why.to_string());
+fn refused(why: &UndoRefused) -> CommandFailure {
+    let failure = CommandFailure::new(Exit::NO_INPUT, why.to_string());
     match why {
         UndoRefused::UnknownConversation => failure.help("`baton log` shows the keys of conversations"),
         UndoRefused::NotActive { .. } => failure.help(
@@ -107,13 +107,13 @@ async fn by_proxy(
     process: &Process,
     id: &str,
     args: &UndoArgs,
-) -> Result<UndoAnswer, Failure> {
+) -> Result<UndoAnswer, CommandFailure> {
     let unreachable = |why: String| {
         let message = format!(
             "the running proxy (process {}) does not answer at {}: {why}",
             process.pid, process.admin
         );
-        Failure::new(Exit::UNAVAILABLE, message)
+        CommandFailure::new(Exit::UNAVAILABLE, message)
     };
     let asked = tokio::time::timeout(TIME, post(config, process, id, args)).await;
     let (status, said) = match asked {
@@ -136,7 +136,7 @@ async fn by_proxy(
     }
     let message = said.pointer("/error/message").and_then(Value::as_str);
     let message = message.map_or_else(|| format!("the running proxy answered {status}"), visible);
-    Err(Failure::new(Exit::NO_INPUT, message))
+    Err(CommandFailure::new(Exit::NO_INPUT, message))
 }
 
 async fn post(

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::lookup::failure;
 use super::lookup::{HandoffLookup, NamedHandoff, all, blocking};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CheckHandoffArgs;
 use crate::cli::output::{Out, visible};
 use crate::state::files::documents::{JSON, MARKDOWN};
@@ -64,7 +64,7 @@ impl CheckedDocument {
     }
 }
 
-pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let names = HandoffLookup::of(&args.folder)?;
     let wanted = match args.names.is_empty() {
         true => everything(&names)?,
@@ -97,7 +97,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure>
     match (unread, wrong) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
-        (None, wrong) => Err(Failure::new(
+        (None, wrong) => Err(CommandFailure::new(
             Exit::DATA,
             format!("{wrong} of {} are not valid", checked.len()),
         )),
@@ -105,9 +105,9 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure>
 }
 
 fn push(
-    done: Result<CheckedDocument, Failure>,
+    done: Result<CheckedDocument, CommandFailure>,
     checked: &mut Vec<CheckedDocument>,
-    unread: &mut Option<Failure>,
+    unread: &mut Option<CommandFailure>,
 ) {
     match done {
         Ok(one) => checked.push(one),
@@ -116,7 +116,7 @@ fn push(
 }
 
 /// Every packet of the store, and every handoff file.
-fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, Failure> {
+fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, CommandFailure> {
     let packets = blocking(&names.config, async |store| all(&store, true).await)?;
     let packets = packets
         .into_iter()
@@ -128,7 +128,7 @@ fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, Failure> {
 }
 
 /// A handoff file. One that is no YAML has one error; one that is not there is a failure.
-fn file(path: &Path) -> Result<CheckedDocument, Failure> {
+fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
     let wrong = |all: Vec<FieldError>| all.into_iter().map(DocumentProblem::from).collect();
     match read_file(path) {
         Ok(found) => {
@@ -168,7 +168,7 @@ fn packet(json: &Path) -> CheckedDocument {
 }
 
 /// A line for everything that is wrong, or one that says that nothing is.
-fn print(checked: &[CheckedDocument], out: &mut Out) -> Result<(), Failure> {
+fn print(checked: &[CheckedDocument], out: &mut Out) -> Result<(), CommandFailure> {
     for one in checked {
         let path = visible(&one.path);
         for error in &one.errors {
