@@ -2,7 +2,7 @@
 
 use super::documents;
 use super::files;
-use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_packet};
+use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_document};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
 use crate::cli::output::{Out, visible};
@@ -13,7 +13,7 @@ pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), CommandFailur
     let lookup = HandoffLookup::of(&args.folder)?;
     match lookup.find(&args.name)? {
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
-        NamedHandoff::Document(path) => stored(args, read_packet(&path)?.id, &lookup, out),
+        NamedHandoff::Document(path) => stored(args, read_document(&path)?.id, &lookup, out),
         NamedHandoff::File(path) => files::archive(&path, args.undo, &lookup, out),
         NamedHandoff::Session(session) => Err(files::is_session(&session)),
     }

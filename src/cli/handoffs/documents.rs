@@ -18,8 +18,8 @@ pub(super) async fn of_handoff(
     id: HandoffId,
 ) -> Option<(DocumentRecord, Option<HandoffDocument>)> {
     let record = documents::find(store, principal, id).await.ok()??;
-    let packet = document_of(&record);
-    Some((record, packet))
+    let document = document_of(&record);
+    Some((record, document))
 }
 
 /// The records of all documents, by their handoffs.
@@ -31,10 +31,10 @@ pub(super) async fn of_all(
         without_documents,
         ..DocumentFilter::default()
     };
-    let packets = store.documents(&all).await.map_err(unanswered)?;
-    Ok(packets
+    let documents = store.documents(&all).await.map_err(unanswered)?;
+    Ok(documents
         .into_iter()
-        .map(|packet| (packet.handoff, packet))
+        .map(|document| (document.handoff, document))
         .collect())
 }
 

@@ -113,7 +113,7 @@ fn prompt(config: &Config, index: &Index, newest: &JournalRequest, document: &st
     sentinel::normalised(&prompt)
 }
 
-/// Writes the handoff's packet; a failure is told and changes nothing.
+/// Writes the handoff's document; a failure is told and changes nothing.
 async fn packet(
     config: &Config,
     store: &SharedStore,
@@ -138,7 +138,10 @@ async fn packet(
     match documents::write(&Arc::new(settings), store, stored).await {
         Ok(folder) => Ok(Some(folder)),
         Err(error) => {
-            Out::stderr().line(format_args!("baton: no packet: {}", visible(&error.to_string())))?;
+            Out::stderr().line(format_args!(
+                "baton: no document: {}",
+                visible(&error.to_string())
+            ))?;
             Ok(None)
         }
     }
@@ -173,7 +176,7 @@ fn told(
         count.told(tokens)
     ))?;
     if let Some(packet) = packet {
-        out.line(format_args!("packet: {}", visible(&packet)))?;
+        out.line(format_args!("document: {}", visible(&packet)))?;
     }
     out.line(format_args!("begin a new session's first message with:"))?;
     out.line(format_args!("{}", resume_line(handoff)))?;

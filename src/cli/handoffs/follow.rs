@@ -33,19 +33,19 @@ struct StatusReport {
 
 impl StatusReport {
     fn of(record: &DocumentRecord) -> Self {
-        let packet = document_of(record);
+        let document = document_of(record);
         Self {
             id: record.handoff.to_string(),
             status: record.status.name(),
-            kind: packet.as_ref().map(|packet| packet.kind),
+            kind: document.as_ref().map(|document| document.kind),
             created_ms: record.created_ms,
             repository: record.repository.clone(),
             branch: record.branch.clone(),
             topic: record.topic.clone(),
-            parent: packet
+            parent: document
                 .as_ref()
-                .and_then(|packet| Some(packet.parent?.to_string())),
-            next_action: packet.and_then(|packet| packet.next_action),
+                .and_then(|document| Some(document.parent?.to_string())),
+            next_action: document.and_then(|document| document.next_action),
             folder: record.folder.clone(),
         }
     }
@@ -55,8 +55,8 @@ pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFa
     blocking(&lookup.config, async |mut store| {
         let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
         loop {
-            let packets = all(&store, false).await?;
-            for record in packets.iter().rev() {
+            let documents = all(&store, false).await?;
+            for record in documents.iter().rev() {
                 let is_new = known
                     .as_ref()
                     .is_some_and(|known| known.get(&record.handoff) != Some(&record.status));
@@ -64,11 +64,11 @@ pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFa
                     out.json_line(&StatusReport::of(record))?;
                 }
             }
-            if packets.is_empty() {
+            if documents.is_empty() {
                 // Nothing may be stored yet: then what was opened is no file.
                 store = open(&lookup.config)?;
             }
-            let statuses = packets.iter().map(|record| (record.handoff, record.status));
+            let statuses = documents.iter().map(|record| (record.handoff, record.status));
             known = Some(statuses.collect());
             tokio::time::sleep(PAUSE).await;
         }

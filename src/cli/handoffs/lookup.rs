@@ -67,7 +67,7 @@ impl HandoffLookup {
         Ok(Self { folder, config })
     }
 
-    /// What is meant: what is on disk by that path, else a session, else a packet's id or a beginning of it.
+    /// What is meant: what is on disk by that path, else a session, else a document's id or a beginning of it.
     pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, CommandFailure> {
         let path = self.folder.named(Path::new(given));
         if path.join(JSON).is_file() {
@@ -87,14 +87,14 @@ impl HandoffLookup {
             return Ok(NamedHandoff::File(path));
         }
         blocking(&self.config, async |store| {
-            let packets = all(&store, true).await?;
+            let documents = all(&store, true).await?;
             let everything = HandoffFilter {
                 archived: true,
                 ..HandoffFilter::default()
             };
             let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
             let mut ids: Vec<_> = handoffs.iter().map(|handoff| handoff.id).collect();
-            ids.extend(packets.iter().map(|packet| packet.handoff));
+            ids.extend(documents.iter().map(|document| document.handoff));
             ids.sort();
             ids.dedup();
             let id = find_id(ids.into_iter(), given).map_err(|failure| {
@@ -106,7 +106,7 @@ impl HandoffLookup {
         })
     }
 
-    /// The same, as a handoff file: of a packet the file that it makes. `None` where nothing has this name, or a session has
+    /// The same, as a handoff file: of a document the file that it makes. `None` where nothing has this name, or a session has
     /// no file that can be read.
     pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, CommandFailure> {
         let named = match self.find(given) {
@@ -118,12 +118,12 @@ impl HandoffLookup {
                 let Ok(record) = blocking(&self.config, async |store| one(&store, id).await) else {
                     return Ok(None);
                 };
-                let packet = document_of(&record).ok_or_else(|| other_version(&record))?;
-                Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &packet)))
+                let document = document_of(&record).ok_or_else(|| other_version(&record))?;
+                Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &document)))
             }
             NamedHandoff::Document(path) => {
-                let packet = read_packet(&path)?;
-                Ok(Some(found(path, &packet)))
+                let document = read_document(&path)?;
+                Ok(Some(found(path, &document)))
             }
             NamedHandoff::File(path) => read_file(&path).map(Some).map_err(failure),
             NamedHandoff::Session(session) => {
@@ -142,23 +142,23 @@ impl HandoffLookup {
     }
 }
 
-/// Whether a JSON file is a handoff file (`--format json`), and no packet.
+/// Whether a JSON file is a handoff file (`--format json`), and no document.
 fn is_handoff_file(path: &Path) -> bool {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     value.get("goal").is_some() && value.get("next_action").is_none()
 }
 
-fn found(path: PathBuf, packet: &HandoffDocument) -> HandoffYaml {
+fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
     HandoffYaml {
         path,
-        file: HandoffFile::of_whole_document(packet),
+        file: HandoffFile::of_whole_document(document),
         errors: Vec::new(),
     }
 }
 
-/// A packet from its JSON.
-pub(super) fn read_packet(path: &Path) -> Result<HandoffDocument, CommandFailure> {
+/// A document from its JSON.
+pub(super) fn read_document(path: &Path) -> Result<HandoffDocument, CommandFailure> {
     let shown = || visible(&path.display().to_string());
     let text = std::fs::read_to_string(path)
         .map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
@@ -178,7 +178,7 @@ pub(super) fn other_version(record: &DocumentRecord) -> CommandFailure {
     )
 }
 
-/// All packets, newest first.
+/// All documents, newest first.
 pub(super) async fn all(
     store: &SharedStore,
     without_documents: bool,
@@ -190,7 +190,7 @@ pub(super) async fn all(
     store.documents(&all).await.map_err(unanswered)
 }
 
-/// The packet of a handoff.
+/// The document of a handoff.
 pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRecord, CommandFailure> {
     let one = DocumentFilter {
         handoff: Some(id),

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::documents;
-use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_packet};
+use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_document};
 use super::record::{HandoffOutput, StoredDocument};
 use super::{check, files};
 use crate::cli::exit::{CommandFailure, Exit};
@@ -38,7 +38,7 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), CommandFailure> 
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
         NamedHandoff::Document(path) => {
             let folder = path.parent().unwrap_or(&path).to_owned();
-            print_document(args, &folder, &read_packet(&path)?, out)
+            print_document(args, &folder, &read_document(&path)?, out)
         }
         NamedHandoff::File(path) => files::show(args, &path, out),
         NamedHandoff::Session(session) => files::newest(args, Some(&session), &lookup, out),

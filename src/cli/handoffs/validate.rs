@@ -78,9 +78,9 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandF
         match one {
             NamedHandoff::Stored(id) => {
                 let record = blocking(&names.config, async |store| super::lookup::one(&store, *id).await)?;
-                checked.push(packet(&Path::new(&record.folder).join(JSON)));
+                checked.push(document(&Path::new(&record.folder).join(JSON)));
             }
-            NamedHandoff::Document(path) => checked.push(packet(path)),
+            NamedHandoff::Document(path) => checked.push(document(path)),
             NamedHandoff::File(path) => push(file(path), &mut checked, &mut unread),
             NamedHandoff::Session(session) => {
                 for path in names.folder.paths(session).map_err(failure)? {
@@ -115,14 +115,14 @@ fn push(
     }
 }
 
-/// Every packet of the store, and every handoff file.
+/// Every document of the store, and every handoff file.
 fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, CommandFailure> {
-    let packets = blocking(&names.config, async |store| all(&store, true).await)?;
-    let packets = packets
+    let documents = blocking(&names.config, async |store| all(&store, true).await)?;
+    let documents = documents
         .into_iter()
-        .map(|packet| NamedHandoff::Stored(packet.handoff));
+        .map(|document| NamedHandoff::Stored(document.handoff));
     let sessions = names.folder.sessions().map_err(failure)?;
-    Ok(packets
+    Ok(documents
         .chain(sessions.into_iter().map(NamedHandoff::Session))
         .collect())
 }
@@ -147,8 +147,8 @@ fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
     }
 }
 
-/// A packet's JSON, with the Markdown beside it.
-fn packet(json: &Path) -> CheckedDocument {
+/// A document's JSON, with the Markdown beside it.
+fn document(json: &Path) -> CheckedDocument {
     let errors = match fs::read_to_string(json) {
         Ok(text) => {
             // A JSON file of another name stands alone.

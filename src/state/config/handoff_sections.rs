@@ -1,4 +1,4 @@
-//! The sections about handoffs: when and how they happen, drafts and packets of them, and the search of what they cut.
+//! The sections about handoffs: when and how they happen, drafts and documents of them, and the search of what they cut.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -142,9 +142,9 @@ pub struct DocumentPolicy {
     pub enabled: bool,
     /// Where; `None`: `packets` in the state directory.
     pub dir: Option<PathBuf>,
-    /// The repository whose branch, commit and uncommitted files a packet tells.
+    /// The repository whose branch, commit and uncommitted files a document tells.
     pub git_dir: Option<PathBuf>,
-    /// What packets are about; `None`: the session.
+    /// What documents are about; `None`: the session.
     pub topic: Option<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdict_paths: Vec<String>,
@@ -154,7 +154,7 @@ pub struct DocumentPolicy {
     pub agent_mail_token: Option<Secret>,
     /// Tokens that agents registered with, by name.
     pub agent_mail_agents: Vec<(String, Secret)>,
-    /// Age from which a superseded packet is archived; `None`: never.
+    /// Age from which a superseded document is archived; `None`: never.
     pub archive_after: Option<Duration>,
     /// Words by which a sentence of the model's is an assumption.
     pub assumption_words: Vec<String>,

@@ -170,7 +170,7 @@ impl Config {
         })
     }
 
-    /// The repository that handoffs are compared with: that of the packets, else that of the drafts.
+    /// The repository that handoffs are compared with: that of the documents, else that of the drafts.
     pub fn repository(&self) -> Option<&Path> {
         self.documents
             .git_dir
@@ -178,7 +178,7 @@ impl Config {
             .or(self.draft.git_dir.as_deref())
     }
 
-    /// How transcripts are read for drafts, packets and facts; `carry_over` is the prompt that they begin with.
+    /// How transcripts are read for drafts, documents and facts; `carry_over` is the prompt that they begin with.
     pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> draft::Settings {
         draft::Settings {
             tags: self.handoff.preamble_tags.clone(),

@@ -52,7 +52,7 @@ pub struct StoreCheck {
 }
 
 /// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written over
-/// an older one and over none that is newer, and a packet that a newer one of the target supersedes is superseded there.
+/// an older one and over none that is newer, and a document that a newer one of the target supersedes is superseded there.
 ///
 /// # Errors
 /// A store cannot be read or written.
@@ -163,7 +163,7 @@ impl StoreCheck {
             }
             StoredRecord::Document(record) => {
                 asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
-                format!("packet {}", record.handoff)
+                format!("document {}", record.handoff)
             }
         };
         for (kind, id, what) in asked {

@@ -10,7 +10,7 @@ use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::store_in;
 use super::sqlite::SqliteStore;
-use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
+use super::tests::{conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
 use baton_core::record::{Change, DocumentRecord, HandoffId, HandoffStatus, HiddenPair, Update};
 
@@ -82,7 +82,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
         let document = DocumentRecord {
             handoff: fired.id,
             document: format!("{{\"n\": {n}}}"),
-            ..packet("a", &format!("branch {}", n / 3), 10 + n as u64)
+            ..document("a", &format!("branch {}", n / 3), 10 + n as u64)
         };
         store.put_document(&document).await.unwrap();
         if n % 11 == 0 {
@@ -302,14 +302,14 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
     }
 }
 
-/// A target in use has packets of its own: what is newer there stays in force.
+/// A target in use has documents of its own: what is newer there stays in force.
 #[tokio::test]
-async fn a_copied_packet_supersedes_no_newer_one() {
+async fn a_copied_document_supersedes_no_newer_one() {
     let dir = tempfile::tempdir().unwrap();
     let server = RedisServer::start(&[]);
     for to in kinds(&dir, server.as_ref()) {
         let (source, target) = (MemoryStore::default(), to());
-        let [older, newer] = [packet("a", "main", 5), packet("a", "main", 6)];
+        let [older, newer] = [document("a", "main", 5), document("a", "main", 6)];
         source.put_document(&older).await.unwrap();
         target.put_document(&newer).await.unwrap();
         for _ in 0..2 {
@@ -329,7 +329,7 @@ async fn a_copied_packet_supersedes_no_newer_one() {
             "nothing is left to do"
         );
         // A newer one of the source supersedes the target's.
-        let newest = packet("a", "main", 7);
+        let newest = document("a", "main", 7);
         source.put_document(&newest).await.unwrap();
         copy(&source, &*target).await.unwrap();
         let active = target.documents(&Default::default()).await.unwrap();

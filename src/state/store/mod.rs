@@ -74,7 +74,7 @@ pub struct HandoffFilter {
     pub limit: usize,
 }
 
-/// Selects packets for listings.
+/// Selects documents for listings.
 #[derive(Debug, Clone, Default)]
 pub struct DocumentFilter {
     /// Only this principal's.
@@ -92,12 +92,12 @@ pub struct DocumentFilter {
 }
 
 impl DocumentFilter {
-    /// Whether a packet is wanted; the limit is not looked at.
-    pub fn wants(&self, packet: &DocumentRecord) -> bool {
-        self.principal.as_ref().is_none_or(|p| *p == packet.principal)
-            && self.handoff.is_none_or(|id| id == packet.handoff)
-            && self.status.is_none_or(|status| status == packet.status)
-            && self.topic.as_ref().is_none_or(|topic| *topic == packet.topic)
+    /// Whether a document is wanted; the limit is not looked at.
+    pub fn wants(&self, document: &DocumentRecord) -> bool {
+        self.principal.as_ref().is_none_or(|p| *p == document.principal)
+            && self.handoff.is_none_or(|id| id == document.handoff)
+            && self.status.is_none_or(|status| status == document.status)
+            && self.topic.as_ref().is_none_or(|topic| *topic == document.topic)
     }
 }
 
@@ -199,14 +199,14 @@ pub trait Store: Send + Sync + 'static {
         upstream: &'a str,
     ) -> StoreFuture<'a, ()>;
 
-    /// Writes a packet. One that is active supersedes, in the same transaction, the active one of the same principal,
+    /// Writes a document. One that is active supersedes, in the same transaction, the active one of the same principal,
     /// repository, branch and topic; returns the handoffs of those that it superseded.
-    fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>>;
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>>;
 
-    /// Lists packets, newest first.
+    /// Lists documents, newest first.
     fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>>;
 
-    /// Gives a packet another status, and supersedes as [`Store::put_packet`] does; `None` for an unknown id.
+    /// Gives a document another status, and supersedes as [`Store::put_document`] does; `None` for an unknown id.
     fn set_document_status<'a>(
         &'a self,
         principal: &'a str,
@@ -214,11 +214,11 @@ pub trait Store: Send + Sync + 'static {
         status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
 
-    /// Archives the packets that are superseded, of handoffs made before this time: in one transaction, so that none is
+    /// Archives the documents that are superseded, of handoffs made before this time: in one transaction, so that none is
     /// archived that somebody resumes. Returns whose they are, and the handoffs.
     fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
 
-    /// Deletes what was not used for long and nothing in use refers to; packets stay. Returns the number of deleted records.
+    /// Deletes what was not used for long and nothing in use refers to; documents stay. Returns the number of deleted records.
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
 
     /// Some records of a kind, in an order of the store's own: those behind `after`, which is empty for the first page. A

@@ -20,7 +20,7 @@ pub enum RecordKind {
     ResponseId,
     /// Conversations.
     Conversation,
-    /// Packets.
+    /// Documents.
     Document,
 }
 

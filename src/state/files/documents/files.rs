@@ -1,4 +1,4 @@
-//! The files of a packet: each is whole or not there.
+//! The files of a document: each is whole or not there.
 
 use std::fs;
 use std::io::{self, Write as _};
@@ -19,20 +19,24 @@ pub const JSON: &str = "handoff.json";
 pub const MARKDOWN: &str = "handoff.md";
 
 /// Writes both files into a folder, which is made as needed: only its owner can read what the agent saw.
-pub(super) fn write(folder: &Path, packet: &HandoffDocument, step: &dyn Fn(DocumentStep)) -> io::Result<()> {
+pub(super) fn write(
+    folder: &Path,
+    document: &HandoffDocument,
+    step: &dyn Fn(DocumentStep),
+) -> io::Result<()> {
     make_dir(folder).map_err(|error| io::Error::other(error.message))?;
     sweep(folder);
-    replace(folder, JSON, packet.json().as_bytes(), step)?;
-    replace(folder, MARKDOWN, packet.markdown().as_bytes(), step)?;
+    replace(folder, JSON, document.json().as_bytes(), step)?;
+    replace(folder, MARKDOWN, document.markdown().as_bytes(), step)?;
     sync(folder)?;
     folder.parent().map_or(Ok(()), sync)
 }
 
-/// Whether both files are there and say what the packet says.
-pub(super) fn are_current(folder: &Path, packet: &HandoffDocument) -> bool {
+/// Whether both files are there and say what the document says.
+pub(super) fn are_current(folder: &Path, document: &HandoffDocument) -> bool {
     let says =
         |name: &str, text: String| fs::read(folder.join(name)).is_ok_and(|found| found == text.as_bytes());
-    says(JSON, packet.json()) && says(MARKDOWN, packet.markdown())
+    says(JSON, document.json()) && says(MARKDOWN, document.markdown())
 }
 
 /// Deletes what a killed process left.

@@ -1,14 +1,14 @@
-//! Packets as files: `handoff.json` and `handoff.md` in a folder for each handoff, and a row in the store.
+//! Documents as files: `handoff.json` and `handoff.md` in a folder for each handoff, and a row in the store.
 //!
 //! ```text
-//! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► packet ─► row, superseding ─► files,
+//! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► document ─► row, superseding ─► files,
 //!                                                                                     and a handoff file in YAML
 //! ```
 //! One task does it behind the handoff, which never waits for it and which no failure touches. A process that is killed
-//! before the row is written leaves a handoff without a packet; one that is killed behind it leaves the row, and the next
+//! before the row is written leaves a handoff without a document; one that is killed behind it leaves the row, and the next
 //! start writes the files that are missing or were not written again.
 //!
-//! Knows drafts, packets and the store. Must not know: exchanges, sockets.
+//! Knows drafts, documents and the store. Must not know: exchanges, sockets.
 
 mod files;
 mod make;

@@ -1,4 +1,4 @@
-//! The steps from a stored handoff to its packet's files.
+//! The steps from a stored handoff to its document's files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 
-/// Makes the packet of a handoff, stores it, and writes its files. Returns its folder.
+/// Makes the document of a handoff, stores it, and writes its files. Returns its folder.
 ///
 /// # Errors
 /// It cannot be stored or written; where it is stored, the next start writes the files.
@@ -39,22 +39,22 @@ pub(super) async fn write_in_steps(
 ) -> Result<PathBuf, DocumentError> {
     let (principal, created_ms) = (stored.handoff.principal.clone(), stored.handoff.created_ms);
     let made = Arc::clone(settings);
-    let packet = tokio::task::spawn_blocking(move || make::compose_document(&made, stored)).await;
-    let packet = packet.map_err(|error| document_error("the packet was not made", error))?;
-    let folder = settings.dir.join(packet.id.to_string());
+    let document = tokio::task::spawn_blocking(move || make::compose_document(&made, stored)).await;
+    let document = document.map_err(|error| document_error("the document was not made", error))?;
+    let folder = settings.dir.join(document.id.to_string());
     let record = DocumentRecord {
-        handoff: packet.id,
+        handoff: document.id,
         principal,
-        repository: packet.repository.clone(),
-        branch: packet.branch.clone(),
-        topic: packet.topic.clone(),
+        repository: document.repository.clone(),
+        branch: document.branch.clone(),
+        topic: document.topic.clone(),
         status: HandoffStatus::Active,
         created_ms,
         folder: folder.to_string_lossy().into_owned(),
-        document: packet.json(),
+        document: document.json(),
     };
     let superseded = store.put_document(&record).await;
-    let superseded = superseded.map_err(|error| document_error("the packet was not stored", error))?;
+    let superseded = superseded.map_err(|error| document_error("the document was not stored", error))?;
     step(DocumentStep::Stored);
     // Before the two files: while one of those is missing, the next start looks for this one too.
     beside(record.clone()).await;
@@ -65,27 +65,27 @@ pub(super) async fn write_in_steps(
     Ok(folder)
 }
 
-/// Writes the handoff file of a packet into the folder of its session, once. A failure is logged: the packet is there.
+/// Writes the handoff file of a document into the folder of its session, once. A failure is logged: the document is there.
 pub(super) async fn beside(record: DocumentRecord) {
     let id = record.handoff;
     let written = tokio::task::spawn_blocking(move || {
-        let Some(packet) = document_of(&record) else {
+        let Some(document) = document_of(&record) else {
             return Ok(());
         };
-        // Beside the packet's own folder.
+        // Beside the document's own folder.
         let dir = Path::new(&record.folder).parent().unwrap_or(Path::new("."));
         let folder = HandoffFolder::new(dir)?;
-        folder.write_document(&packet).map(|_| ())
+        folder.write_document(&document).map(|_| ())
     });
     let error = match written.await {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    tracing::warn!(target: "baton", handoff = %id, %error, "a packet has no handoff file");
+    tracing::warn!(target: "baton", handoff = %id, %error, "a document has no handoff file");
 }
 
-/// Gives a packet another status, in the store and in its files, and in those of the packets that it supersedes. `None`
+/// Gives a document another status, in the store and in its files, and in those of the documents that it supersedes. `None`
 /// for an unknown id; else whether it had another one before, and which it superseded.
 ///
 /// # Errors
@@ -96,7 +96,7 @@ pub async fn set_status(
     id: HandoffId,
     status: HandoffStatus,
 ) -> Result<Option<StatusChange>, DocumentError> {
-    let failed = |error| document_error("the packet's status was not changed", error);
+    let failed = |error| document_error("the document's status was not changed", error);
     let Some(record) = find(store, principal, id).await? else {
         return Ok(None);
     };
@@ -118,11 +118,11 @@ pub async fn set_status(
 pub struct StatusChange {
     /// The status before.
     pub before: HandoffStatus,
-    /// The handoffs whose packets it superseded.
+    /// The handoffs whose documents it superseded.
     pub superseded: Vec<HandoffId>,
 }
 
-/// The packet of a handoff.
+/// The document of a handoff.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -138,11 +138,11 @@ pub async fn find(
     };
     let found = store.documents(&filter).await;
     Ok(found
-        .map_err(|error| document_error("the packets were not read", error))?
+        .map_err(|error| document_error("the documents were not read", error))?
         .pop())
 }
 
-/// A packet, compared with a repository.
+/// A document, compared with a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriftReport {
     /// What has moved since.
@@ -151,8 +151,8 @@ pub struct DriftReport {
     pub repository: bool,
 }
 
-/// Compares the packet of a handoff with the repository in a folder: the one given, else the packet's own where that is
-/// here. Any other folder may be another project's. `None` where there is no packet.
+/// Compares the document of a handoff with the repository in a folder: the one given, else the document's own where that is
+/// here. Any other folder may be another project's. `None` where there is no document.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -163,31 +163,31 @@ pub async fn still_true(
     dir: Option<PathBuf>,
     limit: Duration,
 ) -> Result<Option<DriftReport>, DocumentError> {
-    let Some(packet) = find(store, principal, id)
+    let Some(document) = find(store, principal, id)
         .await?
         .and_then(|record| document_of(&record))
     else {
         return Ok(None);
     };
     let compared = tokio::task::spawn_blocking(move || {
-        let own = Some(PathBuf::from(&packet.repository)).filter(|dir| dir.is_dir());
-        let file = HandoffFile::of_whole_document(&packet);
+        let own = Some(PathBuf::from(&document.repository)).filter(|dir| dir.is_dir());
+        let file = HandoffFile::of_whole_document(&document);
         let (drift, repository) = gather::compared(&file, dir.or(own).as_deref(), limit);
         DriftReport { drift, repository }
     });
     let compared = compared.await;
     compared
         .map(Some)
-        .map_err(|error| document_error("the packet was not compared", error))
+        .map_err(|error| document_error("the document was not compared", error))
 }
 
-/// The packet of a record, with the status that counts; `None` where a later version wrote it.
+/// The document of a record, with the status that counts; `None` where a later version wrote it.
 pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
-    let packet = HandoffDocument::read(&record.document).ok()?;
-    Some(packet.with_status(record.status))
+    let document = HandoffDocument::read(&record.document).ok()?;
+    Some(document.with_status(record.status))
 }
 
-/// Writes the files of these packets again, with their status, where they are in this machine's folders: a store may be
+/// Writes the files of these documents again, with their status, where they are in this machine's folders: a store may be
 /// shared. A failure is logged.
 async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &StepHook) {
     for id in ids {
@@ -199,41 +199,41 @@ async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &S
             Err(error) => Err(error),
         };
         if let Err(error) = written {
-            tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files do not have its new status");
+            tracing::warn!(target: "baton", handoff = %id, %error, "a document's files do not have its new status");
         }
     }
 }
 
-/// Archives the packets that were superseded and are of handoffs made before this time, in the store and in their files.
+/// Archives the documents that were superseded and are of handoffs made before this time, in the store and in their files.
 /// Returns how many.
 ///
 /// # Errors
 /// The store cannot be read or written.
 pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, DocumentError> {
     let archived = store.archive_documents(before_ms).await;
-    let archived = archived.map_err(|error| document_error("old packets were not archived", error))?;
+    let archived = archived.map_err(|error| document_error("old documents were not archived", error))?;
     for (principal, id) in &archived {
         again(store, principal, &[*id], &at_no_step()).await;
     }
     Ok(archived.len())
 }
 
-/// Writes a packet's files.
+/// Writes a document's files.
 pub(super) async fn put(record: DocumentRecord) -> Result<(), DocumentError> {
     put_in_steps(record, at_no_step()).await
 }
 
 async fn put_in_steps(record: DocumentRecord, step: StepHook) -> Result<(), DocumentError> {
     let done = tokio::task::spawn_blocking(move || {
-        let Some(packet) = document_of(&record) else {
+        let Some(document) = document_of(&record) else {
             return Err(document_error(
                 &record.folder,
-                "another version wrote this packet",
+                "another version wrote this document",
             ));
         };
-        let written = files::write(record.folder.as_ref(), &packet, &*step);
+        let written = files::write(record.folder.as_ref(), &document, &*step);
         written.map_err(|error| document_error(&record.folder, error))
     });
     done.await
-        .map_err(|error| document_error("the packet was not written", error))?
+        .map_err(|error| document_error("the document was not written", error))?
 }

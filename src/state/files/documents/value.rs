@@ -1,4 +1,4 @@
-//! What a packet is made of, and with.
+//! What a document is made of, and with.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use baton_core::handoffs::draft;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
 
-/// What packets are made and written with.
+/// What documents are made and written with.
 #[derive(Debug, Clone)]
 pub struct DocumentSettings {
     pub(super) dir: PathBuf,
@@ -22,7 +22,7 @@ pub struct DocumentSettings {
     pub(super) reading: draft::Settings,
 }
 
-/// A point at which a process may be killed while a packet is written.
+/// A point at which a process may be killed while a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DocumentStep {
     /// The row is in the store.
@@ -40,7 +40,7 @@ pub(super) enum DocumentStep {
 }
 
 impl DocumentSettings {
-    /// Those of a config; `None` where packets are off.
+    /// Those of a config; `None` where documents are off.
     pub fn of(config: &Config) -> Option<Self> {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         config.documents.enabled.then(|| Self {
@@ -56,7 +56,7 @@ impl DocumentSettings {
 /// Gives the request that the model was working on, as it went upstream; `None` where there is none to be read.
 pub type TranscriptReader = Box<dyn FnOnce() -> Option<Bytes> + Send>;
 
-/// A handoff that is stored, with what its packet is made of.
+/// A handoff that is stored, with what its document is made of.
 pub struct StoredHandoff {
     /// The handoff.
     pub handoff: Handoff,
@@ -70,7 +70,7 @@ pub struct StoredHandoff {
     pub transcript: TranscriptReader,
 }
 
-/// Why there is no packet.
+/// Why there is no document.
 #[derive(Debug, Clone)]
 pub struct DocumentError {
     /// What failed, in words.

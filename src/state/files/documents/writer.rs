@@ -1,4 +1,4 @@
-//! The task that writes packets behind the handoffs.
+//! The task that writes documents behind the handoffs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,13 +17,13 @@ use baton_core::record::{HandoffId, HandoffStatus};
 /// Handoffs that may wait: each holds its request in memory. Handoffs are minutes apart.
 const WAITING: usize = 16;
 
-/// Packets whose files are looked for at start, the newest ones.
+/// Documents whose files are looked for at start, the newest ones.
 const MENDED: usize = 200;
 
-/// How often packets are looked at for their age.
+/// How often documents are looked at for their age.
 const ARCHIVED_EVERY: Duration = Duration::from_secs(3600);
 
-/// Packets written, failed, and dropped since there were too many at once.
+/// Documents written, failed, and dropped since there were too many at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DocumentCounts {
     /// Both files are there.
@@ -74,7 +74,7 @@ impl DocumentWriter {
         Self(Some(DocumentQueue { queue, counters }))
     }
 
-    /// Whether packets are written.
+    /// Whether documents are written.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
@@ -86,11 +86,11 @@ impl DocumentWriter {
             && let Some(shared) = &self.0
         {
             shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(target: "baton", handoff = %id, "no packet: too many handoffs at once");
+            tracing::warn!(target: "baton", handoff = %id, "no document: too many handoffs at once");
         }
     }
 
-    /// A person resumed a handoff by its line: its packet is active again.
+    /// A person resumed a handoff by its line: its document is active again.
     pub fn resumed(&self, principal: &str, id: HandoffId) {
         // Where the queue is full, only a status stays as it was.
         let _ = self.give(DocumentJob::Resumed(principal.to_owned(), id));
@@ -149,7 +149,7 @@ async fn run(
                 match write(&settings, &store, *stored).await {
                     Ok(_) => counters.written.fetch_add(1, Ordering::Relaxed),
                     Err(error) => {
-                        tracing::warn!(target: "baton", handoff = %id, %error, "packet not written");
+                        tracing::warn!(target: "baton", handoff = %id, %error, "document not written");
                         counters.failed.fetch_add(1, Ordering::Relaxed)
                     }
                 };
@@ -168,12 +168,14 @@ async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     let before = u64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(u64::MAX);
     match archive_old(store, before).await {
         Ok(0) => {}
-        Ok(packets) => tracing::info!(target: "baton", packets, "superseded packets were archived by age"),
-        Err(error) => tracing::warn!(target: "baton", %error, "superseded packets were not archived"),
+        Ok(documents) => {
+            tracing::info!(target: "baton", packets = documents, "superseded documents were archived by age")
+        }
+        Err(error) => tracing::warn!(target: "baton", %error, "superseded documents were not archived"),
     }
 }
 
-/// Writes the files that are missing, or say something else, of packets that are stored: of a process that was killed, or
+/// Writes the files that are missing, or say something else, of documents that are stored: of a process that was killed, or
 /// a folder that was not writable then. Those in another folder are another process's, or of a state directory that was
 /// moved.
 async fn mend(settings: &DocumentSettings, store: &SharedStore) {
@@ -181,13 +183,13 @@ async fn mend(settings: &DocumentSettings, store: &SharedStore) {
         limit: MENDED,
         ..DocumentFilter::default()
     };
-    let Ok(packets) = store.documents(&newest).await else {
+    let Ok(documents) = store.documents(&newest).await else {
         return;
     };
-    for record in packets {
+    for record in documents {
         let folder = PathBuf::from(&record.folder);
         // One of another version is left as it is.
-        let Some(packet) = document_of(&record) else {
+        let Some(document) = document_of(&record) else {
             continue;
         };
         if folder.parent() != Some(&settings.dir) {
@@ -195,7 +197,7 @@ async fn mend(settings: &DocumentSettings, store: &SharedStore) {
         }
         let state = tokio::task::spawn_blocking(move || {
             let is_there = folder.join(JSON).is_file() && folder.join(MARKDOWN).is_file();
-            (is_there, is_there && files::are_current(&folder, &packet))
+            (is_there, is_there && files::are_current(&folder, &document))
         });
         let (is_there, is_current) = state.await.unwrap_or((true, true));
         if is_current {
@@ -206,7 +208,7 @@ async fn mend(settings: &DocumentSettings, store: &SharedStore) {
             beside(record.clone()).await;
         }
         if let Err(error) = put(record).await {
-            tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files cannot be written again");
+            tracing::warn!(target: "baton", handoff = %id, %error, "a document's files cannot be written again");
         }
     }
 }
@@ -218,9 +220,9 @@ async fn resume(store: &SharedStore, principal: &str, id: HandoffId) {
             handoff = %id,
             before = before.name(),
             superseded = superseded.len(),
-            "resumed: its packet is active again"
+            "resumed: its document is active again"
         ),
         Ok(_) => {}
-        Err(error) => tracing::warn!(target: "baton", handoff = %id, %error, "packet not made active"),
+        Err(error) => tracing::warn!(target: "baton", handoff = %id, %error, "document not made active"),
     }
 }

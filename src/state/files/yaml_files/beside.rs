@@ -11,17 +11,17 @@ use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 
 impl HandoffFolder {
-    /// Writes the file of a packet, once: a packet that has its file already gets no second one. It is named by when the
+    /// Writes the file of a document, once: a document that has its file already gets no second one. It is named by when the
     /// handoff was made.
     ///
     /// # Errors
     /// As [`HandoffFolder::write`].
-    pub fn write_document(&self, packet: &HandoffDocument) -> Result<WrittenFile, FileError> {
-        let mut file = HandoffFile::of_document(packet);
-        let at = Time::parse(&packet.created_at).unwrap_or_else(now);
+    pub fn write_document(&self, document: &HandoffDocument) -> Result<WrittenFile, FileError> {
+        let mut file = HandoffFile::of_document(document);
+        let at = Time::parse(&document.created_at).unwrap_or_else(now);
         let stem = names::automatic(at);
         let dir = self.session_dir(&file.session)?;
-        let id = packet.id.to_string();
+        let id = document.id.to_string();
         for name in newest::sort(&dir, self.files(&file.session)?) {
             if !name.starts_with(&stem) {
                 continue;

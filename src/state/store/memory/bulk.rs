@@ -102,7 +102,7 @@ impl MemoryRecords {
                     .collect()
             }
             RecordKind::Document => {
-                let all = self.packets.values();
+                let all = self.documents.values();
                 all.map(|record| StoredRecord::Document(Box::new(record.clone())))
                     .collect()
             }
@@ -143,7 +143,7 @@ impl MemoryRecords {
             StoredRecord::Conversation(record) => {
                 self.conversations.insert(record.key.clone(), (**record).clone());
             }
-            StoredRecord::Document(packet) => return self.import_packet(packet),
+            StoredRecord::Document(document) => return self.import_document(document),
         }
         Ok(true)
     }
@@ -189,8 +189,8 @@ impl MemoryRecords {
             StoredRecord::Conversation(record) => {
                 StoredRecord::Conversation(Box::new(self.conversations.get(&record.key)?.clone()))
             }
-            StoredRecord::Document(packet) => {
-                StoredRecord::Document(Box::new(self.packets.get(&packet.handoff)?.clone()))
+            StoredRecord::Document(document) => {
+                StoredRecord::Document(Box::new(self.documents.get(&document.handoff)?.clone()))
             }
         })
     }

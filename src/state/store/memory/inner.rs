@@ -21,7 +21,7 @@ pub(super) struct MemoryRecords {
     pub(super) insertions: HashMap<Uuid, Timestamped<Insertion>>,
     pub(super) conversations: HashMap<String, Conversation>,
     pub(super) response_ids: HashMap<(String, String), Timestamped<String>>,
-    pub(super) packets: HashMap<HandoffId, DocumentRecord>,
+    pub(super) documents: HashMap<HandoffId, DocumentRecord>,
 }
 
 #[derive(Debug)]
@@ -61,56 +61,56 @@ impl MemoryRecords {
         Ok(())
     }
 
-    pub(super) fn put_packet(&mut self, packet: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
-        let old = self.packets.get(&packet.handoff);
-        if old.is_some_and(|old| old.principal != packet.principal) {
-            return Err(foreign("write a packet"));
+    pub(super) fn put_document(&mut self, document: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
+        let old = self.documents.get(&document.handoff);
+        if old.is_some_and(|old| old.principal != document.principal) {
+            return Err(foreign("write a document"));
         }
         let mut superseded = Vec::new();
-        if packet.status == HandoffStatus::Active {
-            let others = self.packets.values_mut().filter(|other| {
-                other.handoff != packet.handoff
+        if document.status == HandoffStatus::Active {
+            let others = self.documents.values_mut().filter(|other| {
+                other.handoff != document.handoff
                     && other.status == HandoffStatus::Active
-                    && other.is_about_the_same(packet)
+                    && other.is_about_the_same(document)
             });
             for other in others {
                 other.status = HandoffStatus::Superseded;
                 superseded.push(other.handoff);
             }
         }
-        self.packets.insert(packet.handoff, packet.clone());
+        self.documents.insert(document.handoff, document.clone());
         Ok(superseded)
     }
 
-    /// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
-    pub(super) fn import_packet(&mut self, packet: &DocumentRecord) -> Result<bool, StoreError> {
+    /// Writes a document of another store: a newer one that is active here supersedes it. Returns whether anything changed.
+    pub(super) fn import_document(&mut self, document: &DocumentRecord) -> Result<bool, StoreError> {
         let newer = |other: &DocumentRecord| {
             other.status == HandoffStatus::Active
-                && other.is_about_the_same(packet)
-                && (other.created_ms, other.handoff) > (packet.created_ms, packet.handoff)
+                && other.is_about_the_same(document)
+                && (other.created_ms, other.handoff) > (document.created_ms, document.handoff)
         };
-        let mut packet = packet.clone();
-        if packet.status == HandoffStatus::Active && self.packets.values().any(newer) {
-            packet.status = HandoffStatus::Superseded;
+        let mut document = document.clone();
+        if document.status == HandoffStatus::Active && self.documents.values().any(newer) {
+            document.status = HandoffStatus::Superseded;
         }
-        if self.packets.get(&packet.handoff) == Some(&packet) {
+        if self.documents.get(&document.handoff) == Some(&document) {
             return Ok(false);
         }
-        self.put_packet(&packet).map(|_| true)
+        self.put_document(&document).map(|_| true)
     }
 
-    pub(super) fn packets(&self, filter: &DocumentFilter) -> Vec<DocumentRecord> {
-        let mut found: Vec<&DocumentRecord> = self.packets.values().filter(|p| filter.wants(p)).collect();
+    pub(super) fn documents(&self, filter: &DocumentFilter) -> Vec<DocumentRecord> {
+        let mut found: Vec<&DocumentRecord> = self.documents.values().filter(|p| filter.wants(p)).collect();
         found.sort_unstable_by_key(|p| std::cmp::Reverse((p.created_ms, p.handoff)));
         if filter.limit > 0 {
             found.truncate(filter.limit);
         }
-        let listed = |packet: &DocumentRecord| match filter.without_documents {
+        let listed = |document: &DocumentRecord| match filter.without_documents {
             true => DocumentRecord {
                 document: String::new(),
-                ..packet.clone()
+                ..document.clone()
             },
-            false => packet.clone(),
+            false => document.clone(),
         };
         found.into_iter().map(listed).collect()
     }

@@ -166,12 +166,12 @@ impl Store for MemoryStore {
         done(Ok(()))
     }
 
-    fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        done(self.inner().put_packet(packet))
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        done(self.inner().put_document(document))
     }
 
     fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
-        done(Ok(self.inner().packets(filter)))
+        done(Ok(self.inner().documents(filter)))
     }
 
     fn set_document_status<'a>(
@@ -182,25 +182,28 @@ impl Store for MemoryStore {
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         let mut inner = self.inner();
         let found = inner
-            .packets
+            .documents
             .get(&id)
             .filter(|p| p.principal == principal)
             .cloned();
-        let Some(packet) = found else {
+        let Some(document) = found else {
             return done(Ok(None));
         };
-        done(inner.put_packet(&DocumentRecord { status, ..packet }).map(Some))
+        done(
+            inner
+                .put_document(&DocumentRecord { status, ..document })
+                .map(Some),
+        )
     }
 
     fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
         let mut inner = self.inner();
-        let old = inner
-            .packets
-            .values_mut()
-            .filter(|packet| packet.status == HandoffStatus::Superseded && packet.created_ms < before_ms);
-        let archived = old.map(|packet| {
-            packet.status = HandoffStatus::Archived;
-            (packet.principal.clone(), packet.handoff)
+        let old = inner.documents.values_mut().filter(|document| {
+            document.status == HandoffStatus::Superseded && document.created_ms < before_ms
+        });
+        let archived = old.map(|document| {
+            document.status = HandoffStatus::Archived;
+            (document.principal.clone(), document.handoff)
         });
         done(Ok(archived.collect()))
     }

@@ -9,7 +9,7 @@ use super::kinds::{self, RedisKind};
 use super::shared::RedisCluster;
 use super::values::{from_json, handoff, strange, texts};
 use super::{
-    ARCHIVED, CONVERSATION, CUT_POINT, Durable, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID,
+    ARCHIVED, CONVERSATION, CUT_POINT, DOCUMENT, Durable, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID,
     RedisRecord, RedisResponseId,
 };
 use crate::state::store::StoreError;
@@ -23,7 +23,7 @@ fn kind_of(kind: RecordKind) -> RedisKind {
         RecordKind::Insertion => INSERTION,
         RecordKind::ResponseId => RESPONSE_ID,
         RecordKind::Conversation => CONVERSATION,
-        RecordKind::Document => PACKET,
+        RecordKind::Document => DOCUMENT,
     }
 }
 
@@ -67,8 +67,8 @@ impl RedisCluster {
     pub(super) async fn import(&self, records: &[StoredRecord]) -> Result<u64, StoreError> {
         let mut changed = 0;
         for (record, mut stored) in records.iter().zip(self.stored(records).await?) {
-            if let StoredRecord::Document(packet) = record {
-                changed += u64::from(self.import_packet(packet, stored).await?);
+            if let StoredRecord::Document(document) = record {
+                changed += u64::from(self.import_document(document, stored).await?);
                 continue;
             }
             // A conversation may be changed between the look and the write.
@@ -175,7 +175,7 @@ fn id_of(record: &StoredRecord) -> String {
         StoredRecord::Insertion { record, .. } => record.id.to_string(),
         StoredRecord::ResponseId { record, .. } => kinds::response(&record.principal, &record.shown),
         StoredRecord::Conversation(conversation) => conversation.key.clone(),
-        StoredRecord::Document(packet) => packet.handoff.to_string(),
+        StoredRecord::Document(document) => document.handoff.to_string(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Packets: a hash for each, an index by time, and one of those that are active by what they are about.
+//! Documents: a hash for each, an index by time, and one of those that are active by what they are about.
 
 use redis::Pipeline;
 use serde::{Deserialize, Serialize};
@@ -11,7 +11,7 @@ use crate::state::store::records::StoredRecord;
 use crate::state::store::{DocumentFilter, StoreError, foreign};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
-/// A packet without what stands in fields of its own.
+/// A document without what stands in fields of its own.
 #[derive(Serialize, Deserialize)]
 struct RedisDocument {
     handoff: HandoffId,
@@ -23,7 +23,7 @@ struct RedisDocument {
     document: String,
 }
 
-/// The field with a packet's status.
+/// The field with a document's status.
 pub(super) const STATUS: &str = "s";
 
 /// What the script is given.
@@ -32,13 +32,13 @@ struct Write<'a> {
     principal: &'a str,
     status: HandoffStatus,
     /// The key and the record; `None`: the status alone is written.
-    packet: Option<&'a DocumentRecord>,
+    document: Option<&'a DocumentRecord>,
     is_copy: bool,
 }
 
 /// What the script did.
 enum ScriptResult {
-    /// The packet has this status now, and these are superseded.
+    /// The document has this status now, and these are superseded.
     Written(String, Vec<HandoffId>),
     /// It is another principal's.
     Foreign,
@@ -47,42 +47,46 @@ enum ScriptResult {
 }
 
 impl RedisCluster {
-    /// Writes a packet; returns the handoffs of those that it superseded.
-    pub(super) async fn put_packet(&self, packet: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
-        let what = "write a packet";
-        match self.write_packet(what, &Write::of(packet, false)).await? {
+    /// Writes a document; returns the handoffs of those that it superseded.
+    pub(super) async fn put_document(&self, document: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
+        let what = "write a document";
+        match self.write_document(what, &Write::of(document, false)).await? {
             ScriptResult::Written(_, superseded) => Ok(superseded),
             ScriptResult::Foreign => Err(foreign(what)),
             ScriptResult::Unknown => Err(strange(what)),
         }
     }
 
-    /// Writes a packet of another store. Returns whether anything changed.
-    pub(super) async fn import_packet(
+    /// Writes a document of another store. Returns whether anything changed.
+    pub(super) async fn import_document(
         &self,
-        packet: &DocumentRecord,
+        document: &DocumentRecord,
         stored: Option<StoredRecord>,
     ) -> Result<bool, StoreError> {
         let stored = match stored {
-            Some(StoredRecord::Document(stored)) if *stored == *packet => return Ok(false),
+            Some(StoredRecord::Document(stored)) if *stored == *document => return Ok(false),
             Some(StoredRecord::Document(stored)) => Some(stored),
             _ => None,
         };
         let what = "write records";
-        let ScriptResult::Written(status, _) = self.write_packet(what, &Write::of(packet, true)).await?
+        let ScriptResult::Written(status, _) = self.write_document(what, &Write::of(document, true)).await?
         else {
             return Err(foreign(what));
         };
         let written = DocumentRecord {
-            status: HandoffStatus::named(&status).unwrap_or(packet.status),
-            ..packet.clone()
+            status: HandoffStatus::named(&status).unwrap_or(document.status),
+            ..document.clone()
         };
         Ok(stored.is_none_or(|stored| *stored != written))
     }
 
-    async fn write_packet(&self, what: &'static str, write: &Write<'_>) -> Result<ScriptResult, StoreError> {
-        let (about, record, time) = match write.packet {
-            Some(packet) => (about(packet), stored(what, packet)?, packet.created_ms),
+    async fn write_document(
+        &self,
+        what: &'static str,
+        write: &Write<'_>,
+    ) -> Result<ScriptResult, StoreError> {
+        let (about, record, time) = match write.document {
+            Some(document) => (about(document), stored(what, document)?, document.created_ms),
             None => Default::default(),
         };
         let args = [
@@ -110,9 +114,9 @@ impl RedisCluster {
         }
     }
 
-    /// The packets that are wanted, newest first.
-    pub(super) async fn packets(&self, filter: &DocumentFilter) -> Result<Vec<DocumentRecord>, StoreError> {
-        let what = "list packets";
+    /// The documents that are wanted, newest first.
+    pub(super) async fn documents(&self, filter: &DocumentFilter) -> Result<Vec<DocumentRecord>, StoreError> {
+        let what = "list documents";
         let mut found = Vec::new();
         for from in (0..).step_by(PAGE) {
             let ids = match &filter.handoff {
@@ -131,7 +135,7 @@ impl RedisCluster {
             }
             if !ids.is_empty() {
                 for values in self.ask(what, pipe).await? {
-                    found.extend(read(values)?.filter(|packet| filter.wants(packet)));
+                    found.extend(read(values)?.filter(|document| filter.wants(document)));
                 }
             }
             let enough = filter.limit > 0 && found.len() >= filter.limit;
@@ -139,22 +143,22 @@ impl RedisCluster {
                 break;
             }
         }
-        found.sort_by_key(|packet| std::cmp::Reverse((packet.created_ms, packet.handoff)));
+        found.sort_by_key(|document| std::cmp::Reverse((document.created_ms, document.handoff)));
         if filter.limit > 0 {
             found.truncate(filter.limit);
         }
         if filter.without_documents {
-            found.iter_mut().for_each(|packet| packet.document.clear());
+            found.iter_mut().for_each(|document| document.document.clear());
         }
         Ok(found)
     }
 
     /// Archives those that are superseded and older, a page at a time: each page is one script.
-    pub(super) async fn archive_packets(
+    pub(super) async fn archive_documents(
         &self,
         before_ms: u64,
     ) -> Result<Vec<(Principal, HandoffId)>, StoreError> {
-        let what = "archive old packets";
+        let what = "archive old documents";
         let mut archived = Vec::new();
         for from in (0..).step_by(PAGE) {
             let args = [
@@ -179,8 +183,8 @@ impl RedisCluster {
         Ok(archived)
     }
 
-    /// Gives a packet another status; `None` for an unknown id.
-    pub(super) async fn set_packet_status(
+    /// Gives a document another status; `None` for an unknown id.
+    pub(super) async fn set_document_status(
         &self,
         principal: &str,
         id: HandoffId,
@@ -191,10 +195,10 @@ impl RedisCluster {
             handoff: id,
             principal,
             status,
-            packet: None,
+            document: None,
             is_copy: false,
         };
-        Ok(match self.write_packet("change a packet", &write).await? {
+        Ok(match self.write_document("change a document", &write).await? {
             ScriptResult::Written(_, superseded) => Some(superseded),
             ScriptResult::Foreign | ScriptResult::Unknown => None,
         })
@@ -202,45 +206,45 @@ impl RedisCluster {
 }
 
 impl<'a> Write<'a> {
-    fn of(packet: &'a DocumentRecord, is_copy: bool) -> Self {
+    fn of(document: &'a DocumentRecord, is_copy: bool) -> Self {
         Self {
-            handoff: packet.handoff,
-            principal: &packet.principal,
-            status: packet.status,
-            packet: Some(packet),
+            handoff: document.handoff,
+            principal: &document.principal,
+            status: document.status,
+            document: Some(document),
             is_copy,
         }
     }
 }
 
-/// What a packet is about, as one text.
-fn about(packet: &DocumentRecord) -> String {
+/// What a document is about, as one text.
+fn about(document: &DocumentRecord) -> String {
     let about = [
-        &packet.principal,
-        &packet.repository,
-        &packet.branch,
-        &packet.topic,
+        &document.principal,
+        &document.repository,
+        &document.branch,
+        &document.topic,
     ];
     about.map(|part| part.replace('\0', " ")).join("\0")
 }
 
-/// A packet's record as it is stored.
-fn stored(what: &str, packet: &DocumentRecord) -> Result<String, StoreError> {
+/// A document's record as it is stored.
+fn stored(what: &str, document: &DocumentRecord) -> Result<String, StoreError> {
     let stored = RedisDocument {
-        handoff: packet.handoff,
-        repository: packet.repository.clone(),
-        branch: packet.branch.clone(),
-        topic: packet.topic.clone(),
-        created_ms: packet.created_ms,
-        folder: packet.folder.clone(),
-        document: packet.document.clone(),
+        handoff: document.handoff,
+        repository: document.repository.clone(),
+        branch: document.branch.clone(),
+        topic: document.topic.clone(),
+        created_ms: document.created_ms,
+        folder: document.folder.clone(),
+        document: document.document.clone(),
     };
     serde_json::to_string(&stored).map_err(|error| StoreError {
         message: format!("{what}: {error}"),
     })
 }
 
-/// A packet from its fields; `None` where there is none.
+/// A document from its fields; `None` where there is none.
 fn read(values: redis::Value) -> Result<Option<DocumentRecord>, StoreError> {
     if let redis::Value::Array(values) = &values
         && values.contains(&redis::Value::Nil)
@@ -253,7 +257,7 @@ fn read(values: redis::Value) -> Result<Option<DocumentRecord>, StoreError> {
     document(principal, &status, &record).map(Some)
 }
 
-/// A packet from what is stored of it.
+/// A document from what is stored of it.
 pub(super) fn document(principal: String, status: &str, record: &str) -> Result<DocumentRecord, StoreError> {
     let stored: RedisDocument = from_json(record)?;
     Ok(DocumentRecord {

@@ -67,8 +67,8 @@ pub(super) const RESPONSE_ID: RedisKind = RedisKind {
     used_by: "",
 };
 
-/// Written by a script of its own, since one packet supersedes another.
-pub(super) const PACKET: RedisKind = RedisKind {
+/// Written by a script of its own, since one document supersedes another.
+pub(super) const DOCUMENT: RedisKind = RedisKind {
     name: "packet",
     times: "packets",
     owned_by: "",

@@ -28,7 +28,7 @@ use uuid::Uuid;
 
 use self::dial::Dialer;
 use self::kinds::{
-    ARCHIVED, CONVERSATION, CUT_POINT, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID, RedisRecord,
+    ARCHIVED, CONVERSATION, CUT_POINT, DOCUMENT, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID, RedisRecord,
     RedisResponseId,
 };
 use self::link::{Durable, Link, LinkRequest};
@@ -327,12 +327,12 @@ impl Store for RedisStore {
         })
     }
 
-    fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        Box::pin(self.shared.put_packet(packet))
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        Box::pin(self.shared.put_document(document))
     }
 
     fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
-        Box::pin(self.shared.packets(filter))
+        Box::pin(self.shared.documents(filter))
     }
 
     fn set_document_status<'a>(
@@ -341,11 +341,11 @@ impl Store for RedisStore {
         id: HandoffId,
         status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
-        Box::pin(self.shared.set_packet_status(principal, id, status))
+        Box::pin(self.shared.set_document_status(principal, id, status))
     }
 
     fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        Box::pin(self.shared.archive_packets(before_ms))
+        Box::pin(self.shared.archive_documents(before_ms))
     }
 
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {

@@ -82,7 +82,7 @@ pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::R
                 rows::put_response_id(conn, &record.principal, &record.shown, &record.upstream, *used_ms)?;
             }
             StoredRecord::Conversation(conversation) => rows::put_conversation(conn, conversation)?,
-            StoredRecord::Document(packet) => changed -= u64::from(!document_rows::import(conn, packet)?),
+            StoredRecord::Document(document) => changed -= u64::from(!document_rows::import(conn, document)?),
         }
     }
     Ok(changed)
@@ -145,7 +145,7 @@ fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<Sto
         StoredRecord::CutPoint { record, .. } => RowId::Uuid(record.handoff),
         StoredRecord::Insertion { record, .. } => RowId::Uuid(record.id),
         StoredRecord::Conversation(conversation) => RowId::Key(conversation.key.clone()),
-        StoredRecord::Document(packet) => RowId::Uuid(packet.handoff),
+        StoredRecord::Document(document) => RowId::Uuid(document.handoff),
         StoredRecord::ResponseId { record, .. } => {
             let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE principal = ?1 AND shown = ?2";
             let mut statement = conn.prepare_cached(sql)?;
@@ -188,7 +188,7 @@ fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<O
             touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::Insertion { record, used_ms })
         }
         RecordKind::Document => {
-            document_rows::one(conn, id)?.map(|packet| StoredRecord::Document(Box::new(packet)))
+            document_rows::one(conn, id)?.map(|document| StoredRecord::Document(Box::new(document)))
         }
         RecordKind::ResponseId | RecordKind::Conversation => None,
     })

@@ -379,13 +379,13 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        let packet = packet.clone();
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        let document = document.clone();
         // It can be made again from the journal; a power loss may take the last one.
         Box::pin(
             self.writer
-                .call_with(JobDurability::ProcessExit, "write a packet", move |conn| {
-                    document_rows::put(conn, &packet)
+                .call_with(JobDurability::ProcessExit, "write a document", move |conn| {
+                    document_rows::put(conn, &document)
                 }),
         )
     }
@@ -394,7 +394,7 @@ impl Store for SqliteStore {
         let filter = filter.clone();
         Box::pin(
             self.reader
-                .call("list packets", move |conn| document_rows::list(conn, &filter)),
+                .call("list documents", move |conn| document_rows::list(conn, &filter)),
         )
     }
 
@@ -405,13 +405,13 @@ impl Store for SqliteStore {
         status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         let principal = principal.to_owned();
-        Box::pin(self.writer.call("change a packet", move |conn| {
+        Box::pin(self.writer.call("change a document", move |conn| {
             document_rows::set_status(conn, &principal, id, status)
         }))
     }
 
     fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        Box::pin(self.writer.call("archive old packets", move |conn| {
+        Box::pin(self.writer.call("archive old documents", move |conn| {
             document_rows::archive(conn, before_ms)
         }))
     }

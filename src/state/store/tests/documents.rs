@@ -1,8 +1,8 @@
-//! Packets: one is active of each repository, branch and topic.
+//! Documents: one is active of each repository, branch and topic.
 
 use super::*;
 
-pub(super) async fn one_packet_of_a_kind_is_active(store: &dyn Store) {
+pub(super) async fn one_document_of_a_kind_is_active(store: &dyn Store) {
     let statuses = async || {
         let all = store.documents(&DocumentFilter::default()).await.unwrap();
         all.iter()
@@ -10,10 +10,13 @@ pub(super) async fn one_packet_of_a_kind_is_active(store: &dyn Store) {
             .collect::<Vec<_>>()
     };
     let none: [HandoffId; 0] = [];
-    let [one, two, three] = [1, 2, 3].map(|at| packet("a", "main", at));
+    let [one, two, three] = [1, 2, 3].map(|at| document("a", "main", at));
     assert_eq!(store.put_document(&one).await.unwrap(), none);
-    assert_eq!(store.put_document(&packet("a", "other", 9)).await.unwrap(), none);
-    assert_eq!(store.put_document(&packet("b", "main", 8)).await.unwrap(), none);
+    assert_eq!(
+        store.put_document(&document("a", "other", 9)).await.unwrap(),
+        none
+    );
+    assert_eq!(store.put_document(&document("b", "main", 8)).await.unwrap(), none);
     assert_eq!(store.put_document(&two).await.unwrap(), [one.handoff]);
     assert_eq!(store.put_document(&two).await.unwrap(), none, "written again");
     assert_eq!(store.put_document(&three).await.unwrap(), [two.handoff]);
@@ -68,9 +71,9 @@ pub(super) async fn one_packet_of_a_kind_is_active(store: &dyn Store) {
 
 /// Writers and resumers at once, and somebody who looks: what supersedes and what is superseded change in one step. A store
 /// whose lists are read in several steps shows that at the end alone.
-pub(super) async fn no_moment_has_two_active_packets_or_none(store: &SharedStore, lists_at_once: bool) {
+pub(super) async fn no_moment_has_two_active_documents_or_none(store: &SharedStore, lists_at_once: bool) {
     const EACH: u64 = 25;
-    let first = packet("a", "main", 1);
+    let first = document("a", "main", 1);
     store.put_document(&first).await.unwrap();
     let writers = (0..4u64).map(|writer| {
         let (store, first) = (Arc::clone(store), first.handoff);
@@ -82,7 +85,7 @@ pub(super) async fn no_moment_has_two_active_packets_or_none(store: &SharedStore
                         assert!(resumed.unwrap().is_some());
                     }
                     _ => {
-                        let new = packet("a", "main", 10 + writer * EACH + n);
+                        let new = document("a", "main", 10 + writer * EACH + n);
                         store.put_document(&new).await.unwrap();
                     }
                 }
@@ -108,13 +111,13 @@ pub(super) async fn no_moment_has_two_active_packets_or_none(store: &SharedStore
     assert_eq!(all.len() as u64, 1 + 3 * EACH);
 }
 
-pub(super) async fn superseded_packets_are_archived_by_age(store: &dyn Store) {
-    let [old, older, young] = [3, 1, 7].map(|at| packet("a", "main", at));
-    let other = packet("b", "main", 2);
-    for packet in [&older, &old, &young, &other] {
-        store.put_document(packet).await.unwrap();
+pub(super) async fn superseded_documents_are_archived_by_age(store: &dyn Store) {
+    let [old, older, young] = [3, 1, 7].map(|at| document("a", "main", at));
+    let other = document("b", "main", 2);
+    for document in [&older, &old, &young, &other] {
+        store.put_document(document).await.unwrap();
     }
-    let newest = packet("a", "main", 9);
+    let newest = document("a", "main", 9);
     store.put_document(&newest).await.unwrap();
     let mut archived = store.archive_documents(5).await.unwrap();
     archived.sort();

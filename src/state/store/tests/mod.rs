@@ -113,7 +113,7 @@ pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
     }
 }
 
-pub(crate) fn packet(principal: &str, branch: &str, created_ms: u64) -> DocumentRecord {
+pub(crate) fn document(principal: &str, branch: &str, created_ms: u64) -> DocumentRecord {
     DocumentRecord {
         handoff: Uuid::now_v7(),
         principal: principal.into(),
@@ -139,16 +139,16 @@ pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
     kept::small_records_are_kept(&*new()).await;
     kept::long_prompts_are_kept(&*new()).await;
     changes::sweeping_keeps_what_is_used(&*new()).await;
-    documents::one_packet_of_a_kind_is_active(&*new()).await;
-    documents::no_moment_has_two_active_packets_or_none(&new(), false).await;
-    documents::superseded_packets_are_archived_by_age(&*new()).await;
+    documents::one_document_of_a_kind_is_active(&*new()).await;
+    documents::no_moment_has_two_active_documents_or_none(&new(), false).await;
+    documents::superseded_documents_are_archived_by_age(&*new()).await;
 }
 
 #[tokio::test]
 async fn memory_conforms() {
     conforms(|| Arc::new(MemoryStore::default())).await;
     let store: SharedStore = Arc::new(MemoryStore::default());
-    documents::no_moment_has_two_active_packets_or_none(&store, true).await;
+    documents::no_moment_has_two_active_documents_or_none(&store, true).await;
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn sqlite_conforms() {
     })
     .await;
     let store: SharedStore = Arc::new(SqliteStore::open(&dir.path().join("at-once")).unwrap());
-    documents::no_moment_has_two_active_packets_or_none(&store, true).await;
+    documents::no_moment_has_two_active_documents_or_none(&store, true).await;
 }
 
 #[tokio::test]

@@ -28,7 +28,7 @@ impl Metrics {
             "baton_tokens" "Tokens by how they are billed" self.tokens;
             "baton_journal_dropped" "Copies that the journal dropped or could not write" self.journal_dropped;
             "baton_traces_dropped" "Exchanges whose spans the queue or the collector did not accept" self.traces_dropped;
-            "baton_packets" "Documents of handoffs, by what became of them" self.packets;
+            "baton_packets" "Documents of handoffs, by what became of them" self.documents;
             "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
             "baton_recalls" "Searches of what was cut, by how they came out" self.recalls;
             "baton_handoff_facts" "Handoffs behind whose prompt the facts that were seen were to stand, by what came of it" self.handoff_facts;

@@ -10,7 +10,7 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What was superseded is archived by its age, in the store and in its files; what is active is not, however old.
 #[tokio::test]
-async fn a_superseded_packet_is_archived_after_its_days() {
+async fn a_superseded_document_is_archived_after_its_days() {
     let dir = tempfile::tempdir().unwrap();
     let (settings, store) = (settings(dir.path()), store(dir.path()));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();

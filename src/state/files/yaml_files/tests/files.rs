@@ -310,16 +310,16 @@ fn the_line_is_read_once_while_nothing_changes() {
 }
 
 #[test]
-fn a_packet_gets_one_file() {
+fn a_document_gets_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let folder = folder(dir.path());
-    let packet = |id: &str| {
-        let mut packet: serde_json::Value =
+    let document = |id: &str| {
+        let mut document: serde_json::Value =
             serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap();
-        packet["id"] = id.into();
-        baton_core::handoffs::document::fields::HandoffDocument::read(&packet.to_string()).unwrap()
+        document["id"] = id.into();
+        baton_core::handoffs::document::fields::HandoffDocument::read(&document.to_string()).unwrap()
     };
-    let first = packet("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
+    let first = document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
     let path = folder.write_document(&first).unwrap().path;
     assert_eq!(
         path,
@@ -330,7 +330,7 @@ fn a_packet_gets_one_file() {
     assert_eq!(folder.write_document(&first).unwrap().path, path);
     assert_eq!(fs::read(&path).unwrap(), bytes);
     let second = folder
-        .write_document(&packet("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"))
+        .write_document(&document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"))
         .unwrap();
     assert!(second.path.ends_with("auto-handoff-2026-11-22T18-05-48-2.yaml"));
     assert_eq!(folder.write_document(&first).unwrap().path, path);
