@@ -59,7 +59,7 @@ pub(super) enum CliCommand {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A mark in front of the sizes tells what happened: >> a handoff fired, > the request was cut at one, ! the transcript
+A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript
 has lost its sentinel.
 
 Examples:

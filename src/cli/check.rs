@@ -74,13 +74,13 @@ fn of_server(config: &Config) -> Option<Problem> {
         help: Some(help.to_owned()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let asked = store::open(&config.store, &config.state_dir).and_then(|store| {
+    let opened = store::open(&config.store, &config.state_dir).and_then(|store| {
         let runtime = runtime.map_err(|error| StoreError {
             message: error.to_string(),
         })?;
         runtime.block_on(store.unfit())
     });
-    match asked {
+    match opened {
         Ok(None) => None,
         Ok(Some(why)) => Some(problem(
             "store.durability",

@@ -59,7 +59,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
                 &url,
             )?);
         }
-        // The file may hold credentials, so no copy is left behind.
+        // The file may hold credentials, so no copy is left.
         Some((own, ConfigContent::Copy { of, set, .. })) => {
             let set = set
                 .iter()
@@ -104,9 +104,9 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
         out.line(format_args!("{line}"))?;
     }
     // On standard error: a person still sees them when a shell evaluates the lines.
-    let mut told = Out::stderr();
+    let mut stderr = Out::stderr();
     for note in notes {
-        told.line(format_args!("baton: {}", visible(&note)))?;
+        stderr.line(format_args!("baton: {}", visible(&note)))?;
     }
     Ok(())
 }

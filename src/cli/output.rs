@@ -92,10 +92,10 @@ impl Out {
 
 /// Width from `COLUMNS`, else from the terminal.
 fn terminal_columns() -> usize {
-    let said = std::env::var("COLUMNS").ok();
-    let said = said.and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
-    let asked = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    said.or_else(asked).unwrap_or(COLUMNS)
+    let given = std::env::var("COLUMNS").ok();
+    let given = given.and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
+    let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    given.or_else(measured).unwrap_or(COLUMNS)
 }
 
 /// Untrusted text with control characters made visible; line breaks and tabs stay.
@@ -103,7 +103,7 @@ pub(super) fn visible(text: &str) -> String {
     text::visible(text).into_owned()
 }
 
-/// The first telling line, made visible and truncated to `width` characters.
+/// The first distinctive line, made visible and truncated to `width` characters.
 pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = visible(line.unwrap_or_default()).replace('\t', " ");

@@ -42,7 +42,7 @@ pub(super) fn agent(
         dir: &config.state_dir,
         config: config_file(state.config.as_ref()),
     })?;
-    tell(named, agent, &proxy, &config)?;
+    announce(named, agent, &proxy, &config)?;
     let run = AgentRun {
         named,
         agent,
@@ -59,7 +59,7 @@ pub(super) fn agent(
 }
 
 /// Writes to standard error what the person may not expect; on a terminal also the proxy's address.
-fn tell(named: &OsStr, agent: &AgentSetup, proxy: &Process, config: &Config) -> io::Result<()> {
+fn announce(named: &OsStr, agent: &AgentSetup, proxy: &Process, config: &Config) -> io::Result<()> {
     let mut out = Out::stderr();
     if !agent.is_known() {
         let named = visible(&named.to_string_lossy());

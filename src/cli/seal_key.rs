@@ -30,7 +30,7 @@ struct ShownKey {
     id: String,
     /// Whether new seals are made with it.
     makes: bool,
-    /// When it was made, as far as its file tells.
+    /// When it was made, as far as its file shows.
     made_ms: Option<u64>,
 }
 

@@ -60,7 +60,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
     if args.json {
         return Ok(out.json(&exchange)?);
     }
-    for line in told(&exchange, leg, out.width()) {
+    for line in exchange_lines(&exchange, leg, out.width()) {
         out.line(format_args!("{line}"))?;
     }
     Ok(())
@@ -98,7 +98,7 @@ fn no_leg(leg: u32, legs: usize) -> CommandFailure {
 }
 
 /// Prints the exchange: request, legs, diff, and response.
-fn told(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
+fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
     let row = &exchange.exchange;
     let mut out = vec![format!("{bold}exchange {}{bold:#}", row.id)];
@@ -202,14 +202,14 @@ fn shortened(run: &[DiffLine<'_>], room: usize) -> Vec<String> {
     }
     let middle = &run[ends..run.len() - ends];
     let bytes = size(middle.iter().map(|line| line.message.bytes).sum());
-    let told = match run[0].mark {
+    let summary = match run[0].mark {
         DiffMark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
         _ => format!("    … {} more messages, {bytes}, as they were", middle.len()),
     };
     let lines = |some: &[DiffLine<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
     let dimmed = Style::new().dimmed();
     let mut out = lines(&run[..ends]);
-    out.push(format!("{dimmed}{told}{dimmed:#}"));
+    out.push(format!("{dimmed}{summary}{dimmed:#}"));
     out.extend(lines(&run[run.len() - ends..]));
     out
 }

@@ -115,8 +115,8 @@ fn line(status: &Status) -> String {
 /// Goal and next step of the newest handoff file, where there is one. What goes wrong with it is nothing that a prompt shows.
 fn handed_over(config: &Config) -> String {
     let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
-    let told = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
-    match told.map(|told| told.line()) {
+    let line = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
+    match line.map(|line| line.line()) {
         Some(line) if !line.is_empty() => format!(" | {}", first_line(&line, None)),
         _ => String::new(),
     }

@@ -414,7 +414,7 @@ async fn a_draft_waits_until_nothing_is_open() {
     let open = [&stage.history[..], &[(side.message)("assistant", "It is")]].concat();
     stage.script([Reply::text("Went on."), document(), fresh()]);
     stage.fixture.ask(&open, true).await;
-    assert_eq!(stage.draft(id).state, DraftState::Asked);
+    assert_eq!(stage.draft(id).state, DraftState::Requested);
     stage.ask().await;
     assert_eq!(stage.draft(id).state, DraftState::Done);
     stage.fixture.assert_clean();
@@ -593,7 +593,7 @@ async fn side_calls_are_left_alone() {
         .await;
     let (_, rest) = read_until(open, "A title.").await;
     drop(rest);
-    assert_eq!(stage.draft(id).state, DraftState::Asked);
+    assert_eq!(stage.draft(id).state, DraftState::Requested);
     stage.ask().await;
     assert_eq!(stage.draft(id).state, DraftState::Done);
 }

@@ -120,8 +120,8 @@ fn every_template_is_filled_and_every_agent_is_pointed_at_the_proxy() {
                 .all(|text| !text.contains("{base}") && !text.contains("{file}")),
             "{all:?}"
         );
-        let told = agent.variables.len() + agent.arguments.len();
-        assert!(told > 0, "{}", agent.title);
+        let settings = agent.variables.len() + agent.arguments.len();
+        assert!(settings > 0, "{}", agent.title);
         for headless in [false, true] {
             let words = agent.first_prompt("do it", headless);
             assert_eq!(

@@ -98,10 +98,10 @@ impl DemoAgent {
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(broken)?.to_bytes();
         if head.status != StatusCode::OK {
-            let said = String::from_utf8_lossy(&body);
+            let body_text = String::from_utf8_lossy(&body);
             return Err(CommandFailure::new(
                 Exit::SOFTWARE,
-                format!("answered {}: {said}", head.status),
+                format!("answered {}: {body_text}", head.status),
             ));
         }
         Ok((head.headers, body))

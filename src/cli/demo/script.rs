@@ -106,7 +106,7 @@ pub(super) const TOOLS: [(&str, &str, &[&str]); 3] = [
 impl Model for DemoLength {
     fn reply(&self, seen: &Received) -> Reply {
         let turns = seen.turns();
-        let Some((at, task)) = turns.iter().enumerate().rev().find_map(told) else {
+        let Some((at, task)) = turns.iter().enumerate().rev().find_map(newest_result) else {
             return Reply::text("What shall I do?");
         };
         let Some(now) = task.checked_sub(1).and_then(|t| TASKS.get(t)) else {
@@ -130,7 +130,7 @@ impl Model for DemoLength {
 }
 
 /// The task that a user text asks for, and its turn.
-fn told((at, turn): (usize, &Turn)) -> Option<(usize, usize)> {
+fn newest_result((at, turn): (usize, &Turn)) -> Option<(usize, usize)> {
     let texts = turn.texts.iter().filter(|_| turn.role == Role::User);
     let mut number = texts.filter_map(|text| {
         let rest = &text[text.rfind(NEXT)? + NEXT.len()..];
@@ -146,7 +146,7 @@ fn step(task: &PlanTask, done: usize) -> Reply {
         ];
         format!("{}/{}", task.folder, names[n % names.len()])
     };
-    let (thought, said, name, arguments) = match done % 4 {
+    let (thought, text, name, arguments) = match done % 4 {
         0 | 1 => (
             "What is there already?",
             format!("Reading {}.", file(done)),
@@ -166,7 +166,7 @@ fn step(task: &PlanTask, done: usize) -> Reply {
             json!({"command": "cargo test"}),
         ),
     };
-    Reply::new().thinking(thought).say(said).call(name, arguments)
+    Reply::new().thinking(thought).say(text).call(name, arguments)
 }
 
 impl DemoLength {
@@ -209,7 +209,7 @@ fn listing(path: &str, bytes: usize) -> String {
         "        return Err(Error::Expired { key: key.to_owned() });",
         "    }",
         "",
-        "/// Writes behind the batch that is open; the caller waits for its commit.",
+        "/// Writes after the batch that is open; the caller waits for its commit.",
         "pub async fn put(&self, link: &Link) -> Result<Receipt, Error> {",
         "    let mut batch = self.batch.lock().await;",
         "    batch.push(link.encode(&self.codec)?);",

@@ -125,11 +125,11 @@ pub(super) async fn play(adapter: &'static Adapter, script: DemoLength) -> Resul
     let mut both_sides = Vec::new();
     for _ in 0..MOST_REQUESTS {
         let before = provider.generations().len();
-        let asked = agent.ask().await?;
+        let result = agent.ask().await?;
         let mut legs = provider.generations().split_off(before);
-        story.note(&asked, &legs, &store).await?;
-        both_sides.push((asked.body, legs.pop()));
-        if asked.done {
+        story.note(&result, &legs, &store).await?;
+        both_sides.push((result.body, legs.pop()));
+        if result.done {
             break;
         }
     }
@@ -190,7 +190,7 @@ impl DemoRun {
 
     async fn note(
         &mut self,
-        asked: &RequestResult,
+        result: &RequestResult,
         legs: &[Arc<Received>],
         store: &SharedStore,
     ) -> Result<(), CommandFailure> {
@@ -198,9 +198,9 @@ impl DemoRun {
         let fired = self.fired(turn, store).await?;
         let measured = MeasuredTurn {
             turn,
-            received_bytes: asked.body.len(),
+            received_bytes: result.body.len(),
             sent_bytes: legs.iter().map(|leg| leg.raw.len()).collect(),
-            pinned: asked.pinned.clone(),
+            pinned: result.pinned.clone(),
             fired,
         };
         self.totals.add(&measured);

@@ -45,9 +45,9 @@ async fn the_agent_keeps_the_rules_of_every_wire() {
         let provider = Strict::start(script, Options::default()).await.unwrap();
         let mut agent = DemoAgent::start(adapter, script, provider.addr()).await.unwrap();
         for turn in 1..=7 {
-            let asked = agent.ask().await;
-            let asked = asked.unwrap_or_else(|failure| panic!("{:?}: {failure:?}", adapter.wire));
-            assert_eq!(asked.done, turn == 7, "{:?}", adapter.wire);
+            let reply = agent.ask().await;
+            let reply = reply.unwrap_or_else(|failure| panic!("{:?}: {failure:?}", adapter.wire));
+            assert_eq!(reply.done, turn == 7, "{:?}", adapter.wire);
         }
         assert_eq!(provider.complaints(), [], "{:?}", adapter.wire);
     }

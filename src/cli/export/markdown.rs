@@ -52,7 +52,7 @@ fn turn(turn: &ExportedTurn, out: &mut String) {
         "tool" => "Tools",
         _ => "Assistant",
     };
-    // A turn of results alone is told by their headings.
+    // A turn of results alone is described by their headings.
     let results = |part: &ExportedPart| matches!(part, ExportedPart::Result { .. });
     if !turn.parts.iter().all(results) {
         out.push_str(&format!("\n### {speaker}\n"));
@@ -65,7 +65,7 @@ fn turn(turn: &ExportedTurn, out: &mut String) {
 fn part(part: &ExportedPart, out: &mut String) {
     match part {
         ExportedPart::Text { text } => out.push_str(&format!("\n{}\n", text.trim())),
-        // What it thought is told by what it did.
+        // What it thought shows in what it did.
         ExportedPart::Thinking { .. } => {}
         ExportedPart::Call { tool, arguments } => {
             let (kind, text) = match arguments {

@@ -235,10 +235,10 @@ impl Sources {
 
     fn describe(&self, head: &mut ExportHead, found: &JournalRequest) -> Result<(), CommandFailure> {
         if let Some(journal) = &self.journal {
-            let told = journal
+            let found = journal
                 .conversations(Some(&head.conversation), 1)
                 .map_err(unread)?;
-            head.title = told.into_iter().next().map(|conversation| conversation.title);
+            head.title = found.into_iter().next().map(|conversation| conversation.title);
         }
         head.wire = Some(found.wire.name().to_owned());
         head.model.clone_from(&found.row.model);
@@ -299,7 +299,7 @@ struct Taken {
     notes: Vec<String>,
 }
 
-/// The handoff that is active behind an exchange.
+/// The handoff that is active after an exchange.
 fn active(row: &ExchangeRow) -> Option<Uuid> {
     let id = row.event.fired.last().or(row.event.pinned.as_ref())?;
     Uuid::parse_str(id).ok()

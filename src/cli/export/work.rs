@@ -1,4 +1,4 @@
-//! What was said and done since a handoff, as plain values: from a request's transcript and the answer to it.
+//! What was written and done since a handoff, as plain values: from a request's transcript and the answer to it.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,7 +12,7 @@ use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::{Answered, Kind, Part, Said, Transcript};
 use baton_core::wire::{Role, View};
 
-/// What one speaker said in one piece. The names are API.
+/// The uninterrupted turn of one speaker. The names are API.
 #[derive(Debug, Serialize)]
 pub(super) struct ExportedTurn {
     /// `user`, `assistant`, `tool`.
@@ -39,7 +39,7 @@ pub(super) enum ExportedPart {
         text: String,
         /// Whether it failed; none where that is not known.
         failed: Option<bool>,
-        /// The exit code of a command, where the result tells.
+        /// The exit code of a command, where the result has one.
         exit: Option<i32>,
     },
     Image,
@@ -48,9 +48,9 @@ pub(super) enum ExportedPart {
     },
 }
 
-/// The turn that the carry-over prompt stands in, in a request that was cut at its handoff: the last one of the head that
-/// the handoff is stored with. Where the handoff is not known, or was made on another wire, the first turn of the user's
-/// behind the preamble.
+/// The turn that the carry-over prompt stands in, in a request that was cut at its handoff: the last one of the head
+/// that the handoff is stored with. Where the handoff is not known, or was made on another wire, the first turn of the
+/// user's after the preamble.
 pub(super) fn carry_over_turn(
     view: &View,
     wire: WireId,
@@ -93,7 +93,7 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     let transcript = Transcript::of(view);
     let reader = WorkReader::of(&transcript);
     let turns = transcript.turns().enumerate().skip(from);
-    let told = turns.filter_map(|(at, turn)| {
+    let exported = turns.filter_map(|(at, turn)| {
         let role = match turn.role {
             Role::User => "user",
             Role::Assistant => "assistant",
@@ -101,7 +101,11 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
             Role::System | Role::Tools | Role::Other => return None,
         };
         let mut parts: Vec<ExportedPart> = Vec::new();
-        for part in turn.parts().iter().filter_map(|part| reader.told(at, part)) {
+        for part in turn
+            .parts()
+            .iter()
+            .filter_map(|part| reader.export_part(at, part))
+        {
             match (parts.last_mut(), part) {
                 // Agents keep a streamed text in the pieces in which it came.
                 (Some(ExportedPart::Text { text }), ExportedPart::Text { text: more })
@@ -114,7 +118,7 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
         }
         (!parts.is_empty()).then_some(ExportedTurn { role, parts })
     });
-    told.collect()
+    exported.collect()
 }
 
 /// What the model answered; `None` where that is nothing.
@@ -148,7 +152,7 @@ pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
 
 /// What is known of a transcript's calls, by where their parts stand.
 struct WorkReader {
-    /// The tool and the outcome behind a result, by its turn and its offset.
+    /// The tool and the outcome after a result, by its turn and its offset.
     results: HashMap<(usize, usize), CallResult>,
     /// Calls of our own tool, and their results.
     ours: HashSet<(usize, usize)>,
@@ -189,7 +193,7 @@ impl WorkReader {
         reader
     }
 
-    fn told(&self, turn: usize, part: &Part<'_>) -> Option<ExportedPart> {
+    fn export_part(&self, turn: usize, part: &Part<'_>) -> Option<ExportedPart> {
         let place = (turn, part.span.start);
         if self.ours.contains(&place) {
             return None;

@@ -15,7 +15,7 @@ use crate::state::files::yaml_files::gather::still_true;
 use crate::state::files::yaml_files::{HandoffYaml, now};
 use baton_core::handoffs::yaml::{Drift, Purpose, recover as recovered, score};
 
-/// Time for all that git is asked.
+/// Time for all queries to git.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Prints a summary of a handoff file, and whether it is still true.

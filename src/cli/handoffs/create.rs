@@ -79,7 +79,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure
     file.prepare(at);
     file.quality = Some(score(&file, at).brief());
     let path = write(args, &folder, &mut file, at, out)?;
-    told(args, path.as_deref(), &file, out)
+    print_created(args, path.as_deref(), &file, out)
 }
 
 /// Ends the process after this time, whatever it waits for: standard input that nobody closes, a file system that does not
@@ -175,7 +175,7 @@ fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     }
 }
 
-/// Adds what git, beads and Agent Mail tell, all asked at once.
+/// Adds what git, beads and Agent Mail report, all queried at once.
 fn enrich(
     args: &CreateArgs,
     config: &Config,
@@ -213,7 +213,7 @@ fn enrich(
     }
 }
 
-/// What Agent Mail tells of an agent.
+/// What Agent Mail reports of an agent.
 struct Mailed {
     project: String,
     messages: Vec<baton_core::handoffs::yaml::Message>,
@@ -231,7 +231,7 @@ fn mailed(args: &CreateArgs, config: &Config, dir: &Path, agent: &str, until: In
         .build()
         .ok()?;
     let left = until.saturating_duration_since(Instant::now());
-    let asked = runtime.block_on(async {
+    let answers = runtime.block_on(async {
         let both = async {
             let client: &AgentMail = &client;
             tokio::join!(
@@ -241,7 +241,7 @@ fn mailed(args: &CreateArgs, config: &Config, dir: &Path, agent: &str, until: In
         };
         tokio::time::timeout(left, both).await
     });
-    let (messages, reservations) = asked.ok()?;
+    let (messages, reservations) = answers.ok()?;
     Some(Mailed {
         messages: messages.unwrap_or_default(),
         reservations: reservations.unwrap_or_default(),
@@ -254,24 +254,24 @@ impl Mailed {
         if file.agent_mail_threads.is_empty() {
             file.agent_mail_threads = threads(self.messages);
         }
-        let held: Vec<_> = self
+        let reserved: Vec<_> = self
             .reservations
             .into_iter()
             .filter(|one| one.holds(at))
             .collect();
-        if held.is_empty() {
+        if reserved.is_empty() {
             return;
         }
-        let told = reservations_told(&held, at);
+        let text = reservations_told(&reserved, at);
         file.findings
             .entry("file_reservations".to_owned())
-            .or_insert(told);
+            .or_insert(text);
         if file.reservation_transfer.is_none() {
             file.reservation_transfer = Some(ReservationTransfer {
                 from_agent: agent,
                 project_key: self.project,
                 created_at: at.rfc3339(),
-                reservations: held.iter().map(|one| one.snapshot()).collect(),
+                reservations: reserved.iter().map(|one| one.snapshot()).collect(),
                 ..ReservationTransfer::default()
             });
         }
@@ -318,7 +318,7 @@ fn write(
     Ok(Some(place.clone()))
 }
 
-fn told(
+fn print_created(
     args: &CreateArgs,
     path: Option<&Path>,
     file: &HandoffFile,

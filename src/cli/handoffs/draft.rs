@@ -96,10 +96,10 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     store.put_draft(&handoff).await.map_err(unanswered)?;
     let count = count(&newest);
     let packet = packet(&config, &store, &handoff, newest, earlier).await?;
-    told(&handoff, (&document, count), packet, args.json, out)
+    print_draft(&handoff, (&document, count), packet, args.json, out)
 }
 
-/// The document as a carry-over prompt, with what was seen behind it where the config wants that.
+/// The document as a carry-over prompt, with what was seen after it where the config wants that.
 fn prompt(config: &Config, index: &Index, newest: &JournalRequest, document: &str, origin: Origin) -> String {
     let seen = wants_facts(config.handoff.facts, origin).then(|| {
         let whereabouts = Whereabouts::of(&Transcript::of(&newest.view));
@@ -113,7 +113,7 @@ fn prompt(config: &Config, index: &Index, newest: &JournalRequest, document: &st
     sentinel::normalised(&prompt)
 }
 
-/// Writes the handoff's document; a failure is told and changes nothing.
+/// Writes the handoff's document; a failure is reported and changes nothing.
 async fn packet(
     config: &Config,
     store: &SharedStore,
@@ -147,7 +147,7 @@ async fn packet(
     }
 }
 
-fn told(
+fn print_draft(
     handoff: &Handoff,
     (document, count): (&str, Count),
     packet: Option<PathBuf>,
@@ -250,7 +250,7 @@ fn too_small(error: TooSmall) -> CommandFailure {
     CommandFailure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
 }
 
-/// A document of a person's, or of a model that a person asked.
+/// A document of a person's, or of a model that a person prompted.
 fn given(file: &Path) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {

@@ -23,7 +23,7 @@ const LISTED: usize = 20;
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
 
-/// Forks behind each other that are indented further.
+/// Forks after each other that are indented further.
 const MOST_DEPTH: usize = 12;
 
 pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -277,13 +277,13 @@ mod tests {
         // Newest first: two go on from the first, and another one has begun between them.
         let all = [child(D, A), handoff(C), child(B, A), handoff(A)];
         let (listed, where_it_is) = placed(all.to_vec(), &all, false);
-        let told: Vec<_> = listed
+        let names: Vec<_> = listed
             .iter()
             .zip(&where_it_is)
             .map(|(one, it)| status(one, None, it))
             .collect();
         assert_eq!(
-            told,
+            names,
             [
                 "-, one of 2 branches",
                 "-",

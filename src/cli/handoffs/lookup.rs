@@ -106,8 +106,8 @@ impl HandoffLookup {
         })
     }
 
-    /// The same, as a handoff file: of a document the file that it makes. `None` where nothing has this name, or a session has
-    /// no file that can be read.
+    /// The same, as a handoff file: of a document the file that it makes. `None` where nothing has this name, or a
+    /// session has no file that can be read.
     pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, CommandFailure> {
         let named = match self.find(given) {
             Err(unknown) if unknown.exit == Exit::NO_INPUT || unknown.exit == Exit::USAGE => return Ok(None),

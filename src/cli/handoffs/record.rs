@@ -61,7 +61,7 @@ impl<'a> HandoffOutput<'a> {
     }
 }
 
-/// The title of a handoff in a list: the first telling line of its prompt, and its reason.
+/// The title of a handoff in a list: the first distinctive line of its prompt, and its reason.
 pub(in crate::cli) fn named(handoff: &Handoff) -> String {
     let line = telling_line(&handoff.prompt);
     match &handoff.reason {

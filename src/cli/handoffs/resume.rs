@@ -15,7 +15,7 @@ use crate::cli::{agents, env, load_state, run, stored};
 use crate::state::files::documents::{self as state_documents, DriftReport};
 use baton_core::record::Handoff;
 
-/// Time for all that git is asked.
+/// Time for all queries to git.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The output of `--json`. The names are API.

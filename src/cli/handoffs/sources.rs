@@ -34,7 +34,7 @@ struct Hook {
     input_messages: Vec<String>,
 }
 
-/// Fills a file from the source that is named; returns the folder that the session worked in, where that is told.
+/// Fills a file from the source that is named; returns the folder that the session worked in, where that is known.
 pub(super) fn fill(
     args: &CreateArgs,
     config: &Config,
@@ -47,7 +47,7 @@ pub(super) fn fill(
         .with_secret_files(&config.draft.secret_files);
     if let Some(path) = &args.output {
         let text = end_of(&text_of(path)?).to_owned();
-        said(&text, &redactor, file);
+        fill_from_text(&text, &redactor, file);
         return Ok(None);
     }
     if let Some(path) = &args.session_file {
@@ -66,7 +66,7 @@ pub(super) fn fill(
     Ok(None)
 }
 
-fn said(text: &str, redactor: &Redactor, file: &mut HandoffFile) {
+fn fill_from_text(text: &str, redactor: &Redactor, file: &mut HandoffFile) {
     let known = redactor.text(text);
     file.fill(analyze(&unnamed::redacted(&known)));
 }
@@ -100,13 +100,13 @@ fn hook(
         folder = of_session(path, redactor, until, file)?.or(folder);
     }
     if let Some(text) = &hook.last_assistant_message {
-        said(text, redactor, file);
+        fill_from_text(text, redactor, file);
     }
     if file.goal.is_empty()
-        && let Some(asked) = hook.input_messages.last()
+        && let Some(input) = hook.input_messages.last()
     {
-        let asked = redactor.text(asked);
-        file.fall_back_to(&unnamed::redacted(&asked));
+        let input = redactor.text(input);
+        file.fall_back_to(&unnamed::redacted(&input));
     }
     if file.session.is_empty() {
         let name = folder.as_deref().and_then(Path::file_name);

@@ -21,16 +21,16 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), CommandFailu
     )?;
     let config = &names.config;
     let found = read_file(&path).map_err(failure)?;
-    let mut asked = found.file.reservation_transfer.unwrap_or_default();
-    if asked.from_agent.is_empty() {
-        asked.from_agent = found.file.agent_id;
+    let mut requested = found.file.reservation_transfer.unwrap_or_default();
+    if requested.from_agent.is_empty() {
+        requested.from_agent = found.file.agent_id;
     }
     let Some(mail) = mail(config)? else {
         let message = "no server of Agent Mail is set up";
         return Err(CommandFailure::new(Exit::CONFIG, message).help("set handoff.agent_mail_url"));
     };
-    let outcome = moved(&mail, &asked, &args.to);
-    told(&outcome, args.json, out)?;
+    let outcome = moved(&mail, &requested, &args.to);
+    print_outcome(&outcome, args.json, out)?;
     match outcome.success {
         true => Ok(()),
         false => Err(CommandFailure::silent(Exit::UNAVAILABLE)),
@@ -39,17 +39,17 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), CommandFailu
 
 /// Moves the reservations, until Ctrl-C.
 #[tokio::main(flavor = "current_thread")]
-async fn moved(mail: &AgentMail, asked: &ReservationTransfer, to: &str) -> TransferOutcome {
+async fn moved(mail: &AgentMail, requested: &ReservationTransfer, to: &str) -> TransferOutcome {
     let cancelled = async {
         // Without a handler there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
     };
-    transfer(mail, asked, to, cancelled).await
+    transfer(mail, requested, to, cancelled).await
 }
 
-fn told(outcome: &TransferOutcome, json: bool, out: &mut Out) -> Result<(), CommandFailure> {
+fn print_outcome(outcome: &TransferOutcome, json: bool, out: &mut Out) -> Result<(), CommandFailure> {
     if json {
         return Ok(out.json(outcome)?);
     }

@@ -1,5 +1,5 @@
-//! `baton handoffs undo`: asks that a handoff be undone with the next request of its conversation. A running proxy that keeps
-//! its conversations in memory is asked over its admin listener; else the store is written.
+//! `baton handoffs undo`: asks that a handoff be undone with the next request of its conversation. A running proxy that
+//! keeps its conversations in memory is called over its admin listener; else the store is written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,7 +31,7 @@ const ANSWER_BYTES: usize = 64 << 10;
 
 /// What `--json` prints. The names are API.
 #[derive(Serialize)]
-struct Told {
+struct UndoOutput {
     handoff: String,
     /// `undone`, `taken_back`: with the next request; `withdrawn`: nothing waits any more.
     asked: &'static str,
@@ -76,9 +76,9 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => "withdrawn",
     };
     if args.json {
-        return Ok(out.json(&Told { handoff: id, asked })?);
+        return Ok(out.json(&UndoOutput { handoff: id, asked })?);
     }
-    let told = match asked {
+    let message = match asked {
         "undone" => {
             "with the next request of its conversation, the model sees what it saw before this handoff. The answer to it says so"
         }
@@ -87,7 +87,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
         }
         _ => "what was asked for before waits no longer; nothing changes",
     };
-    Ok(out.line(format_args!("{}: {told}.", visible(&id)))?)
+    Ok(out.line(format_args!("{}: {message}.", visible(&id)))?)
 }
 
 fn refused(why: &UndoRefused) -> CommandFailure {
@@ -116,13 +116,13 @@ async fn by_proxy(
         CommandFailure::new(Exit::UNAVAILABLE, message)
     };
     let asked = tokio::time::timeout(TIME, post(config, process, id, args)).await;
-    let (status, said) = match asked {
+    let (status, answer) = match asked {
         Ok(Ok(answer)) => answer,
         Ok(Err(why)) => return Err(unreachable(why)),
         Err(_) => return Err(unreachable("it takes too long".to_owned())),
     };
     if status.is_success() {
-        let undo = said["undo"].clone();
+        let undo = answer["undo"].clone();
         // Whatever it was that waited: it does not wait now.
         let none = AskedUndo {
             handoff: uuid::Uuid::nil(),
@@ -134,7 +134,7 @@ async fn by_proxy(
             Err(_) => UndoAnswer::Withdrawn(none),
         });
     }
-    let message = said.pointer("/error/message").and_then(Value::as_str);
+    let message = answer.pointer("/error/message").and_then(Value::as_str);
     let message = message.map_or_else(|| format!("the running proxy answered {status}"), visible);
     Err(CommandFailure::new(Exit::NO_INPUT, message))
 }

@@ -1,4 +1,5 @@
-//! The sections about handoffs: when and how they happen, drafts and documents of them, and the search of what they cut.
+//! The sections about handoffs: when and how they happen, drafts and documents of them, and the search of what they
+//! cut.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -33,7 +34,7 @@ pub struct HandoffPolicy {
     pub keepalive: Duration,
     /// Maximum retries of a later leg.
     pub retries: u32,
-    /// When the model is told that its context fills up, and when its session is handed over.
+    /// When the model is notified that its context fills up, and when its session is handed over.
     pub thresholds: Thresholds,
     /// What differs for subagents.
     pub subagents: SubagentThresholds,
@@ -41,7 +42,7 @@ pub struct HandoffPolicy {
     pub windows: Windows,
     /// Where the prompts of automatic handoffs are kept as files.
     pub save_dir: Option<PathBuf>,
-    /// Where what the proxy saw stands behind a carry-over prompt.
+    /// Where what the proxy saw stands after a carry-over prompt.
     pub facts: FactsPolicy,
     /// Which drafts wait for a person's yes.
     pub review: ReviewPolicy,
@@ -75,12 +76,12 @@ pub struct SubagentThresholds {
     pub auto_at: Option<f64>,
 }
 
-/// `handoff.facts`: where what the proxy saw stands behind a carry-over prompt.
+/// `handoff.facts`: where what the proxy saw stands after a carry-over prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactsPolicy {
     /// Where baton wrote the prompt.
     Drafts,
-    /// Behind every prompt.
+    /// After every prompt.
     All,
     /// Nowhere.
     Off,
@@ -142,7 +143,7 @@ pub struct DocumentPolicy {
     pub enabled: bool,
     /// Where; `None`: `packets` in the state directory.
     pub dir: Option<PathBuf>,
-    /// The repository whose branch, commit and uncommitted files a document tells.
+    /// The repository whose branch, commit and uncommitted files a document states.
     pub git_dir: Option<PathBuf>,
     /// What documents are about; `None`: the session.
     pub topic: Option<String>,
@@ -170,7 +171,7 @@ pub struct ChatCommandPolicy {
 /// How drafts are made: documents of a conversation that baton writes.
 #[derive(Debug, Clone)]
 pub struct DraftPolicy {
-    /// The repository whose state a draft tells.
+    /// The repository whose state a draft describes.
     pub git_dir: Option<PathBuf>,
     /// Further words that make a sentence a constraint.
     pub markers: Vec<String>,

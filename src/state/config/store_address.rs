@@ -177,9 +177,9 @@ fn server(host: &str, port: u16) -> Result<(String, u16), AddressError> {
     let (name, given) = match host.strip_prefix('[') {
         // An IPv6 address.
         Some(rest) => {
-            let (name, behind) = rest.split_once(']').ok_or("a bracket is not closed")?;
-            let given = behind.strip_prefix(':');
-            (name, given.or((!behind.is_empty()).then_some("")))
+            let (name, after) = rest.split_once(']').ok_or("a bracket is not closed")?;
+            let given = after.strip_prefix(':');
+            (name, given.or((!after.is_empty()).then_some("")))
         }
         None => match host.split_once(':') {
             Some((name, port)) => (name, Some(port)),

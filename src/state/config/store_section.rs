@@ -31,7 +31,7 @@ pub struct StoreRetention {
     pub conversations: Duration,
     /// Hidden pairs.
     pub pairs: Duration,
-    /// Cut points, and texts behind turns.
+    /// Cut points, and texts after turns.
     pub places: Duration,
     /// Response ids.
     pub response_ids: Duration,

@@ -344,7 +344,7 @@ fn peers_are_tables_with_names_of_their_own() {
             .iter()
             .any(|secret| secret.reveal() == "0123456789abcdef")
     );
-    for (bad, told) in [
+    for (bad, message) in [
         ("'http://a'", "expected a list"),
         ("['http://a']", "expected a table"),
         ("[{ name = 'a' }]", "no `url`"),
@@ -356,7 +356,9 @@ fn peers_are_tables_with_names_of_their_own() {
     ] {
         let problems = of(bad).unwrap_err();
         assert!(
-            problems.iter().any(|problem| problem.to_string().contains(told)),
+            problems
+                .iter()
+                .any(|problem| problem.to_string().contains(message)),
             "{bad}: {problems:?}"
         );
     }
@@ -371,7 +373,7 @@ fn keys_that_contradict_each_other_are_named() {
     assert_eq!(good.admin.url.as_deref(), Some("http://10.0.0.1:8788"));
     assert_eq!(good.seal_key_dir(), std::path::Path::new("/keys"));
     let key = "a".repeat(32);
-    for (bad, told) in [
+    for (bad, message) in [
         (url.to_owned(), "no register of replicas"),
         (
             format!("handoff.seal_key = '{key}'\nhandoff.seal_key_dir = '/keys'\n"),
@@ -380,7 +382,7 @@ fn keys_that_contradict_each_other_are_named() {
     ] {
         let problems = of(&bad).unwrap_err();
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].to_string().contains(told), "{problems:?}");
+        assert!(problems[0].to_string().contains(message), "{problems:?}");
     }
 }
 
@@ -404,14 +406,16 @@ fn a_seal_key_is_one_or_a_list() {
         keys(of(&format!("['{a}', '{b}']")).unwrap()),
         [a.clone(), b.clone()]
     );
-    for (bad, told) in [
+    for (bad, message) in [
         ("[]", "empty"),
         ("['short']", "too short"),
         ("7", "expected a secret"),
     ] {
         let problems = of(bad).unwrap_err();
         assert!(
-            problems.iter().any(|problem| problem.to_string().contains(told)),
+            problems
+                .iter()
+                .any(|problem| problem.to_string().contains(message)),
             "{bad}: {problems:?}"
         );
     }

@@ -33,8 +33,8 @@ pub struct BodyCapture {
     body: CapturedBody,
     /// Small chunks, joined.
     small: BytesMut,
-    held: usize,
-    /// Bytes that may be held.
+    buffered: usize,
+    /// Bytes that may be buffered.
     room: usize,
 }
 
@@ -50,12 +50,12 @@ impl BodyCapture {
         if self.to.is_none() || self.body.truncated {
             return;
         }
-        if self.room - self.held < chunk.len() {
+        if self.room - self.buffered < chunk.len() {
             self.make_room(chunk.len());
         }
-        let len = chunk.len().min(self.room - self.held);
+        let len = chunk.len().min(self.room - self.buffered);
         self.body.truncated = len < chunk.len();
-        self.held += len;
+        self.buffered += len;
         if len < COPIED {
             self.small.extend_from_slice(&chunk[..len]);
             if self.small.len() >= JOINED {
@@ -78,7 +78,7 @@ impl BodyCapture {
             .saturating_sub(queue.load.capturing.load(Relaxed));
         let own = queue.response_bytes.saturating_sub(self.room);
         // A long answer reserves rarely, and a short one does not take what others need.
-        let more = wanted.max(self.held.clamp(ROOM / 16, ROOM)).min(all).min(own);
+        let more = wanted.max(self.buffered.clamp(ROOM / 16, ROOM)).min(all).min(own);
         queue.load.capturing.fetch_add(more, Relaxed);
         self.room += more;
     }

@@ -1,8 +1,8 @@
 //! Stores bodies as chains of chunks.
 //!
-//! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a fast hash:
-//! one look-up finds all leading messages that an earlier body had, without looking at each of them, and the same goes for
-//! what stands before and behind the messages. Only new text is read again.
+//! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a
+//! fast hash: one look-up finds all leading messages that an earlier body had, without looking at each of them, and the
+//! same goes for what stands before and after the messages. Only new text is read again.
 
 use bytes::Bytes;
 use rusqlite::Connection;
@@ -220,7 +220,7 @@ impl ChunkStore {
         self.key.chain(recipe, self.key.chain(kind, value))
     }
 
-    /// Stores the region before or behind the messages; only a new one is cut into chunks.
+    /// Stores the region before or after the messages; only a new one is cut into chunks.
     pub(super) fn region(
         &mut self,
         conn: &Connection,
@@ -281,7 +281,7 @@ impl ChunkStore {
         })
     }
 
-    /// Stores one message behind the node `last`; returns its node.
+    /// Stores one message after the node `last`; returns its node.
     pub(super) fn message(
         &mut self,
         conn: &Connection,
@@ -328,7 +328,7 @@ pub(super) struct StoredList {
     /// The hash chain of all of them.
     pub(super) hash: KeyedHash,
     pub(super) chain: ListChain,
-    /// The number of messages that were known, and the hash chain and the node there and behind each further message.
+    /// The number of messages that were known, and the hash chain and the node there and after each further message.
     nodes: (usize, Vec<(KeyedHash, i64)>),
 }
 
@@ -336,7 +336,7 @@ pub(super) struct StoredList {
 pub(super) struct ListChain {
     /// How many messages its known beginning has, and the chain's hash up to there.
     begun: (usize, KeyedHash),
-    /// The chain's hash up to each message behind them.
+    /// The chain's hash up to each message after them.
     hashes: Vec<KeyedHash>,
 }
 
@@ -345,7 +345,7 @@ impl ListChain {
     pub(super) fn of_first(&self, n: usize) -> Option<KeyedHash> {
         match n.checked_sub(self.begun.0)? {
             0 => Some(self.begun.1),
-            behind => self.hashes.get(behind - 1).copied(),
+            index => self.hashes.get(index - 1).copied(),
         }
     }
 }
@@ -361,8 +361,8 @@ pub(super) fn slice(text: &Bytes, span: Span) -> Bytes {
     text.slice(span.start..span.end)
 }
 
-/// Whether the list opens at the end of `head` and closes at the start of `tail`: otherwise further messages were inserted
-/// there (the model is asked again).
+/// Whether the list opens at the end of `head` and closes at the start of `tail`: otherwise further messages were
+/// inserted there (the request is repeated).
 fn alone(head: &[Bytes], tail: &[Bytes]) -> bool {
     let shown = |b: &&u8| !b.is_ascii_whitespace();
     let last = head.iter().rev().flat_map(|part| part.iter().rev()).find(shown);
@@ -383,7 +383,7 @@ mod tests {
         };
         let alone = |head: &[&'static str], tail: &[&'static str]| alone(&parts(head), &parts(tail));
         assert!(alone(&["{\"messages\": [ ", "\n"], &[" ", "]}"]));
-        assert!(!alone(&["{\"messages\":["], &["", ",{}", "]}"]), "more behind");
+        assert!(!alone(&["{\"messages\":["], &["", ",{}", "]}"]), "more after it");
         assert!(!alone(&["{\"messages\":[", "{},"], &["]}"]), "more before");
         assert!(!alone(&[], &[]));
     }

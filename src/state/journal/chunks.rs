@@ -12,13 +12,14 @@ const WORTH: usize = 512;
 /// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
 const FEW: usize = 16;
 
-/// A body in three regions: what stands before the messages, these with the gaps between them, and what stands behind.
+/// A body in three regions: what stands before the messages, these with the gaps between them, and what stands after
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BodyRegions<'a> {
     /// What stands before the first message.
     pub(super) head: Span,
     pub(super) turns: &'a [Turn],
-    /// What stands behind the last message.
+    /// What stands after the last message.
     pub(super) tail: Span,
 }
 
@@ -85,7 +86,7 @@ impl<'a> MessageChunks<'a> {
         Self::at(text, regions.head.end, regions.turns)
     }
 
-    /// These, the first of which is behind what stands before `start`.
+    /// These, the first of which is after what stands before `start`.
     pub(super) fn at(text: &'a Bytes, start: usize, turns: &'a [Turn]) -> Self {
         Self { text, start, turns }
     }
@@ -120,7 +121,7 @@ impl<'a> MessageChunks<'a> {
         self.turns[i].role
     }
 
-    /// The first message whose gap begins at `at` or behind it; their number where there is none.
+    /// The first message whose gap begins at `at` or after it; their number where there is none.
     pub(super) fn first_from(&self, at: usize) -> usize {
         match self.turns.split_last() {
             Some((_, before)) if self.start < at => 1 + before.partition_point(|turn| turn.span.end < at),
@@ -147,7 +148,7 @@ pub(super) fn head(text: &[u8]) -> Vec<Span> {
     runs(text.len(), &large(text, json::blank(text, 0)))
 }
 
-/// The chunks of what stands behind them.
+/// The chunks of what stands after them.
 pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     let bracket = json::blank(text, 0);
     let comma = json::blank(text, bracket + 1);
@@ -268,7 +269,7 @@ mod tests {
         spans.iter().map(turn).collect()
     }
 
-    /// Turns that stand in a body otherwise than one behind the other make one region of it.
+    /// Turns that stand in a body otherwise than one after the other make one region of it.
     #[test]
     fn a_body_is_cut_where_its_messages_follow_each_other() {
         let body = b"[{}, {} ,{}]x{}";
@@ -292,11 +293,8 @@ mod tests {
         );
         assert!(!is_cut(&[(5, 7), (1, 3)], 0), "turned round");
         assert!(!is_cut(&[(1, 6), (5, 7)], 0), "one in the other");
-        assert!(
-            !is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)], 3),
-            "behind the list"
-        );
-        assert!(!is_cut(&[(1, 15)], 1), "it ends behind the list, known or not");
+        assert!(!is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)], 3), "after the list");
+        assert!(!is_cut(&[(1, 15)], 1), "it ends after the list, known or not");
     }
 
     #[test]

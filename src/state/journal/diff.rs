@@ -35,7 +35,7 @@ pub enum MessageState {
 /// A message's fate and its reason; kept ones have none.
 pub(super) type MessageFate = (MessageState, Option<Why>);
 
-/// Compares two lists of messages, the fates of the received ones first. `text` is asked for the few that need a
+/// Compares two lists of messages, the fates of the received ones first. `text` is called for the few that need a
 /// closer look.
 pub(super) fn compare(
     received: &[ComparedMessage],
@@ -124,7 +124,7 @@ impl MessageGap<'_> {
         let mut left = r.clone();
         for j in s.clone() {
             let partner = match self.cut {
-                // What is kept of a cut is the end of the message that held the sentinel.
+                // What is kept of a cut is the end of the message with the sentinel.
                 true => (!left.is_empty() && j + 1 == s.end && j > s.start)
                     .then(|| r.end - 1)
                     .filter(|&i| self.related(i, j)),
@@ -183,9 +183,9 @@ impl MessageGap<'_> {
     }
 
     fn come(&self, j: usize) -> Option<Why> {
-        let asked = self.one_of(&[Why::AskAgain, Why::Draft]);
-        if self.last && asked.is_some() && self.whys.len() > 1 {
-            return asked;
+        let requested = self.one_of(&[Why::AskAgain, Why::Draft]);
+        if self.last && requested.is_some() && self.whys.len() > 1 {
+            return requested;
         }
         let ours = self.ours(&self.sent[j]);
         if ours.calls > 0 || ours.answered {
@@ -204,8 +204,9 @@ impl MessageGap<'_> {
                     ours.calls += usize::from(call.name.is_some_and(|name| is_ours(&name.get())))
                 }
                 Kind::Result(_) => {
-                    let said = |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
-                    ours.answered |= part.texts().iter().any(said);
+                    let is_answer =
+                        |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
+                    ours.answered |= part.texts().iter().any(is_answer);
                 }
                 Kind::Text(text) => {
                     let marks = mark::marks(text.raw());
@@ -353,10 +354,10 @@ mod tests {
             states(&received, &sent, &[Why::GivenBack]),
             ("kgk".into(), "kgk".into())
         );
-        let (asked, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
+        let (requested, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
         let sent = [
             ("user", "a"),
-            ("assistant", asked.as_str()),
+            ("assistant", requested.as_str()),
             ("user", refused.as_str()),
         ];
         assert_eq!(
@@ -383,18 +384,18 @@ mod tests {
                 (other.clone(), (0..n).map(|i| item(i % 2 * n + i)).collect()),
             ];
             for (received, sent) in lists {
-                let asked = std::cell::Cell::new(0);
+                let requested = std::cell::Cell::new(0);
                 let text = |chunk: i64| {
-                    asked.set(asked.get() + 1);
+                    requested.set(requested.get() + 1);
                     format!("{chunk:x}").repeat(3)
                 };
                 for whys in [&[Why::GivenBack][..], &[Why::Cut]] {
                     compare(&received, &sent, whys, &text);
                 }
                 assert!(
-                    asked.get() <= 2 * 2 * (2 * NEAR + 4) * n,
+                    requested.get() <= 2 * 2 * (2 * NEAR + 4) * n,
                     "{} for {n}",
-                    asked.get()
+                    requested.get()
                 );
             }
         }

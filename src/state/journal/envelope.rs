@@ -73,8 +73,11 @@ pub(super) fn rows(text: &[u8]) -> Vec<MessageSummary> {
 fn first_line(text: &[u8], entry: &EnvelopePart<'_>) -> String {
     match entry {
         EnvelopePart::Tool(tool) => {
-            let told = tool.description().map(|told| told.get()).unwrap_or_default();
-            summary::cut(&format!("{}  {}", entry.name(), told.trim()))
+            let described = tool
+                .description()
+                .map(|described| described.get())
+                .unwrap_or_default();
+            summary::cut(&format!("{}  {}", entry.name(), described.trim()))
         }
         EnvelopePart::System(prompt) => summary::cut(&summary::telling_line(text, prompt.span)),
     }
@@ -129,12 +132,12 @@ fn shown(text: &[u8], entry: &EnvelopePart<'_>) -> Vec<ShownPart> {
         EnvelopePart::System(prompt) => return system_parts(text, prompt),
         EnvelopePart::Tool(tool) => tool,
     };
-    let told = tool.description();
-    let mut parts: Vec<ShownPart> = told
-        .map(|told| ShownPart::text("text", told.get().into_owned()))
+    let described = tool.description();
+    let mut parts: Vec<ShownPart> = described
+        .map(|described| ShownPart::text("text", described.get().into_owned()))
         .into_iter()
         .collect();
-    let rest = tool.schema().filter(|_| told.is_some()).unwrap_or(tool.span);
+    let rest = tool.schema().filter(|_| described.is_some()).unwrap_or(tool.span);
     parts.push(ShownPart::json("tools", rest.of(text)));
     parts
 }
@@ -144,8 +147,8 @@ fn system_parts(text: &[u8], prompt: &SystemPrompt<'_>) -> Vec<ShownPart> {
     if blocks.is_empty() {
         return vec![ShownPart::json("other", prompt.span.of(text))];
     }
-    let said = |block| json::string(text, block).or_else(|| json::get_string(text, block, "text"));
-    let shown = blocks.into_iter().map(|block| match said(block) {
+    let block_text = |block| json::string(text, block).or_else(|| json::get_string(text, block, "text"));
+    let shown = blocks.into_iter().map(|block| match block_text(block) {
         Some(string) => ShownPart::text("text", string.into_owned()),
         None => ShownPart::json("other", block.of(text)),
     });
@@ -162,7 +165,7 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
         let what = match old_values.get(&CountedName(key)) {
             None => "added".to_owned(),
             Some(old) if old.of(received) == value.of(sent) => continue,
-            Some(old) => told(received, *old, sent, *value),
+            Some(old) => described(received, *old, sent, *value),
         };
         out.push(EnvelopeChange {
             key: key.clone(),
@@ -198,7 +201,7 @@ fn by_name(members: &[(String, Span)]) -> HashMap<CountedName<'_>, Span> {
     all
 }
 
-fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
+fn described(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
     let (before, after) = (
         json::elements(received, old).len(),
         json::elements(sent, new).len(),
@@ -229,7 +232,7 @@ mod tests {
         let text = format!(r#"{{"tools":[{tools},{{"name":"wanted"}}],"system":"s"}}"#);
         READ.with(|read| read.set(0));
         let holds = |part: ShownPart| part.json.is_some_and(|json| json.get().contains("wanted"));
-        // Behind the system prompt and the others.
+        // After the system prompt and the others.
         assert_eq!(position(text.as_bytes(), holds), Some(1_001));
         assert_eq!(position(text.as_bytes(), |_| false), None);
         assert_eq!(READ.with(Cell::get), 2);
@@ -243,8 +246,8 @@ mod tests {
         };
         for n in [1_000, 10_000, 100_000] {
             COMPARED.with(|compared| compared.set(0));
-            let told = differences(&body(n, 0), &body(n, n / 2));
-            assert_eq!(told.len(), n / 2 * 2);
+            let described = differences(&body(n, 0), &body(n, n / 2));
+            assert_eq!(described.len(), n / 2 * 2);
             let compared = COMPARED.with(Cell::get);
             assert!(compared <= 4 * n, "{compared} for {n}");
         }
@@ -254,12 +257,12 @@ mod tests {
     fn the_envelope_tells_what_differs() {
         let before = br#"{"model":"m","tools":[{"name":"a"}],"old":1}"#;
         let after = br#"{"model":"m","tools":[{"name":"a"},{"name":"session_handoff"}],"stream_options":{}}"#;
-        let told: Vec<_> = differences(before, after)
+        let described: Vec<_> = differences(before, after)
             .into_iter()
             .map(|c| format!("{} {}", c.key, c.what))
             .collect();
         assert_eq!(
-            told,
+            described,
             [
                 "tools session_handoff added (1 → 2)",
                 "stream_options added",
@@ -281,9 +284,9 @@ mod tests {
             assert_eq!(lines, ["Be brief.", "a", "session_handoff"]);
             assert_eq!((ours[2].state, ours[2].why), (MessageState::New, Some(Why::Tool)));
             assert!(parts(&after, 2).is_some());
-            let told = differences(&before, &after);
-            assert_eq!(told.len(), 1);
-            assert_eq!(told[0].key, format!("{wrapper}.tools"));
+            let described = differences(&before, &after);
+            assert_eq!(described.len(), 1);
+            assert_eq!(described[0].key, format!("{wrapper}.tools"));
         }
         // Elsewhere it is a member like any other.
         let own = br#"{"messages":[],"request":{"system":"s"},"system":"t"}"#;

@@ -7,7 +7,7 @@ use super::diff::MessageState;
 use super::row::ExchangeRow;
 use baton_core::rewrite::Why;
 
-/// An exchange in full, bodies left out: those are asked for one by one.
+/// An exchange in full, bodies left out: those are requested one by one.
 #[derive(Debug, Serialize)]
 pub struct ExchangeDetail {
     /// In short.

@@ -129,26 +129,30 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
     others.chain(facts.chain(nudges).map(str::to_owned))
 }
 
-/// What an outcome of stating behind a prompt what was seen comes to.
+/// What an outcome of stating after a prompt what was seen comes to.
 fn stated(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
-        "written" => "What baton saw of the work stands behind the carry-over prompt.",
-        "nothing" => "Nothing was seen of the work that is worth stating behind the carry-over prompt.",
+        "written" => "What baton saw of the work stands after the carry-over prompt.",
+        "nothing" => "Nothing was seen of the work that is worth stating after the carry-over prompt.",
         _ => return None,
     })
 }
 
-/// What an outcome of telling the model how full its context is comes to.
+/// The meaning of each outcome of notifying the model how full its context is.
 fn nudged(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
-        "told" => "The model was told how full its context is, and asked to finish its step and hand off.",
-        "followed" => "The model handed over after it had been told how full its context is.",
-        "not_written" => "How full the context is could not be written down, so the model was not told.",
+        "told" => {
+            "The model was notified how full its context is, and prompted to finish its step and hand off."
+        }
+        "followed" => "The model handed over after it had been notified how full its context is.",
+        "not_written" => "How full the context is could not be written down, so the model was not notified.",
         "auto_failed" => "The context was so full that a handoff was to be drafted, and no draft came of it.",
         "large_cut" => {
-            "What is left behind the handoff is over the threshold by itself: in this task the model is told no more."
+            "What follows the handoff is over the threshold by itself: the model is not notified again in this task."
         }
-        "close_handoffs" => "Two handoffs came in close succession: in this task the model is told no more.",
+        "close_handoffs" => {
+            "Two handoffs came in close succession: the model is not notified again in this task."
+        }
         _ => return None,
     })
 }
@@ -158,7 +162,7 @@ fn undone(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
         "undone" => "A handoff was undone: the model sees what stood in front of it again.",
         "taken_back" => "The undo of a handoff was taken back: the transcript is cut there again.",
-        "refused" => "An undo was asked for and not done; the answer says why.",
+        "refused" => "A requested undo was refused; the answer says why.",
         _ => return None,
     })
 }
@@ -216,11 +220,11 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> S
             let removed = size(change.removed as u64);
             format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
         }
-        Why::Inserted => format!("A text of baton's own was put behind a message ({added})."),
+        Why::Inserted => format!("A text of baton's own was put after a message ({added})."),
         Why::Thinking => {
             let removed = size(change.removed as u64);
             format!(
-                "Thinking that upstream had refused, since it was made behind another prefix, was left out ({removed})."
+                "Thinking that upstream had refused, since it was made after another prefix, was left out ({removed})."
             )
         }
         Why::GivenBack => {

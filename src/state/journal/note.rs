@@ -125,7 +125,7 @@ pub struct CapturedBody {
 }
 
 impl CapturedBody {
-    /// Bytes held.
+    /// Bytes buffered.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(Bytes::len).sum()
     }

@@ -23,8 +23,8 @@ pub(super) fn name(sent: &[ComparedMessage], whys: &[Why], fates: &mut [MessageF
             }
         }
     }
-    let asked = whys.iter().find(|why| matches!(why, Why::AskAgain | Why::Draft));
-    if let Some(why) = asked {
+    let own_request = whys.iter().find(|why| matches!(why, Why::AskAgain | Why::Draft));
+    if let Some(why) = own_request {
         let stays = |fate: &MessageFate| fate.0 != MessageState::New || fate.1 == Some(Why::Preamble);
         let last = fates.iter().rposition(stays).max(carry_over);
         for fate in fates.iter_mut().skip(last.map_or(0, |last| last + 1)) {
@@ -87,7 +87,7 @@ mod tests {
             named(&sent, &[Why::Cut, Why::Tool]),
             [None, preamble, preamble, cut, preamble, cut, None]
         );
-        // A later leg, asked again: behind the prompt stand the refused call and its answer.
+        // A later leg, repeated: after the prompt stand the refused call and its answer.
         let sent = [("system", Kept), ("user", New), ("assistant", New), ("user", New)];
         assert_eq!(
             named(&sent, &[Why::Cut, Why::AskAgain]),

@@ -16,7 +16,7 @@ use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange, now_ms};
 use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
 use baton_core::wire::{Stop, Usage};
 
-/// Events buffered for live viewers. A viewer that falls further behind misses some.
+/// Events buffered for live viewers. A viewer that falls further after misses some.
 const LIVE_NOTES: usize = 256;
 
 /// Records for the journal. Clones share the queue; the default one records nothing and costs nothing.
@@ -84,7 +84,7 @@ impl Recorder {
         }
     }
 
-    /// A handoff has fired: live viewers are told now, and the journal keeps it with its exchange.
+    /// A handoff has fired: live viewers are notified now, and the journal keeps it with its exchange.
     pub fn handoff(&self, event: &HandoffEvent) {
         let live = self.0.as_ref().map(|queue| &queue.live);
         if let Some(live) = live.filter(|live| live.receiver_count() > 0) {

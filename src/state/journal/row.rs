@@ -36,7 +36,7 @@ pub struct ExchangeRow {
     pub sent_messages: Vec<u64>,
     /// Upstream's status for each leg; none where it gave no answer.
     pub statuses: Vec<Option<u16>>,
-    /// The tokens of all legs together; none where upstream told none.
+    /// The tokens of all legs together; none where upstream reported none.
     pub tokens_sum: Option<LegTokens>,
     /// *Estimated input not sent*, net: tokens of the agent's request less those of everything sent for it, four bytes to the
     /// token. Negative where more was sent.
@@ -69,7 +69,7 @@ pub struct EventColumns {
     pub unpinned: bool,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
-    /// What came of stating behind their prompts what was seen, where that is wanted: `written`, `nothing`.
+    /// What came of stating after their prompts what was seen, where that is wanted: `written`, `nothing`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
     /// Upstream requests, retries among them.
@@ -89,7 +89,8 @@ pub struct EventColumns {
     /// What came of sending a request again without the thinking that upstream refused: `accepted`, `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_retry: Option<String>,
-    /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`, `large_cut`, `close_handoffs`.
+    /// What came of notifying the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`,
+    /// `large_cut`, `close_handoffs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<String>,
     /// What came of undoing a handoff: `undone`, `taken_back`, `refused`.
@@ -101,7 +102,7 @@ pub struct EventColumns {
     pub sent_bytes: Vec<u64>,
     /// Bytes of the response to the agent.
     pub response_bytes: u64,
-    /// Usage of each leg; none of one that was not answered to its end, or of which upstream told none.
+    /// Usage of each leg; none of one that was not answered to its end, or for which upstream reported none.
     pub tokens: Vec<Option<LegTokens>>,
     /// The model that answered each leg, and how it was served, as far as upstream says.
     #[serde(skip_serializing_if = "Vec::is_empty")]

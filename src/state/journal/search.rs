@@ -123,16 +123,16 @@ impl JournalReader {
         Ok(())
     }
 
-    /// The oldest exchange whose request still has a chunk. It walks from the chunk to the ends of all rows that it is in,
-    /// and is asked only where the exchange that the chunk came with was dropped.
+    /// The oldest exchange whose request still has a chunk. It walks from the chunk to the ends of all rows that it is
+    /// in, and runs only where the exchange that the chunk came with was dropped.
     fn holder(&self, chunk: i64) -> Result<Option<i64>, JournalError> {
         let mut ask = self.conn.prepare_cached(
-            "WITH RECURSIVE behind (id) AS (
+            "WITH RECURSIVE descendants (id) AS (
                 SELECT id FROM nodes WHERE piece = ?1
                 UNION
-                SELECT n.id FROM nodes n JOIN behind b ON n.parent = b.id
+                SELECT n.id FROM nodes n JOIN descendants b ON n.parent = b.id
              ) SELECT MIN(e.seq) FROM exchanges e
-             WHERE e.list IN behind OR e.head IN behind OR e.tail IN behind",
+             WHERE e.list IN descendants OR e.head IN descendants OR e.tail IN descendants",
         )?;
         Ok(ask.query_row([chunk], |row| row.get(0))?)
     }
@@ -207,7 +207,7 @@ impl SearchHits {
 }
 
 fn alike(hit: &SearchHit) -> String {
-    let [before, found, behind] = &hit.snippet;
-    let behind: String = behind.trim().chars().take(ALIKE).collect();
-    format!("{}{found}{behind}", last_chars(before.trim(), ALIKE))
+    let [before, found, after] = &hit.snippet;
+    let after: String = after.trim().chars().take(ALIKE).collect();
+    format!("{}{found}{after}", last_chars(before.trim(), ALIKE))
 }

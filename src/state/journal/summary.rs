@@ -123,8 +123,8 @@ pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
         Kind::Text(text) => role == Role::User && text.raw().trim_ascii_start().starts_with(b"<"),
         _ => false,
     };
-    let telling = parts.iter().find(|part| !says_little(part)).or(parts.first());
-    let line = match telling {
+    let distinctive = parts.iter().find(|part| !says_little(part)).or(parts.first());
+    let line = match distinctive {
         Some(part) => part_line(message, part),
         None => telling_line(message, Span::new(json::blank(message, 0), message.len())),
     };
@@ -152,7 +152,7 @@ fn raw(json: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8_lossy(json).into_owned()).ok()
 }
 
-/// The most telling line of a part; for a call the tool and its arguments.
+/// The most distinctive line of a part; for a call the tool and its arguments.
 fn part_line(message: &[u8], part: &Part<'_>) -> String {
     match part.kind {
         Kind::Text(text) => first_line(&text),
@@ -165,8 +165,8 @@ fn part_line(message: &[u8], part: &Part<'_>) -> String {
     }
 }
 
-/// Keys under which texts stand, most telling first.
-const TELLING: [&str; 10] = [
+/// Keys under which texts stand, most distinctive first.
+const DISTINCTIVE_KEYS: [&str; 10] = [
     "text",
     "thinking",
     "content",
@@ -193,7 +193,7 @@ fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
         b'[' => json::elements(text, at)
             .into_iter()
             .find_map(|e| dig(text, e, depth + 1)),
-        b'{' => TELLING
+        b'{' => DISTINCTIVE_KEYS
             .iter()
             .find_map(|key| dig(text, json::get(text, at, key)?, depth + 1)),
         _ => None,

@@ -56,7 +56,7 @@ struct JournalBatch {
     room: u64,
     /// Whether there are live viewers.
     watched: bool,
-    told: Vec<LiveEvent>,
+    events: Vec<LiveEvent>,
     waiting: Vec<mpsc::Sender<()>>,
     written: rusqlite::Result<()>,
 }
@@ -166,7 +166,7 @@ impl JournalWriter {
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.load.is_urgent() {
-                // Notes that become urgent from here on are queued behind the present ones.
+                // Notes that become urgent from here on are queued after the present ones.
                 self.load.clear_urgent();
                 self.take_in(&mut batch, state);
             }
@@ -212,7 +212,7 @@ impl JournalWriter {
                 continue;
             };
             open.taken += 1;
-            open.told.extend(live_event(&note).filter(|_| open.watched));
+            open.events.extend(live_event(&note).filter(|_| open.watched));
             if let JournalNote::Flush(done) = note {
                 open.waiting.push(done);
             } else if open.written.is_ok() {
@@ -250,7 +250,7 @@ impl JournalWriter {
             bytes: 0,
             room,
             watched: self.live.as_ref().is_some_and(|live| live.receiver_count() > 0),
-            told: Vec::new(),
+            events: Vec::new(),
             waiting: Vec::new(),
             written: self.archive.begin_writing(),
         })
@@ -263,7 +263,7 @@ impl JournalWriter {
             self.roll_back();
             self.load.lost(batch.taken);
         } else if let Some(live) = &self.live {
-            for live_event in batch.told {
+            for live_event in batch.events {
                 // The viewer may have disconnected.
                 let _ = live.send(live_event);
             }

@@ -1,9 +1,9 @@
 //! Up to which call of a transcript the hidden pairs beside its calls are known.
 //!
-//! A cache of what the store said, and never more than that: every entry follows from a transcript and the store
+//! A cache of what the store returned, and never more than that: every entry follows from a transcript and the store
 //! alone, so nothing that happens to the conversation's record, or to another conversation of the same key, makes
 //! one untrue. A transcript that holds the call of a checkpoint holds all calls before it, too, so only the calls
-//! behind it have to be looked up. A call is recognised by its name where that was drawn at random or is signed.
+//! after it have to be looked up. A call is recognised by its name where that was drawn at random or is signed.
 //! Otherwise branches may have equal calls, and everything before the call must be the same, byte for byte.
 
 use std::cell::Cell;
@@ -41,10 +41,10 @@ struct Checkpoint {
 struct CallMark {
     name: String,
     /// Its turn, and what the transcript is up to the end of that; `None` where the name does by itself.
-    behind: Option<(usize, u128)>,
+    position: Option<(usize, u128)>,
 }
 
-/// A transcript's calls behind its cut.
+/// A transcript's calls after its cut.
 pub struct CallsAfterCut<'a, Calls> {
     /// Their names from the newest one back, each with its turn.
     pub newest_first: Calls,
@@ -65,7 +65,7 @@ pub fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot_with_secret(&*SECRET, bytes).unwrap_or_default()
 }
 
-/// The calls of a transcript that are behind every checkpoint: to be looked up in the store.
+/// The calls of a transcript that are after every checkpoint: to be looked up in the store.
 pub struct NewCalls {
     cut: Option<HandoffId>,
     newest: Option<CallMark>,
@@ -116,10 +116,11 @@ impl Checkpoints {
                 let unique = unique_part(name);
                 CallMark {
                     name: unique.unwrap_or(name).to_owned(),
-                    behind: unique.is_none().then(|| (turn, up_to(turn))),
+                    position: unique.is_none().then(|| (turn, up_to(turn))),
                 }
             };
-            let is_here = |call: &CallMark, turn: usize, name: &str, unique: Option<&str>| match call.behind {
+            let is_here = |call: &CallMark, turn: usize, name: &str, unique: Option<&str>| match call.position
+            {
                 None => unique == Some(&call.name),
                 Some((at, before)) => call.name == name && at == turn && before == up_to(turn),
             };

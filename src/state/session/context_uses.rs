@@ -1,4 +1,4 @@
-//! How full the contexts of a key's threads are. In memory alone: the next answer tells it again after a restart.
+//! How full the contexts of a key's threads are. In memory alone: the next answer reports it again after a restart.
 
 use baton_core::nudge::ContextUse;
 use baton_core::record::HandoffId;
@@ -36,13 +36,13 @@ struct KnownThread {
 }
 
 impl ContextUses {
-    /// The thread of a request that has come, cut at `cut`; and whether it goes on from the thread's newest request, and does
-    /// not repeat it. `told`: the transcript holds a nudge behind the cut.
+    /// The thread of a request that has come, cut at `cut`; and whether it goes on from the thread's newest request,
+    /// and does not repeat it. `notified`: the transcript has a nudge after the cut.
     pub(super) fn exchange(
         &mut self,
         request: &ThreadTurns<'_>,
         cut: Option<HandoffId>,
-        told: bool,
+        notified: bool,
     ) -> (ThreadId, bool) {
         let Some(last) = request.turns.checked_sub(1) else {
             return (ThreadId(u64::MAX), false);
@@ -78,7 +78,7 @@ impl ContextUses {
             }
         };
         (known.turns, known.last) = (request.turns, digest);
-        known.context.exchange(cut, told);
+        known.context.exchange(cut, notified);
         let id = known.id;
         if self.all.len() == KEPT {
             self.all.remove(0);

@@ -18,22 +18,22 @@ use baton_core::record::{
     Written,
 };
 
-/// A conversation in use. The record here is never behind the store's; where several processes share the store, that is
-/// checked when a request opens the conversation.
+/// A conversation in use. The record here is never older than the store's; where several processes share the store,
+/// that is checked when a request opens the conversation.
 pub struct LiveConversation {
-    /// Its key and its owner, which never change: asked without the lock.
+    /// Its key and its owner, which never change: read without the lock.
     key: String,
     principal: String,
     state: Mutex<LiveState>,
     contexts: Mutex<ContextUses>,
-    /// What the model is told behind a handoff that a person resumed, with its first request there.
+    /// The text for the model after a handoff that a person resumed, with its first request there.
     notice: Mutex<Option<(HandoffId, String)>>,
-    /// Whether there is such a text: asked without the lock.
+    /// Whether there is such a text: read without the lock.
     has_notice: AtomicBool,
-    /// Held by who writes to the store, so that records arrive there in the order they were made.
+    /// Locked while writing to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
-    /// How much has been said in it since the last handoff, as far as is known here.
+    /// How many messages it has since the last handoff, as far as this process knows.
     pub(crate) spoken: ViewLength,
     /// Ends of its answers of which it is not known whether the agent has them.
     pub(super) unconfirmed: UnconfirmedEnds,
@@ -48,7 +48,7 @@ pub(super) struct LiveState {
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs whose answer the agent may have left out.
     pub(super) left_out: UnplacedCuts,
-    /// The texts of ours behind its turns.
+    /// The texts of ours after its turns.
     pub(super) insertions: Insertions,
     /// A background write is on its way and will take the changes that there then are.
     pub(super) saving: bool,
@@ -157,7 +157,7 @@ impl LiveConversation {
     }
 
     /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
-    /// over, the same request again goes straight on behind it.
+    /// over, the same request again goes straight on after it.
     pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
@@ -168,7 +168,7 @@ impl LiveConversation {
         !state.repeats.is_empty() || !state.record.repeats.is_empty()
     }
 
-    /// The handoff behind which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
+    /// The handoff after which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
     /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
     /// before they try again.
     pub fn take_repeat(&self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
@@ -194,7 +194,7 @@ impl LiveConversation {
     }
 
     /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
-    /// What the store has beside those is told to [`looked_up`](Self::looked_up), so that the next request of the
+    /// What the store has beside those is given to [`looked_up`](Self::looked_up), so that the next request of the
     /// transcript asks for what is new in it.
     pub fn unknown_calls<'a>(
         &self,
@@ -211,15 +211,15 @@ impl LiveConversation {
         self.state().checkpoints.set(unknown, found);
     }
 
-    /// A request has come, cut at `cut`: its thread, and whether it is new in that and no repetition. `told`: its transcript holds
-    /// a nudge behind the cut.
+    /// A request has come, cut at `cut`: its thread, and whether it is new in that and no repetition. `notified`: its
+    /// transcript has a nudge after the cut.
     pub fn context_exchange(
         &self,
         request: &ThreadTurns<'_>,
         cut: Option<HandoffId>,
-        told: bool,
+        notified: bool,
     ) -> (ThreadId, bool) {
-        self.contexts().exchange(request, cut, told)
+        self.contexts().exchange(request, cut, notified)
     }
 
     /// How full a thread's context is; `None` where that is forgotten.
@@ -231,7 +231,7 @@ impl LiveConversation {
         self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The undo that was asked for from outside of the chat, and waits for a request.
+    /// The undo that was requested from outside of the chat, and waits for a request.
     pub fn asked_undo(&self) -> Option<AskedUndo> {
         self.state().record.asked_undo.as_deref().copied()
     }
@@ -241,7 +241,7 @@ impl LiveConversation {
         self.state().record.pins.clone()
     }
 
-    /// Whether any text of ours stands behind its turns.
+    /// Whether any text of ours stands after its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()
     }
@@ -257,19 +257,19 @@ impl LiveConversation {
         of_cut.map(|omission| omission.position.clone()).collect()
     }
 
-    /// Whether it may be a copy of another conversation, of which it should have the insertions: asked once, of one that is
-    /// new here.
+    /// Whether it may be a copy of another conversation, of which it should have the insertions: checked once, for one
+    /// that is new here.
     pub fn may_be_copy(&self) -> bool {
         let mut state = self.state();
         state.insertions.check_copy() && state.record.tooled.is_none()
     }
 
-    /// How many of the insertions that found no place had one in the request before, or were never told to be lost.
+    /// How many of the insertions that found no place had one in the request before, or were never reported as lost.
     pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
         self.state().insertions.newly_lost(lost)
     }
 
-    /// Keeps a text for the model's first request behind this handoff. It does not outlive the process.
+    /// Keeps a text for the model's first request after this handoff. It does not outlive the process.
     pub fn set_notice(&self, handoff: HandoffId, text: String) {
         *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some((handoff, text));
         self.has_notice.store(true, Ordering::Release);
@@ -353,8 +353,8 @@ impl LiveConversation {
         self.state().record.version
     }
 
-    /// Takes what the store has, where another process has written it. `known`: the version that was known when the store
-    /// was asked; what was written here since then is newer than its answer.
+    /// Takes what the store has, where another process has written it. `known`: the version that was known when the
+    /// store was called; what was written here since then is newer than its answer.
     pub(super) fn refresh(&self, stored: Option<Conversation>, known: u64) {
         let Some(stored) = stored else { return };
         let mut state = self.state();

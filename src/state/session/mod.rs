@@ -1,7 +1,7 @@
 //! Live conversations: a map in front of the store, so that a hit needs no query.
 //!
 //! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
-//! the store before a call here returns; what only follows the transcript is written behind.
+//! the store before a call here returns; what only follows the transcript is Written in the background.
 
 mod checkpoints;
 mod context_uses;
@@ -84,7 +84,7 @@ impl Sessions {
         }
     }
 
-    /// The store behind.
+    /// The backing store.
     pub fn store(&self) -> &SharedStore {
         &self.store
     }
@@ -220,8 +220,8 @@ impl Sessions {
         Ok(written.tooled.unwrap_or(tooled))
     }
 
-    /// Notes which handoff the newest transcript is pinned to, and which one was `undone` there last. Written behind, since
-    /// the transcript says it again with each request. Call it within the runtime.
+    /// Notes which handoff the newest transcript is pinned to, and which one was `undone` there last. Written in the
+    /// background, since the transcript says it again with each request. Call it within the runtime.
     pub fn follow(
         &self,
         live: &Arc<LiveConversation>,
@@ -242,7 +242,8 @@ impl Sessions {
         self.save_behind(live, &mut state);
     }
 
-    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written behind.
+    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written in the
+    /// background.
     pub fn rely_on(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
         let mut state = live.state();
         if !state.record.relied_on.contains(&handoff) {
@@ -325,8 +326,8 @@ impl Sessions {
         Ok(handoff)
     }
 
-    /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written behind. Call
-    /// it within the runtime.
+    /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written in the
+    /// background. Call it within the runtime.
     pub fn shown(&self, live: &Arc<LiveConversation>, handoffs: &[HandoffId]) {
         let mut state = live.state();
         let listed = |id: &HandoffId| handoffs.contains(id);
@@ -381,7 +382,7 @@ async fn put_record(store: SharedStore, update: Update) -> (Update, Result<Writt
     (update, done)
 }
 
-/// Runs a write and what follows from it, also when the caller goes away meanwhile: the store would have
+/// Runs a write and what follows from it, also when the caller is cancelled meanwhile: the store would have
 /// the change, and memory not.
 async fn to_the_end<T: Send + 'static>(
     write: impl Future<Output = Result<T, StoreError>> + Send + 'static,

@@ -1,11 +1,11 @@
-//! Remembers answers that may have broken off behind their sentinel: a repeated request continues behind it.
+//! Remembers answers that may have broken off after their sentinel: a repeated request continues after it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use baton_core::record::HandoffId;
 
-/// How long a broken answer may be asked for again and go on behind its handoff: agents retry within
+/// How long a broken answer may be requested again and go on after its handoff: agents retry within
 /// seconds, a person who comes back later means a new turn.
 pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 
@@ -63,8 +63,8 @@ impl Repeats {
         });
     }
 
-    /// The handoff behind which a request with this body goes on, if it repeats one; `answer` is its own. An answer
-    /// that broke off is asked for again by one request at a time. One that is under way, as far as we know,
+    /// The handoff after which a request with this body goes on, if it repeats one; `answer` is its own. An answer
+    /// that broke off is repeated by one request at a time. One that is under way, as far as we know,
     /// keeps its note: its agent may have lost patience, and may be another one.
     pub(super) fn take(&mut self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
         let fits = |r: &&SeenAnswer| r.body_hash == body_hash && in_time(r.at_ms, now_ms);

@@ -1,9 +1,9 @@
-//! How much has been said in a conversation since its last handoff, as far as this process has seen.
+//! How many messages a conversation has since its last handoff, as far as this process has seen.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Messages in the model's view behind its carry-over prompt. Never fewer than there are: threads of one key, rewinds and calls that
-/// the agent does not see only make it more.
+/// Messages in the model's view after its carry-over prompt. Never fewer than there are: threads of one key, rewinds
+/// and calls that the agent does not see only make it more.
 #[derive(Debug, Default)]
 pub(crate) struct ViewLength(
     /// One more than are known; 0: nothing is known.

@@ -1,4 +1,5 @@
-//! What a conversation has beside its transcript, in front of the store: hidden pairs, cut points and texts behind turns.
+//! What a conversation has beside its transcript, in front of the store: hidden pairs, cut points and texts after
+//! turns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -101,7 +102,7 @@ impl Sessions {
         Ok(true)
     }
 
-    /// Pins a text, or takes one away. Durable; written only on change.
+    /// Pins a text, or removes one. Durable; written only on change.
     ///
     /// # Errors
     /// The store cannot be written: the answer must not be shown.

@@ -11,8 +11,8 @@ use baton_core::record::HandoffId;
 /// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then once more.
 const PASSES: usize = 4;
 
-/// Problems that are told one by one.
-const TOLD: usize = 100;
+/// Problems that are listed one by one.
+const PROBLEMS_LISTED: usize = 100;
 
 /// Number and size of the records of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -51,8 +51,9 @@ pub struct StoreCheck {
     pub count: u64,
 }
 
-/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written over
-/// an older one and over none that is newer, and a document that a newer one of the target supersedes is superseded there.
+/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written
+/// over an older one and over none that is newer, and a document that a newer one of the target supersedes is
+/// superseded there.
 ///
 /// # Errors
 /// A store cannot be read or written.
@@ -114,14 +115,14 @@ pub async fn check(store: &dyn Store) -> Result<StoreCheck, StoreError> {
 impl StoreCheck {
     fn problem(&mut self, text: String) {
         self.count += 1;
-        if self.problems.len() < TOLD {
+        if self.problems.len() < PROBLEMS_LISTED {
             self.problems.push(text);
         }
     }
 
     /// Kinds come in an order in which references lead to what was seen.
     fn one(&mut self, record: &StoredRecord, known: &mut HashSet<(RecordKind, Uuid)>) {
-        let mut asked: Vec<(RecordKind, Uuid, &str)> = Vec::new();
+        let mut references: Vec<(RecordKind, Uuid, &str)> = Vec::new();
         let of = match record {
             StoredRecord::Handoff(handoff) => {
                 known.insert((RecordKind::Handoff, handoff.id));
@@ -137,13 +138,13 @@ impl StoreCheck {
             }
             StoredRecord::CutPoint { record, .. } => {
                 known.insert((RecordKind::CutPoint, record.handoff));
-                asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
+                references.push((RecordKind::Handoff, record.handoff, "its handoff"));
                 format!("cut point {}", record.handoff)
             }
             StoredRecord::ResponseId { record, .. } => {
                 let handoff = record.upstream.strip_prefix("handoff:");
                 let handoff: Option<HandoffId> = handoff.and_then(|id| id.parse().ok());
-                asked.extend(handoff.map(|id| (RecordKind::Handoff, id, "the handoff behind it")));
+                references.extend(handoff.map(|id| (RecordKind::Handoff, id, "the handoff behind it")));
                 format!("response id {}", record.shown)
             }
             StoredRecord::Conversation(record) => {
@@ -151,22 +152,22 @@ impl StoreCheck {
                 let ids = |kind, ids: &[Uuid], what| {
                     ids.iter().map(move |id| (kind, *id, what)).collect::<Vec<_>>()
                 };
-                asked.extend(ids(RecordKind::Pair, &record.pairs, "a hidden pair"));
-                asked.extend(ids(
+                references.extend(ids(RecordKind::Pair, &record.pairs, "a hidden pair"));
+                references.extend(ids(
                     RecordKind::Handoff,
                     &record.left_out,
                     "a handoff that may be left out",
                 ));
-                asked.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
-                asked.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
+                references.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
+                references.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
                 format!("conversation {}", record.key)
             }
             StoredRecord::Document(record) => {
-                asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
+                references.push((RecordKind::Handoff, record.handoff, "its handoff"));
                 format!("document {}", record.handoff)
             }
         };
-        for (kind, id, what) in asked {
+        for (kind, id, what) in references {
             if !known.contains(&(kind, id)) {
                 self.problem(format!("{of}: {what} is missing: {id}"));
             }

@@ -65,9 +65,9 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             .put_insertion(&text, &with(vec![Change::Inserted(vec![text.id])]))
             .await
             .unwrap();
-        let behind = format!("handoff:{}", fired.id);
+        let upstream = format!("handoff:{}", fired.id);
         store
-            .put_response_id("a", &format!("resp_{n}"), &behind)
+            .put_response_id("a", &format!("resp_{n}"), &upstream)
             .await
             .unwrap();
         if n % 7 == 0 {
@@ -377,7 +377,7 @@ async fn handoffs_expire_where_nothing_goes_on_from_them() {
         };
         let retention = Retention::before(5000);
         assert_eq!(store.sweep(&retention).await.unwrap(), 0);
-        assert_eq!(there().await, [true; 5], "for ever, unless it is asked for");
+        assert_eq!(there().await, [true; 5], "for ever, unless it is requested");
         let expiring = Retention {
             handoffs: Some(5000),
             ..retention

@@ -188,10 +188,10 @@ pub trait Store: Send + Sync + 'static {
     /// Changes a conversation's record.
     fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written>;
 
-    /// The upstream response id behind one that the agent was shown (Responses API).
+    /// The upstream response id of one that the agent was shown (Responses API).
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>>;
 
-    /// Stores the upstream id behind a response id.
+    /// Stores the upstream id of a response id.
     fn put_response_id<'a>(
         &'a self,
         principal: &'a str,
@@ -214,15 +214,16 @@ pub trait Store: Send + Sync + 'static {
         status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
 
-    /// Archives the documents that are superseded, of handoffs made before this time: in one transaction, so that none is
-    /// archived that somebody resumes. Returns whose they are, and the handoffs.
+    /// Archives the documents that are superseded, of handoffs made before this time: in one transaction, so that none
+    /// is archived that somebody resumes. Returns whose they are, and the handoffs.
     fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
 
-    /// Deletes what was not used for long and nothing in use refers to; documents stay. Returns the number of deleted records.
+    /// Deletes what was not used for long and nothing in use refers to; documents stay. Returns the number of deleted
+    /// records.
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
 
-    /// Some records of a kind, in an order of the store's own: those behind `after`, which is empty for the first page. A
-    /// store in use may tell a record twice.
+    /// Some records of a kind, in an order of the store's own: those after `after`, which is empty for the first page.
+    /// A store in use may return a record twice.
     fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
         let _ = (kind, after);
         Box::pin(std::future::ready(Err(not_whole())))

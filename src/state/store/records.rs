@@ -76,7 +76,7 @@ pub enum StoredRecord {
     Document(Box<DocumentRecord>),
 }
 
-/// A response id of the Responses API, with what stands behind it upstream.
+/// A response id of the Responses API, with its upstream id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseId {
     /// Who may see it.
@@ -94,7 +94,7 @@ pub struct RecordPage {
     pub records: Vec<StoredRecord>,
     /// Those that could not: the id, and why not.
     pub unreadable: Vec<(String, String)>,
-    /// What the next page is asked by; `None`: this is the last one.
+    /// The cursor of the next page; `None`: this is the last one.
     pub next: Option<String>,
 }
 

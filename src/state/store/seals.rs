@@ -21,7 +21,7 @@ struct KnownSeals {
     stamps: Stamps,
 }
 
-/// What tells that a file was replaced: both are only ever renamed into their place.
+/// What shows that a file was replaced: both are only ever renamed into their place.
 type Stamps = [Option<Stamp>; 2];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 /// One try. A trigger that nobody waits for may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
-    /// Who asked for it, by [`Origin`](baton_core::record::Origin)'s names: `person`, `auto`, `api`.
+    /// Who requested it, by [`Origin`](baton_core::record::Origin)'s names: `person`, `auto`, `api`.
     pub origin: &'static str,
     /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where it did not come to a try.
     pub method: &'static str,

@@ -110,7 +110,7 @@ pub struct ExchangeEvent {
     pub fired: Vec<String>,
     /// The handoff events of `fired`.
     pub handoffs: Vec<HandoffEvent>,
-    /// What came of stating behind a carry-over prompt what was seen, for each handoff of which the config wants that.
+    /// What came of stating after a carry-over prompt what was seen, for each handoff of which the config wants that.
     pub facts: Vec<FactsOutcome>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
@@ -128,9 +128,9 @@ pub struct ExchangeEvent {
     pub thinking_retry: Option<ThinkingRetry>,
     /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
-    /// What came of telling the model how full its context is.
+    /// What came of notifying the model how full its context is.
     pub nudges: Vec<NudgeOutcome>,
-    /// What came of undoing a handoff, where that was asked for.
+    /// What came of undoing a handoff, where one was requested.
     pub undo: Option<UndoOutcome>,
     /// Whether the tool was offered.
     pub tooled: bool,
@@ -156,7 +156,8 @@ pub struct ExchangeEvent {
     pub agent: Option<String>,
     /// Whether the request was sent on a subscription, whose tokens have no price.
     pub subscription: bool,
-    /// Legs that asked for the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's doing.
+    /// Legs that requested the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's
+    /// doing.
     pub draft_legs: Vec<u32>,
     /// The methods that these legs belong to, by the names in the config.
     pub draft_methods: Vec<&'static str>,
@@ -244,7 +245,7 @@ impl ExchangeEvent {
         self.tokens.iter().any(Option::is_some)
     }
 
-    /// The tokens of all legs but drafts: the true cost of what the agent asked for.
+    /// The tokens of all legs but drafts: the true cost of the agent's request.
     pub fn spent(&self) -> UsageTokens {
         self.sum(false)
     }

@@ -150,7 +150,7 @@ impl Exchange {
 /// How far a conversation's open draft is.
 fn drafted(state: DraftState) -> &'static str {
     match state {
-        DraftState::Asked => "A handoff was asked for; it is made with the next request",
+        DraftState::Requested => "A handoff was asked for; it is made with the next request",
         DraftState::Review => "A draft waits for your yes",
         DraftState::Accepted => "An accepted draft takes effect with the next request",
         _ => "A handoff is being written",

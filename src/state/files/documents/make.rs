@@ -7,7 +7,7 @@ use baton_core::handoffs::draft::{Index, Seen, Settings, Whereabouts};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
-/// The document of a handoff. Without a transcript that can be read it tells what the carry-over prompt says.
+/// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
 pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
     let handoff = &stored.handoff;
     let mut index = Index::new(Settings {

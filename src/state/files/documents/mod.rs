@@ -4,9 +4,9 @@
 //! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► document ─► row, superseding ─► files,
 //!                                                                                     and a handoff file in YAML
 //! ```
-//! One task does it behind the handoff, which never waits for it and which no failure touches. A process that is killed
-//! before the row is written leaves a handoff without a document; one that is killed behind it leaves the row, and the next
-//! start writes the files that are missing or were not written again.
+//! One task does it after the handoff, which never waits for it and which no failure touches. A process that is killed
+//! before the row is written leaves a handoff without a document; one that is killed after it leaves the row, and the
+//! next start writes the files that are missing or were not written again.
 //!
 //! Knows drafts, documents and the store. Must not know: exchanges, sockets.
 

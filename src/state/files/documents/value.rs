@@ -64,7 +64,7 @@ pub struct StoredHandoff {
     pub carry_over: Option<String>,
     /// The exchange in which it fired.
     pub exchange: Option<String>,
-    /// Bytes of the request before it and of the first one behind it.
+    /// Bytes of the request before it and of the first one after it.
     pub bytes: Size,
     /// The transcript.
     pub transcript: TranscriptReader,

@@ -1,4 +1,4 @@
-//! The task that writes documents behind the handoffs.
+//! The task that writes documents after the handoffs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -175,9 +175,9 @@ async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     }
 }
 
-/// Writes the files that are missing, or say something else, of documents that are stored: of a process that was killed, or
-/// a folder that was not writable then. Those in another folder are another process's, or of a state directory that was
-/// moved.
+/// Writes the files that are missing, or say something else, of documents that are stored: of a process that was
+/// killed, or a folder that was not writable then. Those in another folder are another process's, or of a state
+/// directory that was moved.
 async fn mend(settings: &DocumentSettings, store: &SharedStore) {
     let newest = DocumentFilter {
         limit: MENDED,

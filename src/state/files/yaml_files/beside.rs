@@ -11,8 +11,8 @@ use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, names};
 
 impl HandoffFolder {
-    /// Writes the file of a document, once: a document that has its file already gets no second one. It is named by when the
-    /// handoff was made.
+    /// Writes the file of a document, once: a document that has its file already gets no second one. It is named by
+    /// when the handoff was made.
     ///
     /// # Errors
     /// As [`HandoffFolder::write`].

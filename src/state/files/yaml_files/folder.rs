@@ -9,7 +9,7 @@ use super::newest;
 use super::paths::{absolute, no_links};
 use baton_core::handoffs::yaml::names;
 
-/// Files that were put away, in the folder of their session.
+/// Archived files, in the folder of their session.
 pub(super) const ARCHIVE: &str = ".archive";
 
 /// A folder of handoff files, one folder a session in it.

@@ -1,5 +1,5 @@
 //! What git and beads tell of a folder. Each question has a limit of its own and all together have one; a tool that is
-//! missing, fails or takes too long tells nothing, and that is no error.
+//! missing, fails or takes too long reports nothing, and that is no error.
 
 use std::collections::HashSet;
 use std::fs;
@@ -24,10 +24,10 @@ const COMMITS: &str = "-5";
 /// Files of a kind that git may add: the rest is a `git status` away.
 const FILES: usize = 50;
 
-/// Files that git is asked about by name: they stand in its command line.
+/// Files that git is queried about by name: they stand in its command line.
 const COMPARED: usize = 1000;
 
-/// What git tells of a folder.
+/// What git reports of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitState {
     /// The branch that is checked out; empty where none is.
@@ -45,7 +45,7 @@ pub struct GitState {
 /// Asks programs until a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct GitRunner<'d> {
-    /// The folder that they are asked about.
+    /// The folder that they run in.
     pub dir: &'d Path,
     /// When all of it has to be done.
     pub until: Instant,
@@ -75,7 +75,7 @@ impl GitRunner<'_> {
         branch.unwrap_or_default().trim().to_owned()
     }
 
-    /// What git tells; `None` outside of a repository.
+    /// What git reports; `None` outside of a repository.
     pub fn git_state(&self) -> Option<GitState> {
         if !self.is_repository() {
             return None;
@@ -146,11 +146,11 @@ impl GitRunner<'_> {
             .into_iter()
             .filter(|path| !deleted.contains(path))
             .collect();
-        // Git is asked about its own files alone: of one outside it would refuse the whole question.
+        // Git is queried about its own files alone: one outside would fail the whole query.
         let inside =
             |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
-        let asked: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
-        let touched = self.touched(&since, &asked);
+        let queried: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
+        let touched = self.touched(&since, &queried);
         for path in paths {
             match fs::metadata(self.dir.join(path)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -206,7 +206,7 @@ impl GitRunner<'_> {
 }
 
 impl GitState {
-    /// Adds to a file what git tells and it does not say yet.
+    /// Adds to a file what git reports and it does not state yet.
     pub fn add_to(&self, file: &mut HandoffFile) {
         let named: HashSet<String> = {
             let files = &file.files;
@@ -227,9 +227,9 @@ impl GitState {
                     .cloned(),
             );
         }
-        let mut finding = |name: &str, told: String| {
-            if !told.is_empty() {
-                file.findings.entry(name.to_owned()).or_insert(told);
+        let mut finding = |name: &str, text: String| {
+            if !text.is_empty() {
+                file.findings.entry(name.to_owned()).or_insert(text);
             }
         };
         finding("git_branch", self.branch.clone());
@@ -237,7 +237,8 @@ impl GitState {
     }
 }
 
-/// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is told.
+/// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is
+/// reported.
 pub fn still_true(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
     compared(file, dir, limit).0
 }

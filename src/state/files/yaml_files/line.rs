@@ -27,7 +27,7 @@ type FileAge = (Time, Option<SystemTime>);
 
 #[derive(Debug)]
 struct CachedLine {
-    told: GoalAndNow,
+    goal: GoalAndNow,
     created: FileAge,
     modified: Option<SystemTime>,
     read: Instant,
@@ -60,7 +60,7 @@ impl LineReader {
                 newest = Some(found);
             }
         }
-        Ok(newest.map(|(_, told)| told))
+        Ok(newest.map(|(_, goal)| goal))
     }
 
     /// Forgets what was read.
@@ -68,7 +68,7 @@ impl LineReader {
         self.known.clear();
     }
 
-    /// The newest file of a session that tells something.
+    /// The newest file of a session that states something.
     fn of_session(
         &mut self,
         session: &str,
@@ -78,7 +78,7 @@ impl LineReader {
         for name in newest::sort(&dir, self.folder.files(session)?) {
             let path = dir.join(name);
             // What cannot be read is passed over.
-            if let Some(found) = self.of_file(&path, now).filter(|(_, told)| !told.is_empty()) {
+            if let Some(found) = self.of_file(&path, now).filter(|(_, goal)| !goal.is_empty()) {
                 return Ok(Some(found));
             }
         }
@@ -91,16 +91,16 @@ impl LineReader {
             && known.modified == modified
             && now.saturating_duration_since(known.read) < FRESH
         {
-            return Some((known.created, known.told.clone()));
+            return Some((known.created, known.goal.clone()));
         }
         let text = text_of(path).ok()?;
         let known = CachedLine {
-            told: goal_and_now(&text),
+            goal: goal_and_now(&text),
             created: (created(&value_of(&text, "created_at"), path), modified),
             modified,
             read: now,
         };
-        let found = (known.created, known.told.clone());
+        let found = (known.created, known.goal.clone());
         self.known.insert(path.to_owned(), known);
         Some(found)
     }

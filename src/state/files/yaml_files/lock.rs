@@ -18,7 +18,7 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Held while a folder is changed.
+/// Locked while a folder is changed.
 pub(super) struct FolderLock {
     _file: File,
 }

@@ -1,4 +1,4 @@
-//! Puts files away and deletes them. Only regular files of ours inside the folder are ever touched.
+//! Archives files and deletes them. Only regular files of ours inside the folder are ever touched.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};

@@ -51,7 +51,7 @@ pub struct FileSummary {
     pub is_auto: bool,
 }
 
-/// Reads a file. What breaks a rule is told and does not stop the reading.
+/// Reads a file. What breaks a rule is reported and does not stop the reading.
 ///
 /// # Errors
 /// It is not there, no regular file, too large, not UTF-8, or no YAML mapping.

@@ -39,11 +39,11 @@ pub struct ReservationConflict {
 /// What a transfer came to. The names are API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TransferOutcome {
-    /// Who held the files.
+    /// Who had reserved the files.
     pub from_agent: String,
     /// Who was to get them.
     pub to_agent: String,
-    /// What was asked for: each path once, sorted.
+    /// What was requested: each path once, sorted.
     pub requested_paths: Vec<String>,
     /// What the new agent holds now.
     pub granted_paths: Vec<String>,
@@ -116,24 +116,24 @@ struct Transfer<'t> {
 /// agent gets its files back.
 pub async fn transfer(
     mail: &AgentMail,
-    asked: &ReservationTransfer,
+    requested: &ReservationTransfer,
     to: &str,
     cancelled: impl Future<Output = ()>,
 ) -> TransferOutcome {
-    let paths = TransferPaths::of(&asked.reservations);
+    let paths = TransferPaths::of(&requested.reservations);
     let mut outcome = TransferOutcome {
-        from_agent: asked.from_agent.clone(),
+        from_agent: requested.from_agent.clone(),
         to_agent: to.to_owned(),
         requested_paths: paths.all.clone(),
         ..TransferOutcome::default()
     };
-    if asked.project_key.is_empty() {
+    if requested.project_key.is_empty() {
         return failed(
             outcome,
             "the file names no project (reservation_transfer.project_key)",
         );
     }
-    if asked.from_agent.is_empty() || to.is_empty() {
+    if requested.from_agent.is_empty() || to.is_empty() {
         return failed(
             outcome,
             "both agents need a name (reservation_transfer.from_agent, --to)",
@@ -144,13 +144,13 @@ pub async fn transfer(
         return outcome;
     }
     let seconds = |given: i64, default: i64| if given > 0 { given } else { default };
-    let grace = u64::try_from(asked.grace_period_seconds).unwrap_or_default();
+    let grace = u64::try_from(requested.grace_period_seconds).unwrap_or_default();
     let transfer = Transfer {
         mail,
-        project: &asked.project_key,
-        from: &asked.from_agent,
+        project: &requested.project_key,
+        from: &requested.from_agent,
         to,
-        ttl: seconds(asked.ttl_seconds, TTL_SECONDS),
+        ttl: seconds(requested.ttl_seconds, TTL_SECONDS),
         grace: if grace > 0 {
             Duration::from_secs(grace)
         } else {
@@ -183,9 +183,12 @@ impl Transfer<'_> {
             Err(error) => return failed(outcome, error.message),
         };
         let renewed = count(&answer, "renewed");
-        let asked = self.paths.all.len();
-        if renewed < asked {
-            return failed(outcome, format!("{renewed} of {asked} reservations were renewed"));
+        let requested = self.paths.all.len();
+        if renewed < requested {
+            return failed(
+                outcome,
+                format!("{renewed} of {requested} reservations were renewed"),
+            );
         }
         outcome.granted_paths.clone_from(&self.paths.all);
         outcome.success = true;
@@ -239,9 +242,9 @@ impl Transfer<'_> {
             .release(self.from, &self.paths.all)
             .await
             .map_err(|error| (error, Vec::new()))?;
-        let asked = self.paths.all.len();
-        if count < asked {
-            let message = format!("{count} of {asked} reservations were released");
+        let requested = self.paths.all.len();
+        if count < requested {
+            let message = format!("{count} of {requested} reservations were released");
             return Err((MailError::new(message), Vec::new()));
         }
         if let Ok(mut released) = released.lock() {
@@ -255,8 +258,8 @@ impl Transfer<'_> {
             tokio::time::sleep(self.grace).await;
             grant = self.reserve(self.to, &note).await;
         }
-        if grant.is_complete() && grant.granted.len() < asked {
-            let message = format!("{} of {asked} paths were granted", grant.granted.len());
+        if grant.is_complete() && grant.granted.len() < requested {
+            let message = format!("{} of {requested} paths were granted", grant.granted.len());
             grant.error = Some(MailError::new(message));
         }
         if grant.is_complete() {
@@ -276,7 +279,8 @@ impl Transfer<'_> {
                 let _ = self.release(self.to, granted).await;
             }
             let grant = self.reserve(self.from, &|_| {}).await;
-            // Reservations are advice: one is granted beside another holder's, and the conflict is told. It was there before.
+            // Reservations are advice: one is granted beside another holder's, and the conflict is reported. It was
+            // there before.
             let has = |path: &String| grant.granted.contains(path);
             grant.error.is_none() && self.paths.all.iter().all(has)
         };

@@ -49,7 +49,7 @@ pub(super) enum FileStep {
     Filled,
     Flushed,
     Named,
-    Told,
+    Recorded,
 }
 
 impl FileStep {
@@ -61,13 +61,13 @@ impl FileStep {
         Self::Filled,
         Self::Flushed,
         Self::Named,
-        Self::Told,
+        Self::Recorded,
     ];
 }
 
 impl HandoffFolder {
-    /// Writes a file into the folder of its session, makes room for it first, and tells the ledger. `updated_at` is
-    /// renewed; what is empty gets its default.
+    /// Writes a file into the folder of its session, makes room for it first, and appends to the ledger. `updated_at`
+    /// is renewed; what is empty gets its default.
     ///
     /// # Errors
     /// The file breaks a rule of the format, the folder may not be written, or writing failed. Nothing is left then.
@@ -103,11 +103,11 @@ impl HandoffFolder {
         step(FileStep::Named);
         let automatic = *naming == FileNaming::Automatic;
         warnings.extend(self.tell(file, &path, automatic, now).err());
-        step(FileStep::Told);
+        step(FileStep::Recorded);
         Ok(WrittenFile { path, warnings })
     }
 
-    /// Appends to the ledger of the file's session, whose folder's lock is held.
+    /// Appends to the ledger of the file's session, whose folder the caller has locked.
     fn tell(&self, file: &HandoffFile, path: &Path, automatic: bool, now: Time) -> Result<(), FileError> {
         let ledger = self.ledger(&file.session);
         if let Some(dir) = ledger.parent() {

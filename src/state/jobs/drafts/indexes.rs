@@ -20,7 +20,7 @@ pub struct IndexPool {
 #[derive(Debug)]
 struct PooledIndex {
     conversation: String,
-    /// The carry-over prompts that it was told of: with others its messages read otherwise.
+    /// The carry-over prompts that it was given: with others its messages read otherwise.
     carry_overs: Vec<String>,
     bytes: usize,
     index: Index,

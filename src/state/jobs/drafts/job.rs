@@ -1,4 +1,4 @@
-//! A draft that is being written: held by who writes it. However that ends, the conversation is free for another one.
+//! A draft that is being written, owned by its writer. However that ends, the conversation is free for another one.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::{DraftQueue, DraftResult, DraftSpec, DraftState};
 use baton_core::handoffs::draft::{End, Failure, Method};
 use baton_core::record::HandoffId;
 
-/// A draft that is being written. Dropped before its end is told, it counts as cancelled: the agent has left.
+/// A draft that is being written. Dropped before its end is reported, it counts as cancelled: the agent has left.
 #[derive(Debug)]
 pub struct DraftJob {
     drafting: Arc<DraftQueue>,
@@ -20,7 +20,7 @@ pub struct DraftJob {
     over: bool,
 }
 
-/// A document that a person said yes to.
+/// A document that a person accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AcceptedDraft {
     /// The document, as it is now.
@@ -51,12 +51,12 @@ impl DraftJob {
         self.id
     }
 
-    /// What was asked for.
+    /// What was requested.
     pub fn wanted(&self) -> &DraftSpec {
         &self.wanted
     }
 
-    /// The document, where it is written already and a person said yes.
+    /// The document, where it is written already and a person accepted it.
     pub fn accepted(&self) -> Option<&AcceptedDraft> {
         self.accepted.as_ref()
     }

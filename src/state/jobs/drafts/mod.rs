@@ -1,6 +1,6 @@
-//! The drafts of all conversations: asked for, being written, ended. At most one of a conversation is open.
+//! The drafts of all conversations: requested, being written, ended. At most one of a conversation is open.
 //!
-//! Knows who asked for what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
+//! Knows who requested what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
 //! shows it.
 
 mod indexes;
@@ -25,7 +25,7 @@ pub use self::record::{DraftRecord, DraftSpec, DraftState};
 use baton_core::handoffs::draft::Method;
 use baton_core::record::HandoffId;
 
-/// Ended drafts that are remembered, so that who asked for them can be told.
+/// Ended drafts that are remembered, so that the requester can be notified.
 const ENDED: usize = 256;
 
 /// Why a draft cannot be begun: another one of the conversation is open.
@@ -68,10 +68,10 @@ struct DraftTable {
 #[derive(Debug)]
 struct DraftEntry {
     draft: DraftRecord,
-    /// Tells who writes it to stop.
+    /// Signals its writer to stop.
     cancel: watch::Sender<bool>,
-    /// Whether somebody was told that it waits for a person.
-    told: bool,
+    /// Whether somebody was notified that it waits for a person.
+    notified: bool,
 }
 
 impl Default for DraftQueue {
@@ -101,7 +101,7 @@ impl DraftQueue {
         self.open.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a draft of the conversation was asked for with this key.
+    /// Whether a draft of the conversation was requested with this key.
     pub fn was_asked(&self, conversation: &str, key: Option<&str>) -> bool {
         let all = self.lock();
         let mut here = all.drafts.values().map(|entry| &entry.draft);
@@ -128,7 +128,7 @@ impl DraftQueue {
         if let Some(entry) = all.drafts.values().find(same) {
             return Ok(entry.draft.clone());
         }
-        let mut draft = DraftRecord::new(conversation, principal, wanted, DraftState::Asked);
+        let mut draft = DraftRecord::new(conversation, principal, wanted, DraftState::Requested);
         draft.key = key;
         self.insert(&mut all, draft.clone())?;
         Ok(draft)
@@ -191,7 +191,7 @@ impl DraftQueue {
         all.drafts.get(id).map(|entry| entry.draft.clone())
     }
 
-    /// What is to be told of a conversation's drafts: the open one, else the newest where it came to nothing.
+    /// What is to be reported of a conversation's drafts: the open one, else the newest where it came to nothing.
     pub fn newest_in(&self, conversation: &str) -> Option<DraftRecord> {
         if let Some(open) = self.open_in(conversation) {
             return Some(open);
@@ -233,7 +233,7 @@ impl DraftQueue {
         let mut all = self.lock();
         let entry = all.drafts.get_mut(&id).ok_or(CancelRefusal::Unknown)?;
         match entry.draft.state {
-            DraftState::Asked | DraftState::Review | DraftState::Accepted => {
+            DraftState::Requested | DraftState::Review | DraftState::Accepted => {
                 self.end(&mut all, id, DraftState::Cancelled, None);
                 Ok(())
             }
@@ -290,13 +290,13 @@ impl DraftQueue {
         self.insert(&mut self.lock(), draft).map(drop)
     }
 
-    /// The draft that waits for a person in this conversation, the first time that this is asked.
+    /// The draft that waits for a person in this conversation, on the first call only.
     pub fn pending_once(&self, conversation: &str) -> Option<Uuid> {
         let mut all = self.lock();
         self.expire(&mut all);
         let id = *all.open.get(conversation)?;
         let entry = all.drafts.get_mut(&id)?;
-        let first = entry.draft.state == DraftState::Review && !std::mem::replace(&mut entry.told, true);
+        let first = entry.draft.state == DraftState::Review && !std::mem::replace(&mut entry.notified, true);
         first.then_some(id)
     }
 
@@ -359,7 +359,7 @@ impl DraftQueue {
             DraftEntry {
                 draft,
                 cancel,
-                told: false,
+                notified: false,
             },
         );
         self.open.store(all.open.len(), Ordering::Release);

@@ -10,7 +10,7 @@ use baton_core::record::{Handoff, HandoffId, Origin};
 /// What is to be made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftSpec {
-    /// What was asked for.
+    /// What was requested.
     pub ask: DraftAsk,
     /// The carry-over prompt, where who asks brings it: nothing is to be written then.
     pub prompt: Option<String>,
@@ -26,12 +26,12 @@ impl From<DraftAsk> for DraftSpec {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DraftState {
     /// It waits for the conversation's next request.
-    Asked,
+    Requested,
     /// It is being written.
     Writing,
     /// It is written, and waits for a person's yes.
     Review,
-    /// A person said yes: it takes effect with the conversation's next request.
+    /// A person accepted it: it takes effect with the conversation's next request.
     Accepted,
     /// It is a handoff.
     Done,
@@ -41,9 +41,9 @@ pub enum DraftState {
     Cancelled,
     /// It failed.
     Failed,
-    /// A person said no.
+    /// A person rejected it.
     Rejected,
-    /// Nobody said anything for too long.
+    /// Nobody answered for too long.
     Expired,
     /// Another handoff took effect before.
     Dropped,
@@ -53,7 +53,7 @@ impl DraftState {
     /// Its name in the API.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Asked => "asked",
+            Self::Requested => "asked",
             Self::Writing => "writing",
             Self::Review => "review",
             Self::Accepted => "accepted",
@@ -69,12 +69,15 @@ impl DraftState {
 
     /// Whether another draft of the conversation has to wait.
     pub fn is_open(self) -> bool {
-        matches!(self, Self::Asked | Self::Writing | Self::Review | Self::Accepted)
+        matches!(
+            self,
+            Self::Requested | Self::Writing | Self::Review | Self::Accepted
+        )
     }
 
     /// Whether it is made with the conversation's next request.
     pub fn waits(self) -> bool {
-        matches!(self, Self::Asked | Self::Accepted)
+        matches!(self, Self::Requested | Self::Accepted)
     }
 }
 
@@ -87,7 +90,7 @@ pub struct DraftRecord {
     pub conversation: String,
     /// Whose that is.
     pub principal: String,
-    /// What was asked for.
+    /// What was requested.
     pub wanted: DraftSpec,
     /// How far it is.
     pub state: DraftState,

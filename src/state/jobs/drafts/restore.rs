@@ -25,7 +25,7 @@ impl DraftQueue {
         let Some(handoff) = self.waiting(store, conversation).await? else {
             return Ok(None);
         };
-        // One that was decided here a moment ago is told so, and not brought back.
+        // One that was decided here a moment ago is recorded as such, and not restored.
         if self.get(handoff.id).is_none()
             && let Some(draft) = DraftRecord::stored(&handoff)
         {

@@ -15,7 +15,7 @@ fn a_conversation_has_one_open_draft_and_others_are_told_which() {
     assert!(drafting.is_idle());
     let first = drafting.ask("a", "local", wanted(), None).unwrap();
     let busy = drafting.ask("a", "local", wanted(), None).unwrap_err();
-    assert_eq!((busy.id, busy.state), (first.id, DraftState::Asked));
+    assert_eq!((busy.id, busy.state), (first.id, DraftState::Requested));
     assert_eq!(drafting.begin("a", "local", wanted()).unwrap_err().id, first.id);
     assert!(drafting.ask("b", "local", wanted(), None).is_ok());
     let job = drafting.take("a").unwrap();
@@ -71,9 +71,9 @@ fn however_a_draft_ends_the_conversation_is_free() {
     }
     let job = drafting.begin("a", "local", wanted()).unwrap();
     let id = job.id();
-    let held = std::panic::AssertUnwindSafe(job);
+    let moved = std::panic::AssertUnwindSafe(job);
     let panicked = std::panic::catch_unwind(move || {
-        let _job = held;
+        let _job = moved;
         panic!("a fault of the test's");
     });
     assert!(panicked.is_err() && drafting.is_idle());

@@ -46,7 +46,7 @@ impl AnswerOutcome {
     }
 }
 
-/// What answers calls. It may take some time over a long history, and is asked where that blocks nobody.
+/// What answers calls. It may take some time over a long history, and is called where that blocks nobody.
 pub trait CallAnswerer: Send + Sync {
     /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);

@@ -1,4 +1,4 @@
-//! Answers `session_recall`: keeps the indexes of the conversations that asked last.
+//! Answers `session_recall`: keeps the indexes of the conversations that searched last.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -81,7 +81,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let mut n = 0;
     for first in 1..spans.len() {
         let opens = received.slice(..spans[0].start);
-        // Behind a whole message, inside of one, and in front of one, where the comma is another's.
+        // After a whole message, inside of one, and in front of one, where the comma is another's.
         let inside = spans[first - 1].end - 2;
         let begun = received.slice(spans[first - 1].start..inside);
         let comma = Bytes::from_static(b",");
@@ -104,7 +104,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
                 comma.clone(),
                 received.slice(spans[first].start..tools),
             ],
-            // A message more behind those that are kept.
+            // A message more after those that are kept.
             vec![
                 opens.clone(),
                 head.clone(),
@@ -131,7 +131,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     assert_eq!(recorder.dropped(), 0);
 }
 
-/// Bodies begin alike for some blocks and differ in what stands before, between or behind the messages; a turn more or
+/// Bodies begin alike for some blocks and differ in what stands before, between or after the messages; a turn more or
 /// less moves the ends of messages over the ends of blocks.
 #[test]
 fn bodies_that_begin_alike_are_kept_as_they_are() {
@@ -157,7 +157,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
         bodies.push(changed.into());
         bodies.push(whole.clone());
     }
-    let large = json!({"model": "m", "messages": [said("user", &"l ".repeat(keyed_hash::BLOCK)), said("assistant", "b")]});
+    let large = json!({"model": "m", "messages": [chat_message("user", &"l ".repeat(keyed_hash::BLOCK)), chat_message("assistant", "b")]});
     bodies.push(large.to_string().into());
     bodies.push(large.to_string().into());
     let ids: Vec<_> = (1..)
@@ -224,7 +224,7 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
 fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
-    let received = body(&[said("user", "hello")]);
+    let received = body(&[chat_message("user", "hello")]);
     let id = id(1);
     let recording = recorder.exchange(&id);
     recording.begin(|| begun(&id, "c", &received));

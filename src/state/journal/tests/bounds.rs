@@ -12,13 +12,13 @@ fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
         ..settings()
     };
     let recorder = start(&small, dir.path(), &[]).unwrap();
-    let received = body(&[said("user", &"x".repeat(100 << 10))]);
+    let received = body(&[chat_message("user", &"x".repeat(100 << 10))]);
     let id = note_relayed(&recorder, 1, &received);
     let other = note(
         &recorder,
         2,
-        &body(&[said("user", "y")]),
-        &[body(&[said("user", "y")])],
+        &body(&[chat_message("user", "y")]),
+        &[body(&[chat_message("user", "y")])],
         &[],
         &Bytes::from_static(b"{}"),
     );
@@ -39,7 +39,7 @@ fn a_long_answer_is_cut_off_and_says_so() {
         ..settings()
     };
     let recorder = start(&short, dir.path(), &[]).unwrap();
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     let id = note(
         &recorder,
         1,
@@ -76,7 +76,7 @@ fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("nowhere/at/all", dir.path().join(FILE)).unwrap();
     let recorder = started(dir.path());
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     note(
         &recorder,
         1,
@@ -93,7 +93,7 @@ fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
 fn starts_at_once_make_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let taps: Vec<_> = (0..4).map(|_| started(dir.path())).collect();
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     for (n, recorder) in taps.iter().enumerate() {
         note(
             recorder,

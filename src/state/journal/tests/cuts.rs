@@ -64,7 +64,7 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
     let grown = steps(&all[..63]);
     assert!(grown < 8 * kept, "{grown} steps for {kept} bytes more");
     let mut changed = all[..63].to_vec();
-    changed[62] = said("user", "another word");
+    changed[62] = chat_message("user", "another word");
     let grown = steps(&changed);
     assert!(grown < 1000, "{grown} steps for another last message");
 }
@@ -107,7 +107,7 @@ fn a_body_that_begins_like_another_costs_what_follows() {
     let (again, _) = steps(&all);
     assert!(
         again < 2 * rest + 4096,
-        "{again} steps for {rest} bytes behind what is known"
+        "{again} steps for {rest} bytes after what is known"
     );
 }
 
@@ -190,7 +190,7 @@ struct Drawn {
     messages: Vec<bool>,
     comma: &'static str,
     first: Index,
-    /// Whether the cut ends behind a message, inside of one, or in front of one.
+    /// Whether the cut ends after a message, inside of one, or in front of one.
     ends: usize,
     /// Whether the first message stays in front of the one that takes the others' place.
     system_stays: bool,
@@ -262,8 +262,8 @@ fn pick<T: Clone>(differs: bool, other: &T, base: &T) -> T {
 impl Drawn {
     fn received(&self) -> Bytes {
         let letter = |more: bool| if more { 'X' } else { 'h' };
-        let said = |more: &bool| format!(r#"{{"role":"user","content":"t{}"}}"#, letter(*more));
-        let messages: Vec<String> = self.messages.iter().map(said).collect();
+        let message = |more: &bool| format!(r#"{{"role":"user","content":"t{}"}}"#, letter(*more));
+        let messages: Vec<String> = self.messages.iter().map(message).collect();
         let (a, b) = (letter(self.envelope.0), letter(self.envelope.1));
         format!(
             r#"{{"a":"abcdefg{a}","messages":[{}],"b":"abcdefg{b}"}}"#,

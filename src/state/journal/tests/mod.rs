@@ -128,7 +128,7 @@ fn body(messages: &[Value]) -> Bytes {
     body.to_string().into()
 }
 
-fn said(role: &str, text: &str) -> Value {
+fn chat_message(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 
@@ -145,8 +145,8 @@ fn talk(turns: usize, words: usize) -> Vec<Value> {
     (0..turns)
         .flat_map(|turn| {
             [
-                said("user", &format!("{turn} {}", text(2 * turn))),
-                said("assistant", &text(2 * turn + 1)),
+                chat_message("user", &format!("{turn} {}", text(2 * turn))),
+                chat_message("assistant", &text(2 * turn + 1)),
             ]
         })
         .collect()

@@ -122,14 +122,14 @@ fn the_bound_holds_under_a_flood_log_included() {
     let recorder = start(&small, dir.path(), &[]).unwrap();
     let (mut most, mut bytes) = (0, 0_u64);
     for n in 0..4_200 {
-        // Words that nobody has said before, 2 KB of them.
+        // Words that are new, 2 KB of them.
         let words = (0..250).map(|i| {
             format!(
                 "{:x}",
                 (u64::from(n) * 1_000 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15)
             )
         });
-        let received = body(&[said("user", &words.collect::<Vec<_>>().join(" "))]);
+        let received = body(&[chat_message("user", &words.collect::<Vec<_>>().join(" "))]);
         bytes += received.len() as u64;
         note_relayed(&recorder, n, &received);
         most = most.max(on_disk(dir.path()));
@@ -141,7 +141,7 @@ fn the_bound_holds_under_a_flood_log_included() {
     assert!(recorder.flush(LONG));
     most = most.max(on_disk(dir.path()));
     println!(
-        "{bytes} bytes said, at most {most} on the disk, {} copies dropped",
+        "{bytes} bytes written, at most {most} on the disk, {} copies dropped",
         recorder.dropped()
     );
     assert!(bytes > 5 * bound && most <= bound, "{most} of {bound}");
@@ -155,7 +155,7 @@ fn the_bound_holds_under_a_flood_log_included() {
 fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, HashKey::new());
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
     for n in 0..40 {
         let recording = recorder.exchange(&id(n));
@@ -197,7 +197,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     }
     drop((recorder, recording));
     thread.join().unwrap();
-    // And whoever still looks for room among exchanges under way finds those behind them.
+    // And whoever still looks for room among exchanges under way finds those after them.
     let conn = schema::open(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
     archive.begin_writing().unwrap();
@@ -219,7 +219,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     );
 }
 
-/// Words that nobody has said before, and that hardly pack: about `bytes` of them.
+/// Words that are new, and that hardly pack: about `bytes` of them.
 fn noise(n: u32, bytes: usize) -> Bytes {
     let words = (0..bytes as u64 / 17).map(|i| {
         let n = (u64::from(n) << 32 | i) + 1;
@@ -231,7 +231,7 @@ fn noise(n: u32, bytes: usize) -> Bytes {
         )
     });
     let text = words.collect::<Vec<_>>().join(" ");
-    json!({"model": "m", "messages": [said("user", &text)]})
+    json!({"model": "m", "messages": [chat_message("user", &text)]})
         .to_string()
         .into()
 }
@@ -303,7 +303,7 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     let begin = |n| note::JournalNote::Begin(Box::new(begun(&id(n), "c", &one)));
     let end = |n| note::JournalNote::End {
         event: Box::new(over(&id(n), "c", one.len(), &[])),
@@ -347,7 +347,7 @@ fn ends_that_cannot_be_written_are_bounded() {
 fn an_odd_body_costs_its_own_copy_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     let recording = recorder.exchange(&id(1));
     recording.begin(|| ReceivedRequest {
         model: Some("odd".to_owned()),
@@ -373,7 +373,7 @@ fn an_odd_body_costs_its_own_copy_and_nothing_else() {
 #[test]
 fn what_a_killed_process_left_is_read_and_marked() {
     let dir = tempfile::tempdir().unwrap();
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     {
         let recorder = started(dir.path());
         let recording = recorder.exchange(&id(1));

@@ -44,9 +44,13 @@ fn conversations_are_counted_titled_and_searched() {
 fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
-    let opening = said("user", "Where is the \"golden\" needle?");
+    let opening = chat_message("user", "Where is the \"golden\" needle?");
     let first = body(std::slice::from_ref(&opening));
-    let second = body(&[opening, said("assistant", "In the hay."), said("user", "Go on.")]);
+    let second = body(&[
+        opening,
+        chat_message("assistant", "In the hay."),
+        chat_message("user", "Go on."),
+    ]);
     let nothing = Bytes::from_static(b"{}");
     let gone = note(&recorder, 1, &first, from_ref(&first), &[], &nothing);
     let there = note(&recorder, 2, &second, from_ref(&second), &[], &nothing);

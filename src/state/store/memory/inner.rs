@@ -82,7 +82,8 @@ impl MemoryRecords {
         Ok(superseded)
     }
 
-    /// Writes a document of another store: a newer one that is active here supersedes it. Returns whether anything changed.
+    /// Writes a document of another store: a newer one that is active here supersedes it. Returns whether anything
+    /// changed.
     pub(super) fn import_document(&mut self, document: &DocumentRecord) -> Result<bool, StoreError> {
         let newer = |other: &DocumentRecord| {
             other.status == HandoffStatus::Active

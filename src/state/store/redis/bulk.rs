@@ -28,7 +28,7 @@ fn kind_of(kind: RecordKind) -> RedisKind {
 }
 
 impl RedisCluster {
-    /// A page by the server's own cursor, which may tell a record twice and misses none that is there all the time.
+    /// A page by the server's own cursor, which may return a record twice and misses none that is there all the time.
     pub(super) async fn page(&self, kind: RecordKind, after: &str) -> Result<RecordPage, StoreError> {
         let what = "read a page of records";
         let of = kind_of(kind);
@@ -47,7 +47,7 @@ impl RedisCluster {
             }
             _ => return Err(strange(what)),
         };
-        // Each with its score behind it.
+        // Each with its score after it.
         let ids: Vec<String> = found.into_iter().step_by(2).collect();
         let mut page = RecordPage {
             next: Some(cursor).filter(|cursor| cursor != "0"),

@@ -28,7 +28,7 @@ const BACKLOG: usize = 1024;
 pub(super) struct Dialer {
     pub(super) address: StoreAddress,
     pub(super) durability: ServerDurability,
-    /// A key of the store, which tells a cluster's node.
+    /// A key of the store, which determines a cluster's node.
     pub(super) slot: String,
     tls: Option<TlsConnector>,
 }
@@ -38,7 +38,7 @@ pub(super) struct PrimaryConnection {
     pub(super) connection: MultiplexedConnection,
     /// The digests of the scripts, by their numbers.
     pub(super) digests: Vec<String>,
-    /// What the server said of itself.
+    /// What the server reports of itself.
     pub(super) server: ServerState,
     /// What makes a write durable there, or why nothing does.
     pub(super) wait: Result<WriteWait, String>,
@@ -88,11 +88,11 @@ impl Dialer {
         let (mut host, mut port) = (host.to_owned(), port);
         for _ in 0..REDIRECTIONS {
             let place = format!("{host}:{port}");
-            let told = |error: String| format!("{place}: {error}");
-            let (mut connection, driver) = self.open(&host, port, true).await.map_err(told)?;
-            let mut asked = Cmd::new();
-            asked.arg("EXISTS").arg(&self.slot);
-            match one(&mut connection, &asked).await {
+            let describe = |error: String| format!("{place}: {error}");
+            let (mut connection, driver) = self.open(&host, port, true).await.map_err(describe)?;
+            let mut command = Cmd::new();
+            command.arg("EXISTS").arg(&self.slot);
+            match one(&mut connection, &command).await {
                 Ok(_) => {}
                 Err(error) => match moved(&error) {
                     Some((other, at)) => {
@@ -101,10 +101,10 @@ impl Dialer {
                         port = at;
                         continue;
                     }
-                    None => return Err(told(error)),
+                    None => return Err(describe(error)),
                 },
             }
-            return self.greeted(connection, driver).await.map_err(told);
+            return self.greeted(connection, driver).await.map_err(describe);
         }
         Err(format!("{}: redirected too often", self.address))
     }
@@ -161,9 +161,9 @@ impl Dialer {
     async fn ask_sentinel(&self, host: &str, port: u16, group: &str) -> Result<(String, u16), String> {
         // Sentinels have logins of their own, and mostly none.
         let (mut connection, _driver) = self.open(host, port, false).await?;
-        let mut asked = Cmd::new();
-        asked.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
-        let Value::Array(found) = one(&mut connection, &asked).await? else {
+        let mut command = Cmd::new();
+        command.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
+        let Value::Array(found) = one(&mut connection, &command).await? else {
             return Err(format!("it knows no group {group}"));
         };
         let mut found = found.into_iter().map(text);
@@ -276,14 +276,14 @@ fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
     match ca {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(file) => {
-            let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-            let all = CertificateDer::pem_file_iter(file).map_err(|error| told(&error))?;
+            let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+            let all = CertificateDer::pem_file_iter(file).map_err(|error| describe(&error))?;
             for certificate in all {
-                let certificate = certificate.map_err(|error| told(&error))?;
-                roots.add(certificate).map_err(|error| told(&error))?;
+                let certificate = certificate.map_err(|error| describe(&error))?;
+                roots.add(certificate).map_err(|error| describe(&error))?;
             }
             if roots.is_empty() {
-                return Err(told(&io::Error::other("it has no certificate")));
+                return Err(describe(&io::Error::other("it has no certificate")));
             }
         }
     }

@@ -21,7 +21,7 @@ pub(super) struct RedisKind {
     pub(super) times: &'static str,
     /// The kind whose record field `c` names: what it owns is not swept while it is there.
     pub(super) owned_by: &'static str,
-    /// The index of what uses a record, the record's id behind it: what is used is not swept.
+    /// The index of what uses a record, the record's id after it: what is used is not swept.
     pub(super) used_by: &'static str,
 }
 
@@ -109,7 +109,7 @@ pub(super) struct RedisRecord {
     used_ms: u64,
 }
 
-/// What stands behind a response id.
+/// The upstream id of a response id.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct RedisResponseId {
     pub(super) shown: String,

@@ -1,8 +1,8 @@
 //! One connection to the primary, kept open: opened again when it breaks, with waits that end.
 //!
-//! A task of its own opens the connection, and again after a fault, every quarter of a second at least. Callers wait for
-//! a first attempt, or for one that follows a fault; while the server is known to be away they fail at once. Every call
-//! ends within the link's time, and so many are under way at most.
+//! A task of its own opens the connection, and again after a fault, every quarter of a second at least. Callers wait
+//! for a first attempt, or for one that follows a fault; while the server is known to be offline they fail at once.
+//! Every call ends within the link's time, and so many are under way at most.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -48,12 +48,12 @@ enum LinkState {
     Opening,
     Open(u64, Arc<PrimaryConnection>),
     /// The last attempt failed.
-    Away(String),
+    Offline(String),
 }
 
 /// What is sent in one piece.
 pub(super) enum LinkRequest {
-    /// A script; answered when it is durable, where that is asked for.
+    /// A script; answered when it is durable, where that is requested.
     Script(ScriptCall, Durable),
     /// Plain commands.
     Plain(Pipeline),
@@ -95,7 +95,7 @@ impl Link {
     pub(super) async fn line(&self) -> Result<Arc<PrimaryConnection>, StoreError> {
         let found = tokio::time::timeout(self.time, self.open()).await;
         found.map_or_else(
-            |_| Err(self.away("it takes too long to connect")),
+            |_| Err(self.offline("it takes too long to connect")),
             |found| found.map(|(_, line)| line),
         )
     }
@@ -234,12 +234,12 @@ impl Link {
             .await;
         match known.as_deref() {
             Ok(LinkState::Open(opened, line)) => Ok((*opened, Arc::clone(line))),
-            Ok(LinkState::Away(why)) => Err(self.away(why)),
-            Ok(LinkState::Opening) | Err(_) => Err(self.away("it is not opened")),
+            Ok(LinkState::Offline(why)) => Err(self.offline(why)),
+            Ok(LinkState::Opening) | Err(_) => Err(self.offline("it is not opened")),
         }
     }
 
-    fn away(&self, why: &str) -> StoreError {
+    fn offline(&self, why: &str) -> StoreError {
         StoreError {
             message: format!("{} cannot be reached: {why}", self.shared.dial.address),
         }
@@ -280,16 +280,16 @@ impl LinkCore {
 async fn keep(shared: Arc<LinkCore>) {
     let (first, longest) = PAUSES;
     let mut pause = first;
-    let mut told = false;
+    let mut reported = false;
     loop {
         match tokio::time::timeout(CONNECT, shared.dial.connect()).await {
             Ok(Ok(line)) => {
                 if let Err(why) = &line.wait {
                     tracing::error!(server = %shared.dial.address, why, "the store's server cannot hold handoffs");
                 }
-                if told {
+                if reported {
                     tracing::info!(server = %shared.dial.address, "the store's server is back");
-                    told = false;
+                    reported = false;
                 }
                 let opened = shared.opened.fetch_add(1, Ordering::Relaxed) + 1;
                 shared.state.send_replace(LinkState::Open(opened, Arc::new(line)));
@@ -301,11 +301,11 @@ async fn keep(shared: Arc<LinkCore>) {
                     Ok(Err(why)) => why,
                     _ => "it takes too long to connect".to_owned(),
                 };
-                if !told {
+                if !reported {
                     tracing::error!(server = %shared.dial.address, why, "the store's server cannot be reached");
-                    told = true;
+                    reported = true;
                 }
-                shared.state.send_replace(LinkState::Away(why));
+                shared.state.send_replace(LinkState::Offline(why));
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(longest);
             }

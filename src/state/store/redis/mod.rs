@@ -1,9 +1,9 @@
 //! The store in a server that several proxies share: Redis or Valkey.
 //!
-//! All keys have one prefix, which is in one slot of a cluster: each write of several records is one script, and atomic.
-//! The record of a conversation is written over the version that the writer knows, or the change is made again on the
-//! newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's file,
-//! and what is read does not wait behind it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
+//! All keys have one prefix, which is in one slot of a cluster: each write of several records is one script, and
+//! atomic. The record of a conversation is written over the version that the writer knows, or the change is made again
+//! on the newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's
+//! file, and what is read does not queue after it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
 
 mod bulk;
 mod dial;
@@ -44,7 +44,7 @@ use baton_core::record::{
     Principal, Update, Written,
 };
 
-/// Connections for writes: one may wait for a replica, and what is written meanwhile does not wait behind it.
+/// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
 const WRITERS: usize = 4;
 
 /// How the store is reached, and what it promises.
@@ -350,7 +350,7 @@ impl Store for RedisStore {
 
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            // What they own goes behind them.
+            // What they own goes after them.
             let kinds = [
                 (CONVERSATION, Some(retention.conversations)),
                 (PAIR, Some(retention.pairs)),

@@ -53,7 +53,7 @@ pub(super) struct ScriptCall {
 }
 
 impl ScriptCall {
-    /// The command, with the script's digest as the server told it.
+    /// The command, with the script's digest as the server returned it.
     pub(super) fn command(&self, digests: &[String]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let digest = digests.get(self.script as usize);

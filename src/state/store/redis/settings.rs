@@ -21,7 +21,7 @@ pub(super) struct ServerState {
     pub(super) memory_limit: u64,
 }
 
-/// The first version that can be asked to wait for its own file.
+/// The first version that supports waiting for its own file.
 const WAITS_FOR_FILE: (u32, u32) = (7, 2);
 
 /// The first version with what the scripts use.
@@ -64,7 +64,8 @@ impl ServerState {
         }
     }
 
-    /// How a write is made durable by what the server is now: a replica that is away may come back, and each write tells.
+    /// How a write is made durable by what the server is now: an offline replica may come back, and each write shows
+    /// it.
     ///
     /// # Errors
     /// As [`fit`](Self::fit), but for a missing replica.
@@ -111,7 +112,7 @@ impl ServerState {
             ServerDurability::Fsync if self.version >= WAITS_FOR_FILE => Ok(WriteWait::File),
             ServerDurability::Fsync => Err(format!(
                 "store.durability is \"fsync\", and its appendfsync is {}: set `appendfsync always`, or use version 7.2, \
-                 which can be asked to wait",
+                 which supports waiting",
                 self.fsync.as_deref().unwrap_or("not told (CONFIG GET is not allowed)")
             )),
         }

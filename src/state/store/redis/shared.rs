@@ -111,7 +111,7 @@ impl RedisCluster {
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();
         for attempt in 0..MOST_OVERTAKEN {
-            // Each attempt ends within a call's time; no other one begins behind it.
+            // Each attempt ends within a call's time; no other one begins after it.
             if attempt > 0 && began.elapsed() >= self.time {
                 break;
             }
@@ -130,7 +130,7 @@ impl RedisCluster {
         })
     }
 
-    /// Records by id, in the order asked, without unknown ones: with their last use, and the fields asked for.
+    /// Records by id, in the requested order, without unknown ones: with their last use and the requested fields.
     pub(super) async fn records<const N: usize>(
         &self,
         what: &'static str,
@@ -235,7 +235,7 @@ impl RedisCluster {
         Ok(found)
     }
 
-    /// Marks records as used now, behind the answer. Once a day for each.
+    /// Marks records as used now, after the answer. Once a day for each.
     pub(super) fn touch(self: &Arc<Self>, kind: RedisKind, ids: Vec<String>) {
         let shared = Arc::clone(self);
         tokio::spawn(async move {

@@ -151,9 +151,9 @@ impl SqliteStore {
 impl SqliteStore {
     /// Blocks the writer's thread until the sender is used or dropped.
     pub(crate) fn hold_writer(&self) -> std::sync::mpsc::Sender<()> {
-        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (release, resumed) = std::sync::mpsc::channel::<()>();
         drop(self.writer.submit("hold the writer", move |_| {
-            let _ = held.recv();
+            let _ = resumed.recv();
             Ok(())
         }));
         release

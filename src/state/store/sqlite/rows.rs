@@ -13,7 +13,7 @@ use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin, Update, Written,
 };
 
-/// Columns of a handoff except its head and what stands behind that, in the order `read_handoff` expects.
+/// Columns of a handoff except its head and what stands after that, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
                        history_bytes, reason, prompt, origin, spelled_out";
 
@@ -52,7 +52,7 @@ const PUT_CONVERSATION: &str =
     "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (key) DO UPDATE SET updated_ms = ?3, record = ?4 WHERE principal = ?2";
 
-/// Writes the upstream id behind a response id.
+/// Writes the upstream id of a response id.
 const PUT_RESPONSE_ID: &str = "INSERT OR REPLACE INTO response_ids (principal, shown, upstream, touched_ms)
         VALUES (?1, ?2, ?3, ?4)";
 

@@ -78,8 +78,8 @@ impl DbWorker {
         })
     }
 
-    /// Runs `run` on the thread and waits for its result; writes are flushed before the answer. A caller that goes away
-    /// does not cancel the job.
+    /// Runs `run` on the thread and waits for its result; writes are flushed before the answer. A caller that is
+    /// cancelled does not cancel the job.
     ///
     /// # Errors
     /// The job or its transaction failed, or the thread has ended.

@@ -105,7 +105,7 @@ impl SqliteWriter {
         let to_disk = batch
             .iter()
             .any(|job| job.durability() == JobDurability::PowerLoss);
-        let mut held = Vec::with_capacity(batch.len());
+        let mut executed = Vec::with_capacity(batch.len());
         let mut lost = exec(conn, "BEGIN IMMEDIATE").err();
         for mut job in batch {
             let mut own = None;
@@ -115,7 +115,7 @@ impl SqliteWriter {
                 let fault = if conn.is_autocommit() { &mut lost } else { &mut own };
                 *fault = Some(err);
             }
-            held.push((job, own));
+            executed.push((job, own));
         }
         if lost.is_none() {
             lost = exec(conn, "COMMIT").err();
@@ -137,7 +137,7 @@ impl SqliteWriter {
         self.due.get_or_insert_with(|| Instant::now() + SOON);
         // Counted before the callers are answered, so that a caller sees its own commit counted.
         self.commits.fetch_add(1, Ordering::Relaxed);
-        for (job, own) in held {
+        for (job, own) in executed {
             job.finish(own.as_ref().or(lost.as_ref()));
         }
     }
@@ -190,16 +190,16 @@ impl SqliteWriter {
     /// `quick_check`. Every acknowledged write is in these frames, or a successful checkpoint has moved it to the file.
     /// Returns the number of frames.
     fn verify(&mut self) -> Result<u64, String> {
-        let told = |err: rusqlite::Error| err.to_string();
+        let message = |err: rusqlite::Error| err.to_string();
         let conn = schema::reopen(&self.file).map_err(|err| err.message)?;
-        let counted = log_state(&conn).map_err(told)?.0;
-        exec(&conn, "BEGIN IMMEDIATE").map_err(told)?;
+        let counted = log_state(&conn).map_err(message)?.0;
+        exec(&conn, "BEGIN IMMEDIATE").map_err(message)?;
         let log = self.rewritten(u64::from(counted));
-        exec(&conn, "ROLLBACK").map_err(told)?;
+        exec(&conn, "ROLLBACK").map_err(message)?;
         let (log, frames) = log?;
         let sound: String = conn
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(told)?;
+            .map_err(message)?;
         if sound != "ok" {
             return Err(sound);
         }

@@ -141,7 +141,8 @@ impl Metrics {
         let _ = self.count_dropped.set(Box::new(count));
     }
 
-    /// Sets the callback that counts documents at each scrape: written, failed, dropped. Only the first call has an effect.
+    /// Sets the callback that counts documents at each scrape: written, failed, dropped. Only the first call has an
+    /// effect.
     pub fn count_documents_by(&self, count: impl Fn() -> [u64; 3] + Send + Sync + 'static) {
         // A second proxy in the same process has its own metrics.
         let _ = self.count_documents.set(Box::new(count));

@@ -44,17 +44,17 @@ async fn child_that_is_killed() {
         .unwrap();
 }
 
-/// Each file of a document is as it was before the step or as it is behind it: of one status, and whole.
+/// Each file of a document is as it was before the step or as it is after it: of one status, and whole.
 fn is_whole(folder: &Path) {
     let (json, markdown) = (folder.join(JSON), folder.join(MARKDOWN));
-    let said = std::fs::read_to_string(&json).ok().map(|text| {
+    let content = std::fs::read_to_string(&json).ok().map(|text| {
         let document =
             HandoffDocument::read(&text).unwrap_or_else(|error| panic!("{}: {error}", json.display()));
         assert_eq!(document.json(), text);
         document
     });
     if let Ok(text) = std::fs::read_to_string(&markdown) {
-        let document = said.expect("the JSON is written first");
+        let document = content.expect("the JSON is written first");
         let either = [HandoffStatus::Active, HandoffStatus::Superseded];
         let renderings = either.map(|status| document.clone().with_status(status).markdown());
         assert!(renderings.contains(&text), "{}", markdown.display());

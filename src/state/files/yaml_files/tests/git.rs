@@ -65,7 +65,7 @@ fn git_tells_changed_new_and_deleted_files_once() {
     assert_eq!(written.files.deleted, ["gone.rs"]);
     assert_eq!(written.findings["git_branch"], "given");
     assert!(written.findings["recent_commits"].ends_with(" the first one"));
-    // Without time nothing is asked.
+    // Without time nothing is queried.
     let late = GitRunner {
         dir,
         until: Instant::now(),

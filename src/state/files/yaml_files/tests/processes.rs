@@ -8,7 +8,7 @@ use super::super::{FileNaming, HandoffFolder, read_file};
 use super::{at, file, folder, names, write};
 use crate::state::files::yaml_files::folder::ARCHIVE;
 
-/// Tells a child where to write, which one it is, and at which step it is killed.
+/// Configures a child: where to write, which one it is, and at which step it is killed.
 const DIR: &str = "BATON_TEST_HANDOFF_DIR";
 const WHICH: &str = "BATON_TEST_HANDOFF_CHILD";
 const STEP: &str = "BATON_TEST_HANDOFF_STEP";
@@ -112,7 +112,7 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
         let is_there = names(&api).iter().any(|name| name.contains("killed"));
         assert_eq!(
             is_there,
-            matches!(step, FileStep::Named | FileStep::Told),
+            matches!(step, FileStep::Named | FileStep::Recorded),
             "{step:?}"
         );
         let all: Vec<_> = [api.clone(), api.join(ARCHIVE)]

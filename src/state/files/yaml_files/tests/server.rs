@@ -64,9 +64,9 @@ impl MailServer {
     }
 
     /// The calls in short: tool, agent and paths.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn received_calls(&self) -> Vec<String> {
         let calls = self.calls();
-        let told = calls.iter().map(|(tool, arguments)| {
+        let received_calls = calls.iter().map(|(tool, arguments)| {
             let paths: Vec<_> = arguments["paths"]
                 .as_array()
                 .into_iter()
@@ -82,7 +82,7 @@ impl MailServer {
             let verb = tool.split('_').next().unwrap_or_default();
             format!("{verb} {agent}{exclusive} {}", paths.join(","))
         });
-        told.collect()
+        received_calls.collect()
     }
 }
 

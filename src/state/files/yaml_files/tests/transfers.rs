@@ -8,7 +8,7 @@ use super::super::transfer::{TransferOutcome, transfer};
 use super::server::{MailCall, MailReply, MailServer};
 use baton_core::handoffs::yaml::{ReservationSnapshot, ReservationTransfer, threads};
 
-fn asked() -> ReservationTransfer {
+fn requested() -> ReservationTransfer {
     let one = |path: &str, exclusive| ReservationSnapshot {
         path_pattern: path.to_owned(),
         exclusive,
@@ -29,7 +29,7 @@ fn asked() -> ReservationTransfer {
     }
 }
 
-/// Grants and releases whatever is asked for.
+/// Grants and releases whatever is requested.
 fn kind(tool: &str, arguments: &Value) -> MailReply {
     let paths = arguments["paths"].as_array().cloned().unwrap_or_default();
     MailReply::Tool(match tool {
@@ -42,7 +42,7 @@ fn kind(tool: &str, arguments: &Value) -> MailReply {
     })
 }
 
-/// Reservations are advice: Agent Mail grants them in spite of a conflict, and tells it.
+/// Reservations are advice: Agent Mail grants them in spite of a conflict, and reports it.
 fn conflict(path: &str) -> MailReply {
     MailReply::Tool(
         json!({"granted": [{"path_pattern": path}], "conflicts": [{"path": path, "holders": [{"agent": "Third"}]}]}),
@@ -56,15 +56,15 @@ fn is(call: (&str, &Value), tool: &str, agent: &str) -> bool {
 const RESERVE: &str = "file_reservation_paths";
 const RELEASE: &str = "release_file_reservations";
 
-async fn run(server: &MailServer, asked: &ReservationTransfer, to: &str) -> TransferOutcome {
+async fn run(server: &MailServer, requested: &ReservationTransfer, to: &str) -> TransferOutcome {
     let mail = AgentMail::new(&server.url, Some("t")).unwrap();
-    transfer(&mail, asked, to, pending()).await
+    transfer(&mail, requested, to, pending()).await
 }
 
 #[tokio::test]
 async fn files_go_from_one_agent_to_the_other() {
     let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
-    let outcome = run(&server, &asked(), "New").await;
+    let outcome = run(&server, &requested(), "New").await;
     assert!(
         outcome.success && outcome.error.is_empty() && !outcome.rolled_back,
         "{outcome:?}"
@@ -73,7 +73,7 @@ async fn files_go_from_one_agent_to_the_other() {
     assert_eq!(outcome.released_paths, ["a", "b", "c"]);
     assert_eq!(outcome.granted_paths, ["a", "c", "b"]);
     assert_eq!(
-        server.told(),
+        server.received_calls(),
         ["release Old a,b,c", "file New exclusive a,c", "file New shared b"]
     );
     let reserved = &server.calls()[1].1;
@@ -97,20 +97,20 @@ async fn files_go_from_one_agent_to_the_other() {
 #[tokio::test]
 async fn without_project_agent_or_paths_nobody_is_asked() {
     let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
-    let mut no_project = asked();
+    let mut no_project = requested();
     no_project.project_key.clear();
     assert!(run(&server, &no_project, "New").await.error.contains("project"));
-    let mut no_agent = asked();
+    let mut no_agent = requested();
     no_agent.from_agent.clear();
     assert!(run(&server, &no_agent, "New").await.error.contains("agents"));
-    assert!(run(&server, &asked(), "").await.error.contains("agents"));
-    let mut no_paths = asked();
+    assert!(run(&server, &requested(), "").await.error.contains("agents"));
+    let mut no_paths = requested();
     no_paths.reservations.clear();
     let outcome = run(&server, &no_paths, "New").await;
     assert!(outcome.success && outcome.requested_paths.is_empty());
     assert_eq!(server.calls(), Vec::<MailCall>::new());
     let nobody = AgentMail::new("http://127.0.0.1:1/mcp/", None).unwrap();
-    let outcome = transfer(&nobody, &asked(), "New", pending()).await;
+    let outcome = transfer(&nobody, &requested(), "New", pending()).await;
     assert!(outcome.error.contains("cannot be reached") && !outcome.success);
     assert!(AgentMail::new("no url at all", None).is_err());
 }
@@ -118,18 +118,18 @@ async fn without_project_agent_or_paths_nobody_is_asked() {
 #[tokio::test]
 async fn the_same_agent_renews() {
     let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
-    let outcome = run(&server, &asked(), "Old").await;
+    let outcome = run(&server, &requested(), "Old").await;
     assert!(outcome.success, "{outcome:?}");
-    assert_eq!(server.told(), ["renew Old a,b,c"]);
+    assert_eq!(server.received_calls(), ["renew Old a,b,c"]);
     assert_eq!(server.calls()[0].1["extend_seconds"], 900);
     let short = MailServer::start(|_, _, _| MailReply::Tool(json!({"renewed": 2}))).await;
-    let outcome = run(&short, &asked(), "Old").await;
+    let outcome = run(&short, &requested(), "Old").await;
     assert_eq!(
         (outcome.success, outcome.error.as_str()),
         (false, "2 of 3 reservations were renewed")
     );
     let fails = MailServer::start(|_, _, _| MailReply::Fails("no such agent")).await;
-    let outcome = run(&fails, &asked(), "Old").await;
+    let outcome = run(&fails, &requested(), "Old").await;
     assert_eq!(outcome.error, "renew_file_reservations: no such agent");
 }
 
@@ -140,7 +140,7 @@ async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent
         _ => kind(tool, arguments),
     })
     .await;
-    let outcome = run(&fails, &asked(), "New").await;
+    let outcome = run(&fails, &requested(), "New").await;
     assert!(
         !outcome.success && outcome.rolled_back && outcome.released_paths.is_empty(),
         "{outcome:?}"
@@ -151,12 +151,12 @@ async fn a_release_that_fails_or_falls_short_leaves_the_files_with_the_old_agent
         _ => kind(tool, arguments),
     })
     .await;
-    let outcome = run(&short, &asked(), "New").await;
+    let outcome = run(&short, &requested(), "New").await;
     assert!(!outcome.success && outcome.rolled_back, "{outcome:?}");
     assert_eq!(outcome.error, "2 of 3 reservations were released");
     // What went is reserved again, for the old one.
     assert_eq!(
-        short.told(),
+        short.received_calls(),
         ["release Old a,b,c", "file Old exclusive a,c", "file Old shared b"]
     );
 }
@@ -174,11 +174,11 @@ async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
     })
     .await;
     let began = Instant::now();
-    let outcome = run(&once, &asked(), "New").await;
+    let outcome = run(&once, &requested(), "New").await;
     assert!(outcome.success && outcome.conflicts.is_empty(), "{outcome:?}");
     assert!(began.elapsed() >= Duration::from_secs(1));
     assert_eq!(
-        once.told(),
+        once.received_calls(),
         [
             "release Old a,b,c",
             "file New exclusive a,c",
@@ -195,7 +195,7 @@ async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
         }
     })
     .await;
-    let outcome = run(&twice, &asked(), "New").await;
+    let outcome = run(&twice, &requested(), "New").await;
     assert!(
         !outcome.success && outcome.rolled_back && outcome.granted_paths.is_empty(),
         "{outcome:?}"
@@ -203,7 +203,7 @@ async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
     assert_eq!(outcome.conflicts[0].path, "b");
     assert_eq!(outcome.conflicts[0].holders, ["Third"]);
     assert_eq!(
-        twice.told()[5..],
+        twice.received_calls()[5..],
         [
             "file New shared b",
             "release New a,c,b",
@@ -222,20 +222,20 @@ async fn any_other_error_behind_the_release_gives_everything_back() {
         }
     })
     .await;
-    let outcome = run(&server, &asked(), "New").await;
+    let outcome = run(&server, &requested(), "New").await;
     assert!(!outcome.success && outcome.rolled_back, "{outcome:?}");
     assert_eq!(outcome.error, "Agent Mail answered with status 500");
     assert_eq!(
-        server.told()[3..],
+        server.received_calls()[3..],
         ["release New a,c,b", "file Old exclusive a,c", "file Old shared b"],
-        "what it may have been granted without telling, too"
+        "what it may have been granted without an answer, too"
     );
     let fewer = MailServer::start(|tool, arguments, _| match is((tool, arguments), RESERVE, "New") {
         true => MailReply::Tool(json!({"granted": [{"path_pattern": "a"}], "conflicts": []})),
         false => kind(tool, arguments),
     })
     .await;
-    let outcome = run(&fewer, &asked(), "New").await;
+    let outcome = run(&fewer, &requested(), "New").await;
     assert_eq!(outcome.error, "2 of 3 paths were granted");
     assert!(outcome.rolled_back);
     // Where nothing can be put back, it says so.
@@ -244,7 +244,7 @@ async fn any_other_error_behind_the_release_gives_everything_back() {
         _ => kind(tool, arguments),
     })
     .await;
-    let outcome = run(&gone, &asked(), "New").await;
+    let outcome = run(&gone, &requested(), "New").await;
     assert!(
         !outcome.rolled_back && outcome.released_paths.len() == 3,
         "{outcome:?}"
@@ -258,14 +258,14 @@ async fn who_cancels_in_the_wait_gives_everything_back() {
         false => kind(tool, arguments),
     })
     .await;
-    let mut asked = asked();
-    asked.grace_period_seconds = 3600;
+    let mut requested = requested();
+    requested.grace_period_seconds = 3600;
     let mail = AgentMail::new(&server.url, None).unwrap();
     let cancelled = tokio::time::sleep(Duration::from_millis(800));
-    let outcome = transfer(&mail, &asked, "New", cancelled).await;
+    let outcome = transfer(&mail, &requested, "New", cancelled).await;
     assert!(!outcome.success && outcome.rolled_back, "{outcome:?}");
     assert_eq!(outcome.error, "cancelled");
-    assert_eq!(server.told().last().unwrap(), "file Old shared b");
+    assert_eq!(server.received_calls().last().unwrap(), "file Old shared b");
 }
 
 #[tokio::test]
@@ -275,7 +275,7 @@ async fn a_call_has_a_limit_and_so_has_putting_back() {
         _ => kind(tool, arguments),
     })
     .await;
-    let outcome = run(&server, &asked(), "New").await;
+    let outcome = run(&server, &requested(), "New").await;
     assert!(!outcome.success && !outcome.rolled_back, "{outcome:?}");
     assert!(outcome.error.contains("within 10 s"), "{}", outcome.error);
 }
@@ -292,7 +292,7 @@ async fn answers_come_in_every_shape_of_the_protocol() {
     let mail = AgentMail::new(&late.url, None).unwrap();
     assert_eq!(mail.call("x", json!({})).await.unwrap(), json!([1]));
     let error = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no tool"}}).to_string();
-    for (body, told) in [
+    for (body, message) in [
         (error.as_str(), "no tool"),
         ("<html>", "no JSON-RPC"),
         ("{\"id\":1}", "no result"),
@@ -301,7 +301,7 @@ async fn answers_come_in_every_shape_of_the_protocol() {
         let server = MailServer::start(move |_, _, _| MailReply::Raw(200, body.clone())).await;
         let mail = AgentMail::new(&server.url, None).unwrap();
         let error = mail.call("x", json!({})).await.unwrap_err();
-        assert!(error.message.contains(told), "{error}");
+        assert!(error.message.contains(message), "{error}");
     }
 }
 
@@ -315,7 +315,7 @@ async fn a_server_that_wants_a_session_gets_one() {
         _ => kind(tool, arguments),
     })
     .await;
-    let outcome = run(&server, &asked(), "New").await;
+    let outcome = run(&server, &requested(), "New").await;
     assert!(outcome.success, "{outcome:?}");
     let tools: Vec<_> = server.calls().into_iter().map(|(tool, _)| tool).collect();
     assert_eq!(
@@ -344,12 +344,12 @@ async fn inbox_and_reservations_are_read() {
     let mail = AgentMail::new(&server.url, None).unwrap();
     let inbox = mail.inbox("/a b", "Me").await.unwrap();
     assert_eq!(threads(inbox), ["⚠️ [T] review (from: Blue)"]);
-    let held = mail.reservations("/a b", "Me").await.unwrap();
-    assert_eq!(held.len(), 1);
-    assert!(held[0].exclusive && held[0].path_pattern == "src/**");
+    let reserved = mail.reservations("/a b", "Me").await.unwrap();
+    assert_eq!(reserved.len(), 1);
+    assert!(reserved[0].exclusive && reserved[0].path_pattern == "src/**");
 }
 
-/// Agent Mail as it is: reservations are advice, granted beside another holder's, which is told as a conflict.
+/// Agent Mail as it is: reservations are advice, granted beside another holder's, which is reported as a conflict.
 struct MailLedger(std::sync::Mutex<Vec<(String, String, bool)>>);
 
 impl MailLedger {
@@ -402,7 +402,7 @@ impl MailLedger {
     }
 
     /// Who holds what, sorted.
-    fn told(&self) -> Vec<String> {
+    fn received_calls(&self) -> Vec<String> {
         let mut all: Vec<_> = self
             .0
             .lock()
@@ -418,27 +418,27 @@ impl MailLedger {
 /// A third agent holds a path all the while: the old one had its own beside it, and has it again.
 #[tokio::test]
 async fn files_that_a_third_agent_holds_too_go_back_and_that_is_said() {
-    let held = [
+    let reserved = [
         ("Old", "a", true),
         ("Old", "b", false),
         ("Old", "c", true),
         ("Third", "c", true),
     ];
-    let kept = std::sync::Arc::new(MailLedger::with(&held));
-    let before = kept.told();
+    let kept = std::sync::Arc::new(MailLedger::with(&reserved));
+    let before = kept.received_calls();
     let of_server = kept.clone();
     let server = MailServer::start(move |tool, arguments, _| of_server.answer(tool, arguments)).await;
-    let outcome = run(&server, &asked(), "New").await;
+    let outcome = run(&server, &requested(), "New").await;
     assert!(
         !outcome.success && outcome.granted_paths.is_empty(),
         "{outcome:?}"
     );
     assert_eq!(outcome.conflicts[0].holders, ["Third"]);
-    assert_eq!(kept.told(), before);
+    assert_eq!(kept.received_calls(), before);
     assert!(outcome.rolled_back, "{outcome:?}");
 }
 
-/// A server that lists few tools has those for reservations behind another one (0.1.0 by default).
+/// A server that lists few tools offers those for reservations through another one (0.1.0 by default).
 #[tokio::test]
 async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
     for wrong in [
@@ -454,7 +454,7 @@ async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
             _ => wrong.clone(),
         })
         .await;
-        let outcome = run(&server, &asked(), "New").await;
+        let outcome = run(&server, &requested(), "New").await;
         assert!(outcome.success, "{outcome:?}");
         let tools: Vec<_> = server.calls().into_iter().map(|(tool, _)| tool).collect();
         // The other one is tried first from then on.
@@ -469,7 +469,7 @@ async fn tools_that_a_server_does_not_list_are_called_through_another_one() {
         );
     }
     let neither = MailServer::start(|_, _, _| MailReply::Fails("Unknown tool: x")).await;
-    let outcome = run(&neither, &asked(), "New").await;
+    let outcome = run(&neither, &requested(), "New").await;
     assert_eq!(
         outcome.error,
         "release_file_reservations: Agent Mail has no such tool"
@@ -487,11 +487,11 @@ async fn each_call_has_the_token_of_its_agent() {
         }
     })
     .await;
-    let outcome = run(&server, &asked(), "New").await;
+    let outcome = run(&server, &requested(), "New").await;
     assert!(outcome.error.contains("AUTHENTICATION_REQUIRED"), "{outcome:?}");
     let tokens = ["Old", "New"].map(|name| (name.to_owned(), format!("{name}-token")));
     let mail = AgentMail::new(&server.url, None).unwrap().with_agents(tokens);
     assert!(!format!("{mail:?}").contains("-token"));
-    let outcome = transfer(&mail, &asked(), "New", pending()).await;
+    let outcome = transfer(&mail, &requested(), "New", pending()).await;
     assert!(outcome.success, "{outcome:?}");
 }

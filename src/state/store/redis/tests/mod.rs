@@ -1,4 +1,4 @@
-//! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go away.
+//! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go offline.
 
 #[expect(unreachable_pub, reason = "shared with the suite")]
 #[allow(dead_code, reason = "the suite uses all of it")]
@@ -58,7 +58,7 @@ async fn settings_that_hold_no_handoff_are_named() {
         (store.unfit().await.unwrap(), written.is_ok())
     };
     assert_eq!(verify(ServerDurability::Memory).await, (None, true));
-    // One that can be asked to wait for its file holds it.
+    // One that supports waiting for its file meets the promise.
     let (named, written) = verify(ServerDurability::Fsync).await;
     let waits = server.is_version(7, 2);
     assert_eq!((named.is_none(), written), (waits, waits), "{named:?}");
@@ -76,7 +76,7 @@ async fn settings_that_hold_no_handoff_are_named() {
     assert_eq!(verify(ServerDurability::Fsync).await, (None, true));
 }
 
-/// With a server that flushes every second, and can be asked to wait for that: what was acknowledged survives its kill.
+/// With a server that flushes every second, and supports waiting for that: what was acknowledged survives its kill.
 #[tokio::test]
 async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
     let Some(mut server) = RedisServer::start(&["--appendonly", "yes", "--appendfsync", "everysec"]) else {
@@ -130,10 +130,13 @@ async fn a_replicated_write_is_on_the_replica() {
     // The server waits three quarters of a call's time; a machine under load may take longer to tell, and then the call ends.
     let began = Instant::now();
     let error = put(&store).await.unwrap_err();
-    let told = ["no replica", "takes too long"];
-    assert!(told.iter().any(|told| error.message.contains(told)), "{error}");
+    let messages = ["no replica", "takes too long"];
+    assert!(
+        messages.iter().any(|message| error.message.contains(message)),
+        "{error}"
+    );
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    // Reads do not wait behind it.
+    // Reads do not queue after it.
     let (write, read_was_first) = tokio::join!(
         async {
             let error = put(&store).await;
@@ -171,7 +174,7 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
         store.pairs_beside("local", &siblings).await.unwrap(),
         std::slice::from_ref(&beside)
     );
-    // Reading touches it behind the answer.
+    // Reading updates its time of use after the answer.
     let used = async || server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]);
     while used().await == "7" {
         tokio::time::sleep(Duration::from_millis(5)).await;

@@ -1,4 +1,4 @@
-//! Servers that go away, come back, or take too long.
+//! Servers that go offline, come back, or take too long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -109,7 +109,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             };
             let (all, other) = tokio::join!(all, other);
             let longest = all.iter().map(|(time, _)| *time).max().unwrap();
-            // A change is made again where others change the same record; no attempt begins behind the first one's time.
+            // A change is made again where others change the same record; no attempt begins after the first one's time.
             assert!(longest < 2 * TIME + SLACK, "{fault:?}: {longest:?}");
             assert!(began.elapsed() < 2 * TIME + SLACK, "{fault:?}");
             assert!(other < SLACK, "{fault:?}: {other:?}");
@@ -201,7 +201,7 @@ async fn a_failover_loses_nothing_that_was_replicated() {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap()
         .as_secs();
-    assert!(now - went_on < 2, "writes go on behind it: {} in all", all.len());
+    assert!(now - went_on < 2, "writes go on after it: {} in all", all.len());
 }
 
 /// An address that leads to the primary, whichever that is: its connections break where it changes.

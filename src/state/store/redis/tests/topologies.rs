@@ -103,7 +103,7 @@ async fn sentinels_tell_the_primary_and_the_next_one() {
         assert!(began.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // `WAIT` of a new connection waits for nothing that others wrote: the replica itself is asked.
+    // `WAIT` of a new connection waits for nothing that others wrote: the replica itself is queried.
     let written = format!("*handoff:{before}");
     while !replica.cli(&["KEYS", &written]).contains(&before.to_string()) {
         assert!(began.elapsed() < Duration::from_secs(30));
