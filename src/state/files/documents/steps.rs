@@ -65,7 +65,8 @@ pub(super) async fn write_in_steps(
     Ok(folder)
 }
 
-/// Writes the handoff file of a document into the folder of its session, once. A failure is logged: the document is there.
+/// Writes the handoff file of a document into the folder of its session, once. A failure is logged: the document is
+/// there.
 pub(super) async fn beside(record: DocumentRecord) {
     let id = record.handoff;
     let written = tokio::task::spawn_blocking(move || {
@@ -85,8 +86,8 @@ pub(super) async fn beside(record: DocumentRecord) {
     tracing::warn!(target: "baton", handoff = %id, %error, "a document has no handoff file");
 }
 
-/// Gives a document another status, in the store and in its files, and in those of the documents that it supersedes. `None`
-/// for an unknown id; else whether it had another one before, and which it superseded.
+/// Sets the status of a handoff that has a document: in its own record, in the document's and in the files, and in
+/// those of the handoffs that it supersedes. `None` for an unknown id; else its status before, and which it superseded.
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -104,6 +105,9 @@ pub async fn set_status(
         .set_document_status(principal, id, status)
         .await
         .map_err(failed)?;
+    // The document's status first: `archive_old` reads it after it has set the mark.
+    let archived = store.archive(principal, id, status == HandoffStatus::Archived);
+    archived.await.map_err(failed)?;
     let superseded = superseded.unwrap_or_default();
     let all: Vec<HandoffId> = superseded.iter().copied().chain([id]).collect();
     again(store, principal, &all, &at_no_step()).await;
@@ -151,8 +155,8 @@ pub struct DriftReport {
     pub repository: bool,
 }
 
-/// Compares the document of a handoff with the repository in a folder: the one given, else the document's own where that is
-/// here. Any other folder may be another project's. `None` where there is no document.
+/// Compares the document of a handoff with the repository in a folder: the one given, else the document's own where
+/// that is here. Any other folder may be another project's. `None` where there is no document.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -187,8 +191,8 @@ pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
     Some(document.with_status(record.status))
 }
 
-/// Writes the files of these documents again, with their status, where they are in this machine's folders: a store may be
-/// shared. A failure is logged.
+/// Writes the files of these documents again, with their status, where they are in this machine's folders: a store may
+/// be shared. A failure is logged.
 async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &StepHook) {
     for id in ids {
         let written = match find(store, principal, *id).await {
@@ -204,15 +208,21 @@ async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &S
     }
 }
 
-/// Archives the documents that were superseded and are of handoffs made before this time, in the store and in their files.
-/// Returns how many.
+/// Archives the handoffs that were superseded and made before this time, with their documents and files. Returns how
+/// many.
 ///
 /// # Errors
 /// The store cannot be read or written.
 pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, DocumentError> {
-    let archived = store.archive_documents(before_ms).await;
-    let archived = archived.map_err(|error| document_error("old documents were not archived", error))?;
+    let failed = |error| document_error("old handoffs were not archived", error);
+    let archived = store.archive_documents(before_ms).await.map_err(failed)?;
     for (principal, id) in &archived {
+        store.archive(principal, *id, true).await.map_err(failed)?;
+        // Somebody may have resumed it in between.
+        let record = find(store, principal, *id).await?;
+        if record.is_some_and(|record| record.status != HandoffStatus::Archived) {
+            store.archive(principal, *id, false).await.map_err(failed)?;
+        }
         again(store, principal, &[*id], &at_no_step()).await;
     }
     Ok(archived.len())

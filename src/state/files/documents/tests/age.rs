@@ -2,7 +2,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{id, settings, store, stored};
-use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
+use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, set_status, write};
 use baton_core::handoffs::document::fields::{HandoffDocument, validate};
 use baton_core::record::HandoffStatus;
 
@@ -17,7 +17,9 @@ async fn a_superseded_document_is_archived_after_its_days() {
     let ago = |days: u32| u64::try_from((now - DAY * days).as_millis()).unwrap();
     let shared = Arc::new(settings.clone());
     for (n, days) in [(1, 40), (2, 31), (3, 29), (4, 28)] {
-        write(&shared, &store, stored(n, ago(days))).await.unwrap();
+        let made = stored(n, ago(days));
+        store.put_draft(&made.handoff).await.unwrap();
+        write(&shared, &store, made).await.unwrap();
     }
     let statuses = async || {
         let mut all = Vec::new();
@@ -58,4 +60,19 @@ async fn a_superseded_document_is_archived_after_its_days() {
     }
     assert!(writer.flush(Duration::from_secs(20)).await);
     assert_eq!(statuses().await, [archived, archived, superseded, active]);
+    // The handoff and its document are in one archive, and leave it together.
+    let in_archive = async || {
+        let mut all = Vec::new();
+        for n in 1..=4 {
+            all.push(store.handoff("local", id(n)).await.unwrap().unwrap().archived);
+        }
+        all
+    };
+    assert_eq!(in_archive().await, [true, true, false, false]);
+    let set = async |n, status| set_status(&store, "local", id(n), status).await.unwrap().unwrap();
+    assert_eq!(set(1, HandoffStatus::Active).await.superseded, [id(4)]);
+    assert_eq!(in_archive().await, [false, true, false, false]);
+    set(4, HandoffStatus::Archived).await;
+    assert_eq!(in_archive().await, [false, true, false, true]);
+    assert_eq!(statuses().await, [active, archived, superseded, archived]);
 }
