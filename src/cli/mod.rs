@@ -159,16 +159,26 @@ mod tests {
     fn the_command_line_is_consistent_and_every_command_shows_examples() {
         Args::command().debug_assert();
         let args = Args::command();
-        let leaves = args.get_subcommands().flat_map(|command| {
-            let inner: Vec<_> = command.get_subcommands().collect();
-            if inner.is_empty() { vec![command] } else { inner }
-        });
+        let leaves = visible_leaves(&args);
+        let names: Vec<_> = leaves.iter().map(|command| command.get_name()).collect();
+        assert!(names.len() <= 24, "{} commands: {names:?}", names.len());
         for command in leaves {
             let help = command
                 .get_after_help()
                 .map(ToString::to_string)
                 .unwrap_or_default();
+            assert!(command.get_about().is_some(), "{}", command.get_name());
             assert!(help.contains("Examples:\n  baton "), "{}", command.get_name());
+        }
+    }
+
+    /// The commands that a person runs, without those that are hidden from the help.
+    fn visible_leaves(command: &clap::Command) -> Vec<&clap::Command> {
+        let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+        let inner: Vec<_> = visible.collect();
+        match inner.is_empty() {
+            true => vec![command],
+            false => inner.into_iter().flat_map(visible_leaves).collect(),
         }
     }
 }

@@ -557,7 +557,8 @@ async fn resumed_and_compared(side: Variant) {
     ];
     let said = stage.ask(&other, true).await;
     assert!(
-        said.text.contains("Its packet was archived; it is active again."),
+        said.text
+            .contains("The handoff was archived; it is active again."),
         "{}",
         said.text
     );

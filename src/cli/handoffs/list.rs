@@ -46,20 +46,18 @@ async fn list_stored(
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     let limit = args.limit.unwrap_or(LISTED);
-    let by_document = args.status.is_some() || args.topic.is_some();
     let filter = HandoffFilter {
         conversation: args.conversation.clone(),
         archived: args.all || args.status == Some(StatusArg::Archived),
-        limit: if by_document { 0 } else { limit },
+        // The document may have been archived alone, by an older version.
+        limit: 0,
         ..HandoffFilter::default()
     };
     let mut handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
     let is_for_programs = args.format.is_for_programs();
     let packets = documents::of_all(store, !is_for_programs).await?;
-    if by_document {
-        handoffs.retain(|handoff| matches(args, handoff, packets.get(&handoff.id)));
-        handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
-    }
+    handoffs.retain(|handoff| matches(args, handoff, packets.get(&handoff.id)));
+    handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
@@ -112,16 +110,14 @@ fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
 
 fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) -> bool {
     let of_topic = |topic: &String| packet.is_some_and(|packet| packet.topic == *topic);
-    let of_status = |status: StatusArg| match status {
-        StatusArg::Active => !handoff.archived && packet.is_some_and(|it| it.status == HandoffStatus::Active),
-        StatusArg::Superseded => {
-            !handoff.archived && packet.is_some_and(|it| it.status == HandoffStatus::Superseded)
-        }
-        StatusArg::Archived => {
-            handoff.archived || packet.is_some_and(|it| it.status == HandoffStatus::Archived)
-        }
+    let status = status_of(handoff, packet);
+    let is_wanted = match args.status {
+        Some(StatusArg::Active) => status == Some(HandoffStatus::Active),
+        Some(StatusArg::Superseded) => status == Some(HandoffStatus::Superseded),
+        Some(StatusArg::Archived) => status == Some(HandoffStatus::Archived),
+        None => args.all || status != Some(HandoffStatus::Archived),
     };
-    args.topic.as_ref().is_none_or(of_topic) && args.status.is_none_or(of_status)
+    is_wanted && args.topic.as_ref().is_none_or(of_topic)
 }
 
 /// Where each handoff stands among all; as a map, the handoffs are sorted by that.
@@ -161,13 +157,16 @@ fn status(handoff: &Handoff, packet: Option<&DocumentRecord>, placed: &Placed) -
     text
 }
 
-/// `None` where the handoff has no document, which keeps the status.
-fn status_name(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<&'static str> {
-    match packet {
-        _ if handoff.archived => Some("archived"),
-        Some(packet) => Some(packet.status.name()),
-        None => None,
+/// The handoff's status; `None` where it has no document and is not archived. Either record may have the archive mark.
+fn status_of(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<HandoffStatus> {
+    match handoff.archived {
+        true => Some(HandoffStatus::Archived),
+        false => packet.map(|packet| packet.status),
     }
+}
+
+fn status_name(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<&'static str> {
+    status_of(handoff, packet).map(HandoffStatus::name)
 }
 
 /// What `list --json` prints of each. The names are API.
@@ -297,5 +296,51 @@ mod tests {
         // Of a part of them each knows where it stands among all.
         let (_, where_it_is) = placed(all[..1].to_vec(), &all, true);
         assert_eq!((where_it_is[0].depth, where_it_is[0].siblings), (1, 2));
+    }
+
+    #[test]
+    fn a_handoff_is_archived_where_its_own_record_or_its_documents_says_so() {
+        #[derive(clap::Parser)]
+        struct Parsed {
+            #[command(flatten)]
+            args: ListArgs,
+        }
+        let record = |status| DocumentRecord {
+            handoff: A.parse().unwrap(),
+            principal: "local".into(),
+            repository: String::new(),
+            branch: String::new(),
+            topic: "t".to_owned(),
+            status,
+            created_ms: 0,
+            folder: String::new(),
+            document: String::new(),
+        };
+        let [active, put_away] = [HandoffStatus::Active, HandoffStatus::Archived].map(record);
+        let archived = Handoff {
+            archived: true,
+            ..handoff(A)
+        };
+        let is_listed = |options: &[&str], handoff: &Handoff, document: &DocumentRecord| {
+            let words = ["list"].iter().chain(options);
+            let parsed = <Parsed as clap::Parser>::try_parse_from(words).unwrap();
+            matches(&parsed.args, handoff, Some(document))
+        };
+        for (options, expected) in [
+            (&[][..], [true, false, false]),
+            (&["--all"], [true, true, true]),
+            (&["--status", "active"], [true, false, false]),
+            (&["--status", "superseded"], [false, false, false]),
+            (&["--status", "archived"], [false, true, true]),
+            (&["--all", "--topic", "u"], [false, false, false]),
+        ] {
+            let listed = [
+                (&handoff(A), &active),
+                (&handoff(A), &put_away),
+                (&archived, &active),
+            ];
+            let listed = listed.map(|(handoff, document)| is_listed(options, handoff, document));
+            assert_eq!(listed, expected, "{options:?}");
+        }
     }
 }

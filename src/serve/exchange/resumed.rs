@@ -23,7 +23,7 @@ impl Exchange {
         if self.app.packets.is_on() {
             match documents::set_status(store, principal, handoff, HandoffStatus::Active).await {
                 Ok(Some(changed)) if changed.before != HandoffStatus::Active => {
-                    told = format!(" Its packet was {}; it is active again.", changed.before.name());
+                    told = format!(" The handoff was {}; it is active again.", changed.before.name());
                 }
                 Ok(_) => {}
                 Err(error) => {

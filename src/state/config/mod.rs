@@ -1,7 +1,8 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file and the sections beside it define the checked config. `raw` reads text and environment, `value` checks single
-//! values (`addresses`, `secrets`, `names` and `peers` those of their kinds), `keys` is the table of keys, `load` merges the layers, and `rules` checks what involves several keys.
+//! This file and the sections beside it define the checked config. `raw` reads text and environment. `value` checks single
+//! values; `addresses`, `secrets`, `names` and `peers` check those of their kinds. `keys` is the table of keys, `load`
+//! merges the layers, and `rules` checks what involves several keys.
 
 mod addresses;
 mod handoff_sections;

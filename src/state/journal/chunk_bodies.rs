@@ -113,8 +113,8 @@ impl ChunkStore {
         })
     }
 
-    /// Stores a rope one slice of which holds all the messages of a stored body, without reading the messages again, and adds
-    /// one reference to it; `None` where no slice does, or where the rope has further messages.
+    /// Stores a rope with a slice that has all the messages of a stored body, without reading these again, and adds one
+    /// reference to it. `None` where no slice has them, or where the rope has further messages.
     pub(super) fn spliced(
         &mut self,
         conn: &Connection,
@@ -176,8 +176,8 @@ impl ChunkStore {
         Ok(node)
     }
 
-    /// A hash of how a text was assembled: the same only for the same text. For what is of a stored body's `known` regions it has
-    /// place and length, since these regions' hashes are in `recipe` already, and for all else a hash of its own.
+    /// A hash of how a text was assembled: the same only for the same text. Text of a stored body's `known` regions enters by
+    /// place and length, since `recipe` has these regions' hashes already; other text enters by its own hash.
     pub(super) fn recipe(
         &self,
         mut recipe: KeyedHash,

@@ -52,8 +52,8 @@ impl CutRope {
 }
 
 impl ChunkStore {
-    /// Stores a rope that ends with the last messages of a stored body and has others in front of them, as one has whose
-    /// transcript is cut, and adds one reference to it. `None` where it is none of these.
+    /// Stores a rope that ends with the last messages of a stored body after other ones, as a cut transcript does, and adds
+    /// one reference to it. `None` for any other rope.
     pub(super) fn cut(
         &mut self,
         conn: &Connection,

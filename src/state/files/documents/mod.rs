@@ -5,8 +5,8 @@
 //!                                                                                     and a handoff file in YAML
 //! ```
 //! One task does it after the handoff, which never waits for it and which no failure touches. A process that is killed
-//! before the row is written leaves a handoff without a document; one that is killed after it leaves the row, and the
-//! next start writes the files that are missing or were not written again.
+//! before the row is written leaves a handoff without a document. One that is killed later leaves the row, and the next
+//! start writes the files that are missing or out of date.
 //!
 //! Knows drafts, documents and the store. Must not know: exchanges, sockets.
 

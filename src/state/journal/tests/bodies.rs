@@ -131,7 +131,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     assert_eq!(recorder.dropped(), 0);
 }
 
-/// Bodies begin alike for some blocks and differ in what stands before, between or after the messages; a turn more or
+/// Bodies begin alike for some blocks and differ in what stands before, between or after the messages. A turn more or
 /// less moves the ends of messages over the ends of blocks.
 #[test]
 fn bodies_that_begin_alike_are_kept_as_they_are() {
