@@ -78,7 +78,7 @@ fn of_server(config: &Config) -> Option<Problem> {
         let runtime = runtime.map_err(|error| StoreError {
             message: error.to_string(),
         })?;
-        runtime.block_on(store.unfit())
+        runtime.block_on(store.settings_problem())
     });
     match opened {
         Ok(None) => None,

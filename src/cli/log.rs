@@ -241,7 +241,7 @@ fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
         &tokens,
         &format!("{:.0}", event.total_ms),
     ]);
-    let trouble = trouble(row);
+    let trouble = problem_of(row);
     let plain = match width {
         // A failure is more important than the numbers that it replaces.
         Some(width) => first_line(&plain, Some(width.saturating_sub(trouble.chars().count()))),
@@ -260,7 +260,7 @@ fn mark(row: &ExchangeRow) -> &'static str {
 }
 
 /// Failures and warnings in words.
-fn trouble(row: &ExchangeRow) -> String {
+fn problem_of(row: &ExchangeRow) -> String {
     let what = match row.event.outcome.as_str() {
         _ if row.open => "under way".to_owned(),
         "complete" if row.partial => "partial".to_owned(),

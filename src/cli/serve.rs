@@ -235,7 +235,7 @@ fn open_state(config: &Config) -> Result<(SharedStore, Seals), CommandFailure> {
 
 /// Refuses a server of the store whose settings lose handoffs. One that is away may come back: `/readyz` tells.
 async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
-    match store.unfit().await {
+    match store.settings_problem().await {
         Ok(None) => Ok(()),
         Ok(Some(why)) => {
             let message = format!("the store's server cannot hold handoffs: {why}");

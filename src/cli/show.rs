@@ -42,7 +42,10 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
         }
     }
     if what.har {
-        let har = query.har(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
+        let har = query
+            .har(&id)
+            .map_err(unread)?
+            .ok_or_else(|| no_such_exchange(&id))?;
         return Ok(out.json(&har)?);
     }
     let side = match (what.received, what.sent, what.response) {
@@ -56,7 +59,10 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
         let body = body.ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "the journal has no such body"))?;
         return Ok(out.body(&body)?);
     }
-    let exchange = query.exchange(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
+    let exchange = query
+        .exchange(&id)
+        .map_err(unread)?
+        .ok_or_else(|| no_such_exchange(&id))?;
     if args.json {
         return Ok(out.json(&exchange)?);
     }
@@ -72,7 +78,7 @@ fn find(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
     let mut ids = query.ids(&wanted).map_err(unread)?;
     match (wanted.is_empty(), ids.len()) {
         (false, 1) => Ok(ids.remove(0)),
-        (false, 0) => Err(gone(&wanted)),
+        (false, 0) => Err(no_such_exchange(&wanted)),
         _ => Err(CommandFailure::new(
             Exit::USAGE,
             format!("more than one exchange begins with {}", visible(&wanted)),
@@ -81,7 +87,7 @@ fn find(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
     }
 }
 
-fn gone(id: &str) -> CommandFailure {
+fn no_such_exchange(id: &str) -> CommandFailure {
     let message = format!("there is no exchange {} in the journal", visible(id));
     CommandFailure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
 }
@@ -166,7 +172,7 @@ fn leg_lines(exchange: &ExchangeDetail, leg: &LegDetail, width: Option<usize>) -
         out.push(format!("  tokens: {}", tokens(*counted)));
     }
     let room = width.map_or(LINE, |width| width.saturating_sub(MARGIN).max(20));
-    let mut story = beside(&exchange.received.envelope, &leg.sent.envelope);
+    let mut story = side_by_side(&exchange.received.envelope, &leg.sent.envelope);
     story.extend(merged(
         &exchange.received.messages,
         &leg.received_states,
@@ -270,7 +276,7 @@ fn merged<'a>(
 }
 
 /// The system prompt and the tools.
-fn beside<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<DiffLine<'a>> {
+fn side_by_side<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<DiffLine<'a>> {
     let gone = received
         .iter()
         .filter(|m| m.state == MessageState::Cut)

@@ -54,8 +54,8 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
     // URLs may hold passwords, which other users see in a command line.
     let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
     let from = url(&args.from, "BATON_COPY_FROM");
-    let from = opened(&config, from.as_deref(), store::open_for_reading)?;
-    let to = opened(&config, url(&args.to, "BATON_COPY_TO").as_deref(), store::open)?;
+    let from = open_store(&config, from.as_deref(), store::open_for_reading)?;
+    let to = open_store(&config, url(&args.to, "BATON_COPY_TO").as_deref(), store::open)?;
     let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
     let row = |(kind, (amount, there)): (&RecordKind, &(RecordAmount, u64))| KindRow {
         copied: Some(*there),
@@ -75,7 +75,7 @@ async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
 
 async fn check(args: &StoreCheckArgs) -> Result<StoreReport, CommandFailure> {
     let config = load_state(&args.state)?;
-    let store = opened(&config, args.url.as_deref(), store::open_for_reading)?;
+    let store = open_store(&config, args.url.as_deref(), store::open_for_reading)?;
     let checked = copy_and_check::check(&*store).await.map_err(unanswered)?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
     Ok(StoreReport {
@@ -90,7 +90,7 @@ type OpenStore =
     fn(&crate::state::config::StoreConfig, &std::path::Path) -> Result<SharedStore, store::StoreError>;
 
 /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
-fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, CommandFailure> {
+fn open_store(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, CommandFailure> {
     let mut settings = config.store.clone();
     let mut dir = config.state_dir.clone();
     match url {

@@ -66,7 +66,7 @@ fn ask_by_api(stage: &Fixture, key: &str) -> uuid::Uuid {
     stage
         .baton
         .drafting
-        .ask(key, "local", ask.into(), None)
+        .request(key, "local", ask.into(), None)
         .unwrap()
         .id
 }

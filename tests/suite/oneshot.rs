@@ -51,7 +51,10 @@ impl Stage {
 
     fn wants(&self, wanted: impl Into<DraftSpec>) -> Uuid {
         let drafting = &self.fixture.baton.drafting;
-        drafting.ask(&self.key, "local", wanted.into(), None).unwrap().id
+        drafting
+            .request(&self.key, "local", wanted.into(), None)
+            .unwrap()
+            .id
     }
 
     fn draft(&self, id: Uuid) -> DraftRecord {
@@ -428,7 +431,7 @@ async fn cancelled(side: Variant, stream: bool) {
         .fixture
         .baton
         .drafting
-        .ask(&stage.key, "local", person().into(), None);
+        .request(&stage.key, "local", person().into(), None);
     assert_eq!(busy.unwrap_err().id, id, "one draft for each conversation");
     stage.script([
         document().head_delay(Duration::from_secs(30)),

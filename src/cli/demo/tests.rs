@@ -5,7 +5,7 @@ use crate::cli::demo::agent::DemoAgent;
 use crate::cli::demo::script::DemoLength;
 use baton_strict::{Options, Strict};
 
-fn played(adapter: &'static Adapter, script: DemoLength) -> DemoRun {
+fn run_demo(adapter: &'static Adapter, script: DemoLength) -> DemoRun {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(story::play(adapter, script)).unwrap()
 }
@@ -18,7 +18,7 @@ fn adapters() -> impl Iterator<Item = &'static Adapter> {
 fn every_wire_shows_the_cut_and_the_provider_has_no_complaint() {
     for adapter in adapters() {
         let began = Instant::now();
-        let story = played(adapter, DemoLength { tasks: 3, turns: 6 });
+        let story = run_demo(adapter, DemoLength { tasks: 3, turns: 6 });
         assert!(began.elapsed() < Duration::from_secs(10));
         assert_eq!(story.complaints, [""; 0]);
         judge(&story).unwrap();
@@ -55,7 +55,7 @@ async fn the_agent_keeps_the_rules_of_every_wire() {
 
 #[test]
 fn the_sizes_make_a_sawtooth_under_a_ramp() {
-    let story = played(&ADAPTERS[0], DemoLength { tasks: 4, turns: 6 });
+    let story = run_demo(&ADAPTERS[0], DemoLength { tasks: 4, turns: 6 });
     assert!(
         story
             .turns
@@ -70,7 +70,7 @@ fn the_sizes_make_a_sawtooth_under_a_ramp() {
 
 #[test]
 fn json_text_and_picture_tell_the_same_story() {
-    let story = played(&ADAPTERS[0], DemoLength { tasks: 2, turns: 3 });
+    let story = run_demo(&ADAPTERS[0], DemoLength { tasks: 2, turns: 3 });
     let value = serde_json::to_value(&story).unwrap();
     let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "wire tasks turns_per_task seconds totals turns handoffs complaints example";
@@ -96,7 +96,7 @@ fn json_text_and_picture_tell_the_same_story() {
 
 #[test]
 fn one_task_needs_no_handoff() {
-    let story = played(&ADAPTERS[0], DemoLength { tasks: 1, turns: 2 });
+    let story = run_demo(&ADAPTERS[0], DemoLength { tasks: 1, turns: 2 });
     judge(&story).unwrap();
     assert!(story.example.is_none() && story.handoffs.is_empty());
 }

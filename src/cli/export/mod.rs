@@ -138,7 +138,7 @@ impl Sources {
             None => self.last_active(&key).await?,
         };
         let handoff = match active {
-            Some(id) => self.whole(id).await?,
+            Some(id) => self.full_handoff(id).await?,
             None => None,
         };
         self.compose(key, found, active, handoff)
@@ -152,7 +152,7 @@ impl Sources {
         let of_row = found.as_ref().and_then(|found| found.row.conversation.clone());
         let key = of_row.unwrap_or_else(|| handoff.conversation.clone());
         let id = handoff.id;
-        let whole = self.whole(id).await?;
+        let whole = self.full_handoff(id).await?;
         self.compose(key, found, Some(id), whole.or(Some(handoff)))
     }
 
@@ -185,7 +185,7 @@ impl Sources {
     }
 
     /// A handoff with all of its prompt.
-    async fn whole(&self, id: Uuid) -> Result<Option<Handoff>, CommandFailure> {
+    async fn full_handoff(&self, id: Uuid) -> Result<Option<Handoff>, CommandFailure> {
         let known = self.handoffs.iter().find(|handoff| handoff.id == id);
         match (&self.store, known) {
             (Some(store), Some(known)) => store.handoff(&known.principal, id).await.map_err(unanswered),

@@ -11,7 +11,7 @@ use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CheckHandoffArgs, ShowArgs};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
-use crate::state::files::yaml_files::gather::still_true;
+use crate::state::files::yaml_files::gather::drift_in;
 use crate::state::files::yaml_files::{HandoffYaml, now};
 use baton_core::handoffs::yaml::{Drift, Purpose, recover as recovered, score};
 
@@ -97,5 +97,5 @@ fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<Handoff
 fn drift(found: &HandoffYaml, git_dir: Option<&PathBuf>, config: &Config) -> Drift {
     let here = PathBuf::from(".");
     let dir = git_dir.or(config.documents.git_dir.as_ref()).unwrap_or(&here);
-    still_true(&found.file, Some(dir), LIMIT)
+    drift_in(&found.file, Some(dir), LIMIT)
 }

@@ -97,7 +97,9 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFa
             documents::activate(&store, &handoff).await?;
         }
         let dir = config.repository().map(Path::to_owned);
-        let compared = state_documents::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
+        let compared =
+            state_documents::compare_with_repository(&store, &handoff.principal, handoff.id, dir, LIMIT)
+                .await;
         let compared =
             compared.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
         Ok((handoff, compared))

@@ -29,7 +29,7 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), CommandFailu
         let message = "no server of Agent Mail is set up";
         return Err(CommandFailure::new(Exit::CONFIG, message).help("set handoff.agent_mail_url"));
     };
-    let outcome = moved(&mail, &requested, &args.to);
+    let outcome = transfer_reservations(&mail, &requested, &args.to);
     print_outcome(&outcome, args.json, out)?;
     match outcome.success {
         true => Ok(()),
@@ -39,7 +39,11 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), CommandFailu
 
 /// Moves the reservations, until Ctrl-C.
 #[tokio::main(flavor = "current_thread")]
-async fn moved(mail: &AgentMail, requested: &ReservationTransfer, to: &str) -> TransferOutcome {
+async fn transfer_reservations(
+    mail: &AgentMail,
+    requested: &ReservationTransfer,
+    to: &str,
+) -> TransferOutcome {
     let cancelled = async {
         // Without a handler there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {

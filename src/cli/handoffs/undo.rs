@@ -63,7 +63,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
                 None => {
                     let sessions = Sessions::new(Arc::clone(&store), 1);
                     let key = args.conversation.as_deref();
-                    let asked = sessions.ask_undo(&handoff, key, &config.handoff.windows, now_ms());
+                    let asked = sessions.request_undo(&handoff, key, &config.handoff.windows, now_ms());
                     asked.await.map_err(unanswered)?.map_err(|why| refused(&why))?
                 }
             };

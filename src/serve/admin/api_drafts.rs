@@ -157,7 +157,7 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
         return Err(Unanswered::NotFound("there is no such conversation"));
     };
     let repeated = repeated.map(str::to_owned);
-    let is_new = !inspector.drafting.was_asked(key, repeated.as_deref());
+    let is_new = !inspector.drafting.was_requested(key, repeated.as_deref());
     if is_new && is_too_short(inspector, key, &conversation.principal) {
         return Ok(error(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -167,7 +167,7 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
     }
     let asked = inspector
         .drafting
-        .ask(key, &conversation.principal, wanted, repeated);
+        .request(key, &conversation.principal, wanted, repeated);
     Ok(match asked {
         Ok(draft) => respond(
             StatusCode::ACCEPTED,

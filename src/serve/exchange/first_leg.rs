@@ -69,7 +69,7 @@ impl Exchange {
             .as_ref()
             .filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
         let handoff = live.take_repeat(self.hash(), &self.answer, self.app.clock.now_ms())?;
-        let asked = live.asked_undo();
+        let asked = live.pending_undo();
         let Some(asked) = asked.filter(|asked| asked.undone && asked.handoff == handoff) else {
             return Some(handoff);
         };

@@ -93,7 +93,7 @@ async fn drift(
     handoff: HandoffId,
     dir: std::path::PathBuf,
 ) -> Option<Drift> {
-    match documents::still_true(store, principal, handoff, Some(dir), LIMIT).await {
+    match documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await {
         Ok(Some(DriftReport {
             drift,
             repository: true,

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use super::StoreAddress;
 use super::raw::{Environment, LocatedValue, Raw};
-use super::value::{ValueResult, wrong};
+use super::value::{ValueResult, value_error};
 
 impl LocatedValue {
     /// HOST:PORT, the host an address or `localhost`.
@@ -21,7 +21,7 @@ impl LocatedValue {
                     "write an IP address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\"".into()
                 }
             };
-            return wrong(format!("{text:?} is not an address to listen on"), help);
+            return value_error(format!("{text:?} is not an address to listen on"), help);
         };
         Ok(address)
     }
@@ -34,13 +34,13 @@ impl LocatedValue {
         let text = text.trim();
         // Before anything of it is shown: a URL with an `@` may hold a password.
         if text.contains('@') {
-            return wrong(
+            return value_error(
                 "the URL holds credentials",
                 "take them out; use `api_key` or `headers`",
             );
         }
         if text.contains(['?', '#']) {
-            return wrong("the URL has a query or a fragment", help);
+            return value_error("the URL has a query or a fragment", help);
         }
         let parsed = text.parse::<http::Uri>().ok();
         let usable = parsed.is_some_and(|uri| {
@@ -50,7 +50,7 @@ impl LocatedValue {
         if usable {
             Ok(text.trim_end_matches('/').to_owned())
         } else {
-            wrong(format!("{text:?} is not an http or https URL"), help)
+            value_error(format!("{text:?} is not an http or https URL"), help)
         }
     }
 
@@ -62,7 +62,7 @@ impl LocatedValue {
             return Ok(None);
         }
         if self.text()?.contains('@') {
-            return wrong(
+            return value_error(
                 "the URL holds credentials",
                 "take them out; set the variable OTEL_EXPORTER_OTLP_HEADERS",
             );
@@ -77,7 +77,7 @@ impl LocatedValue {
         StoreAddress::parse(url.reveal()).or_else(|why| {
             let help = "write redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or redis-cluster://HOST,HOST; \
                         with TLS rediss…";
-            wrong(why, help)
+            value_error(why, help)
         })
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::keys::{self, CLIENT, CLIENTS, ConfigDraft, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
 use super::old_keys::{self, OldKey};
-use super::problem::{KeyOrigin, Problem, ProblemKind, meant};
+use super::problem::{KeyOrigin, Problem, ProblemKind, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
 use super::value::ValueError;
 use super::{ClientKey, Config, Secret, raw, rules};
@@ -294,7 +294,7 @@ impl Loader<'_> {
         let dot = if path.is_empty() { "" } else { "." };
         let key = format!("{path}{dot}{}", entry.key);
         let elsewhere = || keys::all().find(|(known, _)| known.ends_with(&format!(".{}", entry.key)));
-        let help = match meant(&entry.key, siblings) {
+        let help = match closest_name(&entry.key, siblings) {
             Some(name) => format!(
                 "did you mean `{}`?",
                 spelled(&format!("{path}{dot}{name}"), &entry.key_origin)

@@ -1,7 +1,7 @@
 //! Readers for host names and web origins that the data listener accepts.
 
 use super::raw::{LocatedValue, Raw};
-use super::value::{ValueResult, collect, wrong};
+use super::value::{ValueResult, collect, value_error};
 use crate::state::access::hosts::normal;
 
 impl LocatedValue {
@@ -18,7 +18,7 @@ impl LocatedValue {
     fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of texts, found {}", given.raw.kind()),
                 "write [\"one\", \"two\"]",
             );
@@ -40,7 +40,7 @@ fn host(text: &str) -> ValueResult<String> {
     if bare.parse::<std::net::IpAddr>().is_ok() || bare.chars().all(legal) {
         return Ok(normal(bare));
     }
-    wrong(
+    value_error(
         format!("{text:?} is not a host name"),
         "write the name alone, without scheme, port and path, such as \"host.docker.internal\"",
     )
@@ -55,6 +55,6 @@ fn origin(text: &str) -> ValueResult<String> {
         {
             Ok(text.to_ascii_lowercase())
         }
-        _ => wrong(format!("{text:?} is not the origin of a web page"), help),
+        _ => value_error(format!("{text:?} is not the origin of a web page"), help),
     }
 }

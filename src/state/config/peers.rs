@@ -2,7 +2,7 @@
 
 use super::PeerConfig;
 use super::raw::{Environment, LocatedValue, Raw};
-use super::value::{ValueResult, collect, wrong};
+use super::value::{ValueResult, collect, value_error};
 
 impl LocatedValue {
     /// A name for one of several processes: it stands in a header and in a query.
@@ -11,7 +11,7 @@ impl LocatedValue {
         let usable = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
         match text != "here" && text.chars().all(usable) {
             true => Ok(text),
-            false => wrong(
+            false => value_error(
                 format!("{text:?} cannot be a name here"),
                 "use letters, digits, `-`, `_` and `.`, and not the word here",
             ),
@@ -23,13 +23,13 @@ impl LocatedValue {
         let help = "write [{ url = \"http://HOST:PORT\", token = { env = \"NAME\" } }]";
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of tables, found {}", given.raw.kind()),
                 help,
             );
         };
         if items.len() > most {
-            return wrong(
+            return value_error(
                 format!("there are {} peers", items.len()),
                 format!("give at most {most}"),
             );
@@ -40,7 +40,7 @@ impl LocatedValue {
             .enumerate()
             .find(|(at, peer)| peers[..*at].iter().any(|earlier| earlier.name == peer.name));
         match double {
-            Some((_, peer)) => wrong(
+            Some((_, peer)) => value_error(
                 format!("there are two peers {:?}", peer.name),
                 "give each a `name` of its own",
             ),
@@ -50,11 +50,11 @@ impl LocatedValue {
 
     fn peer(&self, env: &Environment, min: usize, help: &str) -> ValueResult<PeerConfig> {
         let Raw::Table(entries) = &self.raw else {
-            return wrong(format!("expected a table, found {}", self.raw.kind()), help);
+            return value_error(format!("expected a table, found {}", self.raw.kind()), help);
         };
         let known = ["url", "token", "name"];
         if let Some(entry) = entries.iter().find(|entry| !known.contains(&entry.key.as_str())) {
-            return wrong(format!("a peer has no key `{}`", entry.key), help);
+            return value_error(format!("a peer has no key `{}`", entry.key), help);
         }
         let of = |key: &str| {
             entries
@@ -63,7 +63,7 @@ impl LocatedValue {
                 .map(|entry| &entry.value)
         };
         let Some(url) = of("url") else {
-            return wrong("the peer has no `url`", help);
+            return value_error("the peer has no `url`", help);
         };
         let url = url.base_url()?;
         let authority = url.split_once("://").map_or("", |(_, rest)| rest);

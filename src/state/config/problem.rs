@@ -84,7 +84,7 @@ impl fmt::Display for Problem {
 }
 
 /// The closest candidate, if one is close enough to have been meant.
-pub(super) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn closest_name<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong: enough for a slip, too little to suggest something unrelated.
     let allowed = (word.chars().count() / 3).max(1);
     let word = word.to_lowercase();
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_slip_is_recognised_and_an_unrelated_word_is_not() {
-        assert_eq!(meant("listne", ["listen", "token"]), Some("listen"));
-        assert_eq!(meant("colour", ["listen", "token"]), None);
+        assert_eq!(closest_name("listne", ["listen", "token"]), Some("listen"));
+        assert_eq!(closest_name("colour", ["listen", "token"]), None);
     }
 }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::problem::{KeyOrigin, meant};
+use super::problem::{KeyOrigin, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, read_value};
 
 /// What is wrong with a value, and how to fix it.
@@ -19,7 +19,7 @@ pub(super) struct ValueError {
 /// A reader's result: the value, or all complaints about it.
 pub(super) type ValueResult<T> = Result<T, Vec<ValueError>>;
 
-pub(super) fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> ValueResult<T> {
+pub(super) fn value_error<T>(message: impl Into<String>, help: impl Into<String>) -> ValueResult<T> {
     Err(vec![ValueError {
         message: message.into(),
         help: help.into(),
@@ -32,10 +32,10 @@ impl LocatedValue {
     pub(super) fn text(&self) -> ValueResult<String> {
         match &self.raw {
             Raw::Word(text) | Raw::Text(text) if text.trim().is_empty() => {
-                wrong("the value is empty", "give a value, or leave the key out")
+                value_error("the value is empty", "give a value, or leave the key out")
             }
             Raw::Word(text) | Raw::Text(text) => Ok(text.clone()),
-            other => wrong(
+            other => value_error(
                 format!("expected text, found {}", other.kind()),
                 "put the value in quotes",
             ),
@@ -52,7 +52,7 @@ impl LocatedValue {
         let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
         match given.len() <= MOST && given.chars().all(fits) {
             true => Ok(given),
-            false => wrong(
+            false => value_error(
                 format!("{given:?} cannot begin a command"),
                 format!(
                     "write up to {MOST} visible ASCII characters, none of them a quotation mark or a backslash"
@@ -67,7 +67,7 @@ impl LocatedValue {
             Raw::Flag(flag) => Ok(*flag),
             Raw::Word(word) if word == "true" => Ok(true),
             Raw::Word(word) if word == "false" => Ok(false),
-            other => wrong(
+            other => value_error(
                 format!("expected true or false, found {}", other.kind()),
                 "write true or false, without quotes",
             ),
@@ -82,7 +82,7 @@ impl LocatedValue {
         let help = format!("write a whole number from {min} to {max}, without quotes");
         match self.number(&help)?.parse::<T>() {
             Ok(number) if min <= number && number <= max => Ok(number),
-            _ => wrong(format!("{} is not a whole number in range", self.shown()), help),
+            _ => value_error(format!("{} is not a whole number in range", self.shown()), help),
         }
     }
 
@@ -91,7 +91,7 @@ impl LocatedValue {
         let help = format!("write seconds from {min} to {max}, without quotes and unit");
         match self.number(&help)?.parse::<f64>() {
             Ok(secs) if (min..=max).contains(&secs) => Ok(Duration::from_secs_f64(secs)),
-            _ => wrong(
+            _ => value_error(
                 format!("{} is not a number of seconds in range", self.shown()),
                 help,
             ),
@@ -104,7 +104,7 @@ impl LocatedValue {
         let help = format!("write days from {min} to {max}, without quotes and unit");
         match self.number(&help)?.parse::<f64>() {
             Ok(days) if (min..=max).contains(&days) => Ok(Duration::from_secs_f64(days * DAY)),
-            _ => wrong(format!("{} is not a number of days in range", self.shown()), help),
+            _ => value_error(format!("{} is not a number of days in range", self.shown()), help),
         }
     }
 
@@ -113,7 +113,7 @@ impl LocatedValue {
         let help = "write a number from 0 to 1, without quotes: 0.5 is a half";
         match self.number(help)?.parse::<f64>() {
             Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-            _ => wrong(format!("{} is not a share", self.shown()), help),
+            _ => value_error(format!("{} is not a share", self.shown()), help),
         }
     }
 
@@ -121,7 +121,7 @@ impl LocatedValue {
     pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
         let given = self.structured()?;
         let Raw::Table(entries) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a table of models, found {}", given.raw.kind()),
                 "write { \"model-name\" = 131072 }",
             );
@@ -139,7 +139,7 @@ impl LocatedValue {
     fn number(&self, help: &str) -> ValueResult<String> {
         match &self.raw {
             Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
-            other => wrong(format!("expected a number, found {}", other.kind()), help),
+            other => value_error(format!("expected a number, found {}", other.kind()), help),
         }
     }
 
@@ -150,11 +150,11 @@ impl LocatedValue {
             return Ok(*choice);
         }
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-        let help = match meant(&text, choices.iter().map(|(name, _)| *name)) {
+        let help = match closest_name(&text, choices.iter().map(|(name, _)| *name)) {
             Some(name) => format!("did you mean \"{name}\"? (one of {})", names.join(", ")),
             None => format!("write one of {}", names.join(", ")),
         };
-        wrong(format!("{text:?} is not known here"), help)
+        value_error(format!("{text:?} is not known here"), help)
     }
 
     /// A path; `~/` expands to the home directory.
@@ -172,7 +172,7 @@ impl LocatedValue {
         if path.is_file() {
             return Ok(path);
         }
-        wrong(
+        value_error(
             format!("there is no file {}", path.display()),
             "mend the path; relative ones start at the working directory",
         )
@@ -184,7 +184,7 @@ impl LocatedValue {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         match prefix.chars().all(plain) {
             true => Ok(prefix),
-            false => wrong(
+            false => value_error(
                 format!("{prefix:?} is no prefix of keys"),
                 "use letters, digits, `-`, `_` and `.`",
             ),
@@ -201,15 +201,15 @@ impl LocatedValue {
             .map(str::trim)
             .find(|part| !part.contains(['=', '[']) && !LEVELS.contains(&part.to_lowercase().as_str()));
         if let Some(slip) = slip {
-            let help = match meant(slip, LEVELS) {
+            let help = match closest_name(slip, LEVELS) {
                 Some(level) => format!("did you mean \"{level}\"? ({help})"),
                 None => help.to_owned(),
             };
-            return wrong(format!("{slip:?} is not a level"), help);
+            return value_error(format!("{slip:?} is not a level"), help);
         }
         match tracing_subscriber::EnvFilter::try_new(&text) {
             Ok(_) => Ok(text),
-            Err(error) => wrong(format!("{text:?} is not a filter: {error}"), help),
+            Err(error) => value_error(format!("{text:?} is not a filter: {error}"), help),
         }
     }
 
@@ -217,7 +217,7 @@ impl LocatedValue {
     pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of texts, found {}", given.raw.kind()),
                 "write [\"one\", \"two\"]",
             );
@@ -227,7 +227,7 @@ impl LocatedValue {
                 .text()
                 .and_then(|text| match text.trim().chars().count() >= min {
                     true => Ok(text),
-                    false => wrong(
+                    false => value_error(
                         format!("{text:?} is too short to be told from other text"),
                         format!("write at least {min} characters"),
                     ),
@@ -240,19 +240,19 @@ impl LocatedValue {
     pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of texts, found {}", given.raw.kind()),
                 "write ['one', 'two']",
             );
         };
         collect(items.iter().map(|item| {
             let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
-                Ok(pattern) if pattern.is_match("") => wrong(
+                Ok(pattern) if pattern.is_match("") => value_error(
                     format!("{text:?} matches the empty text, so everywhere"),
                     "write an expression that asks for at least one character",
                 ),
                 Ok(_) => Ok(text),
-                Err(error) => wrong(
+                Err(error) => value_error(
                     format!("{text:?} is not a regular expression: {error}"),
                     "see the syntax of the regex crate",
                 ),
@@ -265,7 +265,7 @@ impl LocatedValue {
     pub(super) fn structured(&self) -> ValueResult<LocatedValue> {
         match &self.raw {
             Raw::Word(text) => read_value(text, &self.origin).or_else(|message| {
-                wrong(
+                value_error(
                     format!("not a TOML value: {message}"),
                     "write [\"one\", \"two\"] or { name = \"value\" }",
                 )

@@ -29,7 +29,7 @@ const MOST: u64 = 64 * 1024;
 /// where git takes too long, there is nothing, and that is no error.
 pub(crate) fn state(dir: &Path) -> String {
     let answers = QUESTIONS.iter().filter_map(|question| {
-        let answer = ask("git", dir, question, LIMIT)?;
+        let answer = run_program("git", dir, question, LIMIT)?;
         let answer = answer.trim_end().to_owned();
         (!answer.is_empty()).then(|| {
             format!(
@@ -43,7 +43,7 @@ pub(crate) fn state(dir: &Path) -> String {
 
 /// Branch, commit and uncommitted files of a folder; `None` without git or outside of a repository.
 pub(crate) fn checkout(dir: &Path) -> Option<Checkout> {
-    let git = |question: &[&str]| ask("git", dir, question, LIMIT);
+    let git = |question: &[&str]| run_program("git", dir, question, LIMIT);
     let status = git(&["status", "--porcelain", "-z"])?;
     let line = |text: Option<String>| text.map(|text| text.trim().to_owned()).unwrap_or_default();
     Some(Checkout {
@@ -73,7 +73,7 @@ fn changed_paths(status: &str) -> Vec<String> {
 }
 
 /// What a program, started in a folder, answers in time, if it does so with success; of a long answer the beginning.
-pub(crate) fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
+pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
     let mut child = Command::new(program)
         .current_dir(dir)
         .args(arguments)
@@ -125,8 +125,8 @@ mod tests {
         let dir = folder.path();
         assert_eq!(state(dir), "");
         assert_eq!(checkout(dir), None);
-        assert_eq!(ask("no-such-program-here", dir, &["status"], LIMIT), None);
-        let git = |arguments: &[&str]| ask("git", dir, arguments, LIMIT);
+        assert_eq!(run_program("no-such-program-here", dir, &["status"], LIMIT), None);
+        let git = |arguments: &[&str]| run_program("git", dir, arguments, LIMIT);
         if git(&["init", "-q", "-b", "main"]).is_none() {
             return; // There is no git here.
         }
@@ -149,7 +149,7 @@ mod tests {
         let dir = folder.path();
         let git = |arguments: &[&str]| {
             let who = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
-            ask("git", dir, &[&who[..], arguments].concat(), LIMIT)
+            run_program("git", dir, &[&who[..], arguments].concat(), LIMIT)
         };
         if git(&["init", "-q", "-b", "main"]).is_none() {
             return; // There is no git here.
@@ -189,7 +189,7 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\nexec sleep 60\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let began = Instant::now();
-        let received = ask(
+        let received = run_program(
             program.to_str().unwrap(),
             folder.path(),
             &[],

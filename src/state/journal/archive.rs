@@ -123,19 +123,19 @@ impl Archive {
         for id in ids {
             self.open.remove(id.as_str());
             // Unknown ones as well: their first note may still be in the queue.
-            self.unend(id);
+            self.reopen_exchange(id);
         }
     }
 
     /// How many ends are still to be written.
     #[cfg(test)]
-    pub(super) fn unended(&self) -> usize {
+    pub(super) fn open_exchanges(&self) -> usize {
         self.unended.len()
     }
 
     /// Ends the row in the next transaction. The list is bounded, since the next transaction may be far off; a row beyond the
     /// bound stays marked as open until retention deletes it.
-    fn unend(&mut self, id: String) {
+    fn reopen_exchange(&mut self, id: String) {
         if self.unended.len() < MOST_LOST_ENDS {
             self.unended.push(id);
         }
@@ -148,10 +148,10 @@ impl Archive {
                 self.odd.remove(event.id.as_str());
                 // An exchange without a row needs no end.
                 if self.open.remove(event.id.as_str()).is_some() || self.forgot {
-                    self.unend(event.id.clone());
+                    self.reopen_exchange(event.id.clone());
                 }
             }
-            JournalNote::Begin(begun) => self.is_odd(Some(begun.id.as_str().into())),
+            JournalNote::Begin(begun) => self.note_oddity(Some(begun.id.as_str().into())),
             JournalNote::Flush(_) => {}
             JournalNote::Sent { id, .. }
             | JournalNote::Answered { id, .. }
@@ -166,7 +166,7 @@ impl Archive {
     }
 
     /// Marks the exchange as partial: one of its notes panicked or was skipped.
-    pub(super) fn is_odd(&mut self, id: Option<Arc<str>>) {
+    pub(super) fn note_oddity(&mut self, id: Option<Arc<str>>) {
         let Some(id) = id else { return };
         match self.open.get_mut(&id) {
             Some(open) => open.row.partial = true,
@@ -239,9 +239,9 @@ impl Archive {
     pub(super) fn lose_open(&mut self) {
         for (id, open) in std::mem::take(&mut self.open) {
             match open.row.ended {
-                Some(_) => self.unend(id.to_string()),
+                Some(_) => self.reopen_exchange(id.to_string()),
                 // Its row may have been rolled back.
-                None => self.is_odd(Some(id)),
+                None => self.note_oddity(Some(id)),
             }
         }
         self.changed.clear();

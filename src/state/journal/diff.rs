@@ -136,15 +136,15 @@ impl MessageGap<'_> {
                     fates.0[i] = (MessageState::Changed, why);
                     fates.1[j] = (MessageState::Changed, why);
                     for skipped in left.start..i {
-                        fates.0[skipped] = (MessageState::Cut, self.gone());
+                        fates.0[skipped] = (MessageState::Cut, self.reason_of_cut());
                     }
                     left = i + 1..r.end;
                 }
-                None => fates.1[j] = (MessageState::New, self.come(j)),
+                None => fates.1[j] = (MessageState::New, self.reason_of_new(j)),
             }
         }
         for i in left {
-            fates.0[i] = (MessageState::Cut, self.gone());
+            fates.0[i] = (MessageState::Cut, self.reason_of_cut());
         }
     }
 
@@ -167,11 +167,11 @@ impl MessageGap<'_> {
     fn changed(&self, i: usize, j: usize) -> Option<Why> {
         let (a, b) = (self.ours(&self.received[i]), self.ours(&self.sent[j]));
         if b.calls > a.calls || a.aside && !b.aside {
-            return self.one_of(&[Why::Pair]);
+            return self.first_of(&[Why::Pair]);
         }
         match self.cut {
             true => Some(Why::Cut),
-            false => self.one_of(&[
+            false => self.first_of(&[
                 Why::GivenBack,
                 Why::Pair,
                 Why::Inserted,
@@ -182,16 +182,16 @@ impl MessageGap<'_> {
         }
     }
 
-    fn come(&self, j: usize) -> Option<Why> {
-        let requested = self.one_of(&[Why::AskAgain, Why::Draft]);
+    fn reason_of_new(&self, j: usize) -> Option<Why> {
+        let requested = self.first_of(&[Why::AskAgain, Why::Draft]);
         if self.last && requested.is_some() && self.whys.len() > 1 {
             return requested;
         }
         let ours = self.ours(&self.sent[j]);
         if ours.calls > 0 || ours.answered {
-            return self.one_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
+            return self.first_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
         }
-        self.one_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
+        self.first_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
     }
 
     /// What of ours stands in a message.
@@ -218,11 +218,11 @@ impl MessageGap<'_> {
         ours
     }
 
-    fn gone(&self) -> Option<Why> {
-        self.one_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
+    fn reason_of_cut(&self) -> Option<Why> {
+        self.first_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
     }
 
-    fn one_of(&self, wanted: &[Why]) -> Option<Why> {
+    fn first_of(&self, wanted: &[Why]) -> Option<Why> {
         wanted
             .iter()
             .copied()

@@ -231,7 +231,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
     let mut fallback = String::new();
     for text in texts {
         let text = text.beginning(LOOKED_AT);
-        let text = behind_tags(text.trim_start(), tags);
+        let text = after_tags(text.trim_start(), tags);
         let line = text
             .lines()
             .map(str::trim)
@@ -251,7 +251,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
 }
 
 /// What follows the blocks of the harness at the start of a text.
-fn behind_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
+fn after_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
     loop {
         let tag = tags
             .iter()

@@ -74,7 +74,7 @@ struct WriterState {
 }
 
 impl WriterState {
-    fn came_to(&mut self, done: rusqlite::Result<()>) {
+    fn note_result(&mut self, done: rusqlite::Result<()>) {
         match done {
             Err(error) if !self.broken => {
                 self.broken = true;
@@ -88,12 +88,12 @@ impl WriterState {
         }
     }
 
-    fn tidies(&self) -> bool {
+    fn may_tidy(&self) -> bool {
         self.untidy && !self.broken
     }
 
     /// Counts a note whose handling panicked. The panic hook has printed the reason.
-    fn is_odd(&mut self) {
+    fn note_oddity(&mut self) {
         self.odd += 1;
         if self.odd.is_power_of_two() {
             tracing::error!(notes = self.odd, "the journal left out what it could not read");
@@ -133,7 +133,7 @@ impl JournalWriter {
                 Ok(WriterStep::Done) => {}
                 Ok(WriterStep::Over) => return,
                 Err(_) => {
-                    state.is_odd();
+                    state.note_oddity();
                     state.untidy = false;
                     self.roll_back();
                 }
@@ -142,7 +142,7 @@ impl JournalWriter {
     }
 
     fn step(&mut self, state: &mut WriterState) -> WriterStep {
-        let wait = if state.tidies() { Duration::ZERO } else { REST };
+        let wait = if state.may_tidy() { Duration::ZERO } else { REST };
         let first = match self.next.take() {
             Some(note) => Ok(note),
             None => self.notes.recv_timeout(wait),
@@ -168,12 +168,12 @@ impl JournalWriter {
             if left.is_zero() || self.load.is_urgent() {
                 // Notes that become urgent from here on are queued after the present ones.
                 self.load.clear_urgent();
-                self.take_in(&mut batch, state);
+                self.fill_batch(&mut batch, state);
             }
             if left.is_zero() {
                 break;
             }
-            if batch.is_none() && state.tidies() {
+            if batch.is_none() && state.may_tidy() {
                 self.tidy(state);
             } else if !self.load.is_urgent() {
                 thread::park_timeout(left);
@@ -187,12 +187,12 @@ impl JournalWriter {
         if let Ok(more) = done {
             state.untidy = more;
         }
-        state.came_to(done.map(drop));
+        state.note_result(done.map(drop));
         thread::yield_now();
     }
 
     /// Applies all queued notes. A transaction that has become large is committed, and the next one begins.
-    fn take_in(&mut self, batch: &mut Option<JournalBatch>, state: &mut WriterState) {
+    fn fill_batch(&mut self, batch: &mut Option<JournalBatch>, state: &mut WriterState) {
         self.archive.chunk_store.slice.begin();
         while let Some(note) = self.take() {
             let weight = note.weight();
@@ -241,7 +241,7 @@ impl JournalWriter {
                 room?
             }
             Err(error) => {
-                state.came_to(Err(error));
+                state.note_result(Err(error));
                 return None;
             }
         };
@@ -272,7 +272,7 @@ impl JournalWriter {
             // The caller may have given up.
             let _ = done.send(());
         }
-        state.came_to(written);
+        state.note_result(written);
     }
 
     /// The next queued note.
@@ -320,13 +320,13 @@ impl JournalWriter {
         let id = note.exchange();
         let write = AssertUnwindSafe(|| self.archive.write(note));
         let written = catch_unwind(write).unwrap_or_else(|_| {
-            state.is_odd();
+            state.note_oddity();
             self.load.lost(1);
-            self.archive.is_odd(id.clone());
+            self.archive.note_oddity(id.clone());
             Ok(())
         });
         if written.is_err() {
-            self.archive.is_odd(id);
+            self.archive.note_oddity(id);
         }
         written
     }

@@ -70,7 +70,7 @@ pub(super) enum CacheUpdate {
 
 impl LiveState {
     /// Makes a change that may be written later.
-    pub(super) fn change_behind(&mut self, change: Change) {
+    pub(super) fn change_in_background(&mut self, change: Change) {
         change.apply(&mut self.record);
         // Only where the newest transcript is matters, and the writer that it takes over from.
         let change = match (self.unwritten.last(), change) {
@@ -207,7 +207,7 @@ impl LiveConversation {
     }
 
     /// Notes that `found` is all that the store has beside these calls.
-    pub fn looked_up(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
+    pub fn record_lookup(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
     }
 
@@ -232,7 +232,7 @@ impl LiveConversation {
     }
 
     /// The undo that was requested from outside of the chat, and waits for a request.
-    pub fn asked_undo(&self) -> Option<AskedUndo> {
+    pub fn pending_undo(&self) -> Option<AskedUndo> {
         self.state().record.asked_undo.as_deref().copied()
     }
 
@@ -306,7 +306,7 @@ impl LiveConversation {
     }
 
     /// The write failed: the first `waiting` changes wait on.
-    pub(super) fn not_written(&self, mut update: Update, waiting: usize) {
+    pub(super) fn restore_unwritten(&self, mut update: Update, waiting: usize) {
         update.changes.truncate(waiting);
         let mut state = self.state();
         for change in std::mem::take(&mut state.unwritten) {

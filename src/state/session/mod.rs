@@ -236,23 +236,23 @@ impl Sessions {
         let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
         if from != active || record.undone != undone || (decided && dated) {
             let to = active;
-            state.change_behind(Change::Followed { from, to, undone });
+            state.change_in_background(Change::Followed { from, to, undone });
             state.record.updated_ms = now_ms;
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 
     /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written in the
     /// background.
-    pub fn rely_on(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
+    pub fn keep_cut_point(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
         let mut state = live.state();
         if !state.record.relied_on.contains(&handoff) {
-            state.change_behind(Change::ReliedOn(handoff));
+            state.change_in_background(Change::ReliedOn(handoff));
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 
-    fn save_behind(&self, live: &Arc<LiveConversation>, state: &mut LiveState) {
+    fn save_in_background(&self, live: &Arc<LiveConversation>, state: &mut LiveState) {
         if !state.unwritten.is_empty() && !state.saving {
             state.saving = true;
             tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
@@ -285,7 +285,7 @@ impl Sessions {
                     Ok(record)
                 }
                 Err(error) => {
-                    live.not_written(update, waiting);
+                    live.restore_unwritten(update, waiting);
                     Err(error)
                 }
             }
@@ -333,11 +333,11 @@ impl Sessions {
         let listed = |id: &HandoffId| handoffs.contains(id);
         let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
         if noted || state.record.left_out.iter().any(listed) {
-            state.change_behind(Change::Shown(handoffs.to_vec()));
+            state.change_in_background(Change::Shown(handoffs.to_vec()));
             let LiveState { left_out, record, .. } = &mut *state;
             left_out.keep_listed(record);
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 
     /// A handoff by id; one of another principal is unknown.
@@ -371,7 +371,7 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
         Err(error) => {
             // The next request of the conversation tries again.
             tracing::warn!(%error, conversation = live.key(), "conversation not written");
-            live.not_written(update, waiting);
+            live.restore_unwritten(update, waiting);
         }
     }
 }

@@ -207,7 +207,7 @@ async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over() {
             .await
             .unwrap();
         let at_two = opened(&two).await;
-        two.rely_on(&at_two, fired.id);
+        two.keep_cut_point(&at_two, fired.id);
         while opened(&one).await.record().relied_on.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }

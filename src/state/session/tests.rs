@@ -303,7 +303,7 @@ pub(super) async fn asks(
         .unwrap();
     let found: Vec<_> = found.into_iter().map(Arc::new).collect();
     let mut all: Vec<_> = unknown.known().iter().chain(&found).map(|p| p.id).collect();
-    live.looked_up(unknown, &found);
+    live.record_lookup(unknown, &found);
     all.sort_unstable();
     (looked, requested, all)
 }
@@ -403,7 +403,7 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
         .fire(&live, handoff("local", "k", 2), None, None, 2)
         .await
         .unwrap();
-    live.looked_up(looked_up, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
+    live.record_lookup(looked_up, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
     assert!(sessions.pairs_of(&live).await.unwrap().is_empty(), "off the list");
     assert_eq!(
         asks(&sessions, &live, None, &["a", "b"], 3).await,
@@ -414,7 +414,7 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
     assert_eq!(looked_up.calls(), ["c"]);
     let two = pair("local", "k", Some("c"));
     sessions.add_pairs(&live, vec![two.clone()], 3).await.unwrap();
-    live.looked_up(looked_up, &[]);
+    live.record_lookup(looked_up, &[]);
     let (.., known) = asks(&sessions, &live, None, &["a", "b", "c"], 3).await;
     assert_eq!(known, [one.id, two.id]);
 }

@@ -68,7 +68,7 @@ impl Sessions {
     ///
     /// # Errors
     /// The store cannot be read or written.
-    pub async fn ask_undo(
+    pub async fn request_undo(
         &self,
         handoff: &Handoff,
         key: Option<&str>,
@@ -107,9 +107,9 @@ impl Sessions {
     pub fn undo_over(&self, live: &Arc<LiveConversation>, request: AskedUndo) {
         let mut state = live.state();
         if state.record.asked_undo.as_deref() == Some(&request) {
-            state.change_behind(Change::UndoOver(request));
+            state.change_in_background(Change::UndoOver(request));
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 }
 

@@ -93,7 +93,7 @@ pub struct DocumentFilter {
 
 impl DocumentFilter {
     /// Whether a document is wanted; the limit is not looked at.
-    pub fn wants(&self, document: &DocumentRecord) -> bool {
+    pub fn matches(&self, document: &DocumentRecord) -> bool {
         self.principal.as_ref().is_none_or(|p| *p == document.principal)
             && self.handoff.is_none_or(|id| id == document.handoff)
             && self.status.is_none_or(|status| status == document.status)
@@ -226,20 +226,20 @@ pub trait Store: Send + Sync + 'static {
     /// A store in use may return a record twice.
     fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
         let _ = (kind, after);
-        Box::pin(std::future::ready(Err(not_whole())))
+        Box::pin(std::future::ready(Err(copy_unsupported())))
     }
 
     /// Writes records of one kind as they are; a conversation only over an older version. Returns how many were not there
     /// like this.
     fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let _ = records;
-        Box::pin(std::future::ready(Err(not_whole())))
+        Box::pin(std::future::ready(Err(copy_unsupported())))
     }
 
     /// How many of these records, all of one kind, are there, whatever they say.
     fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let _ = records;
-        Box::pin(std::future::ready(Err(not_whole())))
+        Box::pin(std::future::ready(Err(copy_unsupported())))
     }
 
     /// Registers a process, or says that it is still there. Returns all that are registered, itself among them: none in a
@@ -265,7 +265,7 @@ pub trait Store: Send + Sync + 'static {
     }
 
     /// What of the settings of the store's server cannot hold what the config promises.
-    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
+    fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
@@ -315,14 +315,14 @@ pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Res
 }
 
 /// The error of a store that is not gone through as a whole.
-fn not_whole() -> StoreError {
+fn copy_unsupported() -> StoreError {
     StoreError {
         message: "this store cannot be copied".to_owned(),
     }
 }
 
 /// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
-fn foreign(what: &str) -> StoreError {
+fn foreign_record(what: &str) -> StoreError {
     StoreError {
         message: format!("{what}: the id belongs to another principal"),
     }

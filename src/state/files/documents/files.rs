@@ -10,7 +10,7 @@ use crate::state::store::{make_dir, private_file};
 use baton_core::handoffs::document::fields::HandoffDocument;
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
-const LEFT_AFTER: Duration = Duration::from_secs(600);
+const ABANDONED_AFTER: Duration = Duration::from_secs(600);
 
 /// The document.
 pub const JSON: &str = "handoff.json";
@@ -51,7 +51,7 @@ fn sweep(folder: &Path) {
             let modified = entry.metadata().ok()?.modified().ok()?;
             SystemTime::now().duration_since(modified).ok()
         };
-        if is_temp && age().is_some_and(|age| age > LEFT_AFTER) {
+        if is_temp && age().is_some_and(|age| age > ABANDONED_AFTER) {
             // It is in nobody's way.
             let _ = fs::remove_file(entry.path());
         }

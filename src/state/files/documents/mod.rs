@@ -19,6 +19,8 @@ mod value;
 mod writer;
 
 pub use files::{JSON, MARKDOWN};
-pub use steps::{DriftReport, StatusChange, archive_old, document_of, find, set_status, still_true, write};
+pub use steps::{
+    DriftReport, StatusChange, archive_old, compare_with_repository, document_of, find, set_status, write,
+};
 pub use value::{DocumentError, DocumentSettings, StoredHandoff, TranscriptReader};
 pub use writer::{DocumentCounts, DocumentWriter};

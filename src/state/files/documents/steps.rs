@@ -21,13 +21,13 @@ pub async fn write(
     store: &SharedStore,
     stored: StoredHandoff,
 ) -> Result<PathBuf, DocumentError> {
-    write_in_steps(settings, store, stored, at_no_step()).await
+    write_in_steps(settings, store, stored, no_step_hook()).await
 }
 
 /// What is called at each step; tests kill the process there.
 pub(super) type StepHook = Arc<dyn Fn(DocumentStep) + Send + Sync>;
 
-pub(super) fn at_no_step() -> StepHook {
+pub(super) fn no_step_hook() -> StepHook {
     Arc::new(|_| {})
 }
 
@@ -57,17 +57,17 @@ pub(super) async fn write_in_steps(
     let superseded = superseded.map_err(|error| document_error("the document was not stored", error))?;
     step(DocumentStep::Stored);
     // Before the two files: while one of those is missing, the next start looks for this one too.
-    beside(record.clone()).await;
-    step(DocumentStep::Beside);
-    put_in_steps(record.clone(), Arc::clone(&step)).await?;
-    again(store, &record.principal, &superseded, &step).await;
+    write_yaml(record.clone()).await;
+    step(DocumentStep::YamlWritten);
+    write_files_in_steps(record.clone(), Arc::clone(&step)).await?;
+    rewrite_files(store, &record.principal, &superseded, &step).await;
     step(DocumentStep::Superseded);
     Ok(folder)
 }
 
 /// Writes the handoff file of a document into the folder of its session, once. A failure is logged: the document is
 /// there.
-pub(super) async fn beside(record: DocumentRecord) {
+pub(super) async fn write_yaml(record: DocumentRecord) {
     let id = record.handoff;
     let written = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
@@ -110,7 +110,7 @@ pub async fn set_status(
     archived.await.map_err(failed)?;
     let superseded = superseded.unwrap_or_default();
     let all: Vec<HandoffId> = superseded.iter().copied().chain([id]).collect();
-    again(store, principal, &all, &at_no_step()).await;
+    rewrite_files(store, principal, &all, &no_step_hook()).await;
     Ok(Some(StatusChange {
         before: record.status,
         superseded,
@@ -160,7 +160,7 @@ pub struct DriftReport {
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn still_true(
+pub async fn compare_with_repository(
     store: &SharedStore,
     principal: &str,
     id: HandoffId,
@@ -193,11 +193,11 @@ pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
 
 /// Writes the files of these documents again, with their status, where they are in this machine's folders: a store may
 /// be shared. A failure is logged.
-async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &StepHook) {
+async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &StepHook) {
     for id in ids {
         let written = match find(store, principal, *id).await {
             Ok(Some(record)) if Path::new(&record.folder).is_dir() => {
-                put_in_steps(record, Arc::clone(step)).await
+                write_files_in_steps(record, Arc::clone(step)).await
             }
             Ok(_) => Ok(()),
             Err(error) => Err(error),
@@ -223,17 +223,17 @@ pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, D
         if record.is_some_and(|record| record.status != HandoffStatus::Archived) {
             store.archive(principal, *id, false).await.map_err(failed)?;
         }
-        again(store, principal, &[*id], &at_no_step()).await;
+        rewrite_files(store, principal, &[*id], &no_step_hook()).await;
     }
     Ok(archived.len())
 }
 
 /// Writes a document's files.
-pub(super) async fn put(record: DocumentRecord) -> Result<(), DocumentError> {
-    put_in_steps(record, at_no_step()).await
+pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentError> {
+    write_files_in_steps(record, no_step_hook()).await
 }
 
-async fn put_in_steps(record: DocumentRecord, step: StepHook) -> Result<(), DocumentError> {
+async fn write_files_in_steps(record: DocumentRecord, step: StepHook) -> Result<(), DocumentError> {
     let done = tokio::task::spawn_blocking(move || {
         let Some(document) = document_of(&record) else {
             return Err(document_error(

@@ -28,7 +28,7 @@ pub(super) enum DocumentStep {
     /// The row is in the store.
     Stored,
     /// The handoff file in YAML is written.
-    Beside,
+    YamlWritten,
     /// One of the two files is begun, under another name.
     Opened,
     /// It has its contents.

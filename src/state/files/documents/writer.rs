@@ -9,19 +9,19 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 use super::files::{self, JSON, MARKDOWN};
-use super::steps::{StatusChange, archive_old, beside, document_of, put, set_status, write};
+use super::steps::{StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml};
 use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::store::{DocumentFilter, SharedStore};
 use baton_core::record::{HandoffId, HandoffStatus};
 
 /// Handoffs that may wait: each holds its request in memory. Handoffs are minutes apart.
-const WAITING: usize = 16;
+const QUEUE_CAPACITY: usize = 16;
 
 /// Documents whose files are looked for at start, the newest ones.
-const MENDED: usize = 200;
+const REPAIRED_AT_START: usize = 200;
 
 /// How often documents are looked at for their age.
-const ARCHIVED_EVERY: Duration = Duration::from_secs(3600);
+const ARCHIVE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Documents written, failed, and dropped since there were too many at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,7 +68,7 @@ impl DocumentWriter {
         let Some(settings) = settings else {
             return Self::off();
         };
-        let (queue, waiting) = mpsc::channel(WAITING);
+        let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);
         let counters = Arc::new(DocumentCounters::default());
         tokio::spawn(run(Arc::new(settings), store, waiting, Arc::clone(&counters)));
         Self(Some(DocumentQueue { queue, counters }))
@@ -82,7 +82,7 @@ impl DocumentWriter {
     /// A handoff was stored.
     pub fn handoff(&self, stored: StoredHandoff) {
         let id = stored.handoff.id;
-        if !self.give(DocumentJob::Handoff(Box::new(stored)))
+        if !self.enqueue(DocumentJob::Handoff(Box::new(stored)))
             && let Some(shared) = &self.0
         {
             shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
@@ -93,10 +93,10 @@ impl DocumentWriter {
     /// A person resumed a handoff by its line: its document is active again.
     pub fn resumed(&self, principal: &str, id: HandoffId) {
         // Where the queue is full, only a status stays as it was.
-        let _ = self.give(DocumentJob::Resumed(principal.to_owned(), id));
+        let _ = self.enqueue(DocumentJob::Resumed(principal.to_owned(), id));
     }
 
-    fn give(&self, message: DocumentJob) -> bool {
+    fn enqueue(&self, message: DocumentJob) -> bool {
         let shared = self.0.as_ref();
         shared.is_some_and(|shared| shared.queue.try_send(message).is_ok())
     }
@@ -130,8 +130,8 @@ async fn run(
     mut waiting: mpsc::Receiver<DocumentJob>,
     counters: Arc<DocumentCounters>,
 ) {
-    mend(&settings, &store).await;
-    let mut due = tokio::time::interval(ARCHIVED_EVERY);
+    repair_files(&settings, &store).await;
+    let mut due = tokio::time::interval(ARCHIVE_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {
@@ -178,9 +178,9 @@ async fn archive(settings: &DocumentSettings, store: &SharedStore) {
 /// Writes the files that are missing, or say something else, of documents that are stored: of a process that was
 /// killed, or a folder that was not writable then. Those in another folder are another process's, or of a state
 /// directory that was moved.
-async fn mend(settings: &DocumentSettings, store: &SharedStore) {
+async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
     let newest = DocumentFilter {
-        limit: MENDED,
+        limit: REPAIRED_AT_START,
         ..DocumentFilter::default()
     };
     let Ok(documents) = store.documents(&newest).await else {
@@ -205,9 +205,9 @@ async fn mend(settings: &DocumentSettings, store: &SharedStore) {
         }
         let id = record.handoff;
         if !is_there {
-            beside(record.clone()).await;
+            write_yaml(record.clone()).await;
         }
-        if let Err(error) = put(record).await {
+        if let Err(error) = write_files(record).await {
             tracing::warn!(target: "baton", handoff = %id, %error, "a document's files cannot be written again");
         }
     }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::newest::time_of;
 use super::now;
-use crate::state::files::repository::ask;
+use crate::state::files::repository::run_program;
 use baton_core::handoffs::yaml::{self, Drift, HandoffFile, Repository};
 
 /// Time for questions that git answers at once, and for those that look at the whole tree or the history.
@@ -52,16 +52,16 @@ pub struct GitRunner<'d> {
 }
 
 impl GitRunner<'_> {
-    fn ask(&self, program: &str, arguments: &[&str], limit: Duration) -> Option<String> {
+    fn run(&self, program: &str, arguments: &[&str], limit: Duration) -> Option<String> {
         let left = self.until.saturating_duration_since(Instant::now());
         let limit = limit.min(left);
         (!limit.is_zero())
-            .then(|| ask(program, self.dir, arguments, limit))
+            .then(|| run_program(program, self.dir, arguments, limit))
             .flatten()
     }
 
     fn git(&self, arguments: &[&str], limit: Duration) -> Option<String> {
-        self.ask("git", arguments, limit)
+        self.run("git", arguments, limit)
     }
 
     /// Whether git keeps the folder.
@@ -119,7 +119,7 @@ impl GitRunner<'_> {
         if let Some(name) = assignee {
             arguments.extend(["--assignee", name]);
         }
-        let answer = self.ask("br", &arguments, BEADS);
+        let answer = self.run("br", &arguments, BEADS);
         answer.map_or(Vec::new(), |answer| yaml::beads(&answer))
     }
 
@@ -239,7 +239,7 @@ impl GitState {
 
 /// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is
 /// reported.
-pub fn still_true(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
+pub fn drift_in(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
     compared(file, dir, limit).0
 }
 

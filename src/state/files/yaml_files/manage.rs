@@ -8,7 +8,7 @@ use super::folder::{ARCHIVE, HandoffFolder, files_in};
 use super::lock::FolderLock;
 use super::newest;
 use super::paths::{absolute, no_links};
-use super::rotate::{moved, put_away};
+use super::rotate::{archive_file, move_file};
 use baton_core::handoffs::yaml::names;
 use baton_core::handoffs::yaml::time::Time;
 
@@ -34,7 +34,7 @@ impl HandoffFolder {
             ));
         }
         let _lock = FolderLock::of(&managed.dir)?;
-        put_away(&managed.dir, &managed.name)
+        archive_file(&managed.dir, &managed.name)
     }
 
     /// Takes a file out of the archive of its session; returns where it is now.
@@ -47,7 +47,7 @@ impl HandoffFolder {
             return Err(FileError::Refused(path.to_owned(), "it is not in the archive"));
         }
         let _lock = FolderLock::of(&managed.dir)?;
-        moved(&managed.path(), &managed.dir, &managed.name)
+        move_file(&managed.path(), &managed.dir, &managed.name)
     }
 
     /// Deletes a file.

@@ -4,7 +4,6 @@
 //! Everything here is for people and agents beside the proxy; nothing of it stands in the way of an exchange.
 
 pub mod agent_mail;
-mod beside;
 mod error;
 mod folder;
 pub mod gather;
@@ -12,6 +11,7 @@ mod line;
 mod lock;
 mod manage;
 mod newest;
+mod of_document;
 mod paths;
 mod read;
 mod rotate;

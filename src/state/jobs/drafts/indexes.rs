@@ -57,12 +57,12 @@ impl IndexPool {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<PooledIndex>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<PooledIndex>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, conversation: &str, carry_overs: &[String]) -> Option<Index> {
-        let mut kept = self.kept();
+        let mut kept = self.lock();
         let at = kept.iter().position(|one| one.conversation == conversation)?;
         let one = kept.remove(at);
         (one.carry_overs == carry_overs).then_some(one.index)
@@ -77,7 +77,7 @@ impl IndexPool {
             index,
         };
         let gone: Vec<PooledIndex> = {
-            let mut kept = self.kept();
+            let mut kept = self.lock();
             // Another one of the conversation may have been lent at the same time.
             kept.retain(|other| other.conversation != one.conversation);
             kept.push(one);
@@ -196,7 +196,7 @@ mod tests {
         let one = {
             let indexes = IndexPool::default();
             lent(&indexes, "a", &messages, None);
-            indexes.kept().iter().map(|one| one.bytes).sum::<usize>()
+            indexes.lock().iter().map(|one| one.bytes).sum::<usize>()
         };
         let size = json!(messages).to_string().len();
         assert!(one < size / 4, "{one} of {size}");
@@ -204,10 +204,10 @@ mod tests {
         for conversation in ["a", "b", "a", "c"] {
             lent(&narrow, conversation, &messages, None);
         }
-        let kept: Vec<_> = narrow.kept().iter().map(|one| one.conversation.clone()).collect();
+        let kept: Vec<_> = narrow.lock().iter().map(|one| one.conversation.clone()).collect();
         assert_eq!(kept, ["a", "c"]);
         let none = IndexPool::within(0);
         lent(&none, "a", &messages, None);
-        assert!(none.kept().is_empty());
+        assert!(none.lock().is_empty());
     }
 }

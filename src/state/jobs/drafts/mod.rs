@@ -102,7 +102,7 @@ impl DraftQueue {
     }
 
     /// Whether a draft of the conversation was requested with this key.
-    pub fn was_asked(&self, conversation: &str, key: Option<&str>) -> bool {
+    pub fn was_requested(&self, conversation: &str, key: Option<&str>) -> bool {
         let all = self.lock();
         let mut here = all.drafts.values().map(|entry| &entry.draft);
         key.is_some() && here.any(|draft| draft.key.as_deref() == key && draft.conversation == conversation)
@@ -113,7 +113,7 @@ impl DraftQueue {
     ///
     /// # Errors
     /// Another one is open.
-    pub fn ask(
+    pub fn request(
         &self,
         conversation: &str,
         principal: &str,

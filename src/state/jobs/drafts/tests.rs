@@ -13,11 +13,11 @@ fn drafting() -> Arc<DraftQueue> {
 fn a_conversation_has_one_open_draft_and_others_are_told_which() {
     let drafting = drafting();
     assert!(drafting.is_idle());
-    let first = drafting.ask("a", "local", wanted(), None).unwrap();
-    let busy = drafting.ask("a", "local", wanted(), None).unwrap_err();
+    let first = drafting.request("a", "local", wanted(), None).unwrap();
+    let busy = drafting.request("a", "local", wanted(), None).unwrap_err();
     assert_eq!((busy.id, busy.state), (first.id, DraftState::Requested));
     assert_eq!(drafting.begin("a", "local", wanted()).unwrap_err().id, first.id);
-    assert!(drafting.ask("b", "local", wanted(), None).is_ok());
+    assert!(drafting.request("b", "local", wanted(), None).is_ok());
     let job = drafting.take("a").unwrap();
     assert_eq!(job.id(), first.id);
     assert!(drafting.take("a").is_none() && !drafting.waits("a") && drafting.waits("b"));
@@ -36,7 +36,7 @@ fn a_conversation_has_one_open_draft_and_others_are_told_which() {
 #[test]
 fn the_same_key_asks_once() {
     let drafting = drafting();
-    let ask = |conversation: &str| drafting.ask(conversation, "local", wanted(), Some("k".to_owned()));
+    let ask = |conversation: &str| drafting.request(conversation, "local", wanted(), Some("k".to_owned()));
     let first = ask("a").unwrap();
     assert_eq!(ask("a").unwrap().id, first.id);
     drafting.take("a").unwrap().ended(&End::Empty);
@@ -83,7 +83,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
 #[tokio::test]
 async fn a_cancelled_draft_tells_its_writer_and_one_that_waits_ends_at_once() {
     let drafting = drafting();
-    let waits = drafting.ask("a", "local", wanted(), None).unwrap();
+    let waits = drafting.request("a", "local", wanted(), None).unwrap();
     drafting.cancel(waits.id).unwrap();
     assert_eq!(drafting.get(waits.id).unwrap().state, DraftState::Cancelled);
     assert_eq!(drafting.cancel(waits.id), Err(CancelRefusal::Ended));
@@ -101,7 +101,7 @@ async fn a_cancelled_draft_tells_its_writer_and_one_that_waits_ends_at_once() {
 #[test]
 fn a_handoff_drops_what_waits_and_not_what_is_being_written() {
     let drafting = drafting();
-    let waits = drafting.ask("a", "local", wanted(), None).unwrap();
+    let waits = drafting.request("a", "local", wanted(), None).unwrap();
     let job = drafting.begin("b", "local", wanted()).unwrap();
     drafting.handed_over("a");
     drafting.handed_over("b");

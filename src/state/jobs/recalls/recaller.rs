@@ -30,12 +30,12 @@ impl Recaller {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<CachedRecallIndex>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<CachedRecallIndex>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, conversation: &str) -> Index {
-        let mut kept = self.kept();
+        let mut kept = self.lock();
         let at = kept.iter().position(|one| one.conversation == conversation);
         at.map_or_else(Index::default, |at| kept.remove(at).index)
     }
@@ -43,7 +43,7 @@ impl Recaller {
     fn keep(&self, conversation: &str, index: Index) {
         let bytes = index.bytes();
         let gone: Vec<CachedRecallIndex> = {
-            let mut kept = self.kept();
+            let mut kept = self.lock();
             kept.push(CachedRecallIndex {
                 conversation: conversation.to_owned(),
                 bytes,
@@ -89,7 +89,7 @@ mod tests {
     use baton_core::wire::{Operation, Requests};
 
     fn bytes(recaller: &Recaller) -> usize {
-        recaller.kept().iter().map(|one| one.bytes).sum()
+        recaller.lock().iter().map(|one| one.bytes).sum()
     }
 
     #[test]
@@ -119,7 +119,7 @@ mod tests {
         for conversation in ["a", "b", "a", "c"] {
             ask(&narrow, conversation);
         }
-        let kept: Vec<_> = narrow.kept().iter().map(|one| one.conversation.clone()).collect();
+        let kept: Vec<_> = narrow.lock().iter().map(|one| one.conversation.clone()).collect();
         assert_eq!(kept, ["a", "c"]);
         let none = Recaller::new(Settings::default(), 0);
         ask(&none, "a");

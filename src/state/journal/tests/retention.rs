@@ -340,7 +340,7 @@ fn ends_that_cannot_be_written_are_bounded() {
         archive.lose_ends(vec![id(2), id(3)]);
         archive.skip(&end);
     }
-    assert_eq!(archive.unended(), MOST_LOST_ENDS);
+    assert_eq!(archive.open_exchanges(), MOST_LOST_ENDS);
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
-use crate::state::store::{DocumentFilter, HandoffFilter, StoreError, foreign, now_ms};
+use crate::state::store::{DocumentFilter, HandoffFilter, StoreError, foreign_record, now_ms};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion, Update,
     Written,
@@ -53,7 +53,7 @@ impl MemoryRecords {
         let mut new = handoff.clone();
         if let Some(old) = self.handoffs.get(&handoff.id) {
             if old.principal != handoff.principal {
-                return Err(foreign("write a handoff"));
+                return Err(foreign_record("write a handoff"));
             }
             new.archived = old.archived;
         }
@@ -64,7 +64,7 @@ impl MemoryRecords {
     pub(super) fn put_document(&mut self, document: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
         let old = self.documents.get(&document.handoff);
         if old.is_some_and(|old| old.principal != document.principal) {
-            return Err(foreign("write a document"));
+            return Err(foreign_record("write a document"));
         }
         let mut superseded = Vec::new();
         if document.status == HandoffStatus::Active {
@@ -101,7 +101,7 @@ impl MemoryRecords {
     }
 
     pub(super) fn documents(&self, filter: &DocumentFilter) -> Vec<DocumentRecord> {
-        let mut found: Vec<&DocumentRecord> = self.documents.values().filter(|p| filter.wants(p)).collect();
+        let mut found: Vec<&DocumentRecord> = self.documents.values().filter(|p| filter.matches(p)).collect();
         found.sort_unstable_by_key(|p| std::cmp::Reverse((p.created_ms, p.handoff)));
         if filter.limit > 0 {
             found.truncate(filter.limit);
@@ -121,7 +121,7 @@ impl MemoryRecords {
         let stored = self.conversations.get(&update.known.key).cloned();
         update
             .on(stored, 1)
-            .ok_or_else(|| foreign("write a conversation"))
+            .ok_or_else(|| foreign_record("write a conversation"))
     }
 
     pub(super) fn put_conversation(&mut self, written: &Written) {
@@ -177,7 +177,7 @@ impl MemoryRecords {
             old.is_some_and(|old| old.value.principal != pair.principal)
         };
         if pairs.iter().any(foreign_id) {
-            return Err(foreign("write a hidden pair"));
+            return Err(foreign_record("write a hidden pair"));
         }
         for pair in pairs {
             self.put_pair(pair);
@@ -203,7 +203,7 @@ impl MemoryRecords {
     pub(super) fn check_cut_point(&self, point: &CutPoint) -> Result<(), StoreError> {
         let old = self.cut_points.get(&point.handoff);
         match old.is_some_and(|old| old.value.principal != point.principal) {
-            true => Err(foreign("write a cut point")),
+            true => Err(foreign_record("write a cut point")),
             false => Ok(()),
         }
     }
@@ -255,7 +255,7 @@ impl MemoryRecords {
         let written = self.changed(update)?;
         let old = self.insertions.get(&insertion.id);
         if old.is_some_and(|old| old.value.principal != insertion.principal) {
-            return Err(foreign("write an insertion"));
+            return Err(foreign_record("write an insertion"));
         }
         let touched = Timestamped {
             value: insertion.clone(),

@@ -7,7 +7,7 @@ use redis::{Pipeline, Value};
 use super::documents;
 use super::kinds::{self, RedisKind};
 use super::shared::RedisCluster;
-use super::values::{from_json, handoff, strange, texts};
+use super::values::{from_json, handoff, texts, unexpected_reply};
 use super::{
     ARCHIVED, CONVERSATION, CUT_POINT, DOCUMENT, Durable, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID,
     RedisRecord, RedisResponseId,
@@ -36,7 +36,7 @@ impl RedisCluster {
         let cursor = Some(after).filter(|after| !after.is_empty()).unwrap_or("0");
         let key = format!("{}{}", self.prefix, of.times);
         pipe.cmd("ZSCAN").arg(key).arg(cursor).arg("COUNT").arg(PAGE);
-        let (cursor, found) = match self.ask(what, pipe).await?.into_iter().next() {
+        let (cursor, found) = match self.query(what, pipe).await?.into_iter().next() {
             Some(Value::Array(pair)) => {
                 let mut pair = pair.into_iter();
                 let cursor = texts(pair.next().unwrap_or_default())?.into_iter().next();
@@ -45,7 +45,7 @@ impl RedisCluster {
                     texts(pair.next().unwrap_or_default())?,
                 )
             }
-            _ => return Err(strange(what)),
+            _ => return Err(unexpected_reply(what)),
         };
         // Each with its score after it.
         let ids: Vec<String> = found.into_iter().step_by(2).collect();
@@ -191,6 +191,6 @@ fn as_is(record: &StoredRecord, over: u64) -> Result<RedisRecord, StoreError> {
         }
         StoredRecord::Conversation(conversation) => RedisRecord::conversation(conversation, over)?,
         // A script of their own writes them.
-        StoredRecord::Document(_) => return Err(strange("write records")),
+        StoredRecord::Document(_) => return Err(unexpected_reply("write records")),
     })
 }

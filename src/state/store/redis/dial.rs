@@ -94,7 +94,7 @@ impl Dialer {
             command.arg("EXISTS").arg(&self.slot);
             match one(&mut connection, &command).await {
                 Ok(_) => {}
-                Err(error) => match moved(&error) {
+                Err(error) => match redirection(&error) {
                     Some((other, at)) => {
                         // An empty host is this one.
                         host = Some(other).filter(|other| !other.is_empty()).unwrap_or(host);
@@ -104,13 +104,13 @@ impl Dialer {
                     None => return Err(describe(error)),
                 },
             }
-            return self.greeted(connection, driver).await.map_err(describe);
+            return self.greet(connection, driver).await.map_err(describe);
         }
         Err(format!("{}: redirected too often", self.address))
     }
 
     /// Loads the scripts and asks the server what it is.
-    async fn greeted(
+    async fn greet(
         &self,
         mut connection: MultiplexedConnection,
         driver: AbortOnDrop,
@@ -250,7 +250,7 @@ async fn one(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Va
 }
 
 /// Where the records are, by a redirection: `MOVED 3999 127.0.0.1:6381`.
-fn moved(error: &str) -> Option<(String, u16)> {
+fn redirection(error: &str) -> Option<(String, u16)> {
     let mut words = error.strip_prefix("MOVED ")?.split_whitespace().skip(1);
     let (host, port) = words.next()?.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))
@@ -303,11 +303,11 @@ mod tests {
     #[test]
     fn redirections_are_read() {
         assert_eq!(
-            moved("MOVED 3999 127.0.0.1:6381"),
+            redirection("MOVED 3999 127.0.0.1:6381"),
             Some(("127.0.0.1".into(), 6381))
         );
-        assert_eq!(moved("MOVED 3999 ::1:6381"), Some(("::1".into(), 6381)));
-        assert_eq!(moved("MOVED 3999 :6381"), Some((String::new(), 6381)));
-        assert_eq!(moved("ERR no"), None);
+        assert_eq!(redirection("MOVED 3999 ::1:6381"), Some(("::1".into(), 6381)));
+        assert_eq!(redirection("MOVED 3999 :6381"), Some((String::new(), 6381)));
+        assert_eq!(redirection("ERR no"), None);
     }
 }

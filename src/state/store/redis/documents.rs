@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 use super::link::{Durable, LinkRequest};
 use super::scripts::RedisScript;
 use super::shared::{PAGE, RedisCluster};
-use super::values::{from_json, strange, texts};
+use super::values::{from_json, texts, unexpected_reply};
 use crate::state::store::records::StoredRecord;
-use crate::state::store::{DocumentFilter, StoreError, foreign};
+use crate::state::store::{DocumentFilter, StoreError, foreign_record};
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
 /// A document without what stands in fields of its own.
@@ -52,8 +52,8 @@ impl RedisCluster {
         let what = "write a document";
         match self.write_document(what, &Write::of(document, false)).await? {
             ScriptResult::Written(_, superseded) => Ok(superseded),
-            ScriptResult::Foreign => Err(foreign(what)),
-            ScriptResult::Unknown => Err(strange(what)),
+            ScriptResult::Foreign => Err(foreign_record(what)),
+            ScriptResult::Unknown => Err(unexpected_reply(what)),
         }
     }
 
@@ -71,7 +71,7 @@ impl RedisCluster {
         let what = "write records";
         let ScriptResult::Written(status, _) = self.write_document(what, &Write::of(document, true)).await?
         else {
-            return Err(foreign(what));
+            return Err(foreign_record(what));
         };
         let written = DocumentRecord {
             status: HandoffStatus::named(&status).unwrap_or(document.status),
@@ -110,7 +110,7 @@ impl RedisCluster {
             }
             (Some("foreign"), _) => Ok(ScriptResult::Foreign),
             (Some("unknown"), _) => Ok(ScriptResult::Unknown),
-            _ => Err(strange(what)),
+            _ => Err(unexpected_reply(what)),
         }
     }
 
@@ -125,7 +125,13 @@ impl RedisCluster {
                     let mut pipe = Pipeline::new();
                     let key = format!("{}packets", self.prefix);
                     pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1);
-                    texts(self.ask(what, pipe).await?.into_iter().next().unwrap_or_default())?
+                    texts(
+                        self.query(what, pipe)
+                            .await?
+                            .into_iter()
+                            .next()
+                            .unwrap_or_default(),
+                    )?
                 }
             };
             let mut pipe = Pipeline::new();
@@ -134,8 +140,8 @@ impl RedisCluster {
                 pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
             }
             if !ids.is_empty() {
-                for values in self.ask(what, pipe).await? {
-                    found.extend(read(values)?.filter(|document| filter.wants(document)));
+                for values in self.query(what, pipe).await? {
+                    found.extend(read(values)?.filter(|document| filter.matches(document)));
                 }
             }
             let enough = filter.limit > 0 && found.len() >= filter.limit;
@@ -172,7 +178,7 @@ impl RedisCluster {
             let answer = self.writer().send(what, &request).await?;
             let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
             let looked = answer.next().and_then(|looked| looked.parse::<usize>().ok());
-            let looked = looked.ok_or_else(|| strange(what))?;
+            let looked = looked.ok_or_else(|| unexpected_reply(what))?;
             while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {
                 archived.extend(id.parse().ok().map(|id| (owner, id)));
             }

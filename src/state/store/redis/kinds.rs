@@ -152,7 +152,7 @@ impl RedisRecord {
             fields: vec![("r", json(pair)?), ("c", pair.conversation.clone())],
             first: Vec::new(),
             indexes: sibling
-                .map(|sibling| (beside(&pair.principal, sibling), pair.created_ms))
+                .map(|sibling| (sibling_index(&pair.principal, sibling), pair.created_ms))
                 .into_iter()
                 .collect(),
             used_ms: pair.created_ms,
@@ -295,7 +295,7 @@ impl RedisRecord {
 }
 
 /// The index of the pairs beside a sibling.
-pub(super) fn beside(principal: &str, sibling: &str) -> String {
+pub(super) fn sibling_index(principal: &str, sibling: &str) -> String {
     format!("i:pair:by:{}", short(&[principal, sibling]))
 }
 

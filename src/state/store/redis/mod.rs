@@ -195,7 +195,7 @@ impl Store for RedisStore {
                 PAIR,
                 principal,
                 siblings,
-                kinds::beside,
+                kinds::sibling_index,
                 order,
             );
             let mut found = found.await?;
@@ -276,7 +276,7 @@ impl Store for RedisStore {
             pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
             match self
                 .shared
-                .ask("read a conversation", pipe)
+                .query("read a conversation", pipe)
                 .await?
                 .into_iter()
                 .next()
@@ -400,7 +400,7 @@ impl Store for RedisStore {
     fn ping(&self) -> StoreFuture<'_, ()> {
         let mut pipe = Pipeline::new();
         pipe.cmd("EXISTS").arg(&self.shared.slot);
-        Box::pin(async move { self.shared.ask("ask the store", pipe).await.map(drop) })
+        Box::pin(async move { self.shared.query("ask the store", pipe).await.map(drop) })
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
@@ -413,7 +413,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
+    fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(async move {
             let line = self.shared.writer().line().await?;
             Ok(line.server.fit(self.shared.durability).err())

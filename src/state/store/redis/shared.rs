@@ -13,10 +13,10 @@ use uuid::Uuid;
 use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
 use super::link::{Durable, Link, LinkRequest};
 use super::scripts::{RedisScript, ScriptCall};
-use super::values::{from_json, handoff, is_stale, step, strange, texts};
+use super::values::{from_json, handoff, is_stale, step, texts, unexpected_reply};
 use crate::state::config::ServerDurability;
 use crate::state::store::replicas::Replica;
-use crate::state::store::{HandoffFilter, StoreError, foreign, now_ms};
+use crate::state::store::{HandoffFilter, StoreError, foreign_record, now_ms};
 use baton_core::record::{Handoff, Update, Written};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
@@ -73,7 +73,7 @@ impl RedisCluster {
     }
 
     /// Plain commands, whose answers are texts, numbers or lists of them.
-    pub(super) async fn ask(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn query(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
         self.reader().send(what, &LinkRequest::Plain(pipe)).await
     }
 
@@ -94,8 +94,8 @@ impl RedisCluster {
         match (answer.next().as_deref(), answer.next()) {
             (Some("written"), _) => Ok(None),
             (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
-            (Some("foreign"), _) => Err(foreign(what)),
-            _ => Err(strange(what)),
+            (Some("foreign"), _) => Err(foreign_record(what)),
+            _ => Err(unexpected_reply(what)),
         }
     }
 
@@ -116,7 +116,7 @@ impl RedisCluster {
                 break;
             }
             let over = stored.as_ref().map_or(0, |stored| stored.version);
-            let written = update.on(stored, step()?).ok_or_else(|| foreign(what))?;
+            let written = update.on(stored, step()?).ok_or_else(|| foreign_record(what))?;
             let mut all = records()?;
             all.push(RedisRecord::conversation(&written.record, over)?);
             match self.write(what, all, durable).await? {
@@ -275,7 +275,13 @@ impl RedisCluster {
                 }
                 None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
             };
-            let ids = texts(self.ask(what, pipe).await?.into_iter().next().unwrap_or_default())?;
+            let ids = texts(
+                self.query(what, pipe)
+                    .await?
+                    .into_iter()
+                    .next()
+                    .unwrap_or_default(),
+            )?;
             let last = ids.len() < PAGE;
             for (_, values) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
                 let handoff = handoff(values, String::new())?;

@@ -55,7 +55,7 @@ struct FailedFlush {
 
 impl FailedFlush {
     /// Whether the last attempt is too recent for another one.
-    fn was_just_tried(&self) -> bool {
+    fn was_retried_recently(&self) -> bool {
         let tried = self.tried.as_ref();
         tried.is_some_and(|(tried, _)| tried.elapsed() < VERIFY_EVERY)
     }
@@ -169,7 +169,7 @@ impl SqliteWriter {
         let Some(failed) = self.unverified.take() else {
             return Ok(());
         };
-        let failed = match failed.was_just_tried() {
+        let failed = match failed.was_retried_recently() {
             true => failed,
             false => match self.verify() {
                 Ok(frames) => {

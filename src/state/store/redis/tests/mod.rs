@@ -55,7 +55,7 @@ async fn settings_that_hold_no_handoff_are_named() {
     let verify = async |durability| {
         let store = store_in(&server.url(), |o| o.durability = durability);
         let written = put(&store).await;
-        (store.unfit().await.unwrap(), written.is_ok())
+        (store.settings_problem().await.unwrap(), written.is_ok())
     };
     assert_eq!(verify(ServerDurability::Memory).await, (None, true));
     // One that supports waiting for its file meets the promise.
@@ -120,7 +120,7 @@ async fn a_replicated_write_is_on_the_replica() {
         o.prefix = prefix.clone();
         o.time = Duration::from_secs(2);
     });
-    assert_eq!(store.unfit().await.unwrap(), None);
+    assert_eq!(store.settings_problem().await.unwrap(), None);
     for _ in 0..20 {
         let id = put(&store).await.unwrap();
         let there = replica.cli(&["EXISTS", &format!("{{replicated}}:handoff:{id}")]);

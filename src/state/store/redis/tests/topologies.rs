@@ -33,7 +33,7 @@ async fn a_user_with_a_password_logs_in() {
     };
     let good = store("baton:p%40ss%3Aword", "acl");
     put(&good).await.unwrap();
-    assert_eq!(good.unfit().await.unwrap(), None);
+    assert_eq!(good.settings_problem().await.unwrap(), None);
     let error = put(&store("baton:wrong", "acl")).await.unwrap_err();
     assert!(!error.message.contains("wrong@"), "{error}");
     // Outside of its keys.
