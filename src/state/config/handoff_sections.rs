@@ -15,7 +15,7 @@ pub struct HandoffPolicy {
     pub mode: HandoffMode,
     /// Whether the tool is offered.
     pub inject: InjectPolicy,
-    /// What is written into the agent's transcript.
+    /// The text that is written into the agent's transcript.
     pub transcript: TranscriptDetail,
     /// Whether the harness's preamble is kept at a cut.
     pub preamble: PreambleMode,
@@ -36,13 +36,13 @@ pub struct HandoffPolicy {
     pub retries: u32,
     /// When the model is notified that its context fills up, and when its session is handed over.
     pub thresholds: Thresholds,
-    /// What differs for subagents.
+    /// Other thresholds for subagents.
     pub subagents: SubagentThresholds,
     /// Windows of models.
     pub windows: Windows,
-    /// Where the prompts of automatic handoffs are kept as files.
+    /// The folder for the prompts of automatic handoffs.
     pub save_dir: Option<PathBuf>,
-    /// Where what the proxy saw stands after a carry-over prompt.
+    /// The handoffs whose prompt is followed by observed facts.
     pub facts: FactsPolicy,
     /// Which drafts wait for a person's yes.
     pub review: ReviewPolicy,
@@ -76,10 +76,10 @@ pub struct SubagentThresholds {
     pub auto_at: Option<f64>,
 }
 
-/// `handoff.facts`: where what the proxy saw stands after a carry-over prompt.
+/// `handoff.facts`: the handoffs whose prompt is followed by observed facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactsPolicy {
-    /// Where baton wrote the prompt.
+    /// Those whose prompt baton wrote.
     Drafts,
     /// After every prompt.
     All,
@@ -92,7 +92,7 @@ pub enum FactsPolicy {
 pub enum ReviewPolicy {
     /// Drafts take effect by themselves.
     Never,
-    /// Those that a person or the API asks for wait for a person's yes.
+    /// Handoffs that a person or the API requests wait for a person's approval.
     Manual,
     /// All of them do.
     Always,
@@ -112,7 +112,7 @@ pub enum HandoffMode {
 pub enum InjectPolicy {
     /// Requests of agent loops get the tool, unless the agent has one that starts the context anew.
     Auto,
-    /// Those of agents that have such a tool get ours, too.
+    /// Requests of agents that have such a tool get baton's, too.
     Always,
     /// No request gets it.
     Never,
@@ -141,11 +141,11 @@ pub enum PreambleMode {
 pub struct DocumentPolicy {
     /// Whether any is written.
     pub enabled: bool,
-    /// Where; `None`: `packets` in the state directory.
+    /// The folder; `None`: `handoffs` in the state directory.
     pub dir: Option<PathBuf>,
     /// The repository whose branch, commit and uncommitted files a document states.
     pub git_dir: Option<PathBuf>,
-    /// What documents are about; `None`: the session.
+    /// The topic of documents; `None`: the session.
     pub topic: Option<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdict_paths: Vec<String>,
@@ -164,7 +164,7 @@ pub struct DocumentPolicy {
 /// Commands in the chat.
 #[derive(Debug, Clone)]
 pub struct ChatCommandPolicy {
-    /// What a command begins with; empty: there are none.
+    /// The prefix of chat commands; empty: there are none.
     pub prefix: String,
 }
 

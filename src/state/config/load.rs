@@ -157,7 +157,7 @@ fn nested(path: &[String], word: &str, origin: &KeyOrigin) -> RawEntry {
 struct Loader<'a> {
     env: &'a Environment,
     problems: Vec<Problem>,
-    /// Where each key was last set, for reporting conflicting keys.
+    /// The place where each key was last set, for reporting conflicting keys.
     origins: BTreeMap<String, KeyOrigin>,
     /// Variables referenced by `{ env = "NAME" }`, which may have any name.
     named: Vec<String>,

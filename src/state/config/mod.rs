@@ -1,8 +1,8 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file and the sections beside it define the checked config. `raw` reads text and environment. `value` checks single
-//! values; `addresses`, `secrets`, `names` and `peers` check those of their kinds. `keys` is the table of keys, `load`
-//! merges the layers, and `rules` checks what involves several keys.
+//! This file and the sections beside it define the checked config. `raw` reads text and environment. `value` checks
+//! single values; `addresses`, `secrets`, `names` and `peers` check those of their kinds. `keys` is the table of keys,
+//! `load` merges the layers, and `rules` checks what involves several keys.
 
 mod addresses;
 mod handoff_sections;
@@ -111,19 +111,19 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// Bearer token; required unless the address is loopback.
     pub token: Option<Secret>,
-    /// What this process is called beside its peers; `None`: its address.
+    /// The name of this process among its peers; `None`: its address.
     pub name: Option<String>,
     /// The other processes whose exchanges the inspector shows, too.
     pub peers: Vec<PeerConfig>,
-    /// Where the others reach this listener; no trailing slash. With it this process registers itself in a store that it
-    /// shares, and finds those that did.
+    /// The URL at which the others reach this listener; no trailing slash. With it this process registers itself in a
+    /// store that it shares, and finds those that did.
     pub url: Option<String>,
 }
 
 /// Another process behind the same balancer.
 #[derive(Debug, Clone)]
 pub struct PeerConfig {
-    /// What it is called; its host and port, where the config does not say.
+    /// The peer's name; by default its host and port.
     pub name: String,
     /// URL of its admin listener; no trailing slash.
     pub url: String,

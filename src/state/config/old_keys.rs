@@ -13,7 +13,7 @@ const RENAMED: &[(&str, &str)] = &[("enabled", "documents")];
 /// A key that was set under its old name.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct OldKey {
-    /// Where it is set.
+    /// The place where it is set.
     pub origin: KeyOrigin,
     /// The name that was used.
     pub old: String,
@@ -81,7 +81,7 @@ fn old_table(entry: &RawEntry) -> Option<&[RawEntry]> {
     }
 }
 
-/// Where a layer sets this key of the new section.
+/// The place where a layer sets this key of the new section.
 fn set_in<'a>(entries: &'a [RawEntry], key: &str) -> Option<&'a KeyOrigin> {
     let sections = entries.iter().filter(|entry| entry.key == NEW_SECTION);
     let mut keys = sections.flat_map(|section| match &section.value.raw {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyOrigin {
@@ -59,11 +59,11 @@ pub enum ProblemKind {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// Where it is.
+    /// The place of the problem.
     pub origin: KeyOrigin,
     /// The key, as `section.key`; empty if it concerns none.
     pub key: String,
-    /// What is wrong. Never contains a secret.
+    /// The message. Never contains a secret.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,

@@ -1,4 +1,4 @@
-//! Where the server is: `store.url`, checked.
+//! The address of the store's server: `store.url`, checked.
 
 use std::fmt;
 
@@ -41,7 +41,7 @@ pub struct StoreAddress {
     pub db: i64,
 }
 
-/// What is wrong with a URL.
+/// The error of a URL.
 pub(crate) type AddressError = &'static str;
 
 /// The schemes, with what they mean: topology, TLS.
@@ -69,7 +69,7 @@ impl StoreAddress {
     /// percent-encoded.
     ///
     /// # Errors
-    /// It is no such URL. The error has nothing of it.
+    /// The text is no such URL. The error quotes none of it.
     pub(crate) fn parse(url: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = url
             .split_once("://")

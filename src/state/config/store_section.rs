@@ -12,7 +12,7 @@ pub struct StoreConfig {
     pub kind: StoreKind,
     /// The server; always there with [`StoreKind::Redis`].
     pub address: Option<StoreAddress>,
-    /// What makes a write to a server durable.
+    /// The condition under which a write to a server counts as durable.
     pub durability: ServerDurability,
     /// In front of every key in a server.
     pub prefix: String,
@@ -79,7 +79,7 @@ pub enum StoreKind {
     Redis,
 }
 
-/// What makes a write to a server durable.
+/// The condition under which a write to a server counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ServerDurability {
     /// A replica has it.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::problem::{KeyOrigin, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, read_value};
 
-/// What is wrong with a value, and how to fix it.
+/// The error of a value, and how to fix it.
 #[derive(Debug)]
 pub(super) struct ValueError {
     pub(super) message: String,
@@ -42,7 +42,7 @@ impl LocatedValue {
         }
     }
 
-    /// What commands begin with: visible ASCII that JSON does not escape, or nothing.
+    /// The prefix of chat commands: visible ASCII that JSON does not escape, or nothing.
     pub(super) fn prefix(&self) -> ValueResult<String> {
         const MOST: usize = 8;
         let given = match &self.raw {
@@ -178,7 +178,7 @@ impl LocatedValue {
         )
     }
 
-    /// What stands in front of the keys of a store.
+    /// The prefix of a store's keys.
     pub(super) fn key_prefix(&self) -> ValueResult<String> {
         let prefix = self.text()?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

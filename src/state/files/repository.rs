@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use baton_core::handoffs::document::fields::Checkout;
 
-/// What git is queried for.
+/// The queries to git.
 const QUESTIONS: [&[&str]; 3] = [
     &["status", "-sb"],
     &["diff", "--stat", "--no-ext-diff"],
@@ -72,7 +72,7 @@ fn changed_paths(status: &str) -> Vec<String> {
     paths
 }
 
-/// What a program, started in a folder, answers in time, if it does so with success; of a long answer the beginning.
+/// The output of a program that is run in a folder, if it succeeds in time; a long output is truncated.
 pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
     let mut child = Command::new(program)
         .current_dir(dir)

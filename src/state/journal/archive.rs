@@ -117,8 +117,8 @@ impl Archive {
 
     /// No end will come for these exchanges.
     ///
-    /// They no longer count as open, so that retention may delete their rows. Call it between transactions, when all that is
-    /// known of them has been written.
+    /// Stops counting these exchanges as open, so that retention may delete their rows. Call it between transactions,
+    /// when all that is known of them has been written.
     pub(super) fn lose_ends(&mut self, ids: Vec<String>) {
         for id in ids {
             self.open.remove(id.as_str());
@@ -227,7 +227,7 @@ impl Archive {
         self.lose_open();
     }
 
-    /// These rows were deleted.
+    /// Forgets deleted rows.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
         self.titles.forget();
         if !(nodes.is_empty() && chunks.is_empty()) {

@@ -1,4 +1,4 @@
-//! What each note changes in the rows of its exchange.
+//! Writes each note into the rows of its exchange.
 
 use std::sync::Arc;
 

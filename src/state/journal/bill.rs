@@ -44,11 +44,11 @@ pub struct BillEntry {
     pub subscription: bool,
     /// The provider's counts of all its requests.
     pub tokens: TokenCounts,
-    /// What they cost, in dollars; none where a price is unknown.
+    /// The cost in dollars; none where a price is unknown.
     pub cost: Option<f64>,
     /// Estimated counts without baton.
     pub without_tokens: Option<TokenCounts>,
-    /// What they would have cost.
+    /// The estimated cost without baton.
     pub without_cost: Option<f64>,
     /// `without_cost - cost`: negative where baton cost more than it saved.
     pub saved: Option<f64>,
@@ -58,7 +58,7 @@ pub struct BillEntry {
     pub compacted: bool,
 }
 
-/// What is read of an exchange, in the order of the query.
+/// The columns of an exchange, in the order of the query.
 struct BilledRow {
     seq: i64,
     head: i64,

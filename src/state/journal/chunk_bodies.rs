@@ -176,8 +176,8 @@ impl ChunkStore {
         Ok(node)
     }
 
-    /// A hash of how a text was assembled: the same only for the same text. Text of a stored body's `known` regions enters by
-    /// place and length, since `recipe` has these regions' hashes already; other text enters by its own hash.
+    /// A hash of how a text was assembled: the same only for the same text. Text of a stored body's `known` regions
+    /// enters by place and length, since `recipe` has these regions' hashes already; other text enters by its own hash.
     pub(super) fn recipe(
         &self,
         mut recipe: KeyedHash,

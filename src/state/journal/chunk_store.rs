@@ -20,7 +20,7 @@ const REMEMBERED: usize = 64 * 1024;
 /// Bytes that a chunk takes beside its text, about: its row, its index entry, its node.
 const ENTRY: usize = 300;
 
-/// Where a chunk was first seen, for the search.
+/// The place where a chunk was first seen, for the search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstSeen {
     pub(super) exchange: i64,
@@ -115,7 +115,7 @@ impl ChunkStore {
         self.references.clear();
     }
 
-    /// These were deleted; their ids may be used again for other rows.
+    /// Forgets deleted rows; their ids may be used again for other rows.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
         let (mut nodes, mut chunks) = (nodes.to_vec(), chunks.to_vec());
         nodes.sort_unstable();

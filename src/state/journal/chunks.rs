@@ -16,10 +16,10 @@ const FEW: usize = 16;
 /// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct BodyRegions<'a> {
-    /// What stands before the first message.
+    /// Text before the first message.
     pub(super) head: Span,
     pub(super) turns: &'a [Turn],
-    /// What stands after the last message.
+    /// Text after the last message.
     pub(super) tail: Span,
 }
 
@@ -53,7 +53,7 @@ impl<'a> BodyRegions<'a> {
     }
 }
 
-/// Where the messages end that begin at `start`.
+/// The end of the messages that begin at `start`.
 fn end(start: usize, turns: &[Turn]) -> usize {
     turns.last().map_or(start, |last| last.span.end)
 }
@@ -75,18 +75,18 @@ fn follow_each_other(body: &[u8], list: Span, turns: &[Turn], known: usize) -> b
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MessageChunks<'a> {
     pub(super) text: &'a Bytes,
-    /// Where the first one's gap begins.
+    /// The offset of the first one's gap.
     start: usize,
     turns: &'a [Turn],
 }
 
 impl<'a> MessageChunks<'a> {
-    /// Those of these regions.
+    /// The messages of these regions.
     pub(super) fn of(text: &'a Bytes, regions: &BodyRegions<'a>) -> Self {
         Self::at(text, regions.head.end, regions.turns)
     }
 
-    /// These, the first of which is after what stands before `start`.
+    /// These turns, the first of which follows the text before `start`.
     pub(super) fn at(text: &'a Bytes, start: usize, turns: &'a [Turn]) -> Self {
         Self { text, start, turns }
     }
@@ -96,7 +96,7 @@ impl<'a> MessageChunks<'a> {
         self.turns.len()
     }
 
-    /// Where the first so many of them end.
+    /// The end of the first `n` messages.
     pub(super) fn end_of_first(&self, count: usize) -> usize {
         end(self.start, &self.turns[..count])
     }
@@ -106,12 +106,12 @@ impl<'a> MessageChunks<'a> {
         self.turns[i].span
     }
 
-    /// What separates it from the one before.
+    /// The text between the message and the one before.
     pub(super) fn gap(&self, i: usize) -> Span {
         Span::new(self.end_of_first(i), self.span(i).start)
     }
 
-    /// It, with what separates it.
+    /// The message with its gap.
     pub(super) fn with_gap(&self, i: usize) -> Span {
         Span::new(self.gap(i).start, self.span(i).end)
     }

@@ -18,7 +18,7 @@ use baton_core::wire::{Operation, Wire};
 /// Start value of the hash chains of recipes.
 const CUT: KeyedHash = 6;
 
-/// Where the kept messages stand in a recipe; the hash chains of kept messages start with it as well.
+/// The marker of the kept messages in a recipe; the hash chains of kept messages start with it as well.
 const KEPT: KeyedHash = 7;
 
 /// How a recipe's text is read.
@@ -52,8 +52,8 @@ impl CutRope {
 }
 
 impl ChunkStore {
-    /// Stores a rope that ends with the last messages of a stored body after other ones, as a cut transcript does, and adds
-    /// one reference to it. `None` for any other rope.
+    /// Stores a rope that ends with the last messages of a stored body after other ones, as a cut transcript does, and
+    /// adds one reference to it. `None` for any other rope.
     pub(super) fn cut(
         &mut self,
         conn: &Connection,

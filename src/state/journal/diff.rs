@@ -1,4 +1,4 @@
-//! What became of each message between the agent's request and a leg's. Pure.
+//! The fate of each message between the agent's request and a leg's. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::HashMap;
@@ -18,7 +18,7 @@ pub(super) struct ComparedMessage {
     pub(super) role: String,
 }
 
-/// What became of a message.
+/// The state of a message on the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MessageState {
@@ -103,7 +103,7 @@ const NEAR: usize = 16;
 /// How the answers to calls of our tool begin.
 const ANSWERS: [&str; 2] = ["Handoff queued", "Handoff refused"];
 
-/// What lies between two messages that both sides have.
+/// The messages between two that both sides have.
 struct MessageGap<'a> {
     /// Whether this is where the transcript was cut.
     cut: bool,
@@ -194,7 +194,7 @@ impl MessageGap<'_> {
         self.first_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
     }
 
-    /// What of ours stands in a message.
+    /// The parts of a message that baton wrote.
     fn ours(&self, item: &ComparedMessage) -> OwnParts {
         let text = (self.text)(item.chunk);
         let mut ours = OwnParts::default();
@@ -231,7 +231,7 @@ impl MessageGap<'_> {
     }
 }
 
-/// What a message holds of ours.
+/// The parts of a message that baton wrote.
 #[derive(Default)]
 struct OwnParts {
     /// Calls of our tool.

@@ -42,7 +42,8 @@ impl EnvelopePart<'_> {
     }
 }
 
-/// What the model reads of a request beside its messages. The system prompt comes first, wherever it stands: so it is read.
+/// The parts of a request that the model reads beside its messages. The system prompt comes first, wherever it stands:
+/// so it is read.
 fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
     #[cfg(test)]
     tests::READ.with(|n| n.set(n.get() + 1));

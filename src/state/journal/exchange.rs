@@ -1,4 +1,5 @@
-//! One exchange in full, as the API shows it: its messages on both sides, what became of each, and why. The names are API.
+//! One exchange in full, as the API shows it: its messages on both sides, the fate of each, and the reason. The names
+//! are API.
 
 use serde::Serialize;
 use serde_json::Value;
@@ -18,7 +19,7 @@ pub struct ExchangeDetail {
     pub received: MessageList,
     /// The legs, in order.
     pub legs: Vec<LegDetail>,
-    /// What the agent was shown.
+    /// The response to the agent.
     pub shown: BodySize,
     /// Each edit in a plain sentence.
     pub notes: Vec<String>,
@@ -29,11 +30,11 @@ pub struct ExchangeDetail {
 pub struct Headers {
     /// The agent's.
     pub received: Vec<(String, String)>,
-    /// Those of the response to the agent.
+    /// Headers of the response to the agent.
     pub response: Vec<(String, String)>,
 }
 
-/// What the agent sent.
+/// The messages of a request.
 #[derive(Debug, Default, Serialize)]
 pub struct MessageList {
     /// In order.
@@ -55,7 +56,7 @@ pub struct MessageSummary {
     pub bytes: u64,
     /// How it begins.
     pub first_line: String,
-    /// What became of it; for the agent's messages in the first leg.
+    /// The message's fate; for the agent's messages in the first leg.
     pub state: MessageState,
     /// The reason.
     pub why: Option<Why>,
@@ -76,7 +77,7 @@ pub struct LegDetail {
     pub ended_ms: Option<u64>,
     /// Its request.
     pub sent: LegRequest,
-    /// What became of each of the agent's messages in this leg.
+    /// The fate of each of the agent's messages in this leg.
     pub received_states: Vec<MessageState>,
     /// The reasons.
     pub received_whys: Vec<Option<Why>>,
@@ -87,7 +88,7 @@ pub struct LegDetail {
 /// A leg's request.
 #[derive(Debug, Serialize)]
 pub struct LegRequest {
-    /// Where to, without a query.
+    /// The URL, without its query.
     pub url: Option<String>,
     /// Its headers, redacted.
     pub headers: Vec<(String, String)>,
@@ -95,7 +96,7 @@ pub struct LegRequest {
     pub messages: Vec<MessageSummary>,
     /// The system prompt and the tools, where they stand beside the messages.
     pub envelope: Vec<MessageSummary>,
-    /// What differs outside of the messages.
+    /// The differences outside of the messages.
     pub envelope_changes: Vec<EnvelopeChange>,
 }
 
@@ -104,7 +105,7 @@ pub struct LegRequest {
 pub struct EnvelopeChange {
     /// The member of the request.
     pub key: String,
-    /// What happened to it, in words.
+    /// The kind of change, in words.
     pub what: String,
 }
 

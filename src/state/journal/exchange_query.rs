@@ -230,7 +230,7 @@ impl JournalReader {
             .unwrap_or_default())
     }
 
-    /// What differs between two requests outside of their messages.
+    /// The differences between two requests outside of their messages.
     fn envelope_changes(&self, ours: [i64; 3], sent: [i64; 3]) -> Result<Vec<EnvelopeChange>, JournalError> {
         if ours[0] == sent[0] && ours[2] == sent[2] {
             return Ok(Vec::new());

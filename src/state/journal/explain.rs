@@ -67,7 +67,7 @@ fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<
     changes.map(move |change| sentence(exchange, leg, change))
 }
 
-/// What went wrong with a leg.
+/// The failure of a leg.
 fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<String> {
     let asked_again = if again { ", and was asked again" } else { "" };
     match leg.response.status {
@@ -82,7 +82,7 @@ fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<St
     }
 }
 
-/// What is only known of the whole exchange.
+/// Facts of the whole exchange.
 fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = String> {
     let row = &exchange.exchange;
     let event = &row.event;
@@ -129,7 +129,7 @@ fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = Stri
     others.chain(facts.chain(nudges).map(str::to_owned))
 }
 
-/// What an outcome of stating after a prompt what was seen comes to.
+/// The meaning of each outcome of adding observed facts to a prompt.
 fn stated(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
         "written" => "What baton saw of the work stands after the carry-over prompt.",
@@ -157,7 +157,7 @@ fn nudged(outcome: &str) -> Option<&'static str> {
     })
 }
 
-/// What asking for an undo came to.
+/// The outcome of a requested undo.
 fn undone(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
         "undone" => "A handoff was undone: the model sees what stood in front of it again.",

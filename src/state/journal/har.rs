@@ -6,7 +6,7 @@ use super::exchange::{ExchangeDetail, LegDetail};
 use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 
-/// Where the agent's own request went, as far as a viewer cares.
+/// The URL that a viewer shows for the agent's own request.
 const PROXY: &str = "http://baton";
 
 impl JournalReader {

@@ -55,7 +55,7 @@ impl HeaderModels {
         self.0.clear();
     }
 
-    /// These chunks were deleted.
+    /// Forgets deleted chunks.
     pub(super) fn collected(&mut self, chunks: &[i64]) {
         self.0.retain(|_, model| !chunks.contains(&model.chunk));
     }
@@ -106,7 +106,7 @@ fn names(chunk_store: &ChunkStore, rows: &[(&[u8], &[u8])]) -> KeyedHash {
     chunk_store.fast(&all)
 }
 
-/// What differs from the model. `None` where more than half does: another program that uses the same names.
+/// The values that differ from the model. `None` where more than half does: another program that uses the same names.
 fn own<'a>(
     chunk_store: &ChunkStore,
     model: &HeaderModel,

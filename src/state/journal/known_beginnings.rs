@@ -13,7 +13,7 @@ const BEGINNINGS: usize = 8 * 1024;
 /// The region before the messages: its end, its hash and its last node.
 pub(super) type BodyHead = (usize, KeyedHash, i64);
 
-/// What is cached for a beginning of a body.
+/// The cache entry of a prefix of a body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownBeginning {
     /// The wire as which it was read.

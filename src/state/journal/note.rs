@@ -1,4 +1,4 @@
-//! What the hot path hands to the journal's thread: shared slices and small values. Nothing is read or copied.
+//! Messages from the request path to the journal's thread: shared slices and small values. Nothing is read or copied.
 
 use std::sync::{Arc, mpsc};
 
@@ -45,7 +45,7 @@ pub(super) enum JournalNote {
         usage: Usage,
         stop: Stop,
     },
-    /// What the agent was shown.
+    /// The response to the agent.
     Shown {
         id: Arc<str>,
         headers: PackedHeaders,
@@ -56,7 +56,7 @@ pub(super) enum JournalNote {
         event: Box<ExchangeEvent>,
         partial: bool,
     },
-    /// Somebody waits until everything queued before this is written.
+    /// Answers once everything queued before it is written.
     Flush(mpsc::Sender<()>),
 }
 
@@ -86,7 +86,7 @@ pub struct ReceivedRequest {
     pub conversation: Option<String>,
     /// Its wire.
     pub wire: WireId,
-    /// What it asks for.
+    /// The requested operation.
     pub operation: Operation,
     /// Name of the upstream.
     pub upstream: String,
@@ -98,13 +98,13 @@ pub struct ReceivedRequest {
     pub headers: PackedHeaders,
     /// The body, decoded.
     pub received: Bytes,
-    /// Where its messages are; `None` where the proxy did not read it, so that the journal does.
+    /// The positions of its messages; `None` where the proxy did not read it, so that the journal does.
     pub transcript: Option<BodyLayout>,
     /// Hashes of its beginnings, where they were taken.
     pub beginnings: Option<Beginnings>,
 }
 
-/// Where a body's messages are.
+/// The positions of a body's messages.
 #[derive(Debug)]
 pub struct BodyLayout {
     /// The array of turns, brackets included.

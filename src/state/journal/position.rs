@@ -8,7 +8,7 @@ use super::query::JournalReader;
 use super::schema::JournalError;
 use super::search_pattern::SearchPattern;
 
-/// Where on a side a text stands.
+/// The position of a text on a side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TextPosition {
     /// `messages`, `envelope`, `body`, `headers`.

@@ -55,11 +55,11 @@ pub struct ConversationSummary {
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
-    /// *Estimated input not sent*, net, in tokens: see [`Row::unsent_tokens`].
+    /// *Estimated input not sent*, net, in tokens: see [`ExchangeRow::unsent_tokens`](super::row::ExchangeRow::unsent_tokens).
     pub unsent_tokens: i64,
 }
 
-/// What the journal holds.
+/// The contents of the journal in numbers.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
 pub struct JournalTotals {
     /// Exchanges.
@@ -87,7 +87,7 @@ pub enum BodySide {
     Sent(u32),
     /// A leg's response, as upstream sent it.
     Response(u32),
-    /// What the agent was shown.
+    /// The response to the agent.
     Shown,
 }
 
@@ -212,7 +212,7 @@ impl JournalReader {
         Ok(all.collect::<Result<_, _>>()?)
     }
 
-    /// What the journal holds.
+    /// The contents of the journal in numbers.
     ///
     /// # Errors
     /// The journal cannot be read.

@@ -105,7 +105,7 @@ impl Recorder {
         self.0.as_ref().map(|queue| queue.live.subscribe())
     }
 
-    /// Where the journal's thread announces what it has written.
+    /// The channel on which the journal's thread announces written events.
     pub(super) fn live_sender(&self) -> Option<broadcast::Sender<LiveEvent>> {
         self.0.as_ref().map(|queue| queue.live.clone())
     }

@@ -10,7 +10,7 @@ use baton_core::record::HandoffId;
 use baton_core::rewrite::{SizeChange, Why};
 use baton_core::wire::ServedBy;
 
-/// What an exchange came to.
+/// The row of an exchange.
 #[derive(Debug, Clone, Serialize)]
 pub struct ExchangeRow {
     /// Its id, as in `x-baton-exchange`.
@@ -41,7 +41,7 @@ pub struct ExchangeRow {
     /// *Estimated input not sent*, net: tokens of the agent's request less those of everything sent for it, four bytes to the
     /// token. Negative where more was sent.
     pub unsent_tokens: i64,
-    /// What was changed, by leg and reason.
+    /// The changes, by leg and reason.
     pub changes: Vec<LegChange>,
     /// Whether a copy was dropped because the journal's queue was full, or the process ended before the exchange.
     pub partial: bool,
@@ -69,7 +69,7 @@ pub struct EventColumns {
     pub unpinned: bool,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
-    /// What came of stating after their prompts what was seen, where that is wanted: `written`, `nothing`.
+    /// The outcome of adding observed facts to a prompt, where configured: `written`, `nothing`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
     /// Upstream requests, retries among them.
@@ -86,14 +86,14 @@ pub struct EventColumns {
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
     #[serde(skip_serializing_if = "is_none")]
     pub dropped_thinking: u32,
-    /// What came of sending a request again without the thinking that upstream refused: `accepted`, `refused`.
+    /// The outcome of a retry without the thinking that upstream refused: `accepted`, `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_retry: Option<String>,
-    /// What came of notifying the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`,
+    /// The outcome of notifying the model of its context use: `told`, `followed`, `not_written`, `auto_failed`,
     /// `large_cut`, `close_handoffs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<String>,
-    /// What came of undoing a handoff: `undone`, `taken_back`, `refused`.
+    /// The outcome of undoing a handoff: `undone`, `taken_back`, `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
     /// Bytes of the agent's request.
@@ -164,7 +164,7 @@ impl LegService {
     }
 }
 
-/// What one reason changed in one leg's request.
+/// The changes of one reason in one leg's request.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct LegChange {
     /// The leg, from 0.

@@ -28,7 +28,7 @@ const ALIKE: usize = 24;
 /// Hits of one search, at most.
 const MOST_HITS: usize = 500;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SearchResult {
     /// The hits, newest first.
@@ -48,12 +48,12 @@ pub struct SearchHit {
     pub title: Option<String>,
     /// When the exchange began.
     pub at_ms: u64,
-    /// Where: `received`, `sent`, `response`, `shown`.
+    /// The side: `received`, `sent`, `response`, `shown`.
     pub side: String,
-    /// Where on that side.
+    /// The position on that side.
     #[serde(flatten)]
     pub position: TextPosition,
-    /// What stands before the match, the match, and what follows.
+    /// The text before the match, the match, and the text after it.
     pub snippet: [String; 3],
 }
 

@@ -12,7 +12,7 @@ const CHARS_AFTER: usize = 100;
 /// Characters of what is looked for.
 const LONGEST: usize = 1000;
 
-/// What is looked for.
+/// The text to search for.
 pub(super) struct SearchPattern {
     text: Regex,
     /// A word of it that stands in JSON as it is, so that most texts need not be read.
@@ -41,7 +41,7 @@ impl SearchPattern {
         Some(Self { text, word })
     }
 
-    /// Where it stands in a text that is read.
+    /// The match's range in a text.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.text.is_match(text)
     }

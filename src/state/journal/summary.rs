@@ -250,7 +250,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
     fallback
 }
 
-/// What follows the blocks of the harness at the start of a text.
+/// The text after the blocks of the harness at its start.
 fn after_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
     loop {
         let tag = tags

@@ -54,7 +54,7 @@ pub struct CallsAfterCut<'a, Calls> {
 
 /// A hash of bytes, keyed per process: nobody outside can construct a collision, and it means nothing in another process.
 pub fn hash(bytes: &[u8]) -> u128 {
-    /// What XXH3 asks for where it is given a key.
+    /// Minimum length of an XXH3 secret.
     const KEY: usize = 192;
     static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {
         let mut key = [0; KEY];
@@ -76,7 +76,7 @@ pub struct NewCalls {
 }
 
 impl NewCalls {
-    /// What the calls are known by, each once.
+    /// The names of the calls, each once.
     pub fn calls(&self) -> &[String] {
         &self.calls
     }
@@ -96,7 +96,7 @@ impl Checkpoints {
         wanted.cloned().collect()
     }
 
-    /// What walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
+    /// Walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
     pub(super) fn walk<'a, Calls: Iterator<Item = (usize, String)>>(
         &self,
         cut: Option<HandoffId>,

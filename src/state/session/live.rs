@@ -1,4 +1,4 @@
-//! One conversation in memory.
+//! A conversation in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ pub(super) struct LiveState {
     checkpoints: Checkpoints,
 }
 
-/// What a durable write makes known beside the record.
+/// The update of the caches after a durable write.
 pub(super) enum CacheUpdate {
     Nothing,
     /// A handoff fired, with its place, where that is known.
@@ -194,8 +194,8 @@ impl LiveConversation {
     }
 
     /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
-    /// What the store has beside those is given to [`looked_up`](Self::looked_up), so that the next request of the
-    /// transcript asks for what is new in it.
+    /// What the store has beside those is given to [`record_lookup`](Self::record_lookup), so that the next request of
+    /// the transcript asks for what is new in it.
     pub fn unknown_calls<'a>(
         &self,
         cut: Option<HandoffId>,
@@ -292,7 +292,7 @@ impl LiveConversation {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a write takes to the store: the changes that wait, and `change`.
+    /// The changes of a write to the store: the pending ones and `change`.
     pub(super) fn update(&self, change: impl IntoIterator<Item = Change>, now_ms: u64) -> Update {
         let mut state = self.state();
         let mut changes = std::mem::take(&mut state.unwritten);

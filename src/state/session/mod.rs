@@ -104,8 +104,8 @@ impl Sessions {
         self.shared
     }
 
-    /// The cached conversation with its version, which may be older than the store's. Without one, an empty conversation that
-    /// is not added to the cache, and no version.
+    /// The cached conversation with its version, which may be older than the store's. Without one, an empty
+    /// conversation that is not added to the cache, and no version.
     pub fn peek(&self, key: &str, principal: &str) -> (Arc<LiveConversation>, Option<u64>) {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
         match hit.filter(|live| live.principal() == principal) {

@@ -13,7 +13,7 @@ pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 /// off at the same time.
 const KEPT: usize = 32;
 
-/// One answer to an agent. Clones are the same answer, which is under way as long as any of them lives.
+/// An answer to an agent. Clones are the same answer, which is in progress while any of them lives.
 #[derive(Debug, Clone, Default)]
 pub struct AnswerId(Arc<()>);
 

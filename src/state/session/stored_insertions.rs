@@ -1,4 +1,4 @@
-//! What a conversation has beside its transcript, in front of the store: hidden pairs, cut points and texts after
+//! The cache of a conversation's records beside its transcript: hidden pairs, cut points and texts after
 //! turns.
 
 use std::collections::HashSet;

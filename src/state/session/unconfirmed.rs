@@ -71,7 +71,7 @@ impl UnconfirmedEnd {
     }
 }
 
-/// Those of one conversation, oldest first. Their connections own them.
+/// The unconfirmed ends of one conversation, oldest first. Their connections own them.
 #[derive(Default)]
 pub(super) struct UnconfirmedEnds(Mutex<VecDeque<Weak<PendingEnd>>>);
 

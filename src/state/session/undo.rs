@@ -23,9 +23,9 @@ pub enum UndoRefused {
     },
     /// The model would see more than its window holds, both in tokens.
     OverWindow {
-        /// What it would see.
+        /// Tokens that the model would see.
         tokens: u64,
-        /// So many too many.
+        /// Tokens over the window.
         over: u64,
     },
 }

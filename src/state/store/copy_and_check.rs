@@ -1,4 +1,4 @@
-//! What goes through a whole store: copying it to another one, and checking that it is sound.
+//! Bulk operations on a store: copies it to another one, and checks its integrity.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -23,7 +23,7 @@ pub struct RecordAmount {
     pub bytes: u64,
 }
 
-/// What a copy came to.
+/// The result of a copy.
 #[derive(Debug, Default)]
 pub struct CopyReport {
     /// By kind: what the source has, and how many of its records the target has.
@@ -40,7 +40,7 @@ impl CopyReport {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Default)]
 pub struct StoreCheck {
     /// By kind.

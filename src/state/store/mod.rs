@@ -264,7 +264,7 @@ pub trait Store: Send + Sync + 'static {
         self.ping()
     }
 
-    /// What of the settings of the store's server cannot hold what the config promises.
+    /// The setting of the store's server that breaks a promise of the config.
     fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
@@ -337,7 +337,7 @@ fn now_ms() -> u64 {
 /// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.
 ///
 /// # Errors
-/// It cannot be created.
+/// The directory cannot be created.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

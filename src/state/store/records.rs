@@ -79,7 +79,7 @@ pub enum StoredRecord {
 /// A response id of the Responses API, with its upstream id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseId {
-    /// Who may see it.
+    /// The principal that owns it.
     pub principal: String,
     /// As the agent was shown it.
     pub shown: String,
@@ -90,9 +90,9 @@ pub struct ResponseId {
 /// Some records of a kind.
 #[derive(Debug, Default)]
 pub struct RecordPage {
-    /// Those that could be read.
+    /// The readable records.
     pub records: Vec<StoredRecord>,
-    /// Those that could not: the id, and why not.
+    /// The unreadable records: the id and the reason.
     pub unreadable: Vec<(String, String)>,
     /// The cursor of the next page; `None`: this is the last one.
     pub next: Option<String>,

@@ -10,7 +10,7 @@ pub const KEPT: Duration = Duration::from_secs(60 * 60);
 /// A process that serves over the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replica {
-    /// What it is called; two with the same name are one.
+    /// The replica's name; two with the same name are one.
     pub name: String,
     /// URL of its admin listener; no trailing slash.
     pub url: String,

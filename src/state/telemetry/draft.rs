@@ -1,6 +1,6 @@
 //! A try to make the document of a handoff, as the log and the metrics tell of it.
 
-/// One try. A trigger that nobody waits for may try several methods.
+/// One attempt. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
     /// Who requested it, by [`Origin`](baton_core::record::Origin)'s names: `person`, `auto`, `api`.

@@ -1,6 +1,6 @@
-//! What came of stating after a carry-over prompt what was seen of the work.
+//! The outcome of adding observed facts of the work to a carry-over prompt.
 
-/// What came of it, for a handoff of which the config wants that. Of others there is none.
+/// The outcome for a handoff, where the config asks for facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactsOutcome {
     /// A block of facts stands after the prompt.

@@ -66,7 +66,7 @@ impl ExchangeEvent {
         line
     }
 
-    /// What is unusual about the exchange, most important first.
+    /// Notes on an unusual exchange, most important first.
     fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.outcome != ExchangeOutcome::Complete {

@@ -110,7 +110,7 @@ pub struct ExchangeEvent {
     pub fired: Vec<String>,
     /// The handoff events of `fired`.
     pub handoffs: Vec<HandoffEvent>,
-    /// What came of stating after a carry-over prompt what was seen, for each handoff of which the config wants that.
+    /// The outcome of adding observed facts, for each handoff where the config asks for them.
     pub facts: Vec<FactsOutcome>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
@@ -124,13 +124,13 @@ pub struct ExchangeEvent {
     pub lost_insertions: u32,
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
     pub dropped_thinking: DroppedThinking,
-    /// What came of sending the request again without the thinking that upstream refused.
+    /// The outcome of a retry without the thinking that upstream refused.
     pub thinking_retry: Option<ThinkingRetry>,
     /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
-    /// What came of notifying the model how full its context is.
+    /// The outcome of notifying the model of its context use.
     pub nudges: Vec<NudgeOutcome>,
-    /// What came of undoing a handoff, where one was requested.
+    /// The outcome of a requested undo.
     pub undo: Option<UndoOutcome>,
     /// Whether the tool was offered.
     pub tooled: bool,
@@ -293,7 +293,7 @@ impl ExchangeEvent {
         outcomes.join(",")
     }
 
-    /// What came of stating what was seen, separated by commas.
+    /// The outcomes of adding observed facts, separated by commas.
     fn fact_names(&self) -> String {
         let names: Vec<_> = self.facts.iter().map(|facts| facts.name()).collect();
         names.join(",")

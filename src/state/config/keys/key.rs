@@ -1,4 +1,4 @@
-//! What a key is, and what keys are read into.
+//! A config key, and the config that keys are read into.
 
 use std::path::PathBuf;
 

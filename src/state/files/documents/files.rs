@@ -12,10 +12,10 @@ use baton_core::handoffs::document::fields::HandoffDocument;
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
 const ABANDONED_AFTER: Duration = Duration::from_secs(600);
 
-/// The document.
+/// The document as JSON.
 pub const JSON: &str = "handoff.json";
 
-/// The same for people.
+/// The document as Markdown.
 pub const MARKDOWN: &str = "handoff.md";
 
 /// Writes both files into a folder, which is made as needed: only its owner can read what the agent saw.
@@ -39,7 +39,7 @@ pub(super) fn are_current(folder: &Path, document: &HandoffDocument) -> bool {
     says(JSON, document.json()) && says(MARKDOWN, document.markdown())
 }
 
-/// Deletes what a killed process left.
+/// Deletes temporary files of killed processes.
 fn sweep(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {

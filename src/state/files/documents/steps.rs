@@ -15,7 +15,7 @@ use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 /// Makes the document of a handoff, stores it, and writes its files. Returns its folder.
 ///
 /// # Errors
-/// It cannot be stored or written; where it is stored, the next start writes the files.
+/// The document cannot be stored or written. If it is stored, the next start writes the files.
 pub async fn write(
     settings: &Arc<DocumentSettings>,
     store: &SharedStore,
@@ -117,7 +117,7 @@ pub async fn set_status(
     }))
 }
 
-/// What a change of a status came to.
+/// The result of a change of status.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StatusChange {
     /// The status before.
@@ -149,7 +149,7 @@ pub async fn find(
 /// A document, compared with a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DriftReport {
-    /// What has moved since.
+    /// The changes since the handoff.
     pub drift: Drift,
     /// Whether there is a repository; without one the age is all that is known.
     pub repository: bool,

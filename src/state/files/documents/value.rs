@@ -1,4 +1,4 @@
-//! What a document is made of, and with.
+//! The input and the settings of documents.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,7 +12,7 @@ use baton_core::handoffs::draft;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
 
-/// What documents are made and written with.
+/// Settings of documents.
 #[derive(Debug, Clone)]
 pub struct DocumentSettings {
     pub(super) dir: PathBuf,
@@ -29,18 +29,18 @@ pub(super) enum DocumentStep {
     Stored,
     /// The handoff file in YAML is written.
     YamlWritten,
-    /// One of the two files is begun, under another name.
+    /// A temporary file is open.
     Opened,
-    /// It has its contents.
+    /// The temporary file has its contents.
     Filled,
-    /// It has its name.
+    /// The file has its name.
     Named,
     /// The files of those that it superseded say so.
     Superseded,
 }
 
 impl DocumentSettings {
-    /// Those of a config; `None` where documents are off.
+    /// The settings of a config; `None` where documents are off.
     pub fn of(config: &Config) -> Option<Self> {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         config.documents.enabled.then(|| Self {
@@ -73,7 +73,7 @@ pub struct StoredHandoff {
 /// Why there is no document.
 #[derive(Debug, Clone)]
 pub struct DocumentError {
-    /// What failed, in words.
+    /// The failed operation and its error.
     pub why: String,
 }
 

@@ -1,4 +1,4 @@
-//! The task that writes documents after the handoffs.
+//! The task that writes the documents of stored handoffs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -26,9 +26,9 @@ const ARCHIVE_INTERVAL: Duration = Duration::from_secs(3600);
 /// Documents written, failed, and dropped since there were too many at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DocumentCounts {
-    /// Both files are there.
+    /// Both files were written.
     pub written: u64,
-    /// One could not be made, stored or written.
+    /// A document could not be made, stored or written.
     pub failed: u64,
     /// The queue was full.
     pub dropped: u64,
@@ -47,7 +47,7 @@ enum DocumentJob {
     Flush(oneshot::Sender<()>),
 }
 
-/// Where handoffs are given that are stored. Giving one never waits.
+/// Queue of stored handoffs whose documents are to be written. Sending never waits.
 #[derive(Clone, Default)]
 pub struct DocumentWriter(Option<DocumentQueue>);
 

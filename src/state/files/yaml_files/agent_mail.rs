@@ -125,7 +125,8 @@ impl AgentMail {
         })
     }
 
-    /// The same for agents that registered with these tokens: newer servers do nothing in an agent's name without its own.
+    /// A client for agents that registered with these tokens: newer servers do nothing in an agent's name without its
+    /// own.
     #[must_use]
     pub fn with_agents(mut self, agents: impl IntoIterator<Item = (String, String)>) -> Self {
         self.agents.extend(agents);
@@ -274,7 +275,7 @@ impl AgentMail {
     }
 }
 
-/// The same within the time for a call.
+/// A call with its time limit.
 async fn limited(request: impl Future<Output = Result<Value, MailError>>) -> Result<Value, MailError> {
     let late = || MailError::new(format!("Agent Mail did not answer within {} s", LIMIT.as_secs()));
     tokio::time::timeout(LIMIT, request).await.map_err(|_| late())?
@@ -326,7 +327,7 @@ fn result_of(id: u64, answer: &HttpReply) -> Result<Value, MailError> {
         .ok_or_else(|| MailError::new("Agent Mail's answer has no result"))
 }
 
-/// What a tool answered: structured, or JSON in its first text.
+/// The result of a tool: structured, or JSON in its first text.
 fn tool_result(tool: &str, result: Value) -> Result<Value, MailError> {
     let text = result.pointer("/content/0/text").and_then(Value::as_str);
     if result.get("isError") == Some(&Value::Bool(true)) {

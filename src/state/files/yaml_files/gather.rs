@@ -1,4 +1,4 @@
-//! What git and beads tell of a folder. Each question has a limit of its own and all together have one; a tool that is
+//! Queries git and beads about a folder. Each query has a time limit and all together have one; a tool that is
 //! missing, fails or takes too long reports nothing, and that is no error.
 
 use std::collections::HashSet;
@@ -27,7 +27,7 @@ const FILES: usize = 50;
 /// Files that git is queried about by name: they stand in its command line.
 const COMPARED: usize = 1000;
 
-/// What git reports of a folder.
+/// The Git state of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitState {
     /// The branch that is checked out; empty where none is.
@@ -75,7 +75,7 @@ impl GitRunner<'_> {
         branch.unwrap_or_default().trim().to_owned()
     }
 
-    /// What git reports; `None` outside of a repository.
+    /// Reads the Git state; `None` outside of a repository.
     pub fn git_state(&self) -> Option<GitState> {
         if !self.is_repository() {
             return None;
@@ -123,7 +123,7 @@ impl GitRunner<'_> {
         answer.map_or(Vec::new(), |answer| yaml::beads(&answer))
     }
 
-    /// What the repository says of a file that was written earlier; `None` outside of one.
+    /// Changes in the repository since an earlier file was written; `None` outside of one.
     pub fn since(&self, file: &HandoffFile) -> Option<Repository> {
         if !self.is_repository() {
             return None;
@@ -243,7 +243,7 @@ pub fn drift_in(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drif
     compared(file, dir, limit).0
 }
 
-/// The same, and whether there is a repository.
+/// The drift of a file, and whether there is a repository.
 pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Drift, bool) {
     let asker = dir.map(|dir| GitRunner {
         dir,

@@ -17,18 +17,18 @@ use baton_core::handoffs::yaml::{
 /// A file that was found and read.
 #[derive(Debug)]
 pub struct HandoffYaml {
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
-    /// What it says.
+    /// The parsed content.
     pub file: HandoffFile,
-    /// What breaks a rule of the format.
+    /// Violations of the format's rules.
     pub errors: Vec<FieldError>,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Default)]
 pub struct FileSearch<T> {
-    /// What was found.
+    /// The files that were found.
     pub found: T,
     /// Files that could not be read, and were passed over.
     pub warnings: Vec<FileError>,
@@ -37,7 +37,7 @@ pub struct FileSearch<T> {
 /// One file of a list. The names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FileSummary {
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
     /// Its session.
     pub session: String,
@@ -54,7 +54,7 @@ pub struct FileSummary {
 /// Reads a file. What breaks a rule is reported and does not stop the reading.
 ///
 /// # Errors
-/// It is not there, no regular file, too large, not UTF-8, or no YAML mapping.
+/// The file is missing, no regular file, too large, not UTF-8, or no YAML mapping.
 pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
     let text = text_of(path)?;
     let read = read(&text).map_err(|error| FileError::Malformed(path.to_owned(), error))?;

@@ -5,8 +5,8 @@
 //!                                │ conflict: give back what was granted, wait, try once more
 //!                                └ still, any other error, or cancelled: give back, reserve for the old agent
 //! ```
-//! What follows a failure has a deadline of its own, so that neither a hanging server nor a person's Ctrl-C leaves the
-//! files reserved for nobody.
+//! The clean-up after a failure has a deadline of its own, so that neither a hanging server nor a person's Ctrl-C
+//! leaves the files reserved for nobody.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,29 +27,29 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Time to put things back.
 const CLEAN_UP: Duration = Duration::from_secs(10);
 
-/// Somebody else holds a path.
+/// A path that another agent has reserved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ReservationConflict {
     /// The path or glob.
     pub path: String,
-    /// Who holds it.
+    /// The agents that have reserved it.
     pub holders: Vec<String>,
 }
 
-/// What a transfer came to. The names are API.
+/// The result of a transfer. The names are API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct TransferOutcome {
-    /// Who had reserved the files.
+    /// The agent that had reserved the files.
     pub from_agent: String,
-    /// Who was to get them.
+    /// The agent that receives them.
     pub to_agent: String,
-    /// What was requested: each path once, sorted.
+    /// The requested paths, each once, sorted.
     pub requested_paths: Vec<String>,
-    /// What the new agent holds now.
+    /// Paths that the new agent has reserved now.
     pub granted_paths: Vec<String>,
-    /// What the old agent gave up, for a while at least.
+    /// Paths that the old agent released, at least for a while.
     pub released_paths: Vec<String>,
-    /// Who else holds what.
+    /// Reservations of other agents.
     pub conflicts: Vec<ReservationConflict>,
     /// Whether the old agent holds its files again.
     pub rolled_back: bool,
@@ -87,7 +87,7 @@ impl TransferPaths {
     }
 }
 
-/// What reserving came to.
+/// The result of reserving.
 #[derive(Default)]
 struct ReservationGrant {
     granted: Vec<String>,

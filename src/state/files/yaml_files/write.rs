@@ -13,7 +13,7 @@ use super::rotate::rotate;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
 
-/// What a temporary file's name begins and ends with.
+/// Prefix and suffix of a temporary file's name.
 const TEMP: (&str, &str) = (".handoff-", ".tmp");
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
@@ -34,9 +34,9 @@ pub enum FileNaming {
 /// A file that was written.
 #[derive(Debug)]
 pub struct WrittenFile {
-    /// Where it is.
+    /// The file's path.
     pub path: PathBuf,
-    /// What went wrong beside it and does not matter to it: rotation, ledger.
+    /// Failures that do not affect the file: rotation, ledger.
     pub warnings: Vec<FileError>,
 }
 

@@ -51,7 +51,7 @@ impl DraftJob {
         self.id
     }
 
-    /// What was requested.
+    /// The request for it.
     pub fn wanted(&self) -> &DraftSpec {
         &self.wanted
     }
@@ -61,7 +61,7 @@ impl DraftJob {
         self.accepted.as_ref()
     }
 
-    /// It is written and stored under the draft's id, and waits for a person.
+    /// Marks the draft as written: it is stored under its id and waits for a person.
     pub fn review(mut self, method: Option<Method>, document: String) {
         let made = DraftResult {
             handoff: Some(self.id),
@@ -81,7 +81,7 @@ impl DraftJob {
         }
     }
 
-    /// It is a handoff.
+    /// Ends the draft as a handoff.
     pub fn done(mut self, method: Option<Method>, document: String, handoff: HandoffId) {
         let made = DraftResult {
             handoff: Some(handoff),
@@ -92,7 +92,7 @@ impl DraftJob {
         self.finish(DraftState::Done, None, made);
     }
 
-    /// It came to nothing.
+    /// Ends the draft without a handoff.
     pub fn ended(mut self, end: &End) {
         let (state, failure) = match end {
             End::Complete(_) => (DraftState::Done, None),

@@ -54,7 +54,7 @@ pub struct DraftQueue {
     expires: Duration,
     /// Open drafts: where there are none, requests do not ask further.
     open: AtomicUsize,
-    /// What drafts are made from.
+    /// The indexes that drafts are made from.
     indexes: IndexPool,
 }
 
@@ -191,7 +191,7 @@ impl DraftQueue {
         all.drafts.get(id).map(|entry| entry.draft.clone())
     }
 
-    /// What is to be reported of a conversation's drafts: the open one, else the newest where it came to nothing.
+    /// The draft to report for a conversation: the open one, else the newest if it failed.
     pub fn newest_in(&self, conversation: &str) -> Option<DraftRecord> {
         if let Some(open) = self.open_in(conversation) {
             return Some(open);
@@ -397,7 +397,7 @@ impl DraftQueue {
     }
 }
 
-/// What came of a draft.
+/// The result of a draft.
 #[derive(Debug, Default)]
 struct DraftResult {
     handoff: Option<HandoffId>,

@@ -1,4 +1,4 @@
-//! What is known of one draft.
+//! The state of one draft.
 
 use std::path::PathBuf;
 
@@ -7,10 +7,10 @@ use uuid::Uuid;
 use baton_core::handoffs::draft::{DraftAsk, Method, document_of};
 use baton_core::record::{Handoff, HandoffId, Origin};
 
-/// What is to be made.
+/// The prompt and options of a requested draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftSpec {
-    /// What was requested.
+    /// The request for it.
     pub ask: DraftAsk,
     /// The carry-over prompt, where who asks brings it: nothing is to be written then.
     pub prompt: Option<String>,
@@ -33,7 +33,7 @@ pub enum DraftState {
     Review,
     /// A person accepted it: it takes effect with the conversation's next request.
     Accepted,
-    /// It is a handoff.
+    /// The draft became a handoff.
     Done,
     /// The model wrote nothing.
     Empty,
@@ -90,7 +90,7 @@ pub struct DraftRecord {
     pub conversation: String,
     /// Whose that is.
     pub principal: String,
-    /// What was requested.
+    /// The request for it.
     pub wanted: DraftSpec,
     /// How far it is.
     pub state: DraftState,

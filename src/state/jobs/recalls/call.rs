@@ -14,7 +14,7 @@ pub struct RecallCall<'a> {
     pub principal: &'a str,
     /// The conversation's key.
     pub conversation: &'a str,
-    /// What of the request at hand was cut, and is not in the model's view.
+    /// The part of the request that was cut from the model's view.
     pub cut: CutPart<'a>,
 }
 
@@ -27,7 +27,7 @@ pub enum AnswerOutcome {
     Nothing,
     /// The arguments ask for nothing.
     BadArguments,
-    /// It was called more often than it may be.
+    /// The limit of calls was exceeded.
     TooOften,
 }
 
@@ -46,7 +46,7 @@ impl AnswerOutcome {
     }
 }
 
-/// What answers calls. It may take some time over a long history, and is called where that blocks nobody.
+/// Answers calls. A long history may take some time, so it runs on a blocking thread.
 pub trait CallAnswerer: Send + Sync {
     /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);

@@ -148,7 +148,7 @@ impl MemoryRecords {
         Ok(true)
     }
 
-    /// What is stored under the id of a record.
+    /// The stored record of an id.
     pub(super) fn stored(&self, record: &StoredRecord) -> Option<StoredRecord> {
         Some(match record {
             StoredRecord::Handoff(handoff) => {

@@ -1,4 +1,4 @@
-//! What goes through the whole store: pages of records, and records written as they are.
+//! Bulk access: pages of records, and import of records as they are.
 
 use std::collections::HashMap;
 
@@ -96,7 +96,7 @@ impl RedisCluster {
         Ok(changed)
     }
 
-    /// What is stored under the ids of records of one kind, in their order. What cannot be read is not there.
+    /// The stored records of one kind by id, in the order of the ids, without unreadable ones.
     pub(super) async fn stored(
         &self,
         records: &[StoredRecord],

@@ -38,9 +38,9 @@ pub(super) struct PrimaryConnection {
     pub(super) connection: MultiplexedConnection,
     /// The digests of the scripts, by their numbers.
     pub(super) digests: Vec<String>,
-    /// What the server reports of itself.
+    /// The server's role, version and settings.
     pub(super) server: ServerState,
-    /// What makes a write durable there, or why nothing does.
+    /// How a write becomes durable there, or why it cannot.
     pub(super) wait: Result<WriteWait, String>,
     /// Drives the connection.
     _driver: AbortOnDrop,
@@ -249,7 +249,7 @@ async fn one(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Va
     }
 }
 
-/// Where the records are, by a redirection: `MOVED 3999 127.0.0.1:6381`.
+/// The target of a redirection: `MOVED 3999 127.0.0.1:6381`.
 fn redirection(error: &str) -> Option<(String, u16)> {
     let mut words = error.strip_prefix("MOVED ")?.split_whitespace().skip(1);
     let (host, port) = words.next()?.rsplit_once(':')?;

@@ -26,7 +26,7 @@ struct RedisDocument {
 /// The field with a document's status.
 pub(super) const STATUS: &str = "s";
 
-/// What the script is given.
+/// The arguments of the script.
 struct Write<'a> {
     handoff: HandoffId,
     principal: &'a str,
@@ -36,11 +36,11 @@ struct Write<'a> {
     is_copy: bool,
 }
 
-/// What the script did.
+/// The result of the script.
 enum ScriptResult {
     /// The document has this status now, and these are superseded.
     Written(String, Vec<HandoffId>),
-    /// It is another principal's.
+    /// The record belongs to another principal.
     Foreign,
     /// There is none whose status could be written.
     Unknown,
@@ -223,7 +223,7 @@ impl<'a> Write<'a> {
     }
 }
 
-/// What a document is about, as one text.
+/// The repository, branch and topic of a document as one key.
 fn about(document: &DocumentRecord) -> String {
     let about = [
         &document.principal,

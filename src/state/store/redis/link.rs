@@ -1,4 +1,4 @@
-//! One connection to the primary, kept open: opened again when it breaks, with waits that end.
+//! A persistent connection to the primary: reopened when it breaks, with bounded waits.
 //!
 //! A task of its own opens the connection, and again after a fault, every quarter of a second at least. Callers wait
 //! for a first attempt, or for one that follows a fault; while the server is known to be offline they fail at once.
@@ -51,7 +51,7 @@ enum LinkState {
     Offline(String),
 }
 
-/// What is sent in one piece.
+/// A request to the server.
 pub(super) enum LinkRequest {
     /// A script; answered when it is durable, where that is requested.
     Script(ScriptCall, Durable),
@@ -252,7 +252,7 @@ impl Link {
     }
 }
 
-/// Why a request was not done.
+/// The failure of a request.
 enum LinkFault {
     /// The connection, or what it leads to, is not what it was: another one may do.
     Broken(String),

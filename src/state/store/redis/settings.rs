@@ -2,7 +2,7 @@
 
 use crate::state::config::ServerDurability;
 
-/// What a server says of itself.
+/// The state that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ServerState {
     /// Version of the protocol that it implements: what Valkey calls its `redis_version`.
@@ -27,7 +27,7 @@ const WAITS_FOR_FILE: (u32, u32) = (7, 2);
 /// The first version with what the scripts use.
 const OLDEST: (u32, u32) = (7, 0);
 
-/// What makes a write durable.
+/// The condition under which a write is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum WriteWait {
     /// Its answer is enough.

@@ -1,4 +1,4 @@
-//! What the server answers, read into records.
+//! Parses the server's replies into records.
 
 use redis::Value;
 use serde::de::DeserializeOwned;

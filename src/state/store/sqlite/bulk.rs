@@ -9,7 +9,7 @@ use super::{document_rows, rows};
 use crate::state::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
 use baton_core::record::Conversation;
 
-/// What parts the two halves of a response id's key.
+/// The separator in a response id's key.
 const BETWEEN: char = '\u{1f}';
 
 /// A page of records, in the order in which they were written first.
@@ -137,7 +137,7 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
     }
 }
 
-/// What is stored under the id of a record.
+/// The stored record of an id.
 fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
     let id = match like {
         StoredRecord::Handoff(handoff) => RowId::Uuid(handoff.id),

@@ -1,11 +1,11 @@
-//! What is queued for a database worker.
+//! The jobs of a database worker.
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::state::store::StoreError;
 
-/// What a write survives once its caller has been answered.
+/// The failures that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum JobDurability {
     /// A power loss: the write is flushed to the disk before the caller is answered.
@@ -16,7 +16,7 @@ pub(super) enum JobDurability {
 
 /// A piece of SQL with the channel for its result.
 pub(super) trait SqlJob: Send {
-    /// What the write must survive.
+    /// The failures that the write must survive.
     fn durability(&self) -> JobDurability;
     /// Runs the SQL.
     fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;

@@ -117,7 +117,7 @@ impl SqliteStore {
         found.into_iter().map(|(pair, _)| pair).collect()
     }
 
-    /// The same for cut points.
+    /// Marks cut points as used.
     fn touched_points(&self, found: Vec<TouchedPoint>) -> Vec<CutPoint> {
         let now = now_ms();
         let stale =
@@ -131,7 +131,7 @@ impl SqliteStore {
         found.into_iter().map(|(point, _)| point).collect()
     }
 
-    /// The same for insertions.
+    /// Marks insertions as used.
     fn touched_insertions(&self, found: Vec<TouchedInsertion>) -> Vec<Insertion> {
         let now = now_ms();
         let stale = |(insertion, at): &TouchedInsertion| {

@@ -113,7 +113,7 @@ pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
 /// Reopens the file for writing.
 ///
 /// # Errors
-/// It cannot be opened, is damaged, or has another schema version.
+/// The database cannot be opened, is damaged, or has another schema version.
 pub(super) fn reopen(file: &Path) -> Result<Connection, StoreError> {
     let conn = connect(file)?;
     let found = settle(&conn).and_then(|()| version(&conn));
@@ -164,7 +164,7 @@ pub(super) fn log_of(file: &Path) -> PathBuf {
 /// Opens an existing file without migrating it; `None` where there is none, or it is empty.
 ///
 /// # Errors
-/// It cannot be opened, is damaged, or has another schema version.
+/// The database cannot be opened, is damaged, or has another schema version.
 pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreError> {
     match fs::metadata(file) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),

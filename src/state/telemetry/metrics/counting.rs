@@ -1,4 +1,4 @@
-//! What an exchange adds to the metrics.
+//! Adds an exchange to the metrics.
 
 use std::sync::{Arc, OnceLock};
 

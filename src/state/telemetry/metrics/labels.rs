@@ -64,7 +64,7 @@ pub(super) struct ByReason {
     pub(super) reason: &'static str,
 }
 
-/// What becomes of a document.
+/// The result of writing a document.
 pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
