@@ -59,7 +59,7 @@ pub(super) enum ConfigContent {
     },
 }
 
-/// What an agent is given for one run.
+/// Environment, arguments and config file of an agent for one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setup {
     pub(super) variables: Vec<(&'static str, String)>,

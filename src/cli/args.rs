@@ -106,7 +106,7 @@ pub(super) struct ShowExchangeArgs {
     pub(super) json: bool,
 }
 
-/// What of an exchange is shown.
+/// The part of an exchange to show.
 #[derive(Debug, ClapArgs)]
 #[group(multiple = false)]
 pub(super) struct ShowWhat {
@@ -119,7 +119,7 @@ pub(super) struct ShowWhat {
     /// The request to upstream
     #[arg(long)]
     pub(super) sent: bool,
-    /// What the agent was shown; with --leg what upstream answered
+    /// The response to the agent; with --leg that of upstream
     #[arg(long)]
     pub(super) response: bool,
     /// HAR 1.2

@@ -21,7 +21,7 @@ struct ConfigReport<'a> {
     warnings: &'a [Warning],
 }
 
-/// What is allowed and does not do what it looks like.
+/// A setting that is allowed and probably not intended.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
     /// The key, as `section.key`.
@@ -61,7 +61,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure>
     }
 }
 
-/// What is wrong with the store's server, where the store has one.
+/// The problem of the store's server, where the store has one.
 fn of_server(config: &Config) -> Option<Problem> {
     if config.store.kind != StoreKind::Redis {
         return None;
@@ -95,7 +95,7 @@ fn of_server(config: &Config) -> Option<Problem> {
     }
 }
 
-/// What a config allows and its owner may not want.
+/// Warnings about allowed settings that the owner may not want.
 fn warnings(config: &Config) -> Vec<Warning> {
     let mut warnings = unreached_thresholds(&config.handoff);
     warnings.extend(open_listener(config, config.server.listen));

@@ -1,5 +1,6 @@
-//! What an agent's own configuration declares. Windows of models: `run` and `env` put them into the base URL that the agent gets
-//! (`/w/TOKENS`), so that the proxy counts by the same windows as the agent. Base URLs: `run` replaces none of another server.
+//! The settings in an agent's own configuration. Windows of models: `run` and `env` put them into the base URL that the
+//! agent gets (`/w/TOKENS`), so that the proxy counts by the same windows as the agent. Base URLs: `run` replaces none
+//! of another server.
 
 use std::env;
 use std::fs::File;
@@ -17,7 +18,7 @@ const MAX_FILE: u64 = 1 << 20;
 /// Stands for any key; the last one in a row is the model's name.
 const ANY: &str = "*";
 
-/// Where an agent declares windows.
+/// A place where an agent declares windows.
 enum WindowSource {
     /// An environment variable with a number of tokens.
     Variable(&'static str),
@@ -40,7 +41,7 @@ enum Folder {
     Here,
 }
 
-/// What each agent declares, the strongest last. Each row was tried with the real agent.
+/// The declarations of each agent, the strongest last. Each row was tried with the real agent.
 const SOURCES: &[(&str, WindowSource)] = &[
     (
         "claude",
@@ -123,7 +124,7 @@ const BASE_URLS: &[BaseUrl] = &[
 
 /// A base URL that a person has set for an agent.
 pub(super) struct OwnUrl {
-    /// Where it is set, for people.
+    /// The place where it is set, for messages.
     pub(super) setting: String,
     pub(super) url: String,
     pub(super) upstreams: &'static [&'static str],

@@ -14,7 +14,7 @@ pub(super) struct Exit(u8);
 impl Exit {
     /// Done.
     pub(super) const OK: Self = Self(0);
-    /// What was compared has drifted apart.
+    /// The compared items differ.
     pub(super) const DRIFT: Self = Self(1);
     /// The command line is wrong.
     pub(super) const USAGE: Self = Self(64);
@@ -32,9 +32,9 @@ impl Exit {
     pub(super) const IO: Self = Self(74);
     /// The config is wrong.
     pub(super) const CONFIG: Self = Self(78);
-    /// As shells have it: a program cannot be executed.
+    /// A program cannot be executed (shell convention).
     pub(super) const NOT_EXECUTABLE: Self = Self(126);
-    /// As shells have it: a program is not found.
+    /// A program is not found (shell convention).
     pub(super) const NOT_FOUND: Self = Self(127);
 
     /// The number, for a process that ends at once.

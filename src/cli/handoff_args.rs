@@ -38,7 +38,7 @@ pub(super) enum HandoffsCommand {
     Transfer(TransferArgs),
 }
 
-/// Where handoff files are.
+/// The folder of handoff files.
 #[derive(Debug, ClapArgs)]
 pub(super) struct FolderArgs {
     #[command(flatten)]

@@ -176,7 +176,7 @@ const GIVEN_UP: [(usize, usize); 10] = [
 struct Layout([usize; COLUMNS.len()]);
 
 impl Layout {
-    /// What fits into the terminal's width; everything without a terminal.
+    /// Truncates lines to the terminal's width; prints them whole without a terminal.
     fn fitting(width: Option<usize>) -> Self {
         let mut layout = Self(COLUMNS.map(|(_, width, _)| width));
         for (column, narrow) in GIVEN_UP {

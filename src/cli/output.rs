@@ -67,7 +67,7 @@ impl Out {
         self.writer.flush()
     }
 
-    /// The same for a document in JSON, whose value stays.
+    /// Prints a JSON document without changing its value.
     pub(super) fn document_json(&mut self, json: &str) -> io::Result<()> {
         self.writer.write_all(text::json(json).as_bytes())?;
         self.writer.flush()

@@ -99,7 +99,7 @@ fn port(url: &str) -> Option<u16> {
 
 /// An agent that is about to run.
 struct AgentRun<'a> {
-    /// As the person named it.
+    /// The agent's name on the command line.
     named: &'a OsStr,
     agent: &'a AgentSetup,
     proxy: &'a Process,

@@ -18,10 +18,10 @@ const BAR: f64 = 24.0;
 /// Columns of a group's name.
 const NAME: usize = 28;
 
-/// What is printed as JSON. The names are API.
+/// The output of `--json`. The names are API.
 #[derive(Debug, Serialize)]
 struct SavingsReport {
-    /// Where the prices are from, and of when they are.
+    /// The source and the date of the prices.
     prices: PriceSource,
     /// Models without a price.
     unpriced_models: Vec<String>,
@@ -225,7 +225,7 @@ fn group_line(sum: &BillSum, most: f64) -> String {
     .to_owned()
 }
 
-/// What a reader has to know of the sums.
+/// Notes on how to read the sums.
 fn notes(report: &SavingsReport) -> Vec<String> {
     let total = &report.total;
     let mut notes = Vec::new();

@@ -14,7 +14,7 @@ use crate::state::store::StoreError;
 use crate::state::store::seal_key::{self, FILE, StoredKeys};
 use baton_core::mark::seal::SealKey;
 
-/// What `show --json` prints; the names are API.
+/// The output of `show --json`; the names are API.
 #[derive(Serialize)]
 struct Shown {
     /// `file` or `config`.

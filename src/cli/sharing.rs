@@ -1,4 +1,4 @@
-//! One proxy for several `baton run`s: the first starts it, and it stops when the last has ended.
+//! A proxy that several `baton run`s share: the first starts it, and it stops when the last has ended.
 //!
 //! Three lock files in the state directory; the kernel releases a lock when its process ends, however that happens.
 //! `serving.lock` is locked by the proxy (`running`). `agents.lock` is locked shared by each `baton run` while its

@@ -26,7 +26,7 @@ impl ShellSyntax {
         }
     }
 
-    /// One word: what needs no quotes gets none.
+    /// Quotes a word where needed.
     pub(super) fn quoted(self, word: &str) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
         if !word.is_empty()

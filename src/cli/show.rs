@@ -14,7 +14,7 @@ use crate::state::journal::{
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
 const FEW: usize = 4;
 
-/// The same for messages that were cut.
+/// The line for messages that were cut.
 const MANY: usize = 24;
 
 /// Width of a message's first line where the terminal's is unknown.

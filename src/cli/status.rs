@@ -93,7 +93,7 @@ fn handoffs(config: &Config) -> Result<Vec<Handoff>, CommandFailure> {
     read.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, error.to_string()))
 }
 
-/// One short line of fixed form, for prompts.
+/// A short line of fixed form, for prompts.
 fn line(status: &Status) -> String {
     let now = crate::state::journal::now_ms();
     let last = status

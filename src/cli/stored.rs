@@ -1,4 +1,4 @@
-//! What the commands that read the store directly share.
+//! Functions that the commands that read the store directly share.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -20,7 +20,7 @@ pub(super) struct Adapter {
     pub(super) body: fn(&[Value]) -> Value,
     /// Reads a reply: the messages that it adds to the history.
     pub(super) reply: fn(&Value) -> Option<Vec<Value>>,
-    /// What the calls' results add to the history.
+    /// Appends the calls' results to the history.
     pub(super) results: fn(&[(AgentCall, String)]) -> Vec<Value>,
 }
 
@@ -155,7 +155,7 @@ fn opening_texts(script: DemoLength) -> [String; 2] {
     [PREAMBLE.to_owned(), wish(script)]
 }
 
-/// The same as messages of their own, after the system prompt.
+/// Messages of their own, after the system prompt.
 fn messages(script: DemoLength) -> Vec<Value> {
     let [preamble, wish] = opening_texts(script).map(|text| json!({"role": "user", "content": text}));
     vec![json!({"role": "system", "content": SYSTEM}), preamble, wish]

@@ -119,7 +119,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// What was sent upstream, in eighths of a column, followed by the rest of what was received.
+    /// The bytes sent upstream, in eighths of a column, followed by the rest of what was received.
     fn bar(&self, sent: usize, received: usize) -> String {
         const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let eighths = (sent * self.room * 8).div_ceil(self.most.max(1));

@@ -27,7 +27,7 @@ pub(super) struct ExportHead {
     /// When it began.
     pub(super) at_ms: Option<u64>,
     pub(super) handoff: Option<ExportedHandoff>,
-    /// What is missing, and why.
+    /// The missing parts, with reasons.
     pub(super) notes: Vec<String>,
 }
 

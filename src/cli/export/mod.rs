@@ -26,7 +26,7 @@ use baton_core::record::Handoff;
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
 
-/// What is exported.
+/// The item to export.
 enum Wanted {
     Conversation(String),
     /// A handoff, with the newest work that was done with it.
@@ -58,7 +58,7 @@ async fn document(args: &ExportArgs) -> Result<ConversationExport, CommandFailur
     }
 }
 
-/// What an export is made from.
+/// The sources of an export.
 struct Sources {
     config: Config,
     /// None where the handoffs live in a running proxy's memory alone.
@@ -291,7 +291,7 @@ impl Sources {
     }
 }
 
-/// What was taken from the journal.
+/// The data read from the journal.
 #[derive(Default)]
 struct Taken {
     turns: Vec<ExportedTurn>,

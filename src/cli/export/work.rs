@@ -1,4 +1,4 @@
-//! What was written and done since a handoff, as plain values: from a request's transcript and the answer to it.
+//! The work since a handoff as plain values: from a request's transcript and its response.
 
 use std::collections::{HashMap, HashSet};
 
@@ -121,7 +121,7 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     exported.collect()
 }
 
-/// What the model answered; `None` where that is nothing.
+/// The model's answer; `None` for an empty one.
 pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
     let answered = Answered::of(body);
     let parts = answered.parts.iter().filter_map(|part| {
@@ -150,7 +150,7 @@ pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
     })
 }
 
-/// What is known of a transcript's calls, by where their parts stand.
+/// An index of a transcript's calls by the position of their parts.
 struct WorkReader {
     /// The tool and the outcome after a result, by its turn and its offset.
     results: HashMap<(usize, usize), CallResult>,

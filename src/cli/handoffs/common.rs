@@ -1,4 +1,4 @@
-//! What the commands over handoff files share.
+//! Functions that the commands over handoff files share.
 
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::DocumentFormat;

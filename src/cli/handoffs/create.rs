@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Of that, what is kept for writing.
 const FOR_WRITING: Duration = Duration::from_secs(5);
 
-/// What `--json` prints; the names are API.
+/// The output of `--json`; the names are API.
 #[derive(Serialize)]
 struct Created<'a> {
     success: bool,
@@ -110,7 +110,7 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     true
 }
 
-/// What the arguments say.
+/// The fields that the arguments give.
 fn given(args: &CreateArgs) -> Result<HandoffFile, CommandFailure> {
     let text = |given: &Option<String>| given.clone().unwrap_or_default();
     let mut file = HandoffFile {
@@ -213,7 +213,7 @@ fn enrich(
     }
 }
 
-/// What Agent Mail reports of an agent.
+/// The messages and reservations of an agent in Agent Mail.
 struct Mailed {
     project: String,
     messages: Vec<baton_core::handoffs::yaml::Message>,

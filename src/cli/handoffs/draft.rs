@@ -32,7 +32,7 @@ use baton_core::wire;
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
 
-/// What `--json` prints; the names are API.
+/// The output of `--json`; the names are API.
 #[derive(Serialize)]
 struct Made<'a> {
     handoff: String,
@@ -215,7 +215,7 @@ fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) 
     index
 }
 
-/// Who counts the tokens of the conversation's model.
+/// The tokenizer of the conversation's model.
 fn count(newest: &JournalRequest) -> Count {
     newest
         .row

@@ -136,7 +136,7 @@ fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<()
     print(&found.file, args.format.unwrap_or(by_default), out)
 }
 
-/// What to type for a session where one file is meant.
+/// The error for a session where a single file is needed.
 pub(super) fn is_session(session: &str) -> CommandFailure {
     CommandFailure::new(Exit::USAGE, format!("{session} is a session")).help(format!(
         "`baton handoffs show {session}` prints its newest handoff file, `baton handoffs list {session}` lists them"

@@ -120,7 +120,7 @@ fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) 
     is_wanted && args.topic.as_ref().is_none_or(of_topic)
 }
 
-/// Where each handoff stands among all; as a map, the handoffs are sorted by that.
+/// The position of each handoff among all; as a map, the handoffs are sorted by that.
 fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<Placed>) {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
@@ -169,7 +169,7 @@ fn status_name(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<&'s
     status_of(handoff, packet).map(HandoffStatus::name)
 }
 
-/// What `list --json` prints of each. The names are API.
+/// A handoff in the output of `list --json`. The names are API.
 #[derive(Serialize)]
 struct ListedHandoff<'a> {
     #[serde(flatten)]
@@ -181,7 +181,7 @@ struct ListedHandoff<'a> {
     topic: Option<&'a str>,
     next_action: Option<String>,
     folder: Option<&'a str>,
-    /// The same as `status` and `folder`, as older versions named them.
+    /// `status` and `folder` under their names of older versions.
     packet: Option<StoredDocument<'a>>,
     /// How many forks lead to it.
     depth: usize,

@@ -43,7 +43,7 @@ pub(super) fn warn(warnings: &[FileError]) {
     }
 }
 
-/// What a name stands for.
+/// The referent of a name.
 pub(super) enum NamedHandoff {
     /// A handoff in the store.
     Stored(HandoffId),
@@ -67,7 +67,7 @@ impl HandoffLookup {
         Ok(Self { folder, config })
     }
 
-    /// What is meant: what is on disk by that path, else a session, else a document's id or a beginning of it.
+    /// Resolves a name: a path on disk, else a session, else a handoff's id or a unique prefix of one.
     pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, CommandFailure> {
         let path = self.folder.named(Path::new(given));
         if path.join(JSON).is_file() {
@@ -106,7 +106,7 @@ impl HandoffLookup {
         })
     }
 
-    /// The same, as a handoff file: of a document the file that it makes. `None` where nothing has this name, or a
+    /// Resolves a name to a handoff file; a document is converted to one. `None` where nothing has this name, or a
     /// session has no file that can be read.
     pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, CommandFailure> {
         let named = match self.find(given) {

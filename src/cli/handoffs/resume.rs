@@ -26,7 +26,7 @@ struct ResumeCommand<'a> {
     known: bool,
     archived: bool,
     drifted: bool,
-    /// What has changed since, in a line; null where there is no document.
+    /// The changes since, in a line; null where there is no document.
     drift: Option<String>,
     prompt: &'a str,
     command: &'a [String],

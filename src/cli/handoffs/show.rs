@@ -194,7 +194,7 @@ async fn print_all(
     Ok(())
 }
 
-/// What `show --json` prints. The names are API.
+/// The output of `show --json`. The names are API.
 #[derive(Serialize)]
 struct ShowOutput<'a> {
     #[serde(flatten)]
@@ -208,7 +208,7 @@ struct ShowOutput<'a> {
 struct HandoffLineage {
     /// Oldest first, this one last.
     chain: Vec<String>,
-    /// Those made next from here, oldest first; more than one is a fork.
+    /// The handoffs that continue this one, oldest first; more than one is a fork.
     children: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What a handoff file is made from.
+//! The sources of a handoff file.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -23,7 +23,8 @@ const OUTPUT_BYTES: usize = 4 << 20;
 /// Bytes of a hook's input.
 const HOOK_BYTES: u64 = 16 << 20;
 
-/// What an agent gives its hooks: Claude Code's before a compaction and at the end of a session, Codex's notification.
+/// The input that an agent gives its hooks: Claude Code's before a compaction and at the end of a session, Codex's
+/// notification.
 #[derive(Debug, Default, Deserialize)]
 struct Hook {
     transcript_path: Option<PathBuf>,

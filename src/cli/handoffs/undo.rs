@@ -29,7 +29,7 @@ const TIME: Duration = Duration::from_secs(10);
 /// Bytes of its answer.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// What `--json` prints. The names are API.
+/// The output of `--json`. The names are API.
 #[derive(Serialize)]
 struct UndoOutput {
     handoff: String,

@@ -15,7 +15,7 @@ use crate::state::files::yaml_files::{FileError, read_file};
 use baton_core::handoffs::document::fields::{Difference, validate};
 use baton_core::handoffs::yaml::FieldError;
 
-/// What is wrong with one document. The names are API.
+/// The errors of a document. The names are API.
 #[derive(Serialize)]
 struct CheckedDocument {
     path: String,
@@ -25,7 +25,7 @@ struct CheckedDocument {
     notes: Vec<DocumentProblem>,
 }
 
-/// One thing that is wrong. The names are API.
+/// An error of a document. The names are API.
 #[derive(Serialize)]
 struct DocumentProblem {
     field: String,
