@@ -1,5 +1,5 @@
-//! Handoff files on disk: `DIR/SESSION/NAME.yaml`. What they say is `packet::ntm`'s; this room has the folders, the
-//! lock, the clock, and the tools that are queried: git, beads, Agent Mail.
+//! Handoff files on disk: `DIR/SESSION/NAME.yaml`. Their content is read and written by `baton_core::handoffs::yaml`;
+//! this room has the folders, the lock, the clock, and the tools that are queried: git, beads, Agent Mail.
 //!
 //! Everything here is for people and agents beside the proxy; nothing of it stands in the way of an exchange.
 
