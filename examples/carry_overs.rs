@@ -13,7 +13,7 @@ use std::path::Path;
 
 use baton_core::record::{Handoff, Origin, WireId};
 use baton_core::wire::{self, Operation};
-use baton_proxy::state::journal::{Filter, Query, Row, Side};
+use baton_proxy::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
 use baton_proxy::state::store::sqlite::SqliteStore;
 use baton_proxy::state::store::{HandoffFilter, Store};
 use carry_overs::{Shares, shares};
@@ -22,13 +22,13 @@ use carry_overs::{Shares, shares};
 async fn main() -> Result<(), Box<dyn Error>> {
     let dir = std::env::args().nth(1).ok_or("which state folder?")?;
     let dir = Path::new(&dir);
-    let Some(query) = Query::open(dir)? else {
+    let Some(query) = JournalReader::open(dir)? else {
         return Err("there is no journal".into());
     };
     let store = SqliteStore::open_existing(dir)?.ok_or("there is no store")?;
     let handoffs = store.handoffs(&HandoffFilter::default()).await?;
     let by_model = |handoff: &&Handoff| handoff.origin == Origin::Model;
-    let rows = query.list(&Filter::default())?;
+    let rows = query.list(&ExchangeFilter::default())?;
     let (mut count, mut sum) = (0, Shares::default());
     println!("must-keeps in       model's own   last turns   local   handoff");
     for handoff in handoffs.iter().filter(by_model) {
@@ -62,9 +62,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// One handoff against its request; `None` where the journal has it no longer, or nothing had to be kept.
-fn measured(query: &Query, row: &Row, prompt: &str) -> Result<Option<Shares>, Box<dyn Error>> {
+fn measured(
+    query: &JournalReader,
+    row: &ExchangeRow,
+    prompt: &str,
+) -> Result<Option<Shares>, Box<dyn Error>> {
     let wire = row.wire.as_deref().and_then(WireId::named).map(wire::wire);
-    let body = query.body(&row.id, Side::Sent(0))?;
+    let body = query.body(&row.id, BodySide::Sent(0))?;
     let (Some(wire), Some(body)) = (wire, body) else {
         return Ok(None);
     };

@@ -13,8 +13,8 @@ use crate::serve::exchange;
 use crate::serve::proxy::App;
 use crate::serve::proxy::server::Bound;
 use crate::state::config::Config;
-use crate::state::files::documents::{PacketSettings, PacketWriter};
-use crate::state::jobs::drafts::Drafting;
+use crate::state::files::documents::{DocumentSettings, DocumentWriter};
+use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
@@ -49,7 +49,7 @@ pub(crate) struct DataListener {
     bound: Bound,
     app: Arc<App>,
     reporter: JoinHandle<()>,
-    packets: PacketWriter,
+    documents: DocumentWriter,
 }
 
 /// Capacity of the event queue.
@@ -58,8 +58,8 @@ const EVENT_QUEUE: usize = 4096;
 /// Timeout for reporting the last events at shutdown.
 const REPORT_TIME: Duration = Duration::from_secs(1);
 
-/// Timeout for writing the last packets at shutdown.
-const PACKETS_TIME: Duration = Duration::from_secs(5);
+/// Timeout for writing the last documents at shutdown.
+const DOCUMENTS_TIME: Duration = Duration::from_secs(5);
 
 impl DataListener {
     /// Prepares a client for each upstream, and the hook that logs and counts each exchange. Call it within the runtime.
@@ -93,15 +93,15 @@ impl DataListener {
             // If the queue is full or closed, the event is dropped here, which reports it.
             let _ = events.try_send(ended);
         };
-        let packets = PacketWriter::start(PacketSettings::of(config), Arc::clone(&store));
-        let counted = packets.clone();
-        metrics.count_packets_by(move || {
+        let documents = DocumentWriter::start(DocumentSettings::of(config), Arc::clone(&store));
+        let counted = documents.clone();
+        metrics.count_documents_by(move || {
             let counts = counted.counts();
             [counts.written, counts.failed, counts.dropped]
         });
         let app = App::new(config.clone(), store, seals, Arc::new(on_end), exchange::handle)?
             .with_journal(journal)
-            .with_packets(packets.clone());
+            .with_packets(documents.clone());
         let app = Arc::new(app);
         let (places, weak) = (config.limits.exchanges, Arc::downgrade(&app));
         metrics.count_open_by(move || {
@@ -112,12 +112,12 @@ impl DataListener {
             bound,
             app,
             reporter,
-            packets,
+            documents,
         })
     }
 
     /// The drafts of its conversations.
-    pub(crate) fn drafting(&self) -> Arc<Drafting> {
+    pub(crate) fn drafting(&self) -> Arc<DraftQueue> {
         Arc::clone(&self.app.drafting)
     }
 
@@ -136,6 +136,6 @@ impl DataListener {
         self.bound.run(self.app, stop).await;
         // The queue closes with the last exchange.
         let _ = tokio::time::timeout(REPORT_TIME, self.reporter).await;
-        self.packets.flush(PACKETS_TIME).await;
+        self.documents.flush(DOCUMENTS_TIME).await;
     }
 }

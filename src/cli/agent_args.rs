@@ -4,7 +4,7 @@ use std::ffi::OsString;
 
 use clap::Args as ClapArgs;
 
-use super::shells::Shell;
+use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
 
 #[derive(Debug, ClapArgs)]
@@ -46,7 +46,7 @@ pub(super) struct EnvArgs {
     pub(super) state: StateArgs,
     /// Syntax to print; by default that of $SHELL
     #[arg(long, value_enum)]
-    pub(super) shell: Option<Shell>,
+    pub(super) shell: Option<ShellSyntax>,
     /// Print JSON
     #[arg(long, conflicts_with = "shell")]
     pub(super) json: bool,

@@ -13,7 +13,7 @@ pub(super) const URL: &str = "BATON_URL";
 
 /// An agent.
 #[derive(Debug)]
-pub(super) struct Agent {
+pub(super) struct AgentSetup {
     /// Its name on the command line, and of its program.
     pub(super) name: &'static str,
     /// Its name in texts.
@@ -40,12 +40,12 @@ pub(super) struct Agent {
 #[derive(Debug)]
 pub(super) struct ConfigFile {
     pub(super) name: &'static str,
-    pub(super) content: Content,
+    pub(super) content: ConfigContent,
 }
 
 /// The content of a config file.
 #[derive(Debug)]
-pub(super) enum Content {
+pub(super) enum ConfigContent {
     /// This text.
     Text(&'static str),
     /// A copy of the person's own JSON file.
@@ -59,7 +59,7 @@ pub(super) enum Content {
     },
 }
 
-/// What an agent is given for one run.
+/// Environment, arguments and config file of an agent for one run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Setup {
     pub(super) variables: Vec<(&'static str, String)>,
@@ -86,8 +86,8 @@ const CLINE_PROVIDERS: &str = r#"{"version": 1, "providers": {
 }}"#;
 
 /// The agents. Each entry was tried with the real agent, against the scripted provider.
-pub(super) const AGENTS: &[Agent] = &[
-    Agent {
+pub(super) const AGENTS: &[AgentSetup] = &[
+    AgentSetup {
         name: "claude",
         title: "Claude Code",
         also: &["claude-code"],
@@ -102,7 +102,7 @@ pub(super) const AGENTS: &[Agent] = &[
         sign_ins: "an API key, a claude.ai plan",
         notes: &["an `env` entry for ANTHROPIC_BASE_URL in its settings.json overrides the variable"],
     },
-    Agent {
+    AgentSetup {
         name: "codex",
         title: "Codex",
         also: &["codex-cli"],
@@ -116,7 +116,7 @@ pub(super) const AGENTS: &[Agent] = &[
             "a `model_provider` of your own in its config.toml is not replaced; give that one baton's URL as its `base_url`",
         ],
     },
-    Agent {
+    AgentSetup {
         name: "opencode",
         title: "OpenCode",
         also: &["open-code"],
@@ -136,7 +136,7 @@ pub(super) const AGENTS: &[Agent] = &[
              proxy's URL with /v1beta",
         ],
     },
-    Agent {
+    AgentSetup {
         name: "gemini",
         title: "gemini-cli",
         also: &["gemini-cli"],
@@ -151,7 +151,7 @@ pub(super) const AGENTS: &[Agent] = &[
         sign_ins: "an API key, a Google account",
         notes: &["with an API key or a Google account"],
     },
-    Agent {
+    AgentSetup {
         name: "qwen",
         title: "qwen-code",
         also: &["qwen-code"],
@@ -170,7 +170,7 @@ pub(super) const AGENTS: &[Agent] = &[
              config as `upstreams.openai.base_url`",
         ],
     },
-    Agent {
+    AgentSetup {
         name: "pi",
         title: "pi",
         also: &[],
@@ -178,14 +178,14 @@ pub(super) const AGENTS: &[Agent] = &[
         arguments: &["--extension", "{file}"],
         file: Some(ConfigFile {
             name: "pi.mjs",
-            content: Content::Text(PI_EXTENSION),
+            content: ConfigContent::Text(PI_EXTENSION),
         }),
         prompt: &["{prompt}"],
         headless: &["-p", "{prompt}"],
         sign_ins: "an API key, a ChatGPT plan, a claude.ai plan",
         notes: &["providers `anthropic`, `openai`, `openai-codex` and `google`"],
     },
-    Agent {
+    AgentSetup {
         name: "goose",
         title: "goose",
         also: &[],
@@ -201,7 +201,7 @@ pub(super) const AGENTS: &[Agent] = &[
         sign_ins: "an API key",
         notes: &["providers `anthropic`, `openai` and `google`"],
     },
-    Agent {
+    AgentSetup {
         name: "cline",
         title: "cline",
         also: &[],
@@ -213,7 +213,7 @@ pub(super) const AGENTS: &[Agent] = &[
         arguments: &[],
         file: Some(ConfigFile {
             name: "providers.json",
-            content: Content::Copy {
+            content: ConfigContent::Copy {
                 of: ".cline/data/settings/providers.json",
                 default: CLINE_PROVIDERS,
                 set: &[
@@ -234,7 +234,7 @@ pub(super) const AGENTS: &[Agent] = &[
             "providers `anthropic`, `openai-native` and `gemini`; what cline writes to the copy is deleted after the run",
         ],
     },
-    Agent {
+    AgentSetup {
         name: "aider",
         title: "aider",
         also: &[],
@@ -249,7 +249,7 @@ pub(super) const AGENTS: &[Agent] = &[
 ];
 
 /// For agents that are not in the table: the variables that the SDKs read.
-pub(super) const GENERIC: Agent = Agent {
+pub(super) const GENERIC: AgentSetup = AgentSetup {
     name: "",
     title: "the agent",
     also: &[],
@@ -268,7 +268,7 @@ pub(super) const GENERIC: Agent = Agent {
 };
 
 /// The agent of a name, or of a path whose file has that name.
-pub(super) fn find(program: &str) -> Option<&'static Agent> {
+pub(super) fn find(program: &str) -> Option<&'static AgentSetup> {
     let name = Path::new(program).file_stem()?.to_str()?.to_ascii_lowercase();
     AGENTS
         .iter()
@@ -276,11 +276,11 @@ pub(super) fn find(program: &str) -> Option<&'static Agent> {
 }
 
 /// The agent of a name, else the generic one.
-pub(super) fn find_or_generic(program: &str) -> &'static Agent {
+pub(super) fn find_or_generic(program: &str) -> &'static AgentSetup {
     find(program).unwrap_or(&GENERIC)
 }
 
-impl Agent {
+impl AgentSetup {
     /// Whether it is in the table.
     pub(super) fn is_known(&self) -> bool {
         !self.name.is_empty()
@@ -316,7 +316,7 @@ impl Agent {
     }
 }
 
-impl Content {
+impl ConfigContent {
     /// The text for the proxy at `base`; `theirs` is the person's own file, for a copy.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use super::state_args::{ListFormat, StateArgs};
 #[command(name = "baton", version, arg_required_else_help = true, after_help = EXAMPLES)]
 pub(super) struct Args {
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(super) command: CliCommand,
 }
 
 const EXAMPLES: &str = "\
@@ -28,7 +28,7 @@ Examples:
   baton handoffs list";
 
 #[derive(Debug, Subcommand)]
-pub(super) enum Command {
+pub(super) enum CliCommand {
     /// Run an agent through the proxy, starting the proxy if none is running
     Run(RunArgs),
     /// Print what `run` sets for an agent, for a shell or as JSON
@@ -59,7 +59,7 @@ pub(super) enum Command {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-A mark in front of the sizes tells what happened: >> a handoff fired, > the request was cut at one, ! the transcript
+A mark in front of the sizes shows what happened: >> a handoff fired, > the request was cut at one, ! the transcript
 has lost its sentinel.
 
 Examples:
@@ -106,7 +106,7 @@ pub(super) struct ShowExchangeArgs {
     pub(super) json: bool,
 }
 
-/// What of an exchange is shown.
+/// The part of an exchange to show.
 #[derive(Debug, ClapArgs)]
 #[group(multiple = false)]
 pub(super) struct ShowWhat {
@@ -119,7 +119,7 @@ pub(super) struct ShowWhat {
     /// The request to upstream
     #[arg(long)]
     pub(super) sent: bool,
-    /// What the agent was shown; with --leg what upstream answered
+    /// The response to the agent; with --leg that of upstream
     #[arg(long)]
     pub(super) response: bool,
     /// HAR 1.2

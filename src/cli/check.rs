@@ -6,22 +6,22 @@ use std::net::SocketAddr;
 use serde::Serialize;
 
 use super::args::CheckArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::output::{Out, plural, visible};
 use super::{config_file, load};
-use crate::state::config::{Config, Flags, HandoffPolicy, Origin, Problem, ProblemKind, StoreKind};
+use crate::state::config::{Config, Flags, HandoffPolicy, KeyOrigin, Problem, ProblemKind, StoreKind};
 use crate::state::store::{self, StoreError};
 use baton_core::nudge::{self, Compaction};
 
 #[derive(Serialize)]
-struct Report<'a> {
+struct ConfigReport<'a> {
     ok: bool,
     file: Option<String>,
     problems: &'a [Problem],
     warnings: &'a [Warning],
 }
 
-/// What is allowed and does not do what it looks like.
+/// A setting that is allowed and probably not intended.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Warning {
     /// The key, as `section.key`.
@@ -35,7 +35,7 @@ impl fmt::Display for Warning {
     }
 }
 
-pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let file = config_file(args.config.as_ref()).map(|path| path.display().to_string());
     let (problems, warnings) = match load(args.config.as_ref(), &Flags::default()) {
         Ok(config) => (of_server(&config).into_iter().collect(), warnings(&config)),
@@ -43,7 +43,7 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     };
     if args.json {
         let ok = problems.is_empty();
-        out.json(&Report {
+        out.json(&ConfigReport {
             ok,
             file,
             problems: &problems,
@@ -57,30 +57,30 @@ pub(super) fn run(args: &CheckArgs, out: &mut Out) -> Result<(), Failure> {
     }
     match problems.is_empty() {
         true => Ok(()),
-        false => Err(Failure::silent(Exit::CONFIG)),
+        false => Err(CommandFailure::silent(Exit::CONFIG)),
     }
 }
 
-/// What is wrong with the store's server, where the store has one.
+/// The problem of the store's server, where the store has one.
 fn of_server(config: &Config) -> Option<Problem> {
     if config.store.kind != StoreKind::Redis {
         return None;
     }
     let problem = |key: &str, message: String, help: &str| Problem {
         kind: ProblemKind::Conflict,
-        origin: Origin::File("the store's server".to_owned()),
+        origin: KeyOrigin::File("the store's server".to_owned()),
         key: key.to_owned(),
         message,
         help: Some(help.to_owned()),
     };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let asked = store::open(&config.store, &config.state_dir).and_then(|store| {
+    let opened = store::open(&config.store, &config.state_dir).and_then(|store| {
         let runtime = runtime.map_err(|error| StoreError {
             message: error.to_string(),
         })?;
-        runtime.block_on(store.unfit())
+        runtime.block_on(store.settings_problem())
     });
-    match asked {
+    match opened {
         Ok(None) => None,
         Ok(Some(why)) => Some(problem(
             "store.durability",
@@ -95,7 +95,7 @@ fn of_server(config: &Config) -> Option<Problem> {
     }
 }
 
-/// What a config allows and its owner may not want.
+/// Warnings about allowed settings that the owner may not want.
 fn warnings(config: &Config) -> Vec<Warning> {
     let mut warnings = unreached_thresholds(&config.handoff);
     warnings.extend(open_listener(config, config.server.listen));
@@ -157,7 +157,7 @@ fn point_below(agent: &Compaction, share: f64) -> Option<String> {
     }
 }
 
-fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), Failure> {
+fn print(out: &mut Out, file: Option<&str>, problems: &[Problem]) -> Result<(), CommandFailure> {
     let file = file.map_or_else(|| "the defaults, with the environment".to_owned(), visible);
     for problem in problems {
         out.line(format_args!("{}", visible(&problem.to_string())))?;

@@ -1,5 +1,6 @@
-//! What an agent's own configuration declares. Windows of models: `run` and `env` put them into the base URL that the agent gets
-//! (`/w/TOKENS`), so that the proxy counts by the same windows as the agent. Base URLs: `run` replaces none of another server.
+//! The settings in an agent's own configuration. Windows of models: `run` and `env` put them into the base URL that the
+//! agent gets (`/w/TOKENS`), so that the proxy counts by the same windows as the agent. Base URLs: `run` replaces none
+//! of another server.
 
 use std::env;
 use std::fs::File;
@@ -17,8 +18,8 @@ const MAX_FILE: u64 = 1 << 20;
 /// Stands for any key; the last one in a row is the model's name.
 const ANY: &str = "*";
 
-/// Where an agent declares windows.
-enum Source {
+/// A place where an agent declares windows.
+enum WindowSource {
     /// An environment variable with a number of tokens.
     Variable(&'static str),
     /// An environment variable that is set to `1` or `true`, and the number of tokens that it stands for.
@@ -40,16 +41,19 @@ enum Folder {
     Here,
 }
 
-/// What each agent declares, the strongest last. Each row was tried with the real agent.
-const SOURCES: &[(&str, Source)] = &[
-    ("claude", Source::Variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW")),
+/// The declarations of each agent, the strongest last. Each row was tried with the real agent.
+const SOURCES: &[(&str, WindowSource)] = &[
     (
         "claude",
-        Source::Switch("CLAUDE_CODE_DISABLE_1M_CONTEXT", "200000"),
+        WindowSource::Variable("CLAUDE_CODE_AUTO_COMPACT_WINDOW"),
+    ),
+    (
+        "claude",
+        WindowSource::Switch("CLAUDE_CODE_DISABLE_1M_CONTEXT", "200000"),
     ),
     (
         "codex",
-        Source::File {
+        WindowSource::File {
             folder: Folder::Home("CODEX_HOME", ".codex"),
             name: "config.toml",
             keys: &["model_context_window"],
@@ -57,7 +61,7 @@ const SOURCES: &[(&str, Source)] = &[
     ),
     (
         "opencode",
-        Source::File {
+        WindowSource::File {
             folder: Folder::Home("XDG_CONFIG_HOME", ".config"),
             name: "opencode/opencode.json",
             keys: &["provider", ANY, "models", ANY, "limit", "context"],
@@ -65,13 +69,13 @@ const SOURCES: &[(&str, Source)] = &[
     ),
     (
         "opencode",
-        Source::File {
+        WindowSource::File {
             folder: Folder::Here,
             name: "opencode.json",
             keys: &["provider", ANY, "models", ANY, "limit", "context"],
         },
     ),
-    ("goose", Source::Variable("GOOSE_CONTEXT_LIMIT")),
+    ("goose", WindowSource::Variable("GOOSE_CONTEXT_LIMIT")),
 ];
 
 /// A base URL in an agent's own file, in whose place `run` gives another one.
@@ -120,7 +124,7 @@ const BASE_URLS: &[BaseUrl] = &[
 
 /// A base URL that a person has set for an agent.
 pub(super) struct OwnUrl {
-    /// Where it is set, for people.
+    /// The place where it is set, for messages.
     pub(super) setting: String,
     pub(super) url: String,
     pub(super) upstreams: &'static [&'static str],
@@ -165,7 +169,7 @@ fn with_windows(url: &str, windows: impl Iterator<Item = String>) -> String {
     }
 }
 
-impl Source {
+impl WindowSource {
     /// The declared windows, as `TOKENS` or `MODEL=TOKENS`. A file that cannot be read declares none: the agent will say so.
     fn windows(&self) -> Vec<String> {
         match self {

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::agent_args::EnvArgs;
-use super::agents::{self, Agent, Content};
+use super::agents::{self, AgentSetup, ConfigContent};
 use super::declared;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, visible};
 use super::run::written;
 use super::running::{self, RunState};
-use super::shells::Shell;
+use super::shells::ShellSyntax;
 use super::state_args::StateArgs;
 use crate::state::config::Config;
 
@@ -21,7 +21,7 @@ const FOLDER: &str = "agents";
 
 /// The output of `--json`. The names are API.
 #[derive(Serialize)]
-struct Record<'a> {
+struct EnvOutput<'a> {
     agent: &'a str,
     known: bool,
     program: &'a str,
@@ -33,7 +33,7 @@ struct Record<'a> {
     notes: &'a [String],
 }
 
-pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let agent = agents::find_or_generic(&args.agent);
     let (url, running) = address(&config)?;
@@ -52,15 +52,15 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), Failure> {
     }
     let mut file = None;
     match agent.file.as_ref().map(|file| (file, &file.content)) {
-        Some((own, Content::Text(_))) => {
+        Some((own, ConfigContent::Text(_))) => {
             file = Some(written(
                 own,
                 &std::path::absolute(&config.state_dir)?.join(FOLDER),
                 &url,
             )?);
         }
-        // The file may hold credentials, so no copy is left behind.
-        Some((own, Content::Copy { of, set, .. })) => {
+        // The file may hold credentials, so no copy is left.
+        Some((own, ConfigContent::Copy { of, set, .. })) => {
             let set = set
                 .iter()
                 .map(|(path, value)| format!("{} = {:?}", path.join("."), value.replace("{base}", &url)));
@@ -80,7 +80,7 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), Failure> {
         file.as_deref().unwrap_or("FILE"),
     );
     if args.json {
-        out.json(&Record {
+        out.json(&EnvOutput {
             agent: if agent.is_known() { agent.name } else { &args.agent },
             known: agent.is_known(),
             program: agent.program(&args.agent),
@@ -99,20 +99,20 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), Failure> {
     }
     let shell = args
         .shell
-        .unwrap_or_else(|| Shell::of(std::env::var("SHELL").ok().as_deref()));
+        .unwrap_or_else(|| ShellSyntax::of(std::env::var("SHELL").ok().as_deref()));
     for line in lines(agent, &setup, shell) {
         out.line(format_args!("{line}"))?;
     }
     // On standard error: a person still sees them when a shell evaluates the lines.
-    let mut told = Out::stderr();
+    let mut stderr = Out::stderr();
     for note in notes {
-        told.line(format_args!("baton: {}", visible(&note)))?;
+        stderr.line(format_args!("baton: {}", visible(&note)))?;
     }
     Ok(())
 }
 
 /// The commands for a shell.
-fn lines(agent: &Agent, setup: &agents::Setup, shell: Shell) -> Vec<String> {
+fn lines(agent: &AgentSetup, setup: &agents::Setup, shell: ShellSyntax) -> Vec<String> {
     let mut lines: Vec<_> = setup
         .variables
         .iter()
@@ -125,16 +125,15 @@ fn lines(agent: &Agent, setup: &agents::Setup, shell: Shell) -> Vec<String> {
 }
 
 /// The URL of the proxy that serves from the state directory, else the configured one; and whether a proxy runs.
-fn address(config: &Config) -> Result<(String, bool), Failure> {
+fn address(config: &Config) -> Result<(String, bool), CommandFailure> {
     if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
         return Ok((process.data, true));
     }
     let listen = config.server.listen;
     if listen.port() == 0 {
         let message = "no proxy runs, and `server.listen` leaves its port open";
-        return Err(
-            Failure::new(Exit::UNAVAILABLE, message).help("start `baton serve` first, or use `baton run`")
-        );
+        return Err(CommandFailure::new(Exit::UNAVAILABLE, message)
+            .help("start `baton serve` first, or use `baton run`"));
     }
     let scheme = if config.server.tls.is_some() {
         "https"
@@ -147,7 +146,7 @@ fn address(config: &Config) -> Result<(String, bool), Failure> {
 /// The command that starts a proxy with the same state.
 fn serve(state: &StateArgs) -> String {
     let mut words = vec!["baton serve".to_owned()];
-    words.extend(options(state).iter().map(|word| Shell::Sh.quoted(word)));
+    words.extend(options(state).iter().map(|word| ShellSyntax::Sh.quoted(word)));
     words.join(" ")
 }
 

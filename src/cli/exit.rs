@@ -14,7 +14,7 @@ pub(super) struct Exit(u8);
 impl Exit {
     /// Done.
     pub(super) const OK: Self = Self(0);
-    /// What was compared has drifted apart.
+    /// The compared items differ.
     pub(super) const DRIFT: Self = Self(1);
     /// The command line is wrong.
     pub(super) const USAGE: Self = Self(64);
@@ -32,9 +32,9 @@ impl Exit {
     pub(super) const IO: Self = Self(74);
     /// The config is wrong.
     pub(super) const CONFIG: Self = Self(78);
-    /// As shells have it: a program cannot be executed.
+    /// A program cannot be executed (shell convention).
     pub(super) const NOT_EXECUTABLE: Self = Self(126);
-    /// As shells have it: a program is not found.
+    /// A program is not found (shell convention).
     pub(super) const NOT_FOUND: Self = Self(127);
 
     /// The number, for a process that ends at once.
@@ -56,14 +56,14 @@ impl From<Exit> for ExitCode {
 
 /// Why a command failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(super) struct CommandFailure {
     pub(super) exit: Exit,
     /// The message; empty if it was printed already.
     pub(super) message: String,
     pub(super) help: Option<String>,
 }
 
-impl Failure {
+impl CommandFailure {
     pub(super) fn new(exit: Exit, message: impl Into<String>) -> Self {
         Self {
             exit,
@@ -99,7 +99,7 @@ impl Failure {
 
 /// The failure of a write to standard output. Whoever closes the pipe (`| head -1`) has read what was wanted, so that is
 /// no failure.
-impl From<io::Error> for Failure {
+impl From<io::Error> for CommandFailure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
             io::ErrorKind::BrokenPipe => Self::silent(Exit::OK),

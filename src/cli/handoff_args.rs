@@ -38,7 +38,7 @@ pub(super) enum HandoffsCommand {
     Transfer(TransferArgs),
 }
 
-/// Where handoff files are.
+/// The folder of handoff files.
 #[derive(Debug, ClapArgs)]
 pub(super) struct FolderArgs {
     #[command(flatten)]
@@ -195,7 +195,7 @@ pub(super) struct DraftArgs {
     /// Most tokens, estimated [draft.facts_tokens, with --bundle draft.bundle_tokens]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
     pub(super) tokens: Option<u32>,
-    /// The repository whose state it tells [draft.git_dir]
+    /// The repository whose state it describes [draft.git_dir]
     #[arg(long, value_name = "DIR")]
     pub(super) git_dir: Option<PathBuf>,
     /// Leave the state of the repository out
@@ -207,7 +207,7 @@ pub(super) struct DraftArgs {
     /// Leave out why files were changed
     #[arg(long)]
     pub(super) no_why: bool,
-    /// Store nothing: print what a model is to be asked with
+    /// Store nothing: print the request for a model
     #[arg(long, conflicts_with_all = ["json", "from"])]
     pub(super) bundle: bool,
     /// Take this document instead, with what it lacks appended; - is standard input
@@ -220,7 +220,7 @@ pub(super) struct DraftArgs {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-What is given wins; the rest is read from the source. Without a source and without a goal you are asked.
+What is given wins; the rest is read from the source. Without a source and without a goal it prompts you.
 
 Examples:
   baton handoffs create api --goal 'Login works' --now 'Write the logout'
@@ -261,7 +261,7 @@ pub(super) struct CreateArgs {
     /// SUCCEEDED, PARTIAL_PLUS, PARTIAL_MINUS or FAILED
     #[arg(long, value_name = "OUTCOME")]
     pub(super) outcome: Option<String>,
-    /// Read what an agent said; - is standard input
+    /// Read what an agent wrote; - is standard input
     #[arg(long, value_name = "FILE", group = "source")]
     pub(super) output: Option<PathBuf>,
     /// Read a session file of Claude Code, Codex or pi
@@ -387,7 +387,7 @@ pub(super) struct DeleteArgs {
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
 The next request of the conversation is sent as if the handoff had not been, and its answer begins with a line that says
-so. Asked again before that request, nothing changes; asked again after it, the undo is taken back.
+so. Repeated before that request, nothing changes; repeated after it, the undo is taken back.
 
 Examples:
   baton handoffs undo 0199a3c2-7d1e")]

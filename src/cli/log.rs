@@ -6,11 +6,11 @@ use std::time::Duration;
 use anstyle::{AnsiColor, Style};
 
 use super::args::LogArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::ListFormat;
-use crate::state::journal::{Filter, JournalError, Query, Row, date_time};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, date_time};
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
 const LOOK: Duration = Duration::from_millis(400);
@@ -18,7 +18,7 @@ const LOOK: Duration = Duration::from_millis(400);
 /// Rows read in one poll.
 const BATCH: usize = 500;
 
-pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = config.state_dir;
     let query = open(&dir)?;
@@ -46,7 +46,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
             .map(|key| full_key(query, key))
             .transpose()?;
         last = query.last_end().map_err(unread)?;
-        let filter = Filter {
+        let filter = ExchangeFilter {
             conversation,
             before: None,
             limit: args.limit,
@@ -70,11 +70,11 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), Failure> {
 /// Lists exchanges as they end, until interrupted.
 fn follow(
     dir: &Path,
-    mut query: Option<Query>,
+    mut query: Option<JournalReader>,
     (mut last, format): (i64, ListFormat),
     args: &LogArgs,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     loop {
         std::thread::sleep(LOOK);
         if query.is_none() {
@@ -91,15 +91,15 @@ fn follow(
 }
 
 /// The journal, if there is one.
-pub(super) fn open(dir: &Path) -> Result<Option<Query>, Failure> {
-    Query::open(dir).map_err(unread)
+pub(super) fn open(dir: &Path) -> Result<Option<JournalReader>, CommandFailure> {
+    JournalReader::open(dir).map_err(unread)
 }
 
-pub(super) fn unread(error: JournalError) -> Failure {
-    Failure::new(Exit::UNAVAILABLE, visible(&error.to_string()))
+pub(super) fn unread(error: JournalError) -> CommandFailure {
+    CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string()))
 }
 
-fn of(conversation: Option<&str>, row: &Row) -> bool {
+fn of(conversation: Option<&str>, row: &ExchangeRow) -> bool {
     conversation.is_none_or(|wanted| {
         row.conversation
             .as_deref()
@@ -108,16 +108,16 @@ fn of(conversation: Option<&str>, row: &Row) -> bool {
 }
 
 /// The conversation with this key or unique key prefix.
-pub(super) fn full_key(query: &Query, beginning: &str) -> Result<String, Failure> {
+pub(super) fn full_key(query: &JournalReader, beginning: &str) -> Result<String, CommandFailure> {
     let all = query.conversations(None, 0).map_err(unread)?;
     let mut matching = all.iter().filter(|c| c.key.starts_with(beginning));
     match (matching.next(), matching.next()) {
         (Some(one), None) => Ok(one.key.clone()),
-        (None, _) => Err(Failure::new(
+        (None, _) => Err(CommandFailure::new(
             Exit::NO_INPUT,
             format!("there is no conversation {} in the journal", visible(beginning)),
         )),
-        (Some(_), Some(_)) => Err(Failure::new(
+        (Some(_), Some(_)) => Err(CommandFailure::new(
             Exit::USAGE,
             format!("more than one conversation begins with {}", visible(beginning)),
         )
@@ -125,7 +125,7 @@ pub(super) fn full_key(query: &Query, beginning: &str) -> Result<String, Failure
     }
 }
 
-fn print(row: &Row, format: ListFormat, out: &mut Out) -> Result<(), Failure> {
+fn print(row: &ExchangeRow, format: ListFormat, out: &mut Out) -> Result<(), CommandFailure> {
     let width = out.width();
     match format.is_for_programs() {
         true => out.json_line(row)?,
@@ -176,7 +176,7 @@ const GIVEN_UP: [(usize, usize); 10] = [
 struct Layout([usize; COLUMNS.len()]);
 
 impl Layout {
-    /// What fits into the terminal's width; everything without a terminal.
+    /// Truncates lines to the terminal's width; prints them whole without a terminal.
     fn fitting(width: Option<usize>) -> Self {
         let mut layout = Self(COLUMNS.map(|(_, width, _)| width));
         for (column, narrow) in GIVEN_UP {
@@ -211,7 +211,7 @@ fn heading(layout: &Layout, width: Option<usize>) -> String {
     first_line(&layout.row(COLUMNS.map(|(name, ..)| name)), width)
 }
 
-fn line(row: &Row, layout: &Layout, width: Option<usize>) -> String {
+fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
     let event = &row.event;
     let time = date_time(row.at_ms);
     let count = |n: Option<&u64>| n.map_or_else(|| "-".to_owned(), ToString::to_string);
@@ -241,7 +241,7 @@ fn line(row: &Row, layout: &Layout, width: Option<usize>) -> String {
         &tokens,
         &format!("{:.0}", event.total_ms),
     ]);
-    let trouble = trouble(row);
+    let trouble = problem_of(row);
     let plain = match width {
         // A failure is more important than the numbers that it replaces.
         Some(width) => first_line(&plain, Some(width.saturating_sub(trouble.chars().count()))),
@@ -250,7 +250,7 @@ fn line(row: &Row, layout: &Layout, width: Option<usize>) -> String {
     painted(row, plain + &trouble)
 }
 
-fn mark(row: &Row) -> &'static str {
+fn mark(row: &ExchangeRow) -> &'static str {
     match () {
         () if !row.event.fired.is_empty() => ">>",
         () if row.event.unpinned => "!",
@@ -260,7 +260,7 @@ fn mark(row: &Row) -> &'static str {
 }
 
 /// Failures and warnings in words.
-fn trouble(row: &Row) -> String {
+fn problem_of(row: &ExchangeRow) -> String {
     let what = match row.event.outcome.as_str() {
         _ if row.open => "under way".to_owned(),
         "complete" if row.partial => "partial".to_owned(),
@@ -275,7 +275,7 @@ fn trouble(row: &Row) -> String {
 }
 
 /// The statuses of legs that failed and were retried.
-fn refused_legs(row: &Row) -> String {
+fn refused_legs(row: &ExchangeRow) -> String {
     // In a partial record a leg without a status may have had one.
     let unanswered = !row.partial;
     let failed = row
@@ -286,7 +286,7 @@ fn refused_legs(row: &Row) -> String {
     words.collect::<Vec<_>>().join(", ")
 }
 
-fn painted(row: &Row, line: String) -> String {
+fn painted(row: &ExchangeRow, line: String) -> String {
     let colour = match () {
         () if !row.event.fired.is_empty() => AnsiColor::Green,
         () if matches!(
@@ -306,7 +306,7 @@ fn painted(row: &Row, line: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::journal::{Event, LegTokens};
+    use crate::state::journal::{EventColumns, LegTokens};
 
     const TOKENS: LegTokens = LegTokens {
         input: 10,
@@ -316,12 +316,12 @@ mod tests {
         output: 7,
     };
 
-    fn all(row: &Row) -> String {
+    fn all(row: &ExchangeRow) -> String {
         line(row, &Layout::fitting(None), None)
     }
 
-    fn row() -> Row {
-        Row {
+    fn row() -> ExchangeRow {
+        ExchangeRow {
             id: "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11".into(),
             conversation: Some("c0ffee".into()),
             at_ms: 1_795_478_399_999,
@@ -329,7 +329,7 @@ mod tests {
             upstream: Some("anthropic".into()),
             route: Some("POST /v1/messages".into()),
             model: Some("claude\u{1b}[2J".into()),
-            event: Event {
+            event: EventColumns {
                 outcome: "complete".into(),
                 status: 200,
                 fired: vec!["h".into()],
@@ -338,7 +338,7 @@ mod tests {
                 sent_bytes: vec![301 << 10, 4096],
                 tokens: vec![Some(TOKENS)],
                 total_ms: 1234.6,
-                ..Event::default()
+                ..EventColumns::default()
             },
             received_messages: 41,
             sent_messages: vec![41, 1],

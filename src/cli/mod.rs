@@ -44,8 +44,8 @@ use clap::error::ErrorKind;
 
 use crate::state::config::{Config, Environment, Flags, Problem, ProblemKind};
 
-use self::args::{Args, Command};
-use self::exit::{Exit, Failure};
+use self::args::{Args, CliCommand};
+use self::exit::{CommandFailure, Exit};
 use self::output::Out;
 use self::state_args::StateArgs;
 
@@ -58,19 +58,19 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let mut out = Out::stdout();
     let done = match args.command {
-        Command::Run(args) => run::run(&args),
-        Command::Env(args) => env::run(&args, &mut out),
-        Command::Serve(args) => serve::run(&args, &mut out),
-        Command::Check(args) => check::run(&args, &mut out),
-        Command::Demo(args) => demo::run(&args, &mut out),
-        Command::Log(args) => log::run(&args, &mut out),
-        Command::Savings(args) => savings::run(&args, &mut out),
-        Command::Show(args) => show::run(&args, &mut out),
-        Command::Handoffs(args) => handoffs::run(&args.command, &mut out),
-        Command::Export(args) => export::run(&args, &mut out),
-        Command::SealKey(args) => seal_key::run(&args.command, &mut out),
-        Command::Status(args) => status::run(&args, &mut out),
-        Command::Store(args) => store::run(&args.command, &mut out),
+        CliCommand::Run(args) => run::run(&args),
+        CliCommand::Env(args) => env::run(&args, &mut out),
+        CliCommand::Serve(args) => serve::run(&args, &mut out),
+        CliCommand::Check(args) => check::run(&args, &mut out),
+        CliCommand::Demo(args) => demo::run(&args, &mut out),
+        CliCommand::Log(args) => log::run(&args, &mut out),
+        CliCommand::Savings(args) => savings::run(&args, &mut out),
+        CliCommand::Show(args) => show::run(&args, &mut out),
+        CliCommand::Handoffs(args) => handoffs::run(&args.command, &mut out),
+        CliCommand::Export(args) => export::run(&args, &mut out),
+        CliCommand::SealKey(args) => seal_key::run(&args.command, &mut out),
+        CliCommand::Status(args) => status::run(&args, &mut out),
+        CliCommand::Store(args) => store::run(&args.command, &mut out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -110,7 +110,7 @@ fn load(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Vec<Problem>> {
 }
 
 /// Loads the config for commands that need a valid one.
-fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Failure> {
+fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, CommandFailure> {
     let loaded = load(file, flags);
     for old in loaded.iter().flat_map(|config| &config.old_keys) {
         // Standard error may be closed.
@@ -122,12 +122,12 @@ fn load_or_fail(file: Option<&PathBuf>, flags: &Flags) -> Result<Config, Failure
             false => Exit::CONFIG,
         };
         let lines: Vec<_> = problems.iter().map(|p| output::visible(&p.to_string())).collect();
-        Failure::new(exit, format!("the config does not hold\n{}", lines.join("\n")))
+        CommandFailure::new(exit, format!("the config does not hold\n{}", lines.join("\n")))
     })
 }
 
 /// Loads the config for commands that only read the state.
-fn load_state(args: &StateArgs) -> Result<Config, Failure> {
+fn load_state(args: &StateArgs) -> Result<Config, CommandFailure> {
     let flags = Flags {
         state_dir: args.state_dir.clone(),
         ..Flags::default()
@@ -159,16 +159,26 @@ mod tests {
     fn the_command_line_is_consistent_and_every_command_shows_examples() {
         Args::command().debug_assert();
         let args = Args::command();
-        let leaves = args.get_subcommands().flat_map(|command| {
-            let inner: Vec<_> = command.get_subcommands().collect();
-            if inner.is_empty() { vec![command] } else { inner }
-        });
+        let leaves = visible_leaves(&args);
+        let names: Vec<_> = leaves.iter().map(|command| command.get_name()).collect();
+        assert!(names.len() <= 24, "{} commands: {names:?}", names.len());
         for command in leaves {
             let help = command
                 .get_after_help()
                 .map(ToString::to_string)
                 .unwrap_or_default();
+            assert!(command.get_about().is_some(), "{}", command.get_name());
             assert!(help.contains("Examples:\n  baton "), "{}", command.get_name());
+        }
+    }
+
+    /// The commands that a person runs, without those that are hidden from the help.
+    fn visible_leaves(command: &clap::Command) -> Vec<&clap::Command> {
+        let visible = command.get_subcommands().filter(|inner| !inner.is_hide_set());
+        let inner: Vec<_> = visible.collect();
+        match inner.is_empty() {
+            true => vec![command],
+            false => inner.into_iter().flat_map(visible_leaves).collect(),
         }
     }
 }

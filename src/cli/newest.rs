@@ -1,15 +1,15 @@
 //! The newest request of a conversation, from the journal: its transcript as it went on to the provider, and the answer.
 
-use super::exit::Failure;
+use super::exit::CommandFailure;
 use super::log::unread;
-use crate::state::journal::{Query, Row, Side};
+use crate::state::journal::{BodySide, ExchangeRow, JournalReader};
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, View};
 
 /// A request in the journal.
-pub(super) struct Newest {
+pub(super) struct JournalRequest {
     /// Its exchange.
-    pub(super) row: Row,
+    pub(super) row: ExchangeRow,
     pub(super) wire: WireId,
     /// The transcript.
     pub(super) view: View,
@@ -20,7 +20,10 @@ pub(super) struct Newest {
 }
 
 /// The first of these exchanges, newest first, that an agent's loop sent; else the first that can be read.
-pub(super) fn newest(query: &Query, rows: impl IntoIterator<Item = Row>) -> Result<Option<Newest>, Failure> {
+pub(super) fn newest(
+    query: &JournalReader,
+    rows: impl IntoIterator<Item = ExchangeRow>,
+) -> Result<Option<JournalRequest>, CommandFailure> {
     let mut other = None;
     for row in rows {
         let Some(found) = read(query, row)? else { continue };
@@ -34,22 +37,22 @@ pub(super) fn newest(query: &Query, rows: impl IntoIterator<Item = Row>) -> Resu
     Ok(other)
 }
 
-fn read(query: &Query, row: Row) -> Result<Option<Newest>, Failure> {
+fn read(query: &JournalReader, row: ExchangeRow) -> Result<Option<JournalRequest>, CommandFailure> {
     let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
         return Ok(None);
     };
     let last = u32::try_from(row.statuses.len().saturating_sub(1)).unwrap_or_default();
-    let sent = query.body(&row.id, Side::Sent(last)).map_err(unread)?;
+    let sent = query.body(&row.id, BodySide::Sent(last)).map_err(unread)?;
     let (body, leg) = match sent {
         Some(body) => (Some(body), Some(last)),
-        None => (query.body(&row.id, Side::Received).map_err(unread)?, None),
+        None => (query.body(&row.id, BodySide::Received).map_err(unread)?, None),
     };
     let Some(view) = body.and_then(|body| wire::wire(wire).read(&body.into(), Operation::Generate).ok())
     else {
         return Ok(None);
     };
-    let answer = query.body(&row.id, Side::Response(last)).map_err(unread)?;
-    Ok(Some(Newest {
+    let answer = query.body(&row.id, BodySide::Response(last)).map_err(unread)?;
+    Ok(Some(JournalRequest {
         row,
         wire,
         view,

@@ -67,7 +67,7 @@ impl Out {
         self.writer.flush()
     }
 
-    /// The same for a document in JSON, whose value stays.
+    /// Prints a JSON document without changing its value.
     pub(super) fn document_json(&mut self, json: &str) -> io::Result<()> {
         self.writer.write_all(text::json(json).as_bytes())?;
         self.writer.flush()
@@ -92,10 +92,10 @@ impl Out {
 
 /// Width from `COLUMNS`, else from the terminal.
 fn terminal_columns() -> usize {
-    let said = std::env::var("COLUMNS").ok();
-    let said = said.and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
-    let asked = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
-    said.or_else(asked).unwrap_or(COLUMNS)
+    let given = std::env::var("COLUMNS").ok();
+    let given = given.and_then(|columns| columns.parse().ok()).filter(|n| *n > 0);
+    let measured = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    given.or_else(measured).unwrap_or(COLUMNS)
 }
 
 /// Untrusted text with control characters made visible; line breaks and tabs stay.
@@ -103,7 +103,7 @@ pub(super) fn visible(text: &str) -> String {
     text::visible(text).into_owned()
 }
 
-/// The first telling line, made visible and truncated to `width` characters.
+/// The first distinctive line, made visible and truncated to `width` characters.
 pub(super) fn first_line(text: &str, width: Option<usize>) -> String {
     let line = text.lines().map(str::trim).find(|line| !line.is_empty());
     let line = visible(line.unwrap_or_default()).replace('\t', " ");
@@ -151,7 +151,7 @@ mod tests {
     fn nothing_but_styles_is_printed_raw() {
         let printed = |text: &str| {
             let kept = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-            let writer = Box::new(Kept(std::sync::Arc::clone(&kept)));
+            let writer = Box::new(CapturedOutput(std::sync::Arc::clone(&kept)));
             let mut out = Out { writer, width: None };
             out.line(format_args!("{text}")).unwrap();
             out.json(&text).unwrap();
@@ -164,9 +164,9 @@ mod tests {
         );
     }
 
-    struct Kept(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+    struct CapturedOutput(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
 
-    impl Write for Kept {
+    impl Write for CapturedOutput {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(bytes);
             Ok(bytes.len())

@@ -7,9 +7,9 @@ use std::path::Path;
 use std::process::Command;
 
 use super::agent_args::RunArgs;
-use super::agents::{self, Agent, ConfigFile, Content};
+use super::agents::{self, AgentSetup, ConfigContent, ConfigFile};
 use super::declared::{self, OwnUrl};
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::foreground;
 use super::output::{Out, visible};
 use super::running::Process;
@@ -19,9 +19,9 @@ use super::{config_file, load_state};
 use crate::state::config::Config;
 use crate::state::store::{make_dir, private_file};
 
-pub(super) fn run(args: &RunArgs) -> Result<(), Failure> {
+pub(super) fn run(args: &RunArgs) -> Result<(), CommandFailure> {
     let [program, own @ ..] = args.agent.as_slice() else {
-        return Err(Failure::new(Exit::USAGE, "which agent?").help("such as `baton run claude`"));
+        return Err(CommandFailure::new(Exit::USAGE, "which agent?").help("such as `baton run claude`"));
     };
     agent(program, &[], own, &args.state)
 }
@@ -32,7 +32,7 @@ pub(super) fn agent(
     first: &[String],
     own: &[OsString],
     state: &StateArgs,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let mut config = load_state(state)?;
     // Passed to the proxy and to the agent as paths.
     config.state_dir = std::path::absolute(&config.state_dir)?;
@@ -42,8 +42,8 @@ pub(super) fn agent(
         dir: &config.state_dir,
         config: config_file(state.config.as_ref()),
     })?;
-    tell(named, agent, &proxy, &config)?;
-    let run = Run {
+    announce(named, agent, &proxy, &config)?;
+    let run = AgentRun {
         named,
         agent,
         proxy: &proxy,
@@ -54,12 +54,12 @@ pub(super) fn agent(
     stay.leave(&proxy);
     match ended? {
         0 => Ok(()),
-        code => Err(Failure::silent(Exit::of_agent(code))),
+        code => Err(CommandFailure::silent(Exit::of_agent(code))),
     }
 }
 
 /// Writes to standard error what the person may not expect; on a terminal also the proxy's address.
-fn tell(named: &OsStr, agent: &Agent, proxy: &Process, config: &Config) -> io::Result<()> {
+fn announce(named: &OsStr, agent: &AgentSetup, proxy: &Process, config: &Config) -> io::Result<()> {
     let mut out = Out::stderr();
     if !agent.is_known() {
         let named = visible(&named.to_string_lossy());
@@ -98,18 +98,18 @@ fn port(url: &str) -> Option<u16> {
 }
 
 /// An agent that is about to run.
-struct Run<'a> {
-    /// As the person named it.
+struct AgentRun<'a> {
+    /// The agent's name on the command line.
     named: &'a OsStr,
-    agent: &'a Agent,
+    agent: &'a AgentSetup,
     proxy: &'a Process,
     config: &'a Config,
     stay: &'a Stay,
 }
 
-impl Run<'_> {
+impl AgentRun<'_> {
     /// Runs it and returns its exit code.
-    fn to_its_end(&self, first: &[String], own: &[OsString]) -> Result<u8, Failure> {
+    fn to_its_end(&self, first: &[String], own: &[OsString]) -> Result<u8, CommandFailure> {
         let (mut folder, mut path) = (None, String::new());
         if let Some(file) = &self.agent.file {
             let made = self.stay.folder().map_err(|error| unwritten(file.name, &error))?;
@@ -155,7 +155,7 @@ impl Run<'_> {
 
     /// Whether the agent gets baton's URL in place of the person's own, or that is kept. A URL of another server is an error: the
     /// agent's credential is meant for that server, and baton would send it to its upstream.
-    fn replaces(&self, theirs: &OwnUrl) -> Result<bool, Failure> {
+    fn replaces(&self, theirs: &OwnUrl) -> Result<bool, CommandFailure> {
         let there = place(&theirs.url);
         // Baton itself, with an upstream chosen by name, or with declared windows.
         if there == place(&self.proxy.data) && ["/u/", "/w/"].iter().any(|part| theirs.url.contains(part)) {
@@ -179,7 +179,7 @@ impl Run<'_> {
         };
         let variable = format!("BATON_UPSTREAMS__{}__BASE_URL", upstream.to_uppercase());
         let message = format!("{setting} is {url}, and baton sends to {}", base(upstream));
-        Err(Failure::new(Exit::CONFIG, message).help(format!(
+        Err(CommandFailure::new(Exit::CONFIG, message).help(format!(
             "to go there through baton, set upstreams.{upstream}.base_url in the config, or {variable}; else unset {setting}"
         )))
     }
@@ -201,10 +201,10 @@ fn place(url: &str) -> String {
 }
 
 /// Writes an agent's config file into `folder` and returns its path.
-pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<String, Failure> {
+pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<String, CommandFailure> {
     let theirs = match &file.content {
-        Content::Text(_) => None,
-        Content::Copy { of, .. } => {
+        ConfigContent::Text(_) => None,
+        ConfigContent::Copy { of, .. } => {
             let home = directories::BaseDirs::new().map(|dirs| dirs.home_dir().join(of));
             // Without one the copy has the defaults.
             home.and_then(|path| fs::read_to_string(path).ok())
@@ -213,7 +213,7 @@ pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<St
     let text = file.content.text(theirs.as_deref(), base);
     let text = text.map_err(|error| {
         let message = format!("your own {} cannot be read: {error}", file.name);
-        Failure::new(Exit::CONFIG, message)
+        CommandFailure::new(Exit::CONFIG, message)
     })?;
     let path = folder.join(file.name);
     let write = || {
@@ -225,20 +225,20 @@ pub(super) fn written(file: &ConfigFile, folder: &Path, base: &str) -> Result<St
     Ok(path.display().to_string())
 }
 
-fn unwritten(file: &str, error: &io::Error) -> Failure {
+fn unwritten(file: &str, error: &io::Error) -> CommandFailure {
     let message = format!("{file} cannot be written for the agent: {error}");
-    Failure::new(Exit::CANNOT_CREATE, message)
+    CommandFailure::new(Exit::CANNOT_CREATE, message)
 }
 
-fn unstarted(program: &OsStr, error: &io::Error) -> Failure {
+fn unstarted(program: &OsStr, error: &io::Error) -> CommandFailure {
     let program = visible(&program.to_string_lossy());
     match error.kind() {
         io::ErrorKind::NotFound => {
             let message = format!("{program} is not found");
             let help = "install it, or give the path to it: baton run ./path/to/it";
-            Failure::new(Exit::NOT_FOUND, message).help(help)
+            CommandFailure::new(Exit::NOT_FOUND, message).help(help)
         }
-        _ => Failure::new(
+        _ => CommandFailure::new(
             Exit::NOT_EXECUTABLE,
             format!("{program} cannot be started: {error}"),
         ),

@@ -1,6 +1,6 @@
-//! Tells whether a proxy serves from a state directory, and where. The proxy holds a file lock for its lifetime and writes
-//! its addresses into a second file. The lock ends with the process in any case, so addresses without a lock were left by
-//! a killed process, and a reused process id cannot be mistaken for it.
+//! Finds out whether a proxy serves from a state directory, and where. The proxy holds a file lock for its lifetime and
+//! writes its addresses into a second file. The lock ends with the process in any case, so addresses without a lock
+//! were left by a killed process, and a reused process id cannot be mistaken for it.
 
 use std::fs::{self, TryLockError};
 use std::io;
@@ -41,7 +41,7 @@ pub(super) struct Process {
     pub(super) started_by_run: bool,
 }
 
-/// Held while the process serves.
+/// Locked while the process serves.
 pub(super) struct StateDirLock {
     dir: PathBuf,
     _lock: fs::File,
@@ -99,17 +99,17 @@ pub(super) enum RunState {
 
 /// Checks a state directory without changing it.
 pub(super) fn find(dir: &Path) -> RunState {
-    let said = || {
+    let recorded = || {
         let text = fs::read(dir.join(FILE)).ok()?;
         serde_json::from_slice::<Process>(&text).ok()
     };
     let Ok(lock) = fs::File::open(dir.join(LOCK)) else {
-        return said().map_or(RunState::Nobody, RunState::Stale);
+        return recorded().map_or(RunState::Nobody, RunState::Stale);
     };
     match lock.try_lock_shared() {
-        Err(TryLockError::WouldBlock) => RunState::Running(said()),
+        Err(TryLockError::WouldBlock) => RunState::Running(recorded()),
         // Without file locks nobody can hold one.
-        Ok(()) | Err(TryLockError::Error(_)) => said().map_or(RunState::Nobody, RunState::Stale),
+        Ok(()) | Err(TryLockError::Error(_)) => recorded().map_or(RunState::Nobody, RunState::Stale),
     }
 }
 

@@ -3,7 +3,7 @@
 use anstyle::{AnsiColor, Style};
 use serde::Serialize;
 
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{full_key, open, unread};
 use super::output::{Out, first_line, plural, short};
@@ -18,10 +18,10 @@ const BAR: f64 = 24.0;
 /// Columns of a group's name.
 const NAME: usize = 28;
 
-/// What is printed as JSON. The names are API.
+/// The output of `--json`. The names are API.
 #[derive(Debug, Serialize)]
 struct SavingsReport {
-    /// Where the prices are from, and of when they are.
+    /// The source and the date of the prices.
     prices: PriceSource,
     /// Models without a price.
     unpriced_models: Vec<String>,
@@ -35,10 +35,10 @@ struct PriceSource {
     date: String,
 }
 
-pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
-    let prices = prices::table(file).map_err(|error| Failure::new(Exit::CONFIG, error))?;
+    let prices = prices::table(file).map_err(|error| CommandFailure::new(Exit::CONFIG, error))?;
     let entries = entries(args, &config.state_dir, &prices)?;
     let report = SavingsReport::of(&entries, args.by.group(), prices);
     if args.json {
@@ -62,7 +62,7 @@ fn entries(
     args: &SavingsArgs,
     dir: &std::path::Path,
     prices: &PriceTable,
-) -> Result<Vec<BillEntry>, Failure> {
+) -> Result<Vec<BillEntry>, CommandFailure> {
     let Some(query) = open(dir)? else {
         return Ok(Vec::new());
     };
@@ -225,7 +225,7 @@ fn group_line(sum: &BillSum, most: f64) -> String {
     .to_owned()
 }
 
-/// What a reader has to know of the sums.
+/// Notes on how to read the sums.
 fn notes(report: &SavingsReport) -> Vec<String> {
     let total = &report.total;
     let mut notes = Vec::new();

@@ -27,7 +27,7 @@ pub(super) struct SavingsArgs {
     /// Only this conversation's; a beginning of its key is enough
     #[arg(long, value_name = "KEY")]
     pub(super) conversation: Option<String>,
-    /// What is summed up
+    /// Group by
     #[arg(long, value_name = "GROUP", default_value = "day")]
     pub(super) by: GroupArg,
     /// Another price table (TOML), in the form of config/prices.toml [bill.prices]
@@ -41,7 +41,7 @@ pub(super) struct SavingsArgs {
     pub(super) csv: bool,
 }
 
-/// What exchanges are summed up by.
+/// The key by which exchanges are grouped.
 #[derive(Debug, Clone, Copy, ValueEnum)]
 pub(super) enum GroupArg {
     Day,

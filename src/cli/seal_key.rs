@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, age, first_line, plural, table, visible};
 use super::seal_key_args::{RetireArgs, RotateArgs, SealKeyCommand, ShowKeysArgs};
@@ -14,7 +14,7 @@ use crate::state::store::StoreError;
 use crate::state::store::seal_key::{self, FILE, StoredKeys};
 use baton_core::mark::seal::SealKey;
 
-/// What `show --json` prints; the names are API.
+/// The output of `show --json`; the names are API.
 #[derive(Serialize)]
 struct Shown {
     /// `file` or `config`.
@@ -30,11 +30,11 @@ struct ShownKey {
     id: String,
     /// Whether new seals are made with it.
     makes: bool,
-    /// When it was made, as far as its file tells.
+    /// When it was made, as far as its file shows.
     made_ms: Option<u64>,
 }
 
-pub(super) fn run(command: &SealKeyCommand, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(command: &SealKeyCommand, out: &mut Out) -> Result<(), CommandFailure> {
     match command {
         SealKeyCommand::Show(args) => show(args, out),
         SealKeyCommand::Rotate(args) => rotate(args, out),
@@ -42,7 +42,7 @@ pub(super) fn run(command: &SealKeyCommand, out: &mut Out) -> Result<(), Failure
     }
 }
 
-fn show(args: &ShowKeysArgs, out: &mut Out) -> Result<(), Failure> {
+fn show(args: &ShowKeysArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let shown = shown(&load_state(&args.state)?)?;
     if args.json {
         return Ok(out.json(&shown)?);
@@ -61,7 +61,7 @@ fn show(args: &ShowKeysArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn shown(config: &Config) -> Result<Shown, Failure> {
+fn shown(config: &Config) -> Result<Shown, CommandFailure> {
     let given = &config.handoff.seal_keys;
     if !given.is_empty() {
         let keys = given.iter().enumerate().map(|(at, key)| ShownKey {
@@ -81,7 +81,9 @@ fn shown(config: &Config) -> Result<Shown, Failure> {
             "there is no seal key in {} yet",
             visible(&dir.display().to_string())
         );
-        return Err(Failure::new(Exit::NO_INPUT, message).help("`baton serve` makes one at its first start"));
+        return Err(
+            CommandFailure::new(Exit::NO_INPUT, message).help("`baton serve` makes one at its first start")
+        );
     };
     Ok(Shown {
         from: "file",
@@ -113,7 +115,7 @@ fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
     table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
 }
 
-fn rotate(args: &RotateArgs, out: &mut Out) -> Result<(), Failure> {
+fn rotate(args: &RotateArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = of_files(
         &config,
@@ -132,7 +134,7 @@ fn rotate(args: &RotateArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn retire(args: &RetireArgs, out: &mut Out) -> Result<(), Failure> {
+fn retire(args: &RetireArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let dir = of_files(&config, "take the key out of the list")?;
     let keys = seal_key::load_or_make(dir).map_err(unreadable)?;
@@ -141,7 +143,7 @@ fn retire(args: &RetireArgs, out: &mut Out) -> Result<(), Failure> {
         None => keys.older.iter().map(|stored| stored.key.id()).collect(),
     };
     if seal_key::retire(dir, &ids).map_err(unwritten)?.is_none() {
-        return Err(Failure::new(Exit::NO_INPUT, "the keys have changed meanwhile").help("try again"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "the keys have changed meanwhile").help("try again"));
     }
     match ids.len() {
         0 => out.line(format_args!("there is no older key to retire"))?,
@@ -151,24 +153,24 @@ fn retire(args: &RetireArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// The id of the older key that begins so.
-fn older(keys: &StoredKeys, wanted: &str) -> Result<String, Failure> {
+fn older(keys: &StoredKeys, wanted: &str) -> Result<String, CommandFailure> {
     let wanted = wanted.trim().to_lowercase();
     let begins = |id: &String| !wanted.is_empty() && id.starts_with(&wanted);
     let older = keys.older.iter().map(|stored| stored.key.id());
     let mut matching = older.filter(begins);
     match (matching.next(), matching.next()) {
         (Some(id), None) => Ok(id),
-        (Some(_), Some(_)) => Err(Failure::new(
+        (Some(_), Some(_)) => Err(CommandFailure::new(
             Exit::USAGE,
             format!("more than one key begins with {}", visible(&wanted)),
         )
         .help("give more of the id")),
-        (None, _) if begins(&keys.newest.key.id()) => Err(Failure::new(
+        (None, _) if begins(&keys.newest.key.id()) => Err(CommandFailure::new(
             Exit::USAGE,
             format!("key {} makes the new seals", keys.newest.key.id()),
         )
         .help("make another one first: `baton seal-key rotate`")),
-        (None, _) => Err(Failure::new(
+        (None, _) => Err(CommandFailure::new(
             Exit::NO_INPUT,
             format!("there is no older key {}", visible(&wanted)),
         )
@@ -177,18 +179,18 @@ fn older(keys: &StoredKeys, wanted: &str) -> Result<String, Failure> {
 }
 
 /// The folder of the keys, where the config gives none.
-fn of_files<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, Failure> {
+fn of_files<'a>(config: &'a Config, instead: &str) -> Result<&'a Path, CommandFailure> {
     if config.handoff.seal_keys.is_empty() {
         return Ok(config.seal_key_dir());
     }
     let message = "the seal keys are given in the config (handoff.seal_key)";
-    Err(Failure::new(Exit::USAGE, message).help(format!("{instead}, then restart each proxy in turn")))
+    Err(CommandFailure::new(Exit::USAGE, message).help(format!("{instead}, then restart each proxy in turn")))
 }
 
-fn unreadable(error: StoreError) -> Failure {
-    Failure::new(Exit::NO_INPUT, visible(&error.message))
+fn unreadable(error: StoreError) -> CommandFailure {
+    CommandFailure::new(Exit::NO_INPUT, visible(&error.message))
 }
 
-fn unwritten(error: StoreError) -> Failure {
-    Failure::new(Exit::CANNOT_CREATE, visible(&error.message))
+fn unwritten(error: StoreError) -> CommandFailure {
+    CommandFailure::new(Exit::CANNOT_CREATE, visible(&error.message))
 }

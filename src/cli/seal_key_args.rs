@@ -22,7 +22,7 @@ pub(super) enum SealKeyCommand {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = "\
-Each key is named by an id that tells nothing of it. A key's age is that of its file, or of the file that it was made in.
+Each key is named by an id that reveals nothing of it. A key's age is that of its file, or of the file that it was made in.
 
 Examples:
   baton seal-key show

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 
 use super::args::ServeArgs;
 use super::check::open_listener;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_or_fail;
 use super::output::Out;
 use super::running::{self, Process, RunState, StateDirLock, reachable};
@@ -23,7 +23,7 @@ use crate::app::DataListener;
 use crate::serve::admin::readiness::{self, JournalPlace};
 use crate::serve::admin::{self, AdminState, Inspector, Peers};
 use crate::serve::proxy::{descriptors, server};
-use crate::state::config::{Config, Flags, Keep};
+use crate::state::config::{Config, Flags, StoreRetention};
 use crate::state::journal::{self, Recorder};
 use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
@@ -43,7 +43,7 @@ const JOURNAL_TIME: Duration = Duration::from_secs(5);
 /// Timeout for sending the last spans at shutdown.
 const TRACES_TIME: Duration = Duration::from_secs(3);
 
-pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let flags = Flags {
         listen: args.listen.clone(),
         admin: args.admin.clone(),
@@ -55,14 +55,14 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), Failure> {
         sharing::detach();
         config.server.drain = config.server.drain.min(sharing::DRAIN);
     }
-    telemetry::start(&config.log).map_err(|error| Failure::new(Exit::SOFTWARE, error))?;
+    telemetry::start(&config.log).map_err(|error| CommandFailure::new(Exit::SOFTWARE, error))?;
     descriptors::fit(&mut config, descriptors::raise());
     let runtime = tokio::runtime::Runtime::new();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     runtime.block_on(serve(config, args.for_agents, out))
 }
 
-async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<(), Failure> {
+async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<(), CommandFailure> {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let metrics = Arc::new(Metrics::new());
@@ -85,10 +85,10 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
         journal.clone(),
         traces.clone(),
     );
-    let data = data.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let data = data.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
 
     let peers = Peers::new(&config.admin);
-    let peers = Arc::new(peers.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?);
+    let peers = Arc::new(peers.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?);
     let draining = Arc::new(AtomicBool::new(false));
     let journal_place = JournalPlace {
         enabled: config.journal.enabled,
@@ -139,7 +139,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
 }
 
 /// Binds both listeners. With `any_port`, a listener whose port is in use gets a free one.
-async fn listen(config: &mut Config, any_port: bool) -> Result<(server::Bound, TcpListener), Failure> {
+async fn listen(config: &mut Config, any_port: bool) -> Result<(server::Bound, TcpListener), CommandFailure> {
     let taken = |error: &io::Error| any_port && error.kind() == io::ErrorKind::AddrInUse;
     let mut bound = server::bind(config);
     if bound.as_ref().is_err_and(taken) {
@@ -163,7 +163,7 @@ fn announce(
     data: SocketAddr,
     for_agents: bool,
     out: &mut Out,
-) -> Result<Option<StateDirLock>, Failure> {
+) -> Result<Option<StateDirLock>, CommandFailure> {
     let scheme = if config.server.tls.is_some() {
         "https"
     } else {
@@ -174,7 +174,7 @@ fn announce(
     let claim = claim(config, &here, format!("http://{}", reachable(admin)), for_agents);
     if for_agents && claim.is_none() {
         let message = "another proxy serves from this state directory";
-        return Err(Failure::new(Exit::UNAVAILABLE, message));
+        return Err(CommandFailure::new(Exit::UNAVAILABLE, message));
     }
     if let Some(warning) = open_listener(config, data) {
         // Whoever starts a proxy without looking at its log should still see it.
@@ -220,12 +220,12 @@ fn claim(config: &Config, data: &str, admin: String, started_by_run: bool) -> Op
 }
 
 /// Opens the store and the seal keys concurrently: at the first start both wait for the disk.
-fn open_state(config: &Config) -> Result<(SharedStore, Seals), Failure> {
+fn open_state(config: &Config) -> Result<(SharedStore, Seals), CommandFailure> {
     thread::scope(|scope| {
         let seals = scope.spawn(|| seals(config));
         let store = store::open(&config.store, &config.state_dir).map_err(|error| {
             let message = format!("the store cannot be opened: {error}");
-            Failure::new(Exit::CANNOT_CREATE, message)
+            CommandFailure::new(Exit::CANNOT_CREATE, message)
                 .help("choose another folder with --state-dir or `state.dir`")
         });
         let seals = seals.join().unwrap_or_else(|panic| resume_unwind(panic));
@@ -234,12 +234,12 @@ fn open_state(config: &Config) -> Result<(SharedStore, Seals), Failure> {
 }
 
 /// Refuses a server of the store whose settings lose handoffs. One that is away may come back: `/readyz` tells.
-async fn refuse_unfit(store: &SharedStore) -> Result<(), Failure> {
-    match store.unfit().await {
+async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
+    match store.settings_problem().await {
         Ok(None) => Ok(()),
         Ok(Some(why)) => {
             let message = format!("the store's server cannot hold handoffs: {why}");
-            Err(Failure::new(Exit::CONFIG, message).help("see `store.durability`"))
+            Err(CommandFailure::new(Exit::CONFIG, message).help("see `store.durability`"))
         }
         Err(error) => {
             tracing::error!(%error, "serving without the store until it is there");
@@ -269,7 +269,7 @@ fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
 }
 
 /// Deletes unused records periodically.
-async fn sweep(store: SharedStore, keep: Keep) {
+async fn sweep(store: SharedStore, keep: StoreRetention) {
     let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
     loop {
         due.tick().await;
@@ -291,14 +291,14 @@ async fn sweep(store: SharedStore, keep: Keep) {
 }
 
 /// The seal keys: the config's, else those of their folder.
-fn seals(config: &Config) -> Result<Seals, Failure> {
+fn seals(config: &Config) -> Result<Seals, CommandFailure> {
     let given = config.handoff.seal_keys.iter();
     let mut given = given.map(|key| SealKey::new(key.reveal().as_bytes()));
     if let Some(newest) = given.next() {
         return Ok(SealKeys::new(newest, given.collect()).into());
     }
     Seals::of_dir(config.seal_key_dir()).map_err(|error| {
-        Failure::new(
+        CommandFailure::new(
             Exit::CANNOT_CREATE,
             format!("the seal keys cannot be had: {error}"),
         )
@@ -325,11 +325,11 @@ const ADMIN: Listener = Listener {
     address: |config| config.admin.listen,
 };
 
-fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Failure {
+fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> CommandFailure {
     let address = (listener.address)(config);
     let (key, flag) = (listener.key, listener.flag);
     match error.kind() {
-        io::ErrorKind::AddrInUse => Failure::new(
+        io::ErrorKind::AddrInUse => CommandFailure::new(
             Exit::UNAVAILABLE,
             format!("{address} is in use by {}", holder(address, config)),
         )
@@ -337,10 +337,9 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Fai
             "stop that one, or choose another address with {flag} or `{key}`; port 0 picks a free one"
         )),
         // What the certificate files hold.
-        io::ErrorKind::InvalidData => {
-            Failure::new(Exit::CONFIG, error.to_string()).help("mend `server.tls_cert` and `server.tls_key`")
-        }
-        _ => Failure::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))
+        io::ErrorKind::InvalidData => CommandFailure::new(Exit::CONFIG, error.to_string())
+            .help("mend `server.tls_cert` and `server.tls_key`"),
+        _ => CommandFailure::new(Exit::UNAVAILABLE, format!("cannot listen on {address}: {error}"))
             .help(format!("choose another address with {flag} or `{key}`")),
     }
 }
@@ -369,7 +368,7 @@ fn holder(address: SocketAddr, config: &Config) -> String {
 }
 
 /// Becomes true at the first stop signal. The second one ends the process at once.
-fn stop_on_signal() -> Result<watch::Receiver<bool>, Failure> {
+fn stop_on_signal() -> Result<watch::Receiver<bool>, CommandFailure> {
     let mut signals = Signals::listen()?;
     let (stop, stopped) = watch::channel(false);
     tokio::spawn(async move {
@@ -398,9 +397,10 @@ struct Signals {
 
 #[cfg(unix)]
 impl Signals {
-    fn listen() -> Result<Self, Failure> {
+    fn listen() -> Result<Self, CommandFailure> {
         use tokio::signal::unix::{SignalKind, signal};
-        let listen = |kind| signal(kind).map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()));
+        let listen =
+            |kind| signal(kind).map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()));
         Ok(Self {
             interrupt: listen(SignalKind::interrupt())?,
             terminate: listen(SignalKind::terminate())?,
@@ -420,7 +420,7 @@ struct Signals;
 
 #[cfg(not(unix))]
 impl Signals {
-    fn listen() -> Result<Self, Failure> {
+    fn listen() -> Result<Self, CommandFailure> {
         Ok(Self)
     }
 

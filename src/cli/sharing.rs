@@ -1,11 +1,11 @@
-//! One proxy for several `baton run`s: the first starts it, and it stops when the last has ended.
+//! A proxy that several `baton run`s share: the first starts it, and it stops when the last has ended.
 //!
 //! Three lock files in the state directory; the kernel releases a lock when its process ends, however that happens.
-//! `serving.lock` is held by the proxy (`running`). `agents.lock` is held shared by each `baton run` while its agent
-//! runs. A proxy that was started by a run waits to lock it exclusively, which succeeds when no run holds it any more;
-//! it then keeps the lock and stops. So a run that holds the shared lock can rely on the proxy, and a run that comes
-//! while the proxy stops waits, and then starts a new one. `starting.lock` is held while a run looks for a proxy and
-//! starts it, so that runs which begin together start one.
+//! `serving.lock` is locked by the proxy (`running`). `agents.lock` is locked shared by each `baton run` while its
+//! agent runs. A proxy that was started by a run waits to lock it exclusively, which succeeds when no run holds it any
+//! more; it then keeps the lock and stops. So a run that holds the shared lock can rely on the proxy, and a run that
+//! comes while the proxy stops waits, and then starts a new one. `starting.lock` is locked while a run looks for a
+//! proxy and starts it, so that runs which begin together start one.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Read, Write};
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::output::visible;
 use super::running::{self, Process, RunState};
 use crate::state::store::{make_dir, private_file};
@@ -47,7 +47,7 @@ const PAUSE: Duration = Duration::from_millis(15);
 /// Lines of the log that a failed start shows.
 const LAST_LINES: usize = 12;
 
-/// The shared lock of one run. While it is held, the proxy keeps running.
+/// The shared lock of one run. While it is locked, the proxy keeps running.
 pub(super) struct Stay {
     dir: PathBuf,
     lock: File,
@@ -55,8 +55,8 @@ pub(super) struct Stay {
 
 impl Stay {
     /// Takes the shared lock. Waits until a proxy that is stopping has ended.
-    pub(super) fn begin(dir: &Path) -> Result<Self, Failure> {
-        make_dir(dir).map_err(|error| Failure::new(Exit::CANNOT_CREATE, error.to_string()))?;
+    pub(super) fn begin(dir: &Path) -> Result<Self, CommandFailure> {
+        make_dir(dir).map_err(|error| CommandFailure::new(Exit::CANNOT_CREATE, error.to_string()))?;
         let lock = open(dir, AGENTS)?;
         let began = Instant::now();
         loop {
@@ -70,7 +70,7 @@ impl Stay {
                 Err(TryLockError::WouldBlock) if began.elapsed() < GONE_TIME => thread::sleep(PAUSE),
                 Err(TryLockError::WouldBlock) => {
                     let message = "the last proxy is still stopping";
-                    return Err(Failure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+                    return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
                 }
                 Err(TryLockError::Error(error)) => return Err(unlockable(dir, &error)),
             }
@@ -113,8 +113,8 @@ pub(super) struct Start<'a> {
 }
 
 /// Finds the proxy that serves from the state directory, or starts one in the background, and waits until it is ready.
-/// Call it while [`Stay`] is held.
-pub(super) fn proxy(start: &Start<'_>) -> Result<Process, Failure> {
+/// Call it while a [`Stay`] is alive.
+pub(super) fn proxy(start: &Start<'_>) -> Result<Process, CommandFailure> {
     let starting = open(start.dir, STARTING)?;
     starting.lock().map_err(|error| unlockable(start.dir, &error))?;
     let (began, mut started, mut why) = (
@@ -143,14 +143,14 @@ pub(super) fn proxy(start: &Start<'_>) -> Result<Process, Failure> {
     }
     let message = format!("the proxy is not ready after {} s: {why}", READY_TIME.as_secs());
     Err(
-        Failure::new(Exit::UNAVAILABLE, format!("{message}{}", last_lines(start.dir)))
+        CommandFailure::new(Exit::UNAVAILABLE, format!("{message}{}", last_lines(start.dir)))
             .help("`baton status` says which process serves; stop it, or see why it is not ready"),
     )
 }
 
-fn in_background(start: &Start<'_>) -> Result<Child, Failure> {
+fn in_background(start: &Start<'_>) -> Result<Child, CommandFailure> {
     let failed = |error: io::Error| {
-        Failure::new(Exit::UNAVAILABLE, format!("the proxy cannot be started: {error}"))
+        CommandFailure::new(Exit::UNAVAILABLE, format!("the proxy cannot be started: {error}"))
             .help("start `baton serve` in another terminal, and run this again")
     };
     let log = start.dir.join(LOG);
@@ -174,7 +174,7 @@ fn in_background(start: &Start<'_>) -> Result<Child, Failure> {
 }
 
 /// Fails if the process has ended, with the last lines of its log.
-fn ended(child: &mut Child, dir: &Path) -> Result<(), Failure> {
+fn ended(child: &mut Child, dir: &Path) -> Result<(), CommandFailure> {
     let Ok(Some(status)) = child.try_wait() else {
         return Ok(());
     };
@@ -183,11 +183,11 @@ fn ended(child: &mut Child, dir: &Path) -> Result<(), Failure> {
         return Ok(());
     }
     let message = format!("the proxy did not start: {status}{}", last_lines(dir));
-    Err(Failure::new(Exit::UNAVAILABLE, message)
+    Err(CommandFailure::new(Exit::UNAVAILABLE, message)
         .help(format!("all it said is in {}", dir.join(LOG).display())))
 }
 
-/// The last lines of the log, each behind a line break.
+/// The last lines of the log, each after a line break.
 fn last_lines(dir: &Path) -> String {
     let text = fs::read(dir.join(LOG)).unwrap_or_default();
     let text = visible(&String::from_utf8_lossy(&text));
@@ -199,11 +199,11 @@ fn last_lines(dir: &Path) -> String {
 /// Asks the admin listener whether the proxy is ready.
 fn ready(admin: &str) -> Result<(), String> {
     let address = admin.trim_start_matches("http://");
-    let asked = ask(address).map_err(|error| format!("{admin}: {error}"))?;
-    match asked.split_once("\r\n") {
+    let answer = ask(address).map_err(|error| format!("{admin}: {error}"))?;
+    match answer.split_once("\r\n") {
         Some((status, _)) if status.contains(" 200") => Ok(()),
         _ => Err(visible(
-            asked.lines().last().unwrap_or("it closed the connection"),
+            answer.lines().last().unwrap_or("it closed the connection"),
         )),
     }
 }
@@ -225,16 +225,16 @@ fn ask(address: &str) -> io::Result<String> {
 
 /// Completes when no run holds the lock any more. New runs then wait until this process has ended.
 pub(super) async fn unused(dir: &Path) {
-    let (tell, told) = oneshot::channel();
+    let (sender, received) = oneshot::channel();
     let file = private_file().create(true).truncate(false).open(dir.join(AGENTS));
     // A thread of its own, since the wait blocks and must not keep the process from ending.
     thread::spawn(move || {
         let locked = file.and_then(|file| file.lock().map(|()| file));
-        let _ = tell.send(locked);
+        let _ = sender.send(locked);
     });
     // If files cannot be locked here, the run that started this proxy has failed as well.
-    if let Ok(Ok(file)) = told.await {
-        // Held until the process ends.
+    if let Ok(Ok(file)) = received.await {
+        // Locked until the process ends.
         std::mem::forget(file);
     }
 }
@@ -249,12 +249,13 @@ pub(super) fn detach() {
 #[cfg(not(unix))]
 pub(super) fn detach() {}
 
-fn open(dir: &Path, name: &str) -> Result<File, Failure> {
+fn open(dir: &Path, name: &str) -> Result<File, CommandFailure> {
     let file = private_file().create(true).truncate(false).open(dir.join(name));
     file.map_err(|error| unlockable(dir, &error))
 }
 
-fn unlockable(dir: &Path, error: &io::Error) -> Failure {
+fn unlockable(dir: &Path, error: &io::Error) -> CommandFailure {
     let message = format!("no file can be locked in {}: {error}", dir.display());
-    Failure::new(Exit::CANNOT_CREATE, message).help("choose another folder with --state-dir or `state.dir`")
+    CommandFailure::new(Exit::CANNOT_CREATE, message)
+        .help("choose another folder with --state-dir or `state.dir`")
 }

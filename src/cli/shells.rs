@@ -5,7 +5,7 @@ use serde::Serialize;
 /// A shell whose syntax is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, clap::ValueEnum)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Shell {
+pub(super) enum ShellSyntax {
     /// sh, bash, zsh, dash, ksh
     Sh,
     /// fish
@@ -14,7 +14,7 @@ pub(super) enum Shell {
     Powershell,
 }
 
-impl Shell {
+impl ShellSyntax {
     /// The shell of a person whose `$SHELL` is this.
     pub(super) fn of(shell: Option<&str>) -> Self {
         let name = shell.and_then(|shell| shell.rsplit('/').next());
@@ -26,7 +26,7 @@ impl Shell {
         }
     }
 
-    /// One word: what needs no quotes gets none.
+    /// Quotes a word where needed.
     pub(super) fn quoted(self, word: &str) -> String {
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:@%+,=".contains(c);
         if !word.is_empty()
@@ -78,22 +78,25 @@ mod tests {
     #[test]
     fn words_are_quoted_where_a_shell_would_read_them_otherwise() {
         assert_eq!(
-            Shell::Sh.quoted("http://127.0.0.1:8787/v1"),
+            ShellSyntax::Sh.quoted("http://127.0.0.1:8787/v1"),
             "http://127.0.0.1:8787/v1"
         );
-        assert_eq!(Shell::Sh.quoted("[[handoff-resume:0]]"), "'[[handoff-resume:0]]'");
-        assert_eq!(Shell::Sh.quoted(""), "''");
-        assert_eq!(Shell::Sh.quoted("it's $HOME"), r"'it'\''s $HOME'");
-        assert_eq!(Shell::Fish.quoted(r"it's \n"), r"'it\'s \\n'");
-        assert_eq!(Shell::Powershell.quoted("it's"), "'it''s'");
-        assert_eq!(Shell::Powershell.quoted("@args"), "'@args'");
-        assert_eq!(Shell::Sh.quoted("~/x"), "'~/x'");
+        assert_eq!(
+            ShellSyntax::Sh.quoted("[[handoff-resume:0]]"),
+            "'[[handoff-resume:0]]'"
+        );
+        assert_eq!(ShellSyntax::Sh.quoted(""), "''");
+        assert_eq!(ShellSyntax::Sh.quoted("it's $HOME"), r"'it'\''s $HOME'");
+        assert_eq!(ShellSyntax::Fish.quoted(r"it's \n"), r"'it\'s \\n'");
+        assert_eq!(ShellSyntax::Powershell.quoted("it's"), "'it''s'");
+        assert_eq!(ShellSyntax::Powershell.quoted("@args"), "'@args'");
+        assert_eq!(ShellSyntax::Sh.quoted("~/x"), "'~/x'");
     }
 
     #[test]
     fn variables_and_arguments_are_set_in_each_shell() {
         let arguments = ["-c".to_owned(), "u=\"x\"".to_owned()];
-        let shown = [Shell::Sh, Shell::Fish, Shell::Powershell]
+        let shown = [ShellSyntax::Sh, ShellSyntax::Fish, ShellSyntax::Powershell]
             .map(|shell| (shell.export("A", "b c"), shell.function("codex", &arguments)));
         assert_eq!(
             shown[0],
@@ -121,9 +124,9 @@ mod tests {
 
     #[test]
     fn the_persons_shell_is_told_by_its_path() {
-        assert_eq!(Shell::of(Some("/usr/bin/fish")), Shell::Fish);
-        assert_eq!(Shell::of(Some("/bin/zsh")), Shell::Sh);
-        assert_eq!(Shell::of(Some("/usr/bin/pwsh")), Shell::Powershell);
-        assert_eq!(Shell::of(Some("")), Shell::Sh);
+        assert_eq!(ShellSyntax::of(Some("/usr/bin/fish")), ShellSyntax::Fish);
+        assert_eq!(ShellSyntax::of(Some("/bin/zsh")), ShellSyntax::Sh);
+        assert_eq!(ShellSyntax::of(Some("/usr/bin/pwsh")), ShellSyntax::Powershell);
+        assert_eq!(ShellSyntax::of(Some("")), ShellSyntax::Sh);
     }
 }

@@ -3,16 +3,18 @@
 use anstyle::{AnsiColor, Style};
 
 use super::args::ShowExchangeArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
-use crate::state::journal::{Exchange, Leg, LegTokens, Message, Query, Side, State, date_time};
+use crate::state::journal::{
+    BodySide, ExchangeDetail, JournalReader, LegDetail, LegTokens, MessageState, MessageSummary, date_time,
+};
 
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
 const FEW: usize = 4;
 
-/// The same for messages that were cut.
+/// The line for messages that were cut.
 const MANY: usize = 24;
 
 /// Width of a message's first line where the terminal's is unknown.
@@ -21,10 +23,10 @@ const LINE: usize = 100;
 /// Columns before a first line.
 const MARGIN: usize = 40;
 
-pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let Some(query) = open(&config.state_dir)? else {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
     };
     let id = find(&query, &args.exchange)?;
     let what = &args.what;
@@ -40,38 +42,44 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), Failure>
         }
     }
     if what.har {
-        let har = query.har(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
+        let har = query
+            .har(&id)
+            .map_err(unread)?
+            .ok_or_else(|| no_such_exchange(&id))?;
         return Ok(out.json(&har)?);
     }
     let side = match (what.received, what.sent, what.response) {
-        (true, ..) => Some(Side::Received),
-        (_, true, _) => Some(Side::Sent(leg.unwrap_or(0))),
-        (.., true) => Some(leg.map_or(Side::Shown, Side::Response)),
+        (true, ..) => Some(BodySide::Received),
+        (_, true, _) => Some(BodySide::Sent(leg.unwrap_or(0))),
+        (.., true) => Some(leg.map_or(BodySide::Shown, BodySide::Response)),
         _ => None,
     };
     if let Some(side) = side {
         let body = query.body(&id, side).map_err(unread)?;
-        let body = body.ok_or_else(|| Failure::new(Exit::NO_INPUT, "the journal has no such body"))?;
+        let body = body.ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "the journal has no such body"))?;
         return Ok(out.body(&body)?);
     }
-    let exchange = query.exchange(&id).map_err(unread)?.ok_or_else(|| gone(&id))?;
+    let exchange = query
+        .exchange(&id)
+        .map_err(unread)?
+        .ok_or_else(|| no_such_exchange(&id))?;
     if args.json {
         return Ok(out.json(&exchange)?);
     }
-    for line in told(&exchange, leg, out.width()) {
+    for line in exchange_lines(&exchange, leg, out.width()) {
         out.line(format_args!("{line}"))?;
     }
     Ok(())
 }
 
 /// The exchange with this id or unique id prefix.
-fn find(query: &Query, wanted: &str) -> Result<String, Failure> {
+fn find(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
     let wanted = wanted.trim().to_lowercase();
     let mut ids = query.ids(&wanted).map_err(unread)?;
     match (wanted.is_empty(), ids.len()) {
         (false, 1) => Ok(ids.remove(0)),
-        (false, 0) => Err(gone(&wanted)),
-        _ => Err(Failure::new(
+        (false, 0) => Err(no_such_exchange(&wanted)),
+        _ => Err(CommandFailure::new(
             Exit::USAGE,
             format!("more than one exchange begins with {}", visible(&wanted)),
         )
@@ -79,12 +87,12 @@ fn find(query: &Query, wanted: &str) -> Result<String, Failure> {
     }
 }
 
-fn gone(id: &str) -> Failure {
+fn no_such_exchange(id: &str) -> CommandFailure {
     let message = format!("there is no exchange {} in the journal", visible(id));
-    Failure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
+    CommandFailure::new(Exit::NO_INPUT, message).help("`baton log` shows what there is")
 }
 
-fn no_leg(leg: u32, legs: usize) -> Failure {
+fn no_leg(leg: u32, legs: usize) -> CommandFailure {
     let message = match legs {
         0 => format!("there is no leg {leg}: the journal has none of this exchange"),
         _ => format!(
@@ -92,11 +100,11 @@ fn no_leg(leg: u32, legs: usize) -> Failure {
             plural(legs as u64, "leg")
         ),
     };
-    Failure::new(Exit::NO_INPUT, message)
+    CommandFailure::new(Exit::NO_INPUT, message)
 }
 
 /// Prints the exchange: request, legs, diff, and response.
-fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
+fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
     let row = &exchange.exchange;
     let mut out = vec![format!("{bold}exchange {}{bold:#}", row.id)];
@@ -144,7 +152,7 @@ fn told(exchange: &Exchange, leg: Option<u32>, width: Option<usize>) -> Vec<Stri
     out
 }
 
-fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String> {
+fn leg_lines(exchange: &ExchangeDetail, leg: &LegDetail, width: Option<usize>) -> Vec<String> {
     let bold = Style::new().bold();
     let sent = exchange.exchange.event.sent_bytes.get(leg.n as usize);
     let stop = leg.response.stop.as_deref().unwrap_or("-");
@@ -164,7 +172,7 @@ fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String
         out.push(format!("  tokens: {}", tokens(*counted)));
     }
     let room = width.map_or(LINE, |width| width.saturating_sub(MARGIN).max(20));
-    let mut story = beside(&exchange.received.envelope, &leg.sent.envelope);
+    let mut story = side_by_side(&exchange.received.envelope, &leg.sent.envelope);
     story.extend(merged(
         &exchange.received.messages,
         &leg.received_states,
@@ -189,67 +197,71 @@ fn leg_lines(exchange: &Exchange, leg: &Leg, width: Option<usize>) -> Vec<String
 }
 
 /// Prints a run of messages with the same mark, without its middle if it is long.
-fn shortened(run: &[Line<'_>], room: usize) -> Vec<String> {
+fn shortened(run: &[DiffLine<'_>], room: usize) -> Vec<String> {
     let (most, ends) = match run[0].mark {
-        Mark::Kept => (FEW, 1),
-        Mark::Gone => (MANY, MANY / 4),
-        Mark::Come => (usize::MAX, 0),
+        DiffMark::Kept => (FEW, 1),
+        DiffMark::Gone => (MANY, MANY / 4),
+        DiffMark::Come => (usize::MAX, 0),
     };
     if run.len() <= most {
         return run.iter().map(|line| line.line(room)).collect();
     }
     let middle = &run[ends..run.len() - ends];
     let bytes = size(middle.iter().map(|line| line.message.bytes).sum());
-    let told = match run[0].mark {
-        Mark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
+    let summary = match run[0].mark {
+        DiffMark::Gone => format!("  - … {} more messages, {bytes}", middle.len()),
         _ => format!("    … {} more messages, {bytes}, as they were", middle.len()),
     };
-    let lines = |some: &[Line<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
+    let lines = |some: &[DiffLine<'_>]| some.iter().map(|line| line.line(room)).collect::<Vec<_>>();
     let dimmed = Style::new().dimmed();
     let mut out = lines(&run[..ends]);
-    out.push(format!("{dimmed}{told}{dimmed:#}"));
+    out.push(format!("{dimmed}{summary}{dimmed:#}"));
     out.extend(lines(&run[run.len() - ends..]));
     out
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mark {
+enum DiffMark {
     Kept,
     Gone,
     Come,
 }
 
-struct Line<'a> {
-    mark: Mark,
-    message: &'a Message,
+struct DiffLine<'a> {
+    mark: DiffMark,
+    message: &'a MessageSummary,
     why: Option<&'static str>,
 }
 
 /// Merges both sides into one order: removed messages before their replacement.
-fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) -> Vec<Line<'a>> {
+fn merged<'a>(
+    received: &'a [MessageSummary],
+    states: &[MessageState],
+    sent: &'a [MessageSummary],
+) -> Vec<DiffLine<'a>> {
     let mut out = Vec::new();
     let mut theirs = received.iter().zip(states).peekable();
-    let gone = |message, state: &State| Line {
-        mark: Mark::Gone,
+    let gone = |message, state: &MessageState| DiffLine {
+        mark: DiffMark::Gone,
         message,
-        why: Some(if *state == State::Changed {
+        why: Some(if *state == MessageState::Changed {
             "changed"
         } else {
             "cut"
         }),
     };
     for ours in sent {
-        while let Some((message, state)) = theirs.next_if(|(_, state)| **state != State::Kept) {
+        while let Some((message, state)) = theirs.next_if(|(_, state)| **state != MessageState::Kept) {
             out.push(gone(message, state));
         }
-        if ours.state == State::Kept {
+        if ours.state == MessageState::Kept {
             theirs.next();
         }
-        out.push(Line {
-            mark: if ours.state == State::Kept {
-                Mark::Kept
+        out.push(DiffLine {
+            mark: if ours.state == MessageState::Kept {
+                DiffMark::Kept
             } else {
-                Mark::Come
+                DiffMark::Come
             },
             message: ours,
             why: ours.why.map(why),
@@ -257,31 +269,31 @@ fn merged<'a>(received: &'a [Message], states: &[State], sent: &'a [Message]) ->
     }
     out.extend(
         theirs
-            .filter(|(_, state)| **state != State::Kept)
+            .filter(|(_, state)| **state != MessageState::Kept)
             .map(|(m, s)| gone(m, s)),
     );
     out
 }
 
 /// The system prompt and the tools.
-fn beside<'a>(received: &'a [Message], sent: &'a [Message]) -> Vec<Line<'a>> {
+fn side_by_side<'a>(received: &'a [MessageSummary], sent: &'a [MessageSummary]) -> Vec<DiffLine<'a>> {
     let gone = received
         .iter()
-        .filter(|m| m.state == State::Cut)
-        .map(|message| Line {
-            mark: Mark::Gone,
+        .filter(|m| m.state == MessageState::Cut)
+        .map(|message| DiffLine {
+            mark: DiffMark::Gone,
             message,
             why: Some("left out"),
         });
-    let come = sent.iter().map(|message| Line {
-        mark: if message.state == State::Kept {
-            Mark::Kept
+    let come = sent.iter().map(|message| DiffLine {
+        mark: if message.state == MessageState::Kept {
+            DiffMark::Kept
         } else {
-            Mark::Come
+            DiffMark::Come
         },
         message,
         why: match message.state {
-            State::Changed => Some("changed"),
+            MessageState::Changed => Some("changed"),
             _ => message.why.map(why),
         },
     });
@@ -319,12 +331,12 @@ fn why(why: baton_core::rewrite::Why) -> &'static str {
     }
 }
 
-impl Line<'_> {
+impl DiffLine<'_> {
     fn line(&self, room: usize) -> String {
         let (sign, style) = match self.mark {
-            Mark::Kept => (' ', Style::new()),
-            Mark::Gone => ('-', Style::new().dimmed()),
-            Mark::Come => ('+', Style::new().fg_color(Some(AnsiColor::Green.into()))),
+            DiffMark::Kept => (' ', Style::new()),
+            DiffMark::Gone => ('-', Style::new().dimmed()),
+            DiffMark::Come => ('+', Style::new().fg_color(Some(AnsiColor::Green.into()))),
         };
         let message = self.message;
         let why = self.why.map(|why| format!("  ({why})")).unwrap_or_default();

@@ -23,7 +23,7 @@ impl ListFormat {
     }
 }
 
-/// Where the state is: found by the same config as the proxy's.
+/// Options that locate the state: the same config as the proxy's.
 #[derive(Debug, ClapArgs)]
 pub(super) struct StateArgs {
     /// Config file (TOML) [env: BATON_CONFIG]

@@ -5,14 +5,14 @@ use std::time::Instant;
 use serde::Serialize;
 
 use super::args::StatusArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, age, first_line, plural, size, unsent};
 use super::running::{self, Process, RunState};
 use crate::state::config::{Config, StoreKind};
 use crate::state::files::yaml_files::{HandoffFolder, LineReader};
-use crate::state::journal::{Filter, Row, Totals};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalTotals};
 use crate::state::store::{self, HandoffFilter};
 use baton_core::record::Handoff;
 
@@ -27,8 +27,8 @@ struct Status {
     state_dir: String,
     listen: String,
     admin: String,
-    journal: Totals,
-    last_exchange: Option<Row>,
+    journal: JournalTotals,
+    last_exchange: Option<ExchangeRow>,
     handoffs: usize,
     last_handoff: Option<String>,
     unsent_tokens: i64,
@@ -36,7 +36,7 @@ struct Status {
     newest: Option<Handoff>,
 }
 
-pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let handoffs = match config.store.kind {
         // They exist only inside the running proxy.
@@ -44,12 +44,12 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
         _ => handoffs(&config)?,
     };
     let query = open(&config.state_dir)?;
-    let (mut journal, mut last) = (Totals::default(), None);
+    let (mut journal, mut last) = (JournalTotals::default(), None);
     if let Some(query) = &query {
         journal = query.totals().map_err(unread)?;
-        let newest = Filter {
+        let newest = ExchangeFilter {
             limit: 1,
-            ..Filter::default()
+            ..ExchangeFilter::default()
         };
         last = query.list(&newest).map_err(unread)?.pop();
     }
@@ -84,16 +84,16 @@ pub(super) fn run(args: &StatusArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-fn handoffs(config: &Config) -> Result<Vec<Handoff>, Failure> {
+fn handoffs(config: &Config) -> Result<Vec<Handoff>, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     let store = store::open_for_reading(&config.store, &config.state_dir);
     let read =
         store.and_then(|store| runtime.block_on(async { store.handoffs(&HandoffFilter::default()).await }));
-    read.map_err(|error| Failure::new(Exit::UNAVAILABLE, error.to_string()))
+    read.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, error.to_string()))
 }
 
-/// One short line of fixed form, for prompts.
+/// A short line of fixed form, for prompts.
 fn line(status: &Status) -> String {
     let now = crate::state::journal::now_ms();
     let last = status
@@ -114,9 +114,9 @@ fn line(status: &Status) -> String {
 
 /// Goal and next step of the newest handoff file, where there is one. What goes wrong with it is nothing that a prompt shows.
 fn handed_over(config: &Config) -> String {
-    let folder = HandoffFolder::new(&config.packets_dir()).ok();
-    let told = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
-    match told.map(|told| told.line()) {
+    let folder = HandoffFolder::new(&config.handoffs_dir()).ok();
+    let line = folder.and_then(|folder| LineReader::new(folder).read(None, Instant::now()).ok()?);
+    match line.map(|line| line.line()) {
         Some(line) if !line.is_empty() => format!(" | {}", first_line(&line, None)),
         _ => String::new(),
     }

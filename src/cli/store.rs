@@ -3,18 +3,18 @@
 use serde::Serialize;
 
 use super::args::{StoreCheckArgs, StoreCommand, StoreCopyArgs};
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, plural, size, visible};
 use super::stored::unanswered;
 use crate::state::config::{Config, StoreKind};
-use crate::state::store::copy_and_check::{self, Amount};
+use crate::state::store::copy_and_check::{self, RecordAmount};
 use crate::state::store::records::RecordKind;
 use crate::state::store::{self, SharedStore};
 
 /// A kind of record in a report. The field names are API.
 #[derive(Serialize)]
-struct Row {
+struct KindRow {
     kind: &'static str,
     records: u64,
     bytes: u64,
@@ -24,17 +24,17 @@ struct Row {
 }
 
 #[derive(Serialize)]
-struct Report {
+struct StoreReport {
     ok: bool,
-    kinds: Vec<Row>,
+    kinds: Vec<KindRow>,
     problems: Vec<String>,
     /// How many problems there are; the first ones are listed.
     count: u64,
 }
 
-pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     let (report, json) = match command {
         StoreCommand::Copy(args) => (runtime.block_on(copy(args))?, args.json),
         StoreCommand::Check(args) => (runtime.block_on(check(args))?, args.json),
@@ -45,19 +45,19 @@ pub(super) fn run(command: &StoreCommand, out: &mut Out) -> Result<(), Failure> 
     }
     match report.ok {
         true => Ok(()),
-        false => Err(Failure::silent(Exit::DATA)),
+        false => Err(CommandFailure::silent(Exit::DATA)),
     }
 }
 
-async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
+async fn copy(args: &StoreCopyArgs) -> Result<StoreReport, CommandFailure> {
     let config = load_state(&args.state)?;
     // URLs may hold passwords, which other users see in a command line.
     let url = |given: &Option<String>, variable| given.clone().or_else(|| std::env::var(variable).ok());
     let from = url(&args.from, "BATON_COPY_FROM");
-    let from = opened(&config, from.as_deref(), store::open_for_reading)?;
-    let to = opened(&config, url(&args.to, "BATON_COPY_TO").as_deref(), store::open)?;
+    let from = open_store(&config, from.as_deref(), store::open_for_reading)?;
+    let to = open_store(&config, url(&args.to, "BATON_COPY_TO").as_deref(), store::open)?;
     let copied = copy_and_check::copy(&*from, &*to).await.map_err(unanswered)?;
-    let row = |(kind, (amount, there)): (&RecordKind, &(Amount, u64))| Row {
+    let row = |(kind, (amount, there)): (&RecordKind, &(RecordAmount, u64))| KindRow {
         copied: Some(*there),
         ..row(*kind, *amount)
     };
@@ -65,7 +65,7 @@ async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
     let problems: Vec<String> = unreadable
         .map(|(id, why)| format!("{id} cannot be read and was not copied: {why}"))
         .collect();
-    Ok(Report {
+    Ok(StoreReport {
         ok: copied.is_whole() && problems.is_empty(),
         kinds: copied.kinds.iter().map(row).collect(),
         count: problems.len() as u64,
@@ -73,12 +73,12 @@ async fn copy(args: &StoreCopyArgs) -> Result<Report, Failure> {
     })
 }
 
-async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
+async fn check(args: &StoreCheckArgs) -> Result<StoreReport, CommandFailure> {
     let config = load_state(&args.state)?;
-    let store = opened(&config, args.url.as_deref(), store::open_for_reading)?;
+    let store = open_store(&config, args.url.as_deref(), store::open_for_reading)?;
     let checked = copy_and_check::check(&*store).await.map_err(unanswered)?;
     let kinds = checked.kinds.iter().map(|(kind, amount)| row(*kind, *amount));
-    Ok(Report {
+    Ok(StoreReport {
         ok: checked.count == 0,
         kinds: kinds.collect(),
         problems: checked.problems,
@@ -86,16 +86,17 @@ async fn check(args: &StoreCheckArgs) -> Result<Report, Failure> {
     })
 }
 
-type OpenStore = fn(&crate::state::config::Store, &std::path::Path) -> Result<SharedStore, store::StoreError>;
+type OpenStore =
+    fn(&crate::state::config::StoreConfig, &std::path::Path) -> Result<SharedStore, store::StoreError>;
 
 /// The store of a URL: `sqlite:DIR`, or a server's; without one the config's.
-fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, Failure> {
+fn open_store(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedStore, CommandFailure> {
     let mut settings = config.store.clone();
     let mut dir = config.state_dir.clone();
     match url {
         None if settings.kind == StoreKind::Memory => {
             let message = "store.kind is \"memory\": its records live inside the running proxy alone";
-            return Err(Failure::new(Exit::UNAVAILABLE, message).help("give a URL"));
+            return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("give a URL"));
         }
         None => {}
         Some(url) => match url.strip_prefix("sqlite:") {
@@ -104,14 +105,14 @@ fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedS
                 dir = path.strip_prefix("//").unwrap_or(path).into();
                 if dir.exists() && !dir.is_dir() {
                     let message = format!("{} is a file, and a store is a folder", dir.display());
-                    return Err(Failure::new(Exit::NO_INPUT, message)
+                    return Err(CommandFailure::new(Exit::NO_INPUT, message)
                         .help("write sqlite:DIR with the folder that holds baton.db"));
                 }
             }
             None => {
                 let address = url.parse().map_err(|why: String| {
                     // Not the URL itself: it may hold a password.
-                    Failure::new(Exit::USAGE, format!("that is no URL of a store: {why}"))
+                    CommandFailure::new(Exit::USAGE, format!("that is no URL of a store: {why}"))
                         .help("write sqlite:DIR, or a URL as `store.url` has it")
                 })?;
                 (settings.kind, settings.address) = (StoreKind::Redis, Some(address));
@@ -121,8 +122,8 @@ fn opened(config: &Config, url: Option<&str>, open: OpenStore) -> Result<SharedS
     open(&settings, &dir).map_err(unanswered)
 }
 
-fn row(kind: RecordKind, amount: Amount) -> Row {
-    Row {
+fn row(kind: RecordKind, amount: RecordAmount) -> KindRow {
+    KindRow {
         kind: kind.name(),
         records: amount.records,
         bytes: amount.bytes,
@@ -130,7 +131,7 @@ fn row(kind: RecordKind, amount: Amount) -> Row {
     }
 }
 
-fn print(report: &Report, out: &mut Out) -> Result<(), Failure> {
+fn print(report: &StoreReport, out: &mut Out) -> Result<(), CommandFailure> {
     for row in &report.kinds {
         let copied = row
             .copied

@@ -1,16 +1,16 @@
-//! What the commands that read the store directly share.
+//! Functions that the commands that read the store directly share.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::output::visible;
 use crate::state::config::{Config, StoreKind};
 use crate::state::store::{self, HandoffFilter, SharedStore, StoreError};
 use baton_core::record::{Handoff, HandoffId};
 
-pub(super) fn unanswered(error: StoreError) -> Failure {
+pub(super) fn unanswered(error: StoreError) -> CommandFailure {
     let message = format!("the store does not answer: {}", visible(&error.message));
-    Failure::new(Exit::UNAVAILABLE, message)
+    CommandFailure::new(Exit::UNAVAILABLE, message)
 }
 
 /// The line that a session which goes on from a handoff begins with.
@@ -25,18 +25,20 @@ pub(super) fn now_ms() -> u64 {
 }
 
 /// The store, for reading. What lives in a running proxy's memory alone cannot be had.
-pub(super) fn open(config: &Config) -> Result<SharedStore, Failure> {
+pub(super) fn open(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": its handoffs live inside the running proxy alone";
-        return Err(
-            Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\" to look at them from outside")
-        );
+        return Err(CommandFailure::new(Exit::UNAVAILABLE, message)
+            .help("use \"sqlite\" to look at them from outside"));
     }
     store::open_for_reading(&config.store, &config.state_dir).map_err(unanswered)
 }
 
 /// The one of these ids that equals or begins with the wanted text.
-pub(super) fn find_id(ids: impl Iterator<Item = HandoffId>, wanted: &str) -> Result<HandoffId, Failure> {
+pub(super) fn find_id(
+    ids: impl Iterator<Item = HandoffId>,
+    wanted: &str,
+) -> Result<HandoffId, CommandFailure> {
     // Also accepts the whole resume line, as people copy it.
     let wanted = wanted
         .trim()
@@ -46,7 +48,7 @@ pub(super) fn find_id(ids: impl Iterator<Item = HandoffId>, wanted: &str) -> Res
     let usable = !wanted.is_empty() && wanted.chars().all(|c| c.is_ascii_hexdigit() || c == '-');
     if !usable {
         let message = format!("{:?} is not an id", visible(&wanted));
-        return Err(Failure::new(Exit::USAGE, message).help("`baton handoffs list` shows the ids"));
+        return Err(CommandFailure::new(Exit::USAGE, message).help("`baton handoffs list` shows the ids"));
     }
     let mut matching = ids.filter(|id| {
         let id = id.to_string();
@@ -55,10 +57,10 @@ pub(super) fn find_id(ids: impl Iterator<Item = HandoffId>, wanted: &str) -> Res
     match (matching.next(), matching.next()) {
         (Some(id), None) => Ok(id),
         (None, _) => Err(
-            Failure::new(Exit::NO_INPUT, format!("there is no handoff {wanted}"))
+            CommandFailure::new(Exit::NO_INPUT, format!("there is no handoff {wanted}"))
                 .help("`baton handoffs list --all` shows all"),
         ),
-        (Some(_), Some(_)) => Err(Failure::new(
+        (Some(_), Some(_)) => Err(CommandFailure::new(
             Exit::USAGE,
             format!("more than one handoff begins with {wanted}"),
         )
@@ -67,7 +69,7 @@ pub(super) fn find_id(ids: impl Iterator<Item = HandoffId>, wanted: &str) -> Res
 }
 
 /// The handoff with this id or unique id prefix, with its full prompt.
-pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Failure> {
+pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, CommandFailure> {
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
@@ -79,10 +81,10 @@ pub(super) async fn wanted(store: &SharedStore, id: &str) -> Result<Handoff, Fai
 }
 
 /// The handoff with this id or unique id prefix.
-pub(super) fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, Failure> {
+pub(super) fn find<'a>(handoffs: &'a [Handoff], wanted: &str) -> Result<&'a Handoff, CommandFailure> {
     let id = find_id(handoffs.iter().map(|handoff| handoff.id), wanted)?;
     let mut matching = handoffs.iter().filter(|handoff| handoff.id == id);
     matching
         .next()
-        .ok_or_else(|| Failure::new(Exit::NO_INPUT, "it is no longer there"))
+        .ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "it is no longer there"))
 }

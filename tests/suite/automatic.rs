@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use baton_core::nudge::{NudgeOutcome, Thresholds, Windows};
 use baton_core::record::Origin;
-use baton_proxy::state::config::{Config, Mode, Review};
+use baton_proxy::state::config::{Config, HandoffMode, ReviewPolicy};
 use baton_proxy::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply};
 use pretty_assertions::assert_eq;
@@ -141,7 +141,10 @@ async fn wait_for_file(folder: &std::path::Path) -> String {
 async fn in_stop_mode_the_answer_ends_at_the_handoff() {
     for variant in WIRES {
         let store = memory();
-        let fixture = fixture(variant, store.clone(), |config| config.handoff.mode = Mode::Stop).await;
+        let fixture = fixture(variant, store.clone(), |config| {
+            config.handoff.mode = HandoffMode::Stop
+        })
+        .await;
         let history = full(&fixture).await;
         fixture.push(Reply::text(DOCUMENT));
         let answer = fixture.ask(&history, true).await;
@@ -197,14 +200,14 @@ async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
 #[tokio::test]
 async fn a_threshold_waits_for_a_persons_yes_where_the_config_says_so() {
     for variant in WIRES {
-        for review in [Review::Manual, Review::Always] {
+        for review in [ReviewPolicy::Manual, ReviewPolicy::Always] {
             let store = memory();
             let fixture = fixture(variant, store.clone(), |config| config.handoff.review = review).await;
             let history = full(&fixture).await;
             fixture.push(Reply::text(DOCUMENT));
             fixture.push(Reply::text("Went on."));
             let answer = fixture.ask(&history, true).await;
-            let waits = review == Review::Always;
+            let waits = review == ReviewPolicy::Always;
             assert_eq!(
                 !answer.text.contains("[[handoff-resume:"),
                 waits,

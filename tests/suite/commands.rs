@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use baton_core::nudge::Windows;
 use baton_core::text::{Span, json};
-use baton_proxy::state::config::Review;
+use baton_proxy::state::config::ReviewPolicy;
 use baton_proxy::state::store::SharedStore;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -660,9 +660,9 @@ async fn reviewed(variant: Variant) {
 /// `handoff.review`: what a person asks for waits with "manual" and with "always".
 async fn review_by_the_config(variant: Variant) {
     for (review, waits) in [
-        (Review::Never, false),
-        (Review::Manual, true),
-        (Review::Always, true),
+        (ReviewPolicy::Never, false),
+        (ReviewPolicy::Manual, true),
+        (ReviewPolicy::Always, true),
     ] {
         let stage = Fixture::with(variant, [], memory(), |config| config.handoff.review = review).await;
         let history = stage.history();

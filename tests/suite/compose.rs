@@ -204,7 +204,14 @@ async fn its_server_and_its_replicas_run() {
     for name in ["baton-1", "baton-2"] {
         let mut settings = config(&services[name]).store;
         settings.address = Some(server.url().parse().unwrap());
-        assert_eq!(RedisStore::of(&settings).unwrap().unfit().await.unwrap(), None);
+        assert_eq!(
+            RedisStore::of(&settings)
+                .unwrap()
+                .settings_problem()
+                .await
+                .unwrap(),
+            None
+        );
 
         // The same with this machine's addresses and folders in place of the containers'.
         let (data, admin) = (free_port(), free_port());

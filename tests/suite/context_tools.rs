@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use baton_proxy::state::config::{Config, Inject};
+use baton_proxy::state::config::{Config, InjectPolicy};
 use baton_strict::{Part, Received, Reply, Stop, signed_summary};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -113,7 +113,7 @@ async fn a_tool_of_the_agents_own_that_resets_the_context_stands_alone() {
 
 #[tokio::test]
 async fn both_tools_are_offered_where_the_config_says_always() {
-    let change = |config: &mut Config| config.handoff.inject = Inject::Always;
+    let change = |config: &mut Config| config.handoff.inject = InjectPolicy::Always;
     let variant = Variant {
         body: codex,
         ..RESPONSES
@@ -172,7 +172,7 @@ async fn a_conversation_that_has_the_tool_keeps_it_beside_one_that_resets() {
     let later = (0..4).map(|n| Reply::new().thinking("Hm.").say(format!("Turn {n}.")));
     let replies = [handoff(), fresh()].into_iter().chain(later);
     let store = memory();
-    let always = |config: &mut Config| config.handoff.inject = Inject::Always;
+    let always = |config: &mut Config| config.handoff.inject = InjectPolicy::Always;
     let mut fixture = Fixture::with(variant, replies, store.clone(), always).await;
     let answer = fixture.ask(&fixture.history(), true).await;
     fixture.restart(store);

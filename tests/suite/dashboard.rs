@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use baton_core::record::WireId;
-use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, Tokens};
+use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, UsageTokens};
 use serde_json::Value;
 
 /// Labels that Prometheus itself adds.
@@ -22,7 +22,7 @@ fn samples() -> BTreeMap<String, BTreeSet<String>> {
         sent_bytes: vec![1],
         status: 200,
         first_byte: Some(Duration::from_millis(1)),
-        tokens: vec![Some(Tokens::default())],
+        tokens: vec![Some(UsageTokens::default())],
         ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
     });
     let mut found: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();

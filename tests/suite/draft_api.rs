@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use baton_core::nudge::Windows;
-use baton_core::record::{PacketRecord, PacketStatus};
+use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_proxy::serve::admin::readiness::Report;
 use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::state::journal::Recorder;
@@ -255,18 +255,18 @@ async fn a_result_is_whole() {
         answer.text.contains(&id) && done["document"].is_string(),
         "{done}"
     );
-    let packet = PacketRecord {
+    let packet = DocumentRecord {
         handoff: id.parse().unwrap(),
         principal: "local".to_owned(),
         repository: String::new(),
         branch: String::new(),
         topic: "a".to_owned(),
-        status: PacketStatus::Active,
+        status: HandoffStatus::Active,
         created_ms: 1,
         folder: "/handoffs/one".to_owned(),
         document: "{}".to_owned(),
     };
-    api.store.put_packet(&packet).await.unwrap();
+    api.store.put_document(&packet).await.unwrap();
     assert_eq!(api.get(&path).await["saved_path"], "/handoffs/one");
 }
 

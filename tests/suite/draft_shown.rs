@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_core::handoffs::draft::DraftAsk;
 use baton_core::record::Origin;
 use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::drafts::State;
+use baton_proxy::state::jobs::drafts::DraftState;
 use baton_strict::{Reply, Stop};
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -66,7 +66,7 @@ fn ask_by_api(stage: &Fixture, key: &str) -> uuid::Uuid {
     stage
         .baton
         .drafting
-        .ask(key, "local", ask.into(), None)
+        .request(key, "local", ask.into(), None)
         .unwrap()
         .id
 }
@@ -151,7 +151,7 @@ async fn written_for_the_api(variant: Variant) {
         "{}",
         answer.text
     );
-    assert_eq!(stage.baton.drafting.get(id).unwrap().state, State::Done);
+    assert_eq!(stage.baton.drafting.get(id).unwrap().state, DraftState::Done);
     let carried = stage.sent();
     let next = stage.then(&asked, &answer, "More.");
     let behind = says(&stage, &next, thought("Next.")).await;
@@ -221,7 +221,7 @@ async fn failed_for_the_api(variant: Variant) {
     stage.push(thought("Went on."));
     let drafting = stage.baton.drafting.clone();
     let cancel = async {
-        while drafting.get(id).unwrap().state != State::Writing {
+        while drafting.get(id).unwrap().state != DraftState::Writing {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(Duration::from_millis(700)).await;
@@ -303,7 +303,7 @@ async fn another_way(variant: Variant) {
     let answer = says(&stage, &asked, fresh()).await;
     assert_shown(&answer.text, "## Goal\nAgain.");
     assert!(answer.text.contains("; made another way)"), "{}", answer.text);
-    assert_eq!(stage.baton.drafting.get(id).unwrap().state, State::Done);
+    assert_eq!(stage.baton.drafting.get(id).unwrap().state, DraftState::Done);
     says(&stage, &stage.then(&asked, &answer, "More."), thought("So.")).await;
     assert_eq!(stage.sent()[1..], ["a: Fresh.", "u: More."]);
     stage.assert_clean();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 use std::time::Duration;
 
-use baton_proxy::state::config::Mode;
+use baton_proxy::state::config::HandoffMode;
 use baton_proxy::state::journal::{self, Recorder};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -27,7 +27,7 @@ struct Run {
 }
 
 impl Run {
-    async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>, mode: Mode) -> Self {
+    async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>, mode: HandoffMode) -> Self {
         let dir = harness::temp();
         let mut recorder = None;
         let store = harness::sqlite(dir.path());
@@ -118,7 +118,7 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
         for stream in [true, false] {
             let about = format!("{} {stream}", variant.model);
             let mended = Reply::text("Mended the reader.");
-            let run = Run::new(variant, [handoff(), calls(), mended], Mode::Continue).await;
+            let run = Run::new(variant, [handoff(), calls(), mended], HandoffMode::Continue).await;
             let first = run.fixture.ask(&run.fixture.history(), stream).await;
             let told = run.fixture.user(&format!("The key is {SECRET}."));
             let history = [run.fixture.ran(&run.fixture.history(), &first), vec![told]].concat();
@@ -202,7 +202,7 @@ async fn the_prompt_and_the_work_since_on_every_wire() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn hidden_calls_stops_and_superseded_handoffs() {
     for variant in WIRES {
-        let run = Run::new(variant, [handoff_beside(calls()), calls()], Mode::Continue).await;
+        let run = Run::new(variant, [handoff_beside(calls()), calls()], HandoffMode::Continue).await;
         let first = run.fixture.ask(&run.fixture.history(), true).await;
         run.fixture
             .ask(&run.fixture.ran(&run.fixture.history(), &first), true)
@@ -219,7 +219,7 @@ async fn hidden_calls_stops_and_superseded_handoffs() {
                 .contains("\n## The conversation\n")
         );
 
-        let run = Run::new(variant, [handoff(), calls(), handoff()], Mode::Stop).await;
+        let run = Run::new(variant, [handoff(), calls(), handoff()], HandoffMode::Stop).await;
         let first = run.fixture.ask(&run.fixture.history(), true).await;
         run.written(1).await;
         let export = run.json(&["export", &run.key(), "--format", "json"]);
@@ -243,7 +243,7 @@ async fn hidden_calls_stops_and_superseded_handoffs() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_missing_is_said() {
-    let run = Run::new(ANTHROPIC, [handoff(), calls()], Mode::Continue).await;
+    let run = Run::new(ANTHROPIC, [handoff(), calls()], HandoffMode::Continue).await;
     run.fixture.ask(&run.fixture.history(), true).await;
     run.written(1).await;
     let key = run.key();

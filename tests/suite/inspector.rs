@@ -6,7 +6,10 @@ use std::time::Duration;
 use baton_core::record::WireId;
 use baton_core::rewrite::Why;
 use baton_core::wire::Watch;
-use baton_proxy::state::journal::{self, Exchange, Filter, Query, Recorder, Row, Side as Body, State};
+use baton_proxy::state::journal::{
+    self, BodySide as Body, ExchangeDetail, ExchangeFilter, ExchangeRow, JournalReader, MessageState,
+    Recorder,
+};
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -51,17 +54,17 @@ impl Run {
     }
 
     /// The journal; waits until it has this many exchanges.
-    async fn query(&self, exchanges: usize) -> Query {
+    async fn query(&self, exchanges: usize) -> JournalReader {
         self.fixture.baton.events(exchanges).await;
         let recorder = self.recorder.clone();
         let flushed = tokio::task::spawn_blocking(move || recorder.flush(LONG)).await;
         assert!(flushed.unwrap());
-        Query::open(self.dir.path()).unwrap().unwrap()
+        JournalReader::open(self.dir.path()).unwrap().unwrap()
     }
 }
 
-fn newest(query: &Query) -> (Row, Exchange) {
-    let row = query.list(&Filter::default()).unwrap().remove(0);
+fn newest(query: &JournalReader) -> (ExchangeRow, ExchangeDetail) {
+    let row = query.list(&ExchangeFilter::default()).unwrap().remove(0);
     let exchange = query.exchange(&row.id).unwrap().unwrap();
     (row, exchange)
 }
@@ -122,7 +125,7 @@ async fn tokens_belong_to_their_leg_and_failed_legs_have_a_status() {
     }
 }
 
-fn in_the_order_of_events(row: &Row, exchange: &Exchange) {
+fn in_the_order_of_events(row: &ExchangeRow, exchange: &ExchangeDetail) {
     let fired = &row.event.fired[0];
     let all = exchange.notes.join("\n");
     let order = [
@@ -233,7 +236,7 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
         let prompts = exchange.legs.iter().map(|leg| {
             let messages = leg.sent.messages.iter();
             messages
-                .filter(|message| message.why == Some(Why::Cut) && message.state == State::New)
+                .filter(|message| message.why == Some(Why::Cut) && message.state == MessageState::New)
                 .count()
         });
         assert_eq!(prompts.collect::<Vec<_>>(), [1, 1]);
@@ -260,10 +263,10 @@ async fn everything_that_the_model_saw_has_a_row() {
             variant.model
         );
         let tools: Vec<_> = sent.envelope.iter().filter(|row| row.role == "tools").collect();
-        assert!(tools[0].first_line.starts_with("read_file") && tools[0].state == State::Kept);
+        assert!(tools[0].first_line.starts_with("read_file") && tools[0].state == MessageState::Kept);
         let ours = tools.last().unwrap();
         assert!(ours.first_line.starts_with("session_handoff "), "{ours:?}");
-        assert_eq!((ours.state, ours.why), (State::New, Some(Why::Tool)));
+        assert_eq!((ours.state, ours.why), (MessageState::New, Some(Why::Tool)));
         assert_eq!(exchange.received.envelope.len() + 1, sent.envelope.len());
         // Its own text, as the model reads it.
         let full = query
@@ -323,7 +326,7 @@ async fn the_search_covers_text_as_a_person_reads_it() {
     }
 }
 
-fn title(query: &Query) -> String {
+fn title(query: &JournalReader) -> String {
     query.conversations(None, 1).unwrap().remove(0).title
 }
 

@@ -9,7 +9,9 @@ use baton_core::nudge::Windows;
 use baton_proxy::serve::admin::readiness::Report;
 use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::state::config::{Config, Secret};
-use baton_proxy::state::journal::{self, Filter, Query, Recorder, Row, Side, State};
+use baton_proxy::state::journal::{
+    self, BodySide, ExchangeFilter, ExchangeRow, JournalReader, MessageState, Recorder,
+};
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::telemetry::Metrics;
 use baton_strict::{Autopilot, Options, Strict};
@@ -89,7 +91,7 @@ impl Run {
         panic!("the agent never comes to an end");
     }
 
-    async fn query(&self) -> Query {
+    async fn query(&self) -> JournalReader {
         self.baton.events(self.turns.len()).await;
         let recorder = self.recorder.clone();
         assert!(
@@ -97,12 +99,12 @@ impl Run {
                 .await
                 .unwrap()
         );
-        Query::open(self.dir.path()).unwrap().unwrap()
+        JournalReader::open(self.dir.path()).unwrap().unwrap()
     }
 }
 
-fn oldest_first(query: &Query) -> Vec<Row> {
-    let mut rows = query.list(&Filter::default()).unwrap();
+fn oldest_first(query: &JournalReader) -> Vec<ExchangeRow> {
+    let mut rows = query.list(&ExchangeFilter::default()).unwrap();
     rows.reverse();
     rows
 }
@@ -121,23 +123,28 @@ async fn chain(stream: bool) {
             "{row:?}"
         );
         let read = |side| query.body(&row.id, side).unwrap().unwrap();
-        assert_eq!(read(Side::Received), *body);
-        assert_eq!(read(Side::Shown), response.raw);
+        assert_eq!(read(BodySide::Received), *body);
+        assert_eq!(read(BodySide::Shown), response.raw);
         assert_eq!(row.sent_messages.len(), legs.len());
         for (n, leg) in legs.iter().enumerate() {
-            assert_eq!(read(Side::Sent(n as u32)), *leg);
-            assert!(!read(Side::Response(n as u32)).is_empty());
+            assert_eq!(read(BodySide::Sent(n as u32)), *leg);
+            assert!(!read(BodySide::Response(n as u32)).is_empty());
         }
         let exchange = query.exchange(&row.id).unwrap().unwrap();
         if row.event.fired.is_empty() {
             continue;
         }
-        let answer = String::from_utf8(read(Side::Response(0))).unwrap();
+        let answer = String::from_utf8(read(BodySide::Response(0))).unwrap();
         assert!(answer.contains("session_handoff") && !response.text().contains("session_handoff"));
         assert!(response.text().contains("[[handoff-resume:"));
         // The second leg has none of the agent's messages except the preamble.
-        assert!(exchange.legs[1].received_states.iter().all(|s| *s == State::Cut));
-        assert_eq!(exchange.legs[1].sent.messages[0].state, State::New);
+        assert!(
+            exchange.legs[1]
+                .received_states
+                .iter()
+                .all(|s| *s == MessageState::Cut)
+        );
+        assert_eq!(exchange.legs[1].sent.messages[0].state, MessageState::New);
         assert!(
             exchange
                 .notes
@@ -151,9 +158,9 @@ async fn chain(stream: bool) {
     assert!(last.event.pinned.is_some() && last.unsent_tokens > 0);
     let exchange = query.exchange(&last.id).unwrap().unwrap();
     let states: Vec<_> = exchange.received.messages.iter().map(|m| m.state).collect();
-    let cut = states.iter().filter(|s| **s == State::Cut).count();
+    let cut = states.iter().filter(|s| **s == MessageState::Cut).count();
     assert!(
-        cut > states.len() / 2 && states.contains(&State::Kept),
+        cut > states.len() / 2 && states.contains(&MessageState::Kept),
         "{states:?}"
     );
     assert!(
@@ -220,10 +227,10 @@ async fn an_agent_that_leaves_is_journaled_with_what_it_was_shown() {
             .await
             .unwrap()
     );
-    let query = Query::open(run.dir.path()).unwrap().unwrap();
+    let query = JournalReader::open(run.dir.path()).unwrap().unwrap();
     let row = oldest_first(&query).remove(0);
-    assert_eq!(query.body(&row.id, Side::Received).unwrap().unwrap(), body);
-    let shown = query.body(&row.id, Side::Shown).unwrap().unwrap();
+    assert_eq!(query.body(&row.id, BodySide::Received).unwrap().unwrap(), body);
+    let shown = query.body(&row.id, BodySide::Shown).unwrap().unwrap();
     assert!(shown.starts_with(&seen) || seen.starts_with(&shown));
 }
 
@@ -522,8 +529,8 @@ async fn a_killed_proxy_leaves_a_file_that_commands_read() {
     }
     program.child.kill().unwrap();
     drop(program);
-    let query = Query::open(dir.path()).unwrap().unwrap();
-    assert_eq!(query.body(&id, Side::Received).unwrap().unwrap(), body);
+    let query = JournalReader::open(dir.path()).unwrap().unwrap();
+    assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), body);
     let row: Value = serde_json::from_str(&said(dir.path(), &["log", "--jsonl"])).unwrap();
     has(&row, ROW);
     let log = said(dir.path(), &["log"]);

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 
 use baton_core::nudge::{NudgeOutcome, Treadmill, Windows, is_nudge};
-use baton_proxy::state::config::{Config, Mode};
+use baton_proxy::state::config::{Config, HandoffMode};
 use baton_proxy::state::store::SharedStore;
 use baton_strict::{Options, Queue, Reply, Role, Rule};
 use pretty_assertions::assert_eq;
@@ -310,7 +310,7 @@ async fn a_model_without_a_known_window_is_told_of_once() {
 #[tokio::test]
 async fn a_handoff_begins_anew() {
     for variant in WIRES {
-        for mode in [Mode::Continue, Mode::Stop] {
+        for mode in [HandoffMode::Continue, HandoffMode::Stop] {
             let fixture = fixture(variant, memory(), |config| config.handoff.mode = mode).await;
             let mut history = Vec::new();
             say(
@@ -330,7 +330,7 @@ async fn a_handoff_begins_anew() {
                 .await;
             }
             say(&fixture, &mut history, &long(5_500), Reply::text("Long.")).await;
-            if mode == Mode::Continue {
+            if mode == HandoffMode::Continue {
                 fixture.push(handoff());
                 say(&fixture, &mut history, "Go on.", Reply::text("Fresh.")).await;
             } else {
@@ -563,7 +563,7 @@ async fn nothing_is_said_without_thresholds_or_without_the_tool() {
         for off in [true, false] {
             let fixture = fixture(variant, memory(), |config| match off {
                 true => config.handoff.thresholds.nudge_tokens = 0,
-                false => config.handoff.inject = baton_proxy::state::config::Inject::Never,
+                false => config.handoff.inject = baton_proxy::state::config::InjectPolicy::Never,
             })
             .await;
             let mut history = Vec::new();

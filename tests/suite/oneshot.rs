@@ -6,7 +6,7 @@ use std::time::Duration;
 use baton_core::handoffs::draft::{DraftAsk, Method};
 use baton_core::record::Origin;
 use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::drafts::{Draft, State, Wanted};
+use baton_proxy::state::jobs::drafts::{DraftRecord, DraftSpec, DraftState};
 use baton_strict::{Fault, Received, Reply, Stop};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -49,12 +49,15 @@ impl Stage {
         }
     }
 
-    fn wants(&self, wanted: impl Into<Wanted>) -> Uuid {
+    fn wants(&self, wanted: impl Into<DraftSpec>) -> Uuid {
         let drafting = &self.fixture.baton.drafting;
-        drafting.ask(&self.key, "local", wanted.into(), None).unwrap().id
+        drafting
+            .request(&self.key, "local", wanted.into(), None)
+            .unwrap()
+            .id
     }
 
-    fn draft(&self, id: Uuid) -> Draft {
+    fn draft(&self, id: Uuid) -> DraftRecord {
         self.fixture.baton.drafting.get(id).unwrap()
     }
 
@@ -181,7 +184,10 @@ async fn handed_over(side: Variant, stream: bool) {
     stage.fixture.ask(&next, stream).await;
     assert_eq!(stage.fixture.sent(), [carried.as_str(), "a: Fresh.", "u: More."]);
     let done = stage.draft(id);
-    assert_eq!((done.state, done.method), (State::Done, Some(Method::Oneshot)));
+    assert_eq!(
+        (done.state, done.method),
+        (DraftState::Done, Some(Method::Oneshot))
+    );
     let events = stage.fixture.baton.events(3).await;
     let (made, later) = (&events[1], &events[2]);
     assert_eq!((made.draft_legs.as_slice(), made.sent_bytes.len()), (&[0][..], 2));
@@ -209,7 +215,7 @@ async fn refused_without_calls(side: Variant, stream: bool) {
         panic!()
     };
     assert!(!forbids_calls(again) && holds(again, &bytes_of(&stage.history)));
-    assert_eq!(stage.draft(id).state, State::Done);
+    assert_eq!(stage.draft(id).state, DraftState::Done);
     stage.fixture.assert_clean();
 }
 
@@ -224,18 +230,30 @@ async fn every_failure(side: Variant, stream: bool) {
     let mut failures = vec![
         (
             Reply::status(500, "no power"),
-            State::Failed,
+            DraftState::Failed,
             Some("provider_error"),
         ),
-        (Reply::new().thinking("Hm."), State::Empty, None),
-        (document().stop(Stop::MaxTokens), State::Failed, Some("truncated")),
-        (cut, State::Failed, Some("provider_unreached")),
+        (Reply::new().thinking("Hm."), DraftState::Empty, None),
+        (
+            document().stop(Stop::MaxTokens),
+            DraftState::Failed,
+            Some("truncated"),
+        ),
+        (cut, DraftState::Failed, Some("provider_unreached")),
     ];
     if is_anthropic {
-        failures.push((document().stop(Stop::PauseTurn), State::Failed, Some("paused")));
+        failures.push((
+            document().stop(Stop::PauseTurn),
+            DraftState::Failed,
+            Some("paused"),
+        ));
     }
     if !is_ollama {
-        failures.push((document().stop(Stop::Refusal), State::Failed, Some("refusal")));
+        failures.push((
+            document().stop(Stop::Refusal),
+            DraftState::Failed,
+            Some("refusal"),
+        ));
     }
     for (reply, state, failure) in failures {
         let stage = Stage::new(side, stream, |_| {}).await;
@@ -322,7 +340,7 @@ async fn methods(side: Variant, stream: bool) {
 /// A carry-over prompt that somebody brings needs no model. One request later, nothing is left to be handed over.
 async fn given(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
-    let id = stage.wants(Wanted {
+    let id = stage.wants(DraftSpec {
         ask: by_api(),
         prompt: Some(" Mend the exporter [[handoff-resume: only.\n".to_owned()),
     });
@@ -338,7 +356,7 @@ async fn given(side: Variant, stream: bool) {
     assert_eq!(outline(behind), [carried]);
     assert_eq!(
         (stage.draft(id).state, stage.draft(id).method),
-        (State::Done, None)
+        (DraftState::Done, None)
     );
     stage.fixture.assert_clean();
 }
@@ -360,7 +378,7 @@ async fn one_message_is_not_enough_to_hand_off_and_two_are() {
         stage.ask().await;
         let draft = stage.draft(id);
         match enough {
-            true => assert_eq!(draft.state, State::Done),
+            true => assert_eq!(draft.state, DraftState::Done),
             false => assert_eq!(draft.failure, Some("nothing_to_hand_off")),
         }
         stage.fixture.assert_clean();
@@ -399,9 +417,9 @@ async fn a_draft_waits_until_nothing_is_open() {
     let open = [&stage.history[..], &[(side.message)("assistant", "It is")]].concat();
     stage.script([Reply::text("Went on."), document(), fresh()]);
     stage.fixture.ask(&open, true).await;
-    assert_eq!(stage.draft(id).state, State::Asked);
+    assert_eq!(stage.draft(id).state, DraftState::Requested);
     stage.ask().await;
-    assert_eq!(stage.draft(id).state, State::Done);
+    assert_eq!(stage.draft(id).state, DraftState::Done);
     stage.fixture.assert_clean();
 }
 
@@ -413,7 +431,7 @@ async fn cancelled(side: Variant, stream: bool) {
         .fixture
         .baton
         .drafting
-        .ask(&stage.key, "local", person().into(), None);
+        .request(&stage.key, "local", person().into(), None);
     assert_eq!(busy.unwrap_err().id, id, "one draft for each conversation");
     stage.script([
         document().head_delay(Duration::from_secs(30)),
@@ -421,14 +439,14 @@ async fn cancelled(side: Variant, stream: bool) {
     ]);
     let drafting = stage.fixture.baton.drafting.clone();
     let cancel = async {
-        while drafting.get(id).unwrap().state != State::Writing {
+        while drafting.get(id).unwrap().state != DraftState::Writing {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;
         drafting.cancel(id).unwrap();
     };
     let (answer, ()) = tokio::join!(stage.ask(), cancel);
-    assert_eq!(stage.draft(id).state, State::Cancelled);
+    assert_eq!(stage.draft(id).state, DraftState::Cancelled);
     stage.goes_on_as_before(&answer).await;
 
     let stage = Stage::new(side, stream, |config| {
@@ -443,12 +461,12 @@ async fn cancelled(side: Variant, stream: bool) {
     );
     assert!(sent.await.is_err());
     for _ in 0..200 {
-        if stage.draft(id).state == State::Cancelled {
+        if stage.draft(id).state == DraftState::Cancelled {
             break;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    assert_eq!(stage.draft(id).state, State::Cancelled);
+    assert_eq!(stage.draft(id).state, DraftState::Cancelled);
     assert!(stage.fixture.baton.drafting.is_idle());
     // Counted too: the agent has left, and the exchange ends with what it was waiting for.
     let events = stage.fixture.baton.events(2).await;
@@ -485,7 +503,7 @@ async fn kept_alive(side: Variant, stream: bool) {
     assert_eq!(response.status, if stream { 200 } else { 400 });
     assert!(response.text().contains("no such thing"), "{}", response.text());
     // The handoff is written: the agent's next try goes on behind it.
-    assert_eq!(stage.draft(id).state, State::Done);
+    assert_eq!(stage.draft(id).state, DraftState::Done);
     stage.script([fresh()]);
     let answer = stage.ask().await;
     assert!(answer.text.contains("[[handoff-resume:") && answer.text.ends_with("Fresh."));
@@ -578,7 +596,7 @@ async fn side_calls_are_left_alone() {
         .await;
     let (_, rest) = read_until(open, "A title.").await;
     drop(rest);
-    assert_eq!(stage.draft(id).state, State::Asked);
+    assert_eq!(stage.draft(id).state, DraftState::Requested);
     stage.ask().await;
-    assert_eq!(stage.draft(id).state, State::Done);
+    assert_eq!(stage.draft(id).state, DraftState::Done);
 }

@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::handoffs::document::fields::{Packet, Size, validate};
-use baton_core::record::{PacketRecord, PacketStatus};
+use baton_core::handoffs::document::fields::{HandoffDocument, Size, validate};
+use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_proxy::state::config::{Config, FactsPolicy};
 use baton_proxy::state::files::documents::{
-    self, Counts, JSON, MARKDOWN, PacketSettings, PacketWriter, Stored,
+    self, DocumentCounts, DocumentSettings, DocumentWriter, JSON, MARKDOWN, StoredHandoff,
 };
 use baton_proxy::state::files::yaml_files::{HandoffFolder, read_file};
-use baton_proxy::state::store::{HandoffFilter, PacketFilter, SharedStore};
+use baton_proxy::state::store::{DocumentFilter, HandoffFilter, SharedStore};
 use baton_proxy::state::telemetry::{FactsOutcome, Metrics};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -30,15 +30,15 @@ const SECRET: &str = "k7QfP2mZ8rT4wX1yB6nC3dV9aH5jL0sE9xZ2";
 struct Run {
     stage: Fixture,
     store: SharedStore,
-    writer: PacketWriter,
+    writer: DocumentWriter,
     dir: tempfile::TempDir,
 }
 
-fn settings(dir: &Path, change: impl FnOnce(&mut Config)) -> Option<PacketSettings> {
+fn settings(dir: &Path, change: impl FnOnce(&mut Config)) -> Option<DocumentSettings> {
     let mut config = harness::config("http://127.0.0.1:1");
     config.state_dir = dir.to_owned();
     change(&mut config);
-    PacketSettings::of(&config)
+    DocumentSettings::of(&config)
 }
 
 impl Run {
@@ -52,11 +52,11 @@ impl Run {
         side: Variant,
         replies: impl IntoIterator<Item = Reply>,
         dir: tempfile::TempDir,
-        settings: Option<PacketSettings>,
+        settings: Option<DocumentSettings>,
     ) -> Self {
         let store = harness::sqlite(dir.path());
         let mut stage = Fixture::with(side, replies, store.clone(), |_| {}).await;
-        let writer = PacketWriter::start(settings, store.clone());
+        let writer = DocumentWriter::start(settings, store.clone());
         let given = writer.clone();
         stage.restart_as(store.clone(), |app| app.with_packets(given));
         Self {
@@ -68,9 +68,9 @@ impl Run {
     }
 
     /// The packets, newest first, once all are written.
-    async fn records(&self) -> Vec<PacketRecord> {
+    async fn records(&self) -> Vec<DocumentRecord> {
         assert!(self.writer.flush(LONG).await);
-        self.store.packets(&PacketFilter::default()).await.unwrap()
+        self.store.documents(&DocumentFilter::default()).await.unwrap()
     }
 
     fn folder(&self) -> PathBuf {
@@ -78,7 +78,7 @@ impl Run {
     }
 }
 
-fn files(record: &PacketRecord) -> (Packet, String) {
+fn files(record: &DocumentRecord) -> (HandoffDocument, String) {
     let folder = Path::new(&record.folder);
     let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
     let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
@@ -96,13 +96,13 @@ fn files(record: &PacketRecord) -> (Packet, String) {
         .map(|file| file.unwrap().file_name())
         .collect();
     assert_eq!(left.len(), 2, "{left:?}");
-    let packet = Packet::read(&json).unwrap();
+    let packet = HandoffDocument::read(&json).unwrap();
     handoff_file(folder, &packet);
     (packet, markdown)
 }
 
 /// Beside the packet's folder there is a handoff file that says the same.
-fn handoff_file(folder: &Path, packet: &Packet) {
+fn handoff_file(folder: &Path, packet: &HandoffDocument) {
     let all = HandoffFolder::new(folder.parent().unwrap()).unwrap();
     let listed = all.list(None, 0).unwrap().found;
     let read = listed.iter().map(|one| read_file(&one.path).unwrap());
@@ -159,7 +159,7 @@ async fn a_chain(side: Variant) {
     };
     let (first, markdown) = files(record);
     assert_eq!(first.next_action.as_deref(), Some("reader.rs."));
-    assert_eq!((first.status, first.parent), (PacketStatus::Active, None));
+    assert_eq!((first.status, first.parent), (HandoffStatus::Active, None));
     assert_eq!(
         (first.origin.as_str(), first.summary.as_str()),
         ("model", "Goal: skip BOMs. Next: reader.rs.")
@@ -180,17 +180,17 @@ async fn a_chain(side: Variant) {
     let ((second, _), (first_again, _)) = (files(&records[0]), files(&records[1]));
     assert_eq!(
         (second.parent, second.status),
-        (Some(first.id), PacketStatus::Active)
+        (Some(first.id), HandoffStatus::Active)
     );
     assert_eq!(
         first_again,
-        first.with_status(PacketStatus::Superseded),
+        first.with_status(HandoffStatus::Superseded),
         "its files say so, too"
     );
     assert_eq!(second.prerequisites[0].what, first_again.id.to_string());
     assert_eq!(
         run.writer.counts(),
-        Counts {
+        DocumentCounts {
             written: 2,
             failed: 0,
             dropped: 0
@@ -343,7 +343,7 @@ async fn a_failed_packet_touches_nothing_and_the_next_start_writes_it() {
     let file = dir.path().join("taken");
     std::fs::write(&file, "x").unwrap();
     let within = settings(dir.path(), |config| {
-        config.packets.dir = Some(file.join("packets"))
+        config.documents.dir = Some(file.join("packets"))
     });
     let run = Run::with(variants::ANTHROPIC, [handoff(), fresh()], dir, within.clone()).await;
     let said = run.stage.ask(&run.stage.history(), true).await;
@@ -351,7 +351,7 @@ async fn a_failed_packet_touches_nothing_and_the_next_start_writes_it() {
     let records = run.records().await;
     assert_eq!(
         run.writer.counts(),
-        Counts {
+        DocumentCounts {
             written: 0,
             failed: 1,
             dropped: 0
@@ -359,7 +359,7 @@ async fn a_failed_packet_touches_nothing_and_the_next_start_writes_it() {
     );
     assert_eq!(records.len(), 1, "it is in the store");
     std::fs::remove_file(&file).unwrap();
-    let again = PacketWriter::start(within, run.store.clone());
+    let again = DocumentWriter::start(within, run.store.clone());
     assert!(again.flush(LONG).await);
     let (packet, _) = files(&records[0]);
     assert_eq!(packet.id, records[0].handoff);
@@ -370,13 +370,13 @@ async fn a_failed_packet_touches_nothing_and_the_next_start_writes_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn off_writes_none_and_a_handoff_without_a_packet_stays_one() {
     let dir = harness::temp();
-    let off = settings(dir.path(), |config| config.packets.enabled = false);
+    let off = settings(dir.path(), |config| config.documents.enabled = false);
     assert!(off.is_none());
     let run = Run::with(variants::ANTHROPIC, [handoff(), fresh()], dir, off).await;
     run.stage.ask(&run.stage.history(), true).await;
     assert_eq!(run.records().await, []);
     assert!(!run.folder().exists());
-    let later = PacketWriter::start(settings(run.dir.path(), |_| {}), run.store.clone());
+    let later = DocumentWriter::start(settings(run.dir.path(), |_| {}), run.store.clone());
     assert!(later.flush(LONG).await);
     assert_eq!(run.records().await, []);
     let handoffs = run.store.handoffs(&HandoffFilter::default()).await.unwrap();
@@ -397,7 +397,7 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
     let handoff = run.store.handoff("local", packet.id).await.unwrap().unwrap();
     let other = harness::temp();
     let settings = Arc::new(settings(other.path(), |_| {}).unwrap());
-    let stored = Stored {
+    let stored = StoredHandoff {
         handoff,
         carry_over: None,
         exchange: packet.exchange.clone(),
@@ -443,7 +443,7 @@ async fn resuming_a_superseded_handoff_makes_it_active() {
         .push(handoff_beside(Reply::new().thinking("Again?").say("Done again.")));
     run.stage.push(fresh());
     run.stage.ask(&history, true).await;
-    let statuses = |records: &[PacketRecord]| {
+    let statuses = |records: &[DocumentRecord]| {
         records
             .iter()
             .map(|record| record.status.name())
@@ -457,7 +457,7 @@ async fn resuming_a_superseded_handoff_makes_it_active() {
     run.stage.ask(&[run.stage.user(&line)], true).await;
     let records = run.records().await;
     assert_eq!(statuses(&records), ["superseded", "active"]);
-    assert_eq!(files(&records[1]).0.status, PacketStatus::Active);
+    assert_eq!(files(&records[1]).0.status, HandoffStatus::Active);
     run.stage.assert_clean();
 }
 
@@ -480,9 +480,9 @@ async fn resumed_and_compared(side: Variant) {
     }
     assert!(git(&["commit", "-q", "--allow-empty", "-m", "x"]));
     let store = harness::sqlite(dir.path());
-    let compared = |config: &mut Config| config.packets.git_dir = Some(repository.clone());
+    let compared = |config: &mut Config| config.documents.git_dir = Some(repository.clone());
     let stage = Fixture::with(side, [handoff(), fresh()], store.clone(), compared).await;
-    let writer = PacketWriter::start(settings(dir.path(), compared), store.clone());
+    let writer = DocumentWriter::start(settings(dir.path(), compared), store.clone());
     stage.ask(&stage.history(), true).await;
     let made = store
         .handoffs(&HandoffFilter::default())
@@ -491,7 +491,7 @@ async fn resumed_and_compared(side: Variant) {
         .pop()
         .unwrap();
     let (id, principal) = (made.id, made.principal.clone());
-    writer.handoff(Stored {
+    writer.handoff(StoredHandoff {
         handoff: made,
         carry_over: None,
         exchange: None,
@@ -544,7 +544,7 @@ async fn resumed_and_compared(side: Variant) {
     );
 
     // By a command, in another session; the packet was put away.
-    documents::set_status(&store, &principal, id, PacketStatus::Archived)
+    documents::set_status(&store, &principal, id, HandoffStatus::Archived)
         .await
         .unwrap();
     let mut stage = stage;
@@ -557,7 +557,8 @@ async fn resumed_and_compared(side: Variant) {
     ];
     let said = stage.ask(&other, true).await;
     assert!(
-        said.text.contains("Its packet was archived; it is active again."),
+        said.text
+            .contains("The handoff was archived; it is active again."),
         "{}",
         said.text
     );
@@ -567,7 +568,7 @@ async fn resumed_and_compared(side: Variant) {
         said.text
     );
     let record = documents::find(&store, &principal, id).await.unwrap().unwrap();
-    assert_eq!(record.status, PacketStatus::Active);
+    assert_eq!(record.status, HandoffStatus::Active);
     let history = stage.then(&other, &said, "Go on.");
     stage.push(Reply::text("On it."));
     let said = stage.ask(&history, true).await;
@@ -798,7 +799,7 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
     };
     let dir = harness::temp();
     let body = body.to_string();
-    let stored = Stored {
+    let stored = StoredHandoff {
         handoff,
         carry_over: None,
         exchange: None,
@@ -867,14 +868,14 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     .await;
     // The same store as the commands read.
     let store = harness::sqlite(dir.path());
-    let writer = PacketWriter::start(settings(dir.path(), |_| {}), store.clone());
+    let writer = DocumentWriter::start(settings(dir.path(), |_| {}), store.clone());
     let mut stage = run.stage;
     let given = writer.clone();
     stage.restart_as(store.clone(), |app| app.with_packets(given));
     stage.ask(&stage.history(), true).await;
     assert!(writer.flush(LONG).await);
     let record = store
-        .packets(&PacketFilter::default())
+        .documents(&DocumentFilter::default())
         .await
         .unwrap()
         .pop()
@@ -990,18 +991,18 @@ async fn list_follow_prints_what_changes_as_json_lines() {
 
     let dir = harness::temp();
     let store = harness::sqlite(dir.path());
-    let packet = |n: u128| PacketRecord {
+    let packet = |n: u128| DocumentRecord {
         handoff: uuid::Uuid::from_u128(n),
         principal: "local".into(),
         repository: "/app".into(),
         branch: "main".into(),
         topic: "t".into(),
-        status: PacketStatus::Active,
+        status: HandoffStatus::Active,
         created_ms: 1000 * u64::try_from(n).unwrap(),
         folder: format!("/packets/{n}"),
         document: "{}".into(),
     };
-    store.put_packet(&packet(1)).await.unwrap();
+    store.put_document(&packet(1)).await.unwrap();
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_baton"))
         .env_clear()
         .env("HOME", dir.path())
@@ -1022,7 +1023,7 @@ async fn list_follow_prints_what_changes_as_json_lines() {
     let mut n = 1;
     let first = loop {
         n += 1;
-        store.put_packet(&packet(n)).await.unwrap();
+        store.put_document(&packet(n)).await.unwrap();
         match told.recv_timeout(Duration::from_secs(1)) {
             Ok(line) => break line,
             Err(_) => assert!(n < 60, "nothing is printed"),

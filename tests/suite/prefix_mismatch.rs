@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use baton_proxy::state::config::Config;
-use baton_proxy::state::journal::{self, Query, Recorder};
+use baton_proxy::state::journal::{self, JournalReader, Recorder};
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::telemetry::{ExchangeEvent, Metrics, ThinkingRetry};
 use baton_strict::{Options, Queue, Received, Reply, Rule, Strict};
@@ -110,7 +110,7 @@ impl Agent {
         let recorder = self.recorder.clone();
         let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30)));
         assert!(flushed.await.unwrap());
-        let query = Query::open(self.dir.path()).unwrap().unwrap();
+        let query = JournalReader::open(self.dir.path()).unwrap().unwrap();
         query.exchange(&event.id).unwrap().unwrap().notes
     }
 }

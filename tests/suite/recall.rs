@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use baton_core::record::HiddenResult;
 use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::recalls::{AnswerOutcome, Answers, CallToAnswer};
+use baton_proxy::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::telemetry::ExchangeEvent;
 use baton_strict::{Reply, Role};
@@ -480,8 +480,8 @@ async fn the_store_may_be_lost() {
 /// Counts what is asked, and finds nothing.
 struct Counted(Arc<AtomicUsize>);
 
-impl Answers for Counted {
-    fn answer(&self, _: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome) {
+impl CallAnswerer for Counted {
+    fn answer(&self, _: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
         self.0.fetch_add(1, Ordering::SeqCst);
         (HiddenResult::of("Nothing."), AnswerOutcome::Nothing)
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_proxy::state::journal::{self, BillEntry, BillFilter, Query, Recorder};
+use baton_proxy::state::journal::{self, BillEntry, BillFilter, JournalReader, Recorder};
 use baton_proxy::state::prices;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -43,7 +43,7 @@ impl Run {
         let recorder = self.recorder.clone();
         let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30))).await;
         assert!(flushed.unwrap());
-        let query = Query::open(self.dir.path()).unwrap().unwrap();
+        let query = JournalReader::open(self.dir.path()).unwrap().unwrap();
         query
             .bill(&BillFilter::default(), &prices::table(None).unwrap())
             .unwrap()
@@ -74,8 +74,8 @@ async fn every_leg_is_billed_once_and_by_the_model_that_answered() {
             let bill = run.bill(2).await;
             assert_eq!(bill.len(), 2, "{}", variant.model);
             let legs: u64 = bill.iter().map(|entry| entry.tokens.output).sum();
-            let query = Query::open(run.dir.path()).unwrap().unwrap();
-            let rows = query.list(&journal::Filter::default()).unwrap();
+            let query = JournalReader::open(run.dir.path()).unwrap().unwrap();
+            let rows = query.list(&journal::ExchangeFilter::default()).unwrap();
             let counted = rows.iter().flat_map(|row| row.event.tokens.iter().flatten());
             assert_eq!(
                 legs,

@@ -3,7 +3,7 @@
 
 use baton_core::mark::seal::SealKey;
 use baton_core::record::Handoff;
-use baton_proxy::state::config::{Client, Config, Secret, Transcript};
+use baton_proxy::state::config::{ClientKey, Config, Secret, TranscriptDetail};
 use baton_proxy::state::store::HandoffFilter;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -24,7 +24,7 @@ fn teammates(config: &mut Config) {
     for upstream in config.upstreams.values_mut() {
         upstream.api_key = Some(Secret::new("sk-of-the-proxy"));
     }
-    let client = |name: &str| Client {
+    let client = |name: &str| ClientKey {
         name: name.to_owned(),
         key: Secret::new(format!("key-of-{name}")),
     };
@@ -118,7 +118,7 @@ async fn sent_behind(fixture: &AnthropicFixture, sentinel: &str, rest: &str) -> 
 /// the prompt.
 #[tokio::test]
 async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() {
-    let short = |c: &mut Config| c.handoff.transcript = Transcript::Sentinel;
+    let short = |c: &mut Config| c.handoff.transcript = TranscriptDetail::Sentinel;
     let fixture = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], memory(), short).await;
     let message = fixture.turn(&history()).await;
     let sentinel = said(&message)[1].to_owned();
@@ -140,7 +140,7 @@ async fn text_after_a_sentinel_without_its_prompt_is_not_taken_for_the_prompt() 
 /// The form in which a sentinel was shown goes with its handoff: another setting later says nothing of it.
 #[tokio::test]
 async fn a_sentinel_is_read_as_it_was_shown_whatever_the_setting_is_now() {
-    let short = |c: &mut Config| c.handoff.transcript = Transcript::Sentinel;
+    let short = |c: &mut Config| c.handoff.transcript = TranscriptDetail::Sentinel;
     let store = memory();
     let first = AnthropicFixture::with([handoff(), Reply::text("Fresh.")], store.clone(), short).await;
     let message = first.turn(&history()).await;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use baton_proxy::state::config::{self, Durability, StoreKind, Transcript};
+use baton_proxy::state::config::{self, ServerDurability, StoreKind, TranscriptDetail};
 use baton_proxy::state::store::redis::RedisStore;
 use baton_strict::{Options, Received, Reply, Strict};
 use serde_json::{Value, json};
@@ -344,7 +344,7 @@ async fn a_network_that_fails_costs_bounded_waits() {
             crate::conversations::shared_within(&wire.redis_url(), &prefix, Duration::from_millis(400));
         let mut config = harness::config(&provider.url());
         // Nothing but the store knows the handoff.
-        config.handoff.transcript = Transcript::Sentinel;
+        config.handoff.transcript = TranscriptDetail::Sentinel;
         let proxy = Arc::new(Baton::start(config, store));
         let ask = async |history: &[Value]| proxy.turn(&Anthropic, &Anthropic.body(history, true)).await;
         let first = ask(&history()).await;
@@ -435,12 +435,12 @@ async fn a_failover_under_load_loses_no_handoff_that_was_shown() {
     };
     let provider = Strict::start(model, Options::default()).await.unwrap();
     let started = || {
-        let mut settings = config::Store::from(StoreKind::Redis);
+        let mut settings = config::StoreConfig::from(StoreKind::Redis);
         settings.address = Some(wire.redis_url().parse().unwrap());
-        settings.durability = Durability::Replicated;
+        settings.durability = ServerDurability::Replicated;
         settings.timeout = Duration::from_millis(500);
         let mut config = harness::config(&provider.url());
-        config.handoff.transcript = Transcript::Sentinel;
+        config.handoff.transcript = TranscriptDetail::Sentinel;
         Baton::start(config, Arc::new(RedisStore::of(&settings).unwrap()))
     };
     let proxy = started();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 
 use async_compression::tokio::bufread::ZstdEncoder;
 use baton_proxy::state::config::Config;
-use baton_proxy::state::journal::{self, Filter, Query};
+use baton_proxy::state::journal::{self, ExchangeFilter, JournalReader};
 use baton_proxy::state::store::HandoffFilter;
 use baton_strict::{Autopilot, Model, Options, Queue, Received, Reply, Rule, Strict};
 use bytes::Bytes;
@@ -137,12 +137,12 @@ impl Scene {
         }
     }
 
-    async fn journal(&self, exchanges: usize) -> Query {
+    async fn journal(&self, exchanges: usize) -> JournalReader {
         self.baton.events(exchanges).await;
         let journal = self.journal.clone();
         let flushed = tokio::task::spawn_blocking(move || journal.flush(std::time::Duration::from_secs(20)));
         assert!(flushed.await.unwrap());
-        Query::open(self.dir.path()).unwrap().unwrap()
+        JournalReader::open(self.dir.path()).unwrap().unwrap()
     }
 }
 
@@ -194,8 +194,8 @@ async fn chain(sign_in: SignIn) {
 }
 
 /// Neither the token nor the account is in what the journal gives away of any exchange.
-fn assert_no_credential(query: &Query, exchanges: usize) {
-    let rows = query.list(&Filter::default()).unwrap();
+fn assert_no_credential(query: &JournalReader, exchanges: usize) {
+    let rows = query.list(&ExchangeFilter::default()).unwrap();
     assert_eq!(rows.len(), exchanges);
     for row in rows {
         let exchange = query.exchange(&row.id).unwrap().unwrap();

@@ -7,7 +7,7 @@ use std::path::Path;
 use baton_core::rewrite::flattened;
 use baton_core::text::splice;
 use baton_core::wire::{Operation, WIRES};
-use baton_proxy::state::config::{Config, Transcript};
+use baton_proxy::state::config::{Config, TranscriptDetail};
 use baton_strict::Reply;
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -294,7 +294,7 @@ async fn quoted_sentinel_does_not(variant: Variant) {
 /// A closing line is recognised only in the sentinel's own message and only with a seal; the short sentinel has none.
 async fn other_closing_lines_close_nothing(variant: Variant) {
     for (agent, session) in AGENTS {
-        for transcript in [Transcript::Full, Transcript::Sentinel] {
+        for transcript in [TranscriptDetail::Full, TranscriptDetail::Sentinel] {
             let change = |config: &mut Config| config.handoff.transcript = transcript;
             let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), change).await;
             let conversation = HandedOver::on(fixture, session).await;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use baton_core::record::HiddenResult;
 use baton_core::tools::{OnCall, Tool};
-use baton_proxy::state::jobs::recalls::{AnswerOutcome, Answers, CallToAnswer};
+use baton_proxy::state::jobs::recalls::{AnswerOutcome, CallAnswerer, RecallCall};
 use baton_proxy::state::store::SharedStore;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -19,8 +19,8 @@ use crate::matrix::variants::{Variant, on_every_wire_both_ways};
 /// Answers each call with another text, so that an answer which is asked for twice is not the same.
 struct Notes(AtomicU32);
 
-impl Answers for Notes {
-    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome) {
+impl CallAnswerer for Notes {
+    fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
         let n = self.0.fetch_add(1, Ordering::Relaxed);
         (
             HiddenResult::of(format!("Note {n} for {}.", call.arguments.len())),

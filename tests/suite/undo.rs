@@ -93,7 +93,7 @@ async fn undo_by(sessions: &Sessions, store: &SharedStore, id: HandoffId) -> Res
 
 async fn undo_of(sessions: &Sessions, handoff: &Handoff) -> Result<UndoAnswer, UndoRefused> {
     let windows = Windows::default();
-    let asked = sessions.ask_undo(handoff, None, &windows, 1);
+    let asked = sessions.request_undo(handoff, None, &windows, 1);
     asked.await.unwrap()
 }
 
@@ -388,7 +388,11 @@ async fn over_the_window() {
     let (stage, history) = Stage::new(variants::ANTHROPIC, memory()).await;
     let handoff = stage.store.handoff("local", stage.id).await.unwrap().unwrap();
     let small = Windows::with(vec![("claude-strict".to_owned(), 20)]);
-    let refused = stage.fixture.baton.sessions.ask_undo(&handoff, None, &small, 1);
+    let refused = stage
+        .fixture
+        .baton
+        .sessions
+        .request_undo(&handoff, None, &small, 1);
     let refused = refused.await.unwrap().unwrap_err().to_string();
     assert!(refused.contains("more than its window holds"), "{refused}");
     assert!(

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 
 use baton_core::rewrite::untooled::Untooled;
-use baton_proxy::state::config::{Config, Inject};
+use baton_proxy::state::config::{Config, InjectPolicy};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -127,7 +127,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
 
 #[tokio::test]
 async fn a_store_that_is_down_and_inject_never_are_reported() {
-    let never = fixture(|config| config.handoff.inject = Inject::Never).await;
+    let never = fixture(|config| config.handoff.inject = InjectPolicy::Never).await;
     let body = Anthropic.body(&history(), true).to_string();
     is_told(&never, Anthropic.path(), &[], body.clone(), Untooled::OffByConfig).await;
     let store = FlakyStore::new(memory());

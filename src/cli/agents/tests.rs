@@ -1,22 +1,27 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::cli::shells::Shell;
+use crate::cli::shells::ShellSyntax;
 
 const BASE: &str = "http://127.0.0.1:8787";
 
 /// How an agent is started by hand, for the tables.
-fn by_hand(agent: &Agent) -> String {
+fn by_hand(agent: &AgentSetup) -> String {
     let setup = agent.setup(BASE, BASE, agent.file.as_ref().map_or("", |file| file.name));
     // The URL itself stands in the way where nothing reads it.
     let read = agent.file.as_ref().is_some_and(|file| match file.content {
-        Content::Text(text) => text.contains(URL),
-        Content::Copy { .. } => false,
+        ConfigContent::Text(text) => text.contains(URL),
+        ConfigContent::Copy { .. } => false,
     });
     let variables = setup.variables.iter().filter(|(name, _)| read || *name != URL);
     let mut words: Vec<_> = variables.map(|(name, value)| format!("{name}={value}")).collect();
     words.push(if agent.is_known() { agent.name } else { "AGENT" }.to_owned());
-    words.extend(setup.arguments.iter().map(|argument| Shell::Sh.quoted(argument)));
+    words.extend(
+        setup
+            .arguments
+            .iter()
+            .map(|argument| ShellSyntax::Sh.quoted(argument)),
+    );
     words.join(" ")
 }
 
@@ -106,7 +111,7 @@ fn every_template_is_filled_and_every_agent_is_pointed_at_the_proxy() {
         all.extend(agent.first_prompt("do it", true));
         if let Some(file) = &agent.file {
             assert!(all.iter().any(|text| text == "/tmp/file"), "{}", agent.title);
-            if let Content::Copy { .. } = file.content {
+            if let ConfigContent::Copy { .. } = file.content {
                 all.push(file.content.text(None, BASE).unwrap());
             }
         }
@@ -115,8 +120,8 @@ fn every_template_is_filled_and_every_agent_is_pointed_at_the_proxy() {
                 .all(|text| !text.contains("{base}") && !text.contains("{file}")),
             "{all:?}"
         );
-        let told = agent.variables.len() + agent.arguments.len();
-        assert!(told > 0, "{}", agent.title);
+        let settings = agent.variables.len() + agent.arguments.len();
+        assert!(settings > 0, "{}", agent.title);
         for headless in [false, true] {
             let words = agent.first_prompt("do it", headless);
             assert_eq!(

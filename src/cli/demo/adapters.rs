@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use super::script::{PREAMBLE, SYSTEM, Script, TOOLS, wish};
+use super::script::{DemoLength, PREAMBLE, SYSTEM, TOOLS, wish};
 use baton_core::record::WireId;
 use baton_core::transcript::{Kind, Turn};
 use baton_core::wire::Role;
@@ -15,29 +15,29 @@ pub(super) struct Adapter {
     pub(super) path: &'static str,
     pub(super) headers: &'static [(&'static str, &'static str)],
     /// The history at the start.
-    pub(super) opening: fn(Script) -> Vec<Value>,
+    pub(super) opening: fn(DemoLength) -> Vec<Value>,
     /// The request body for a history.
     pub(super) body: fn(&[Value]) -> Value,
     /// Reads a reply: the messages that it adds to the history.
     pub(super) reply: fn(&Value) -> Option<Vec<Value>>,
-    /// What the calls' results add to the history.
-    pub(super) results: fn(&[(Call, String)]) -> Vec<Value>,
+    /// Appends the calls' results to the history.
+    pub(super) results: fn(&[(AgentCall, String)]) -> Vec<Value>,
 }
 
 /// A tool call for the agent. On some wires calls have no id.
-pub(super) struct Call {
+pub(super) struct AgentCall {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) arguments: Value,
 }
 
 /// The calls in the messages of a reply.
-pub(super) fn calls(messages: &[Value]) -> Vec<Call> {
+pub(super) fn calls(messages: &[Value]) -> Vec<AgentCall> {
     let each = messages.iter().flat_map(|message| {
         let message = message.to_string();
         let parts = Turn::alone(message.as_bytes(), Role::Assistant).parts();
         let calls = parts.into_iter().filter_map(|part| match part.kind {
-            Kind::Call(call) => Some(Call {
+            Kind::Call(call) => Some(AgentCall {
                 id: call.id.map(|id| id.get().into_owned()),
                 name: call.name?.get().into_owned(),
                 arguments: serde_json::from_str(&call.arguments?.get()).unwrap_or_default(),
@@ -70,7 +70,7 @@ pub(super) const ADAPTERS: &[Adapter] = &[
             Some(vec![json!({"role": "assistant", "content": content})])
         },
         results: |results| {
-            let block = |(call, text): &(Call, String)| json!({"type": "tool_result", "tool_use_id": call.id, "content": text});
+            let block = |(call, text): &(AgentCall, String)| json!({"type": "tool_result", "tool_use_id": call.id, "content": text});
             let blocks: Vec<_> = results.iter().map(block).collect();
             vec![json!({"role": "user", "content": blocks})]
         },
@@ -83,7 +83,7 @@ pub(super) const ADAPTERS: &[Adapter] = &[
         body: |history| json!({"model": "gpt-demo", "messages": history, "tools": functions()}),
         reply: |reply| Some(vec![reply.pointer("/choices/0/message")?.clone()]),
         results: |results| {
-            let message = |(call, text): &(Call, String)| json!({"role": "tool", "tool_call_id": call.id, "content": text});
+            let message = |(call, text): &(AgentCall, String)| json!({"role": "tool", "tool_call_id": call.id, "content": text});
             results.iter().map(message).collect()
         },
     },
@@ -105,7 +105,7 @@ pub(super) const ADAPTERS: &[Adapter] = &[
         },
         reply: |reply| reply.get("output")?.as_array().cloned(),
         results: |results| {
-            let item = |(call, text): &(Call, String)| json!({"type": "function_call_output", "call_id": call.id, "output": text});
+            let item = |(call, text): &(AgentCall, String)| json!({"type": "function_call_output", "call_id": call.id, "output": text});
             results.iter().map(item).collect()
         },
     },
@@ -125,7 +125,7 @@ pub(super) const ADAPTERS: &[Adapter] = &[
         },
         reply: |reply| Some(vec![reply.pointer("/candidates/0/content")?.clone()]),
         results: |results| {
-            let part = |(call, text): &(Call, String)| {
+            let part = |(call, text): &(AgentCall, String)| {
                 let mut response = json!({"name": call.name, "response": {"output": text}});
                 if let Some(id) = &call.id {
                     response["id"] = json!(id);
@@ -144,19 +144,19 @@ pub(super) const ADAPTERS: &[Adapter] = &[
         body: |history| json!({"model": "demo", "stream": false, "messages": history, "tools": functions()}),
         reply: |reply| Some(vec![reply.get("message")?.clone()]),
         results: |results| {
-            let message = |(call, text): &(Call, String)| json!({"role": "tool", "tool_name": call.name, "content": text});
+            let message = |(call, text): &(AgentCall, String)| json!({"role": "tool", "tool_name": call.name, "content": text});
             results.iter().map(message).collect()
         },
     },
 ];
 
 /// The harness's preamble and the person's words.
-fn opening_texts(script: Script) -> [String; 2] {
+fn opening_texts(script: DemoLength) -> [String; 2] {
     [PREAMBLE.to_owned(), wish(script)]
 }
 
-/// The same as messages of their own, after the system prompt.
-fn messages(script: Script) -> Vec<Value> {
+/// Messages of their own, after the system prompt.
+fn messages(script: DemoLength) -> Vec<Value> {
     let [preamble, wish] = opening_texts(script).map(|text| json!({"role": "user", "content": text}));
     vec![json!({"role": "system", "content": SYSTEM}), preamble, wish]
 }

@@ -11,11 +11,11 @@ use serde_json::Value;
 use tokio::net::TcpStream;
 
 use super::adapters::{self, Adapter};
-use super::script::{Script, tool_result};
-use crate::cli::exit::{Exit, Failure};
+use super::script::{DemoLength, tool_result};
+use crate::cli::exit::{CommandFailure, Exit};
 
 /// A running agent.
-pub(super) struct Agent {
+pub(super) struct DemoAgent {
     adapter: &'static Adapter,
     line: SendRequest<Full<Bytes>>,
     host: String,
@@ -33,13 +33,13 @@ pub(super) struct RequestResult {
     pub(super) done: bool,
 }
 
-impl Agent {
+impl DemoAgent {
     /// An agent whose base URL is `address`.
     pub(super) async fn start(
         adapter: &'static Adapter,
-        script: Script,
+        script: DemoLength,
         address: SocketAddr,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, CommandFailure> {
         let stream = TcpStream::connect(address).await?;
         let (line, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
         tokio::spawn(connection);
@@ -53,12 +53,12 @@ impl Agent {
     }
 
     /// Sends the history, appends the reply, and runs the tools that it calls.
-    pub(super) async fn ask(&mut self) -> Result<RequestResult, Failure> {
+    pub(super) async fn ask(&mut self) -> Result<RequestResult, CommandFailure> {
         let body = Bytes::from((self.adapter.body)(&self.history).to_string());
         let (headers, reply) = self.post(body.clone()).await?;
         let reply: Option<Value> = serde_json::from_slice(&reply).ok();
         let messages = reply.as_ref().and_then(self.adapter.reply).ok_or_else(|| {
-            Failure::new(
+            CommandFailure::new(
                 Exit::SOFTWARE,
                 format!("the reply of turn {} cannot be read", self.turn + 1),
             )
@@ -84,7 +84,7 @@ impl Agent {
         })
     }
 
-    async fn post(&mut self, body: Bytes) -> Result<(HeaderMap, Bytes), Failure> {
+    async fn post(&mut self, body: Bytes) -> Result<(HeaderMap, Bytes), CommandFailure> {
         let mut request = Request::post(self.adapter.path)
             .header("host", &self.host)
             .header("content-type", "application/json")
@@ -98,18 +98,18 @@ impl Agent {
         let (head, body) = response.into_parts();
         let body = body.collect().await.map_err(broken)?.to_bytes();
         if head.status != StatusCode::OK {
-            let said = String::from_utf8_lossy(&body);
-            return Err(Failure::new(
+            let body_text = String::from_utf8_lossy(&body);
+            return Err(CommandFailure::new(
                 Exit::SOFTWARE,
-                format!("answered {}: {said}", head.status),
+                format!("answered {}: {body_text}", head.status),
             ));
         }
         Ok((head.headers, body))
     }
 }
 
-fn broken(error: impl std::error::Error) -> Failure {
-    Failure::new(
+fn broken(error: impl std::error::Error) -> CommandFailure {
+    CommandFailure::new(
         Exit::SOFTWARE,
         format!("the demo's own connection failed: {error}"),
     )

@@ -16,20 +16,20 @@ mod tests;
 use std::path::Path;
 
 use self::adapters::{ADAPTERS, Adapter};
-use self::story::Story;
+use self::story::DemoRun;
 use super::args::DemoArgs;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::output::Out;
 use baton_core::record::WireId;
 
-pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), Failure> {
-    let script = script::Script {
+pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let script = script::DemoLength {
         tasks: args.tasks.into(),
         turns: args.turns.into(),
     };
     let adapter = adapter_named(&args.wire)?;
     let runtime = tokio::runtime::Runtime::new();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     let story = runtime.block_on(story::play(adapter, script))?;
     if let Some(file) = &args.svg {
         draw(&story, file)?;
@@ -43,21 +43,21 @@ pub(super) fn run(args: &DemoArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// The adapter of the wire with this name.
-fn adapter_named(name: &str) -> Result<&'static Adapter, Failure> {
+fn adapter_named(name: &str) -> Result<&'static Adapter, CommandFailure> {
     let wanted = WireId::named(name);
     ADAPTERS
         .iter()
         .find(|adapter| Some(adapter.wire) == wanted)
         .ok_or_else(|| {
             let names: Vec<_> = ADAPTERS.iter().map(|adapter| adapter.wire.name()).collect();
-            Failure::new(Exit::USAGE, format!("there is no demo of the wire {name:?}"))
+            CommandFailure::new(Exit::USAGE, format!("there is no demo of the wire {name:?}"))
                 .help(format!("--wire takes: {}", names.join(", ")))
         })
 }
 
-fn draw(story: &Story, file: &Path) -> Result<(), Failure> {
+fn draw(story: &DemoRun, file: &Path) -> Result<(), CommandFailure> {
     std::fs::write(file, picture::svg(story)).map_err(|error| {
-        Failure::new(
+        CommandFailure::new(
             Exit::CANNOT_CREATE,
             format!("cannot write {}: {error}", file.display()),
         )
@@ -65,9 +65,9 @@ fn draw(story: &Story, file: &Path) -> Result<(), Failure> {
 }
 
 /// Fails where the demo did not show a cut, whatever it printed.
-fn judge(story: &Story) -> Result<(), Failure> {
+fn judge(story: &DemoRun) -> Result<(), CommandFailure> {
     if let Some(complaint) = story.complaints.first() {
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::SOFTWARE,
             format!("the provider complained: {complaint}"),
         ));
@@ -75,7 +75,7 @@ fn judge(story: &Story) -> Result<(), Failure> {
     let (made, wanted) = (story.handoffs.len(), story.tasks - 1);
     if made != wanted {
         let message = format!("{made} handoffs were made where the script has {wanted}");
-        return Err(Failure::new(Exit::SOFTWARE, message));
+        return Err(CommandFailure::new(Exit::SOFTWARE, message));
     }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::story::Story;
+use super::story::DemoRun;
 use crate::cli::output::size;
 
 const WIDTH: f64 = 880.0;
@@ -42,7 +42,7 @@ struct Point {
 }
 
 /// The picture as SVG.
-pub(super) fn svg(story: &Story) -> String {
+pub(super) fn svg(story: &DemoRun) -> String {
     let points = points(story);
     let most = points.iter().map(|p| p.received.max(p.sent)).fold(1.0, f64::max);
     let y = |bytes: f64| HEIGHT - BOTTOM - bytes / most * (HEIGHT - TOP - BOTTOM);
@@ -113,7 +113,7 @@ pub(super) fn svg(story: &Story) -> String {
     out
 }
 
-fn title(story: &Story) -> String {
+fn title(story: &DemoRun) -> String {
     format!(
         "The agent sent {} in all; {} went on to the model, with {} handoffs",
         size(story.totals.received_bytes as u64),
@@ -122,7 +122,7 @@ fn title(story: &Story) -> String {
     )
 }
 
-fn points(story: &Story) -> Vec<Point> {
+fn points(story: &DemoRun) -> Vec<Point> {
     let legs = story.turns.iter().flat_map(|turn| {
         let received = turn.received_bytes as f64;
         turn.sent_bytes.iter().map(move |&sent| (received, sent as f64))
@@ -138,7 +138,7 @@ fn points(story: &Story) -> Vec<Point> {
 }
 
 /// Positions of the legs that handed over: the peaks of the sawtooth.
-fn cuts(story: &Story) -> impl Iterator<Item = usize> {
+fn cuts(story: &DemoRun) -> impl Iterator<Item = usize> {
     story
         .turns
         .iter()

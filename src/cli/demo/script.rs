@@ -9,7 +9,7 @@ use baton_strict::{Model, Received, Reply, Role, Turn};
 
 /// Length of the demo.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Script {
+pub(super) struct DemoLength {
     /// Number of consecutive tasks.
     pub(super) tasks: usize,
     /// Tool calls in each task.
@@ -17,53 +17,53 @@ pub(super) struct Script {
 }
 
 /// A task of the plan, and what the model has learnt when it is done.
-struct Task {
+struct PlanTask {
     title: &'static str,
     folder: &'static str,
     found: &'static str,
 }
 
-const TASKS: [Task; 8] = [
-    Task {
+const TASKS: [PlanTask; 8] = [
+    PlanTask {
         title: "survey the storage layer",
         folder: "src/store",
         found: "All reads and writes go through `Links` in src/store/mod.rs. Four callers hold its lock over an await: \
                 redirect.rs, admin.rs, import.rs, stats.rs.",
     },
-    Task {
+    PlanTask {
         title: "put a trait in front of it",
         folder: "src/store",
         found: "`trait Store` has get, put, delete and scan, all async. `FileStore` implements it. No caller names \
                 the file any more.",
     },
-    Task {
+    PlanTask {
         title: "write the SQLite store",
         folder: "src/store/sqlite",
         found: "`SqliteStore` passes the same tests as `FileStore`. One writer thread, WAL, schema version 1 in \
                 src/store/sqlite/schema.rs.",
     },
-    Task {
+    PlanTask {
         title: "move the old file over",
         folder: "src/migrate",
         found: "`linkshort migrate` copies links.json in batches of 500 and can be run twice. The old file is \
                 renamed, never deleted.",
     },
-    Task {
+    PlanTask {
         title: "serve redirects from a cache",
         folder: "src/http",
         found: "A bounded cache in front of `Store::get`, filled on the first hit, emptied by put and delete.",
     },
-    Task {
+    PlanTask {
         title: "count visits",
         folder: "src/stats",
         found: "Visits are added up in memory and written every five seconds. The old per-visit write is gone.",
     },
-    Task {
+    PlanTask {
         title: "limit the public endpoint",
         folder: "src/http",
         found: "A token bucket for each address, 20 a second, answered with 429 and retry-after.",
     },
-    Task {
+    PlanTask {
         title: "write the operator's guide",
         folder: "docs",
         found: "docs/operate.md covers start, backup, migration and the two alarms.",
@@ -85,7 +85,7 @@ pub(super) const PREAMBLE: &str = "<system-reminder>\n# CLAUDE.md\nlinkshort is 
     - The HTTP API in docs/api.md is a promise: do not change it.\n</system-reminder>";
 
 /// The person's request.
-pub(super) fn wish(script: Script) -> String {
+pub(super) fn wish(script: DemoLength) -> String {
     format!(
         "Work through docs/plan.md: {} tasks, one after the other, without asking me in between. {NEXT}1 of {}: {}.",
         script.tasks, script.tasks, TASKS[0].title
@@ -103,10 +103,10 @@ pub(super) const TOOLS: [(&str, &str, &[&str]); 3] = [
     ("run", "Run a command and return its output.", &["command"]),
 ];
 
-impl Model for Script {
+impl Model for DemoLength {
     fn reply(&self, seen: &Received) -> Reply {
         let turns = seen.turns();
-        let Some((at, task)) = turns.iter().enumerate().rev().find_map(told) else {
+        let Some((at, task)) = turns.iter().enumerate().rev().find_map(newest_result) else {
             return Reply::text("What shall I do?");
         };
         let Some(now) = task.checked_sub(1).and_then(|t| TASKS.get(t)) else {
@@ -130,7 +130,7 @@ impl Model for Script {
 }
 
 /// The task that a user text asks for, and its turn.
-fn told((at, turn): (usize, &Turn)) -> Option<(usize, usize)> {
+fn newest_result((at, turn): (usize, &Turn)) -> Option<(usize, usize)> {
     let texts = turn.texts.iter().filter(|_| turn.role == Role::User);
     let mut number = texts.filter_map(|text| {
         let rest = &text[text.rfind(NEXT)? + NEXT.len()..];
@@ -139,14 +139,14 @@ fn told((at, turn): (usize, &Turn)) -> Option<(usize, usize)> {
     Some((at, number.next_back()?))
 }
 
-fn step(task: &Task, done: usize) -> Reply {
+fn step(task: &PlanTask, done: usize) -> Reply {
     let file = |n: usize| {
         let names = [
             "mod.rs", "codec.rs", "index.rs", "lock.rs", "batch.rs", "tests.rs",
         ];
         format!("{}/{}", task.folder, names[n % names.len()])
     };
-    let (thought, said, name, arguments) = match done % 4 {
+    let (thought, text, name, arguments) = match done % 4 {
         0 | 1 => (
             "What is there already?",
             format!("Reading {}.", file(done)),
@@ -166,10 +166,10 @@ fn step(task: &Task, done: usize) -> Reply {
             json!({"command": "cargo test"}),
         ),
     };
-    Reply::new().thinking(thought).say(said).call(name, arguments)
+    Reply::new().thinking(thought).say(text).call(name, arguments)
 }
 
-impl Script {
+impl DemoLength {
     /// The carry-over prompt after `task`.
     fn carry_over(&self, task: usize) -> Value {
         let done: Vec<_> = (1..=task)
@@ -209,7 +209,7 @@ fn listing(path: &str, bytes: usize) -> String {
         "        return Err(Error::Expired { key: key.to_owned() });",
         "    }",
         "",
-        "/// Writes behind the batch that is open; the caller waits for its commit.",
+        "/// Writes after the batch that is open; the caller waits for its commit.",
         "pub async fn put(&self, link: &Link) -> Result<Receipt, Error> {",
         "    let mut batch = self.batch.lock().await;",
         "    batch.push(link.encode(&self.codec)?);",

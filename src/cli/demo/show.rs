@@ -4,7 +4,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 
-use super::story::{Example, Line, Measured, Outline, SENTINEL, Story};
+use super::story::{DemoRun, Example, MeasuredTurn, MessageOutline, Outline, SENTINEL};
 use crate::cli::output::{Out, first_line, plural, size};
 
 /// Width where the output has none.
@@ -28,7 +28,7 @@ const SENT: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::C
 const FIRED: Style = Style::new().fg_color(Some(anstyle::Color::Ansi(AnsiColor::Green)));
 
 /// Prints all of it.
-pub(super) fn print(story: &Story, out: &mut Out) -> io::Result<()> {
+pub(super) fn print(story: &DemoRun, out: &mut Out) -> io::Result<()> {
     let columns = out.width().unwrap_or(COLUMNS);
     for line in chart(story, columns).into_iter().chain(summary(story)) {
         out.line(format_args!("{line}"))?;
@@ -45,7 +45,7 @@ pub(super) fn print(story: &Story, out: &mut Out) -> io::Result<()> {
     ))
 }
 
-fn chart(story: &Story, columns: usize) -> Vec<String> {
+fn chart(story: &DemoRun, columns: usize) -> Vec<String> {
     let room = columns.saturating_sub(BEFORE_BAR + 1).max(LEAST_BAR);
     let most = story
         .turns
@@ -92,7 +92,7 @@ fn wrapped(text: &str, columns: usize) -> Vec<String> {
     lines
 }
 
-fn turn_lines(story: &Story, turn: &Measured, scale: &Scale) -> Vec<String> {
+fn turn_lines(story: &DemoRun, turn: &MeasuredTurn, scale: &Scale) -> Vec<String> {
     let received = size(turn.received_bytes as u64);
     let mut lines = Vec::new();
     for (leg, &sent) in turn.sent_bytes.iter().enumerate() {
@@ -119,7 +119,7 @@ struct Scale {
 }
 
 impl Scale {
-    /// What was sent upstream, in eighths of a column, followed by the rest of what was received.
+    /// The bytes sent upstream, in eighths of a column, followed by the rest of what was received.
     fn bar(&self, sent: usize, received: usize) -> String {
         const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
         let eighths = (sent * self.room * 8).div_ceil(self.most.max(1));
@@ -134,7 +134,7 @@ impl Scale {
     }
 }
 
-fn summary(story: &Story) -> Vec<String> {
+fn summary(story: &DemoRun) -> Vec<String> {
     let totals = &story.totals;
     let percent = totals.saved_bytes * 100 / totals.received_bytes.max(1);
     let provider = match story.complaints.len() {
@@ -222,14 +222,14 @@ fn outline_lines(outline: &Outline, columns: usize) -> Vec<String> {
     lines
 }
 
-fn is_sentinel(part: &Line) -> bool {
+fn is_sentinel(part: &MessageOutline) -> bool {
     part.role == "assistant" && part.begins.starts_with(SENTINEL)
 }
 
 /// Columns before a part's text.
 const BEFORE_TEXT: usize = 34;
 
-fn part_line(part: &Line, columns: usize) -> String {
+fn part_line(part: &MessageOutline, columns: usize) -> String {
     let begins = first_line(
         &part.begins,
         Some(columns.saturating_sub(BEFORE_TEXT).max(LEAST_BAR)),

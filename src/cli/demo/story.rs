@@ -8,9 +8,9 @@ use serde::Serialize;
 use tokio::sync::oneshot;
 
 use super::adapters::Adapter;
-use super::agent::{Agent, RequestResult};
-use super::script::Script;
-use crate::cli::exit::{Exit, Failure};
+use super::agent::{DemoAgent, RequestResult};
+use super::script::DemoLength;
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::first_line;
 use crate::serve::exchange;
 use crate::serve::proxy::{App, server};
@@ -28,21 +28,21 @@ const MOST_REQUESTS: usize = 1000;
 
 /// The measured run. The field names are API.
 #[derive(Debug, Serialize)]
-pub(super) struct Story {
+pub(super) struct DemoRun {
     pub(super) wire: &'static str,
     pub(super) tasks: usize,
     pub(super) turns_per_task: usize,
     pub(super) seconds: f64,
-    pub(super) totals: Totals,
-    pub(super) turns: Vec<Measured>,
-    pub(super) handoffs: Vec<HandedOver>,
+    pub(super) totals: DemoTotals,
+    pub(super) turns: Vec<MeasuredTurn>,
+    pub(super) handoffs: Vec<DemoHandoff>,
     pub(super) complaints: Vec<String>,
     pub(super) example: Option<Example>,
 }
 
 /// One request of the agent, with its legs.
 #[derive(Debug, Serialize)]
-pub(super) struct Measured {
+pub(super) struct MeasuredTurn {
     pub(super) turn: usize,
     pub(super) received_bytes: usize,
     /// One for each leg.
@@ -54,7 +54,7 @@ pub(super) struct Measured {
 
 /// A handoff.
 #[derive(Debug, Serialize)]
-pub(super) struct HandedOver {
+pub(super) struct DemoHandoff {
     pub(super) id: String,
     pub(super) turn: usize,
     pub(super) reason: Option<String>,
@@ -64,7 +64,7 @@ pub(super) struct HandedOver {
 
 /// Sums over all requests.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Totals {
+pub(super) struct DemoTotals {
     pub(super) requests: usize,
     pub(super) legs: usize,
     pub(super) received_bytes: usize,
@@ -87,12 +87,12 @@ pub(super) struct Example {
 pub(super) struct Outline {
     pub(super) bytes: usize,
     pub(super) messages: usize,
-    pub(super) parts: Vec<Line>,
+    pub(super) parts: Vec<MessageOutline>,
 }
 
 /// One text, call or result.
 #[derive(Debug, Serialize)]
-pub(super) struct Line {
+pub(super) struct MessageOutline {
     pub(super) role: &'static str,
     pub(super) kind: &'static str,
     pub(super) bytes: usize,
@@ -100,7 +100,7 @@ pub(super) struct Line {
 }
 
 /// Plays the script.
-pub(super) async fn play(adapter: &'static Adapter, script: Script) -> Result<Story, Failure> {
+pub(super) async fn play(adapter: &'static Adapter, script: DemoLength) -> Result<DemoRun, CommandFailure> {
     let began = Instant::now();
     let provider = Strict::start(script, Options::default()).await?;
     let config = config(&provider.url())?;
@@ -120,16 +120,16 @@ pub(super) async fn play(adapter: &'static Adapter, script: Script) -> Result<St
         let _ = stopped.await;
     }));
 
-    let mut agent = Agent::start(adapter, script, address).await?;
-    let mut story = Story::new(adapter, script);
+    let mut agent = DemoAgent::start(adapter, script, address).await?;
+    let mut story = DemoRun::new(adapter, script);
     let mut both_sides = Vec::new();
     for _ in 0..MOST_REQUESTS {
         let before = provider.generations().len();
-        let asked = agent.ask().await?;
+        let result = agent.ask().await?;
         let mut legs = provider.generations().split_off(before);
-        story.note(&asked, &legs, &store).await?;
-        both_sides.push((asked.body, legs.pop()));
-        if asked.done {
+        story.note(&result, &legs, &store).await?;
+        both_sides.push((result.body, legs.pop()));
+        if result.done {
             break;
         }
     }
@@ -145,7 +145,7 @@ pub(super) async fn play(adapter: &'static Adapter, script: Script) -> Result<St
 /// The second request after the last handoff: cut, with some work after the cut.
 fn example(
     adapter: &Adapter,
-    handoffs: &[HandedOver],
+    handoffs: &[DemoHandoff],
     both_sides: &[(Bytes, Option<Arc<Received>>)],
 ) -> Option<Example> {
     let turn = (handoffs.last()?.turn + 2).min(both_sides.len());
@@ -160,7 +160,7 @@ fn example(
 
 /// The default config with a free port and every upstream at `url`, independent of the process's environment and config
 /// files.
-fn config(url: &str) -> Result<Config, Failure> {
+fn config(url: &str) -> Result<Config, CommandFailure> {
     let text = format!(
         "[server]\nlisten = \"127.0.0.1:0\"\ndrain_secs = 0\n[store]\nkind = \"memory\"\n\
          [state]\ndir = \".\"\n\
@@ -169,18 +169,18 @@ fn config(url: &str) -> Result<Config, Failure> {
     );
     Config::from_text(Some(("demo", &text)), &Environment::default(), &Flags::default()).map_err(|problems| {
         let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-        Failure::new(Exit::SOFTWARE, lines.join("\n"))
+        CommandFailure::new(Exit::SOFTWARE, lines.join("\n"))
     })
 }
 
-impl Story {
-    fn new(adapter: &Adapter, script: Script) -> Self {
+impl DemoRun {
+    fn new(adapter: &Adapter, script: DemoLength) -> Self {
         Self {
             wire: adapter.wire.name(),
             tasks: script.tasks,
             turns_per_task: script.turns,
             seconds: 0.0,
-            totals: Totals::default(),
+            totals: DemoTotals::default(),
             turns: Vec::new(),
             handoffs: Vec::new(),
             complaints: Vec::new(),
@@ -190,17 +190,17 @@ impl Story {
 
     async fn note(
         &mut self,
-        asked: &RequestResult,
+        result: &RequestResult,
         legs: &[Arc<Received>],
         store: &SharedStore,
-    ) -> Result<(), Failure> {
+    ) -> Result<(), CommandFailure> {
         let turn = self.turns.len() + 1;
         let fired = self.fired(turn, store).await?;
-        let measured = Measured {
+        let measured = MeasuredTurn {
             turn,
-            received_bytes: asked.body.len(),
+            received_bytes: result.body.len(),
             sent_bytes: legs.iter().map(|leg| leg.raw.len()).collect(),
-            pinned: asked.pinned.clone(),
+            pinned: result.pinned.clone(),
             fired,
         };
         self.totals.add(&measured);
@@ -209,15 +209,15 @@ impl Story {
     }
 
     /// The newest handoff in the store that is not known yet.
-    async fn fired(&mut self, turn: usize, store: &SharedStore) -> Result<Option<String>, Failure> {
+    async fn fired(&mut self, turn: usize, store: &SharedStore) -> Result<Option<String>, CommandFailure> {
         let all = store.handoffs(&HandoffFilter::default()).await;
-        let all = all.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+        let all = all.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
         let known = |id: &str| self.handoffs.iter().any(|handoff| handoff.id == id);
         let Some(new) = all.into_iter().find(|handoff| !known(&handoff.id.to_string())) else {
             return Ok(None);
         };
         let id = new.id.to_string();
-        self.handoffs.push(HandedOver {
+        self.handoffs.push(DemoHandoff {
             id: id.clone(),
             turn,
             reason: new.reason,
@@ -228,8 +228,8 @@ impl Story {
     }
 }
 
-impl Totals {
-    fn add(&mut self, turn: &Measured) {
+impl DemoTotals {
+    fn add(&mut self, turn: &MeasuredTurn) {
         self.requests += 1;
         self.legs += turn.sent_bytes.len();
         self.received_bytes += turn.received_bytes;
@@ -252,13 +252,13 @@ impl Outline {
 }
 
 /// The texts, calls and results of a turn, one line each.
-fn lines(turn: &Turn<'_>) -> Vec<Line> {
+fn lines(turn: &Turn<'_>) -> Vec<MessageOutline> {
     let role = match turn.role {
         Role::System | Role::Tools => "system",
         Role::Assistant => "assistant",
         Role::User | Role::Tool | Role::Other => "user",
     };
-    let line = |kind, text: &str| Line {
+    let line = |kind, text: &str| MessageOutline {
         role,
         kind,
         bytes: text.len(),
@@ -274,7 +274,7 @@ fn lines(turn: &Turn<'_>) -> Vec<Line> {
         Kind::Call(call) => {
             let arguments = call.arguments?.get();
             let name = call.name?.get();
-            Some(Line {
+            Some(MessageOutline {
                 begins: first_line(&format!("{name} {arguments}"), Some(BEGINS)),
                 ..line("call", &arguments)
             })

@@ -1,11 +1,11 @@
 use std::time::{Duration, Instant};
 
 use super::*;
-use crate::cli::demo::agent::Agent;
-use crate::cli::demo::script::Script;
+use crate::cli::demo::agent::DemoAgent;
+use crate::cli::demo::script::DemoLength;
 use baton_strict::{Options, Strict};
 
-fn played(adapter: &'static Adapter, script: Script) -> Story {
+fn run_demo(adapter: &'static Adapter, script: DemoLength) -> DemoRun {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(story::play(adapter, script)).unwrap()
 }
@@ -18,7 +18,7 @@ fn adapters() -> impl Iterator<Item = &'static Adapter> {
 fn every_wire_shows_the_cut_and_the_provider_has_no_complaint() {
     for adapter in adapters() {
         let began = Instant::now();
-        let story = played(adapter, Script { tasks: 3, turns: 6 });
+        let story = run_demo(adapter, DemoLength { tasks: 3, turns: 6 });
         assert!(began.elapsed() < Duration::from_secs(10));
         assert_eq!(story.complaints, [""; 0]);
         judge(&story).unwrap();
@@ -40,14 +40,14 @@ fn every_wire_shows_the_cut_and_the_provider_has_no_complaint() {
 /// Without the proxy: shows that the agent itself is correct.
 #[tokio::test]
 async fn the_agent_keeps_the_rules_of_every_wire() {
-    let script = Script { tasks: 1, turns: 6 };
+    let script = DemoLength { tasks: 1, turns: 6 };
     for adapter in ADAPTERS {
         let provider = Strict::start(script, Options::default()).await.unwrap();
-        let mut agent = Agent::start(adapter, script, provider.addr()).await.unwrap();
+        let mut agent = DemoAgent::start(adapter, script, provider.addr()).await.unwrap();
         for turn in 1..=7 {
-            let asked = agent.ask().await;
-            let asked = asked.unwrap_or_else(|failure| panic!("{:?}: {failure:?}", adapter.wire));
-            assert_eq!(asked.done, turn == 7, "{:?}", adapter.wire);
+            let reply = agent.ask().await;
+            let reply = reply.unwrap_or_else(|failure| panic!("{:?}: {failure:?}", adapter.wire));
+            assert_eq!(reply.done, turn == 7, "{:?}", adapter.wire);
         }
         assert_eq!(provider.complaints(), [], "{:?}", adapter.wire);
     }
@@ -55,7 +55,7 @@ async fn the_agent_keeps_the_rules_of_every_wire() {
 
 #[test]
 fn the_sizes_make_a_sawtooth_under_a_ramp() {
-    let story = played(&ADAPTERS[0], Script { tasks: 4, turns: 6 });
+    let story = run_demo(&ADAPTERS[0], DemoLength { tasks: 4, turns: 6 });
     assert!(
         story
             .turns
@@ -70,7 +70,7 @@ fn the_sizes_make_a_sawtooth_under_a_ramp() {
 
 #[test]
 fn json_text_and_picture_tell_the_same_story() {
-    let story = played(&ADAPTERS[0], Script { tasks: 2, turns: 3 });
+    let story = run_demo(&ADAPTERS[0], DemoLength { tasks: 2, turns: 3 });
     let value = serde_json::to_value(&story).unwrap();
     let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "wire tasks turns_per_task seconds totals turns handoffs complaints example";
@@ -96,7 +96,7 @@ fn json_text_and_picture_tell_the_same_story() {
 
 #[test]
 fn one_task_needs_no_handoff() {
-    let story = played(&ADAPTERS[0], Script { tasks: 1, turns: 2 });
+    let story = run_demo(&ADAPTERS[0], DemoLength { tasks: 1, turns: 2 });
     judge(&story).unwrap();
     assert!(story.example.is_none() && story.handoffs.is_empty());
 }

@@ -3,21 +3,21 @@
 use serde::Serialize;
 use uuid::Uuid;
 
-use super::work::Turn;
+use super::work::ExportedTurn;
 use baton_core::mark::sentinel;
 use baton_core::record::Handoff;
 
 /// An export. The names of its parts are API.
 #[derive(Serialize)]
-pub(super) struct Document {
+pub(super) struct ConversationExport {
     #[serde(flatten)]
-    pub(super) head: Head,
-    pub(super) work: Vec<Turn>,
+    pub(super) head: ExportHead,
+    pub(super) work: Vec<ExportedTurn>,
 }
 
 /// All but the work: the first line of JSON Lines.
 #[derive(Default, Serialize)]
-pub(super) struct Head {
+pub(super) struct ExportHead {
     pub(super) conversation: String,
     pub(super) title: Option<String>,
     pub(super) wire: Option<String>,
@@ -26,13 +26,13 @@ pub(super) struct Head {
     pub(super) exchange: Option<String>,
     /// When it began.
     pub(super) at_ms: Option<u64>,
-    pub(super) handoff: Option<ShownHandoff>,
-    /// What is missing, and why.
+    pub(super) handoff: Option<ExportedHandoff>,
+    /// The missing parts, with reasons.
     pub(super) notes: Vec<String>,
 }
 
 #[derive(Serialize)]
-pub(super) struct ShownHandoff {
+pub(super) struct ExportedHandoff {
     pub(super) id: String,
     pub(super) resume: String,
     pub(super) reason: Option<String>,
@@ -40,7 +40,7 @@ pub(super) struct ShownHandoff {
     pub(super) prompt: String,
 }
 
-impl ShownHandoff {
+impl ExportedHandoff {
     /// With the prompt as the store has it.
     pub(super) fn of_store(handoff: &Handoff) -> Self {
         Self {

@@ -2,12 +2,12 @@
 
 use serde_json::Value;
 
-use super::document::{Document, Head};
-use super::work::{ExportedPart, Turn};
+use super::document::{ConversationExport, ExportHead};
+use super::work::{ExportedPart, ExportedTurn};
 use crate::state::journal::date_time;
 
 /// The whole document.
-pub(super) fn document(document: &Document) -> String {
+pub(super) fn document(document: &ConversationExport) -> String {
     let mut out = head(&document.head);
     if document.work.is_empty() {
         return out;
@@ -22,7 +22,7 @@ pub(super) fn document(document: &Document) -> String {
     out
 }
 
-fn head(head: &Head) -> String {
+fn head(head: &ExportHead) -> String {
     let name = head.title.as_deref().filter(|title| !title.is_empty());
     let mut out = format!("# {}\n\n", name.unwrap_or("A conversation"));
     let mut about = vec![format!("conversation `{}`", head.conversation)];
@@ -46,13 +46,13 @@ fn head(head: &Head) -> String {
     out
 }
 
-fn turn(turn: &Turn, out: &mut String) {
+fn turn(turn: &ExportedTurn, out: &mut String) {
     let speaker = match turn.role {
         "user" => "User",
         "tool" => "Tools",
         _ => "Assistant",
     };
-    // A turn of results alone is told by their headings.
+    // A turn of results alone is described by their headings.
     let results = |part: &ExportedPart| matches!(part, ExportedPart::Result { .. });
     if !turn.parts.iter().all(results) {
         out.push_str(&format!("\n### {speaker}\n"));
@@ -65,7 +65,7 @@ fn turn(turn: &Turn, out: &mut String) {
 fn part(part: &ExportedPart, out: &mut String) {
     match part {
         ExportedPart::Text { text } => out.push_str(&format!("\n{}\n", text.trim())),
-        // What it thought is told by what it did.
+        // What it thought shows in what it did.
         ExportedPart::Thinking { .. } => {}
         ExportedPart::Call { tool, arguments } => {
             let (kind, text) = match arguments {

@@ -9,33 +9,33 @@ use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
-use self::document::{Document, Head, ShownHandoff};
-use self::work::Turn;
-use super::exit::{Exit, Failure};
+use self::document::{ConversationExport, ExportHead, ExportedHandoff};
+use self::work::ExportedTurn;
+use super::exit::{CommandFailure, Exit};
 use super::export_args::{ExportArgs, ExportFormat};
 use super::load_state;
 use super::log::{open, unread};
-use super::newest::{Newest, newest};
+use super::newest::{JournalRequest, newest};
 use super::output::{Out, visible};
 use super::stored::{self, unanswered};
 use crate::state::config::{Config, StoreKind};
-use crate::state::journal::{Filter, Query, Row};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalReader};
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::record::Handoff;
 
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
 
-/// What is exported.
+/// The item to export.
 enum Wanted {
     Conversation(String),
     /// A handoff, with the newest work that was done with it.
     Handoff(Handoff),
 }
 
-pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     let document = runtime.block_on(document(args))?;
     match args.format {
         ExportFormat::Md => out.body(markdown::document(&document).as_bytes())?,
@@ -50,7 +50,7 @@ pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), Failure> {
     Ok(())
 }
 
-async fn document(args: &ExportArgs) -> Result<Document, Failure> {
+async fn document(args: &ExportArgs) -> Result<ConversationExport, CommandFailure> {
     let sources = Sources::open(load_state(&args.state)?).await?;
     match sources.wanted(&args.conversation)? {
         Wanted::Conversation(key) => sources.conversation(key).await,
@@ -58,18 +58,18 @@ async fn document(args: &ExportArgs) -> Result<Document, Failure> {
     }
 }
 
-/// What an export is made from.
+/// The sources of an export.
 struct Sources {
     config: Config,
     /// None where the handoffs live in a running proxy's memory alone.
     store: Option<SharedStore>,
     /// All handoffs, newest first.
     handoffs: Vec<Handoff>,
-    journal: Option<Query>,
+    journal: Option<JournalReader>,
 }
 
 impl Sources {
-    async fn open(config: Config) -> Result<Self, Failure> {
+    async fn open(config: Config) -> Result<Self, CommandFailure> {
         let store = match config.store.kind {
             StoreKind::Memory => None,
             _ => Some(stored::open(&config)?),
@@ -92,7 +92,7 @@ impl Sources {
     }
 
     /// The conversation or the handoff with this key or id, or the only one that begins so.
-    fn wanted(&self, text: &str) -> Result<Wanted, Failure> {
+    fn wanted(&self, text: &str) -> Result<Wanted, CommandFailure> {
         let text = text.trim();
         let text = text.strip_prefix("[[handoff-resume:").unwrap_or(text);
         let text = text.strip_suffix("]]").unwrap_or(text).to_lowercase();
@@ -114,12 +114,12 @@ impl Sources {
         let mut matching = handoffs.chain(keys.map(|key| Wanted::Conversation(key.clone())));
         match (matching.next(), matching.next()) {
             (Some(only), None) => Ok(only),
-            (None, _) => Err(Failure::new(
+            (None, _) => Err(CommandFailure::new(
                 Exit::NO_INPUT,
                 format!("there is no conversation and no handoff {}", visible(&text)),
             )
             .help("`baton handoffs list` shows handoffs, and the inspector conversations")),
-            (Some(_), Some(_)) => Err(Failure::new(
+            (Some(_), Some(_)) => Err(CommandFailure::new(
                 Exit::USAGE,
                 format!(
                     "more than one conversation or handoff begins with {}",
@@ -130,7 +130,7 @@ impl Sources {
         }
     }
 
-    async fn conversation(&self, key: String) -> Result<Document, Failure> {
+    async fn conversation(&self, key: String) -> Result<ConversationExport, CommandFailure> {
         let rows = self.rows(Some(&key), NEWEST)?;
         let found = self.newest(rows)?;
         let active = match &found {
@@ -138,13 +138,13 @@ impl Sources {
             None => self.last_active(&key).await?,
         };
         let handoff = match active {
-            Some(id) => self.whole(id).await?,
+            Some(id) => self.full_handoff(id).await?,
             None => None,
         };
         self.compose(key, found, active, handoff)
     }
 
-    async fn handoff(&self, handoff: Handoff) -> Result<Document, Failure> {
+    async fn handoff(&self, handoff: Handoff) -> Result<ConversationExport, CommandFailure> {
         // A resumed handoff is active in other conversations, too.
         let mut rows = self.rows(None, 0)?;
         rows.retain(|row| active(row) == Some(handoff.id));
@@ -152,15 +152,15 @@ impl Sources {
         let of_row = found.as_ref().and_then(|found| found.row.conversation.clone());
         let key = of_row.unwrap_or_else(|| handoff.conversation.clone());
         let id = handoff.id;
-        let whole = self.whole(id).await?;
+        let whole = self.full_handoff(id).await?;
         self.compose(key, found, Some(id), whole.or(Some(handoff)))
     }
 
-    fn rows(&self, conversation: Option<&str>, limit: usize) -> Result<Vec<Row>, Failure> {
+    fn rows(&self, conversation: Option<&str>, limit: usize) -> Result<Vec<ExchangeRow>, CommandFailure> {
         let Some(journal) = &self.journal else {
             return Ok(Vec::new());
         };
-        let filter = Filter {
+        let filter = ExchangeFilter {
             conversation: conversation.map(str::to_owned),
             before: None,
             limit,
@@ -168,7 +168,7 @@ impl Sources {
         journal.list(&filter).map_err(unread)
     }
 
-    fn newest(&self, rows: Vec<Row>) -> Result<Option<Newest>, Failure> {
+    fn newest(&self, rows: Vec<ExchangeRow>) -> Result<Option<JournalRequest>, CommandFailure> {
         match &self.journal {
             Some(journal) => newest(journal, rows),
             None => Ok(None),
@@ -176,7 +176,7 @@ impl Sources {
     }
 
     /// The handoff that the store has as the active one of a conversation, or the newest that was made in it.
-    async fn last_active(&self, key: &str) -> Result<Option<Uuid>, Failure> {
+    async fn last_active(&self, key: &str) -> Result<Option<Uuid>, CommandFailure> {
         let Some(store) = &self.store else { return Ok(None) };
         let conversation = store.conversation(key).await.map_err(unanswered)?;
         let active = conversation.and_then(|conversation| conversation.active);
@@ -185,7 +185,7 @@ impl Sources {
     }
 
     /// A handoff with all of its prompt.
-    async fn whole(&self, id: Uuid) -> Result<Option<Handoff>, Failure> {
+    async fn full_handoff(&self, id: Uuid) -> Result<Option<Handoff>, CommandFailure> {
         let known = self.handoffs.iter().find(|handoff| handoff.id == id);
         match (&self.store, known) {
             (Some(store), Some(known)) => store.handoff(&known.principal, id).await.map_err(unanswered),
@@ -196,13 +196,13 @@ impl Sources {
     fn compose(
         &self,
         key: String,
-        found: Option<Newest>,
+        found: Option<JournalRequest>,
         active: Option<Uuid>,
         handoff: Option<Handoff>,
-    ) -> Result<Document, Failure> {
-        let mut head = Head {
+    ) -> Result<ConversationExport, CommandFailure> {
+        let mut head = ExportHead {
             conversation: key,
-            ..Head::default()
+            ..ExportHead::default()
         };
         let (mut work, mut prompt) = (Vec::new(), None);
         match &found {
@@ -215,30 +215,30 @@ impl Sources {
             None => head.notes.push(self.no_work()),
         }
         head.handoff = match (active, handoff) {
-            (_, Some(handoff)) => Some(ShownHandoff::of_store(&handoff)),
+            (_, Some(handoff)) => Some(ExportedHandoff::of_store(&handoff)),
             (Some(id), None) => {
                 head.notes.push(
                     "The store does not know this handoff; the prompt is the journal's copy.".to_owned(),
                 );
-                prompt.map(|prompt| ShownHandoff::of_journal(id, prompt))
+                prompt.map(|prompt| ExportedHandoff::of_journal(id, prompt))
             }
             (None, None) => None,
         };
         if head.handoff.is_none() && work.is_empty() {
             let message = format!("nothing is left of conversation {}", visible(&head.conversation));
-            return Err(Failure::new(Exit::NO_INPUT, message).help(
+            return Err(CommandFailure::new(Exit::NO_INPUT, message).help(
                 "the journal keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)",
             ));
         }
-        Ok(Document { head, work })
+        Ok(ConversationExport { head, work })
     }
 
-    fn describe(&self, head: &mut Head, found: &Newest) -> Result<(), Failure> {
+    fn describe(&self, head: &mut ExportHead, found: &JournalRequest) -> Result<(), CommandFailure> {
         if let Some(journal) = &self.journal {
-            let told = journal
+            let found = journal
                 .conversations(Some(&head.conversation), 1)
                 .map_err(unread)?;
-            head.title = told.into_iter().next().map(|conversation| conversation.title);
+            head.title = found.into_iter().next().map(|conversation| conversation.title);
         }
         head.wire = Some(found.wire.name().to_owned());
         head.model.clone_from(&found.row.model);
@@ -256,7 +256,7 @@ impl Sources {
         format!("The work since is missing: {why}. What the agent still shows has it.")
     }
 
-    fn work(&self, found: &Newest, active: Option<Uuid>, handoff: Option<&Handoff>) -> Taken {
+    fn work(&self, found: &JournalRequest, active: Option<Uuid>, handoff: Option<&Handoff>) -> Taken {
         let tags = &self.config.handoff.preamble_tags;
         let mut taken = Taken::default();
         let is_cut = found.row.changes.iter().any(|change| {
@@ -291,16 +291,16 @@ impl Sources {
     }
 }
 
-/// What was taken from the journal.
+/// The data read from the journal.
 #[derive(Default)]
 struct Taken {
-    turns: Vec<Turn>,
+    turns: Vec<ExportedTurn>,
     prompt: Option<String>,
     notes: Vec<String>,
 }
 
-/// The handoff that is active behind an exchange.
-fn active(row: &Row) -> Option<Uuid> {
+/// The handoff that is active after an exchange.
+fn active(row: &ExchangeRow) -> Option<Uuid> {
     let id = row.event.fired.last().or(row.event.pinned.as_ref())?;
     Uuid::parse_str(id).ok()
 }

@@ -1,4 +1,4 @@
-//! What was said and done since a handoff, as plain values: from a request's transcript and the answer to it.
+//! The work since a handoff as plain values: from a request's transcript and its response.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,9 +12,9 @@ use baton_core::tools::TOOL_NAME;
 use baton_core::transcript::{Answered, Kind, Part, Said, Transcript};
 use baton_core::wire::{Role, View};
 
-/// What one speaker said in one piece. The names are API.
+/// The uninterrupted turn of one speaker. The names are API.
 #[derive(Debug, Serialize)]
-pub(super) struct Turn {
+pub(super) struct ExportedTurn {
     /// `user`, `assistant`, `tool`.
     pub(super) role: &'static str,
     pub(super) parts: Vec<ExportedPart>,
@@ -39,7 +39,7 @@ pub(super) enum ExportedPart {
         text: String,
         /// Whether it failed; none where that is not known.
         failed: Option<bool>,
-        /// The exit code of a command, where the result tells.
+        /// The exit code of a command, where the result has one.
         exit: Option<i32>,
     },
     Image,
@@ -48,9 +48,9 @@ pub(super) enum ExportedPart {
     },
 }
 
-/// The turn that the carry-over prompt stands in, in a request that was cut at its handoff: the last one of the head that
-/// the handoff is stored with. Where the handoff is not known, or was made on another wire, the first turn of the user's
-/// behind the preamble.
+/// The turn that the carry-over prompt stands in, in a request that was cut at its handoff: the last one of the head
+/// that the handoff is stored with. Where the handoff is not known, or was made on another wire, the first turn of the
+/// user's after the preamble.
 pub(super) fn carry_over_turn(
     view: &View,
     wire: WireId,
@@ -89,11 +89,11 @@ pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
 }
 
 /// The turns from this one on. What the system says is left out, and so are calls of our own tool.
-pub(super) fn turns(view: &View, from: usize) -> Vec<Turn> {
+pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
     let transcript = Transcript::of(view);
-    let reader = Reader::of(&transcript);
+    let reader = WorkReader::of(&transcript);
     let turns = transcript.turns().enumerate().skip(from);
-    let told = turns.filter_map(|(at, turn)| {
+    let exported = turns.filter_map(|(at, turn)| {
         let role = match turn.role {
             Role::User => "user",
             Role::Assistant => "assistant",
@@ -101,7 +101,11 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<Turn> {
             Role::System | Role::Tools | Role::Other => return None,
         };
         let mut parts: Vec<ExportedPart> = Vec::new();
-        for part in turn.parts().iter().filter_map(|part| reader.told(at, part)) {
+        for part in turn
+            .parts()
+            .iter()
+            .filter_map(|part| reader.export_part(at, part))
+        {
             match (parts.last_mut(), part) {
                 // Agents keep a streamed text in the pieces in which it came.
                 (Some(ExportedPart::Text { text }), ExportedPart::Text { text: more })
@@ -112,13 +116,13 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<Turn> {
                 (_, part) => parts.push(part),
             }
         }
-        (!parts.is_empty()).then_some(Turn { role, parts })
+        (!parts.is_empty()).then_some(ExportedTurn { role, parts })
     });
-    told.collect()
+    exported.collect()
 }
 
-/// What the model answered; `None` where that is nothing.
-pub(super) fn answer(body: &[u8]) -> Option<Turn> {
+/// The model's answer; `None` for an empty one.
+pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
     let answered = Answered::of(body);
     let parts = answered.parts.iter().filter_map(|part| {
         let text = part.text();
@@ -140,27 +144,27 @@ pub(super) fn answer(body: &[u8]) -> Option<Turn> {
         })
     });
     let parts: Vec<_> = parts.collect();
-    (!parts.is_empty()).then_some(Turn {
+    (!parts.is_empty()).then_some(ExportedTurn {
         role: "assistant",
         parts,
     })
 }
 
-/// What is known of a transcript's calls, by where their parts stand.
-struct Reader {
-    /// The tool and the outcome behind a result, by its turn and its offset.
-    results: HashMap<(usize, usize), Outcome>,
+/// An index of a transcript's calls by the position of their parts.
+struct WorkReader {
+    /// The tool and the outcome after a result, by its turn and its offset.
+    results: HashMap<(usize, usize), CallResult>,
     /// Calls of our own tool, and their results.
     ours: HashSet<(usize, usize)>,
 }
 
-struct Outcome {
+struct CallResult {
     tool: Option<String>,
     failed: Option<bool>,
     exit: Option<i32>,
 }
 
-impl Reader {
+impl WorkReader {
     fn of(transcript: &Transcript<'_>) -> Self {
         let agent = transcript.agent();
         let mut reader = Self {
@@ -179,7 +183,7 @@ impl Reader {
                 reader.ours.insert(place);
             }
             let end = tool.end(agent);
-            let outcome = Outcome {
+            let outcome = CallResult {
                 tool: name,
                 failed: end.failed,
                 exit: end.code,
@@ -189,7 +193,7 @@ impl Reader {
         reader
     }
 
-    fn told(&self, turn: usize, part: &Part<'_>) -> Option<ExportedPart> {
+    fn export_part(&self, turn: usize, part: &Part<'_>) -> Option<ExportedPart> {
         let place = (turn, part.span.start);
         if self.ours.contains(&place) {
             return None;

@@ -2,39 +2,44 @@
 
 use super::documents;
 use super::files;
-use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_packet};
-use crate::cli::exit::{Exit, Failure};
+use super::lookup::{HandoffLookup, NamedHandoff, blocking, read_document};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{ArchiveArgs, DeleteArgs};
 use crate::cli::output::{Out, visible};
 use crate::cli::stored::{unanswered, wanted};
-use baton_core::record::{HandoffId, PacketStatus};
+use baton_core::record::{HandoffId, HandoffStatus};
 
-pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ArchiveArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     match lookup.find(&args.name)? {
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
-        NamedHandoff::Document(path) => stored(args, read_packet(&path)?.id, &lookup, out),
+        NamedHandoff::Document(path) => stored(args, read_document(&path)?.id, &lookup, out),
         NamedHandoff::File(path) => files::archive(&path, args.undo, &lookup, out),
         NamedHandoff::Session(session) => Err(files::is_session(&session)),
     }
 }
 
 /// Archives a handoff with its document, or takes both out of the archive.
-fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+fn stored(
+    args: &ArchiveArgs,
+    id: HandoffId,
+    lookup: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     let status = match (args.undo, args.activate) {
-        (false, _) => PacketStatus::Archived,
-        (true, true) => PacketStatus::Active,
+        (false, _) => HandoffStatus::Archived,
+        (true, true) => HandoffStatus::Active,
         // It is found by its id only, until it is resumed.
-        (true, false) => PacketStatus::Superseded,
+        (true, false) => HandoffStatus::Superseded,
     };
     let superseded = blocking(&lookup.config, async |store| {
         let handoff = wanted(&store, &id.to_string()).await?;
         if handoff.archived && !args.undo {
-            return Err(Failure::new(Exit::USAGE, "it is archived already"));
+            return Err(CommandFailure::new(Exit::USAGE, "it is archived already"));
         }
         let done = store.archive(&handoff.principal, handoff.id, !args.undo).await;
         if !done.map_err(unanswered)? {
-            return Err(Failure::new(Exit::NO_INPUT, "it is no longer there"));
+            return Err(CommandFailure::new(Exit::NO_INPUT, "it is no longer there"));
         }
         documents::set_status(&store, &handoff, status).await
     })?;
@@ -50,7 +55,7 @@ fn stored(args: &ArchiveArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut O
     Ok(())
 }
 
-pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn delete(args: &DeleteArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     let Some(file) = &args.file else {
         return files::clean(args.older_than.unwrap_or(u64::MAX), args.dry_run, &lookup, out);

@@ -7,19 +7,19 @@ use serde_json::json;
 
 use super::files::session_here;
 use super::lookup::{HandoffLookup, failure, warn};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CheckHandoffArgs, ShowArgs};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
-use crate::state::files::yaml_files::gather::still_true;
-use crate::state::files::yaml_files::{Found, now};
+use crate::state::files::yaml_files::gather::drift_in;
+use crate::state::files::yaml_files::{HandoffYaml, now};
 use baton_core::handoffs::yaml::{Drift, Purpose, recover as recovered, score};
 
-/// Time for all that git is asked.
+/// Time for all queries to git.
 const LIMIT: Duration = Duration::from_secs(20);
 
 /// Prints a summary of a handoff file, and whether it is still true.
-pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     let found = match (args.here, &args.name) {
         (true, _) => newest(names, session_here().as_deref())?,
         (false, name) => found(names, name.as_deref())?,
@@ -47,18 +47,18 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
     Ok(())
 }
 
-pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let names = HandoffLookup::of(&args.folder)?;
     let name = match &args.names[..] {
         [] => None,
         [name] => Some(name.as_str()),
         _ => {
             let message = "one handoff at a time is compared with the repository";
-            return Err(Failure::new(Exit::USAGE, message).help("--syntax checks any number"));
+            return Err(CommandFailure::new(Exit::USAGE, message).help("--syntax checks any number"));
         }
     };
     let Some(found) = found(&names, name)? else {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing to check")
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing to check")
             .help("`baton handoffs list` lists handoffs, `baton handoffs list --files` their files"));
     };
     let drift = drift(&found, args.git_dir.as_ref(), &names.config);
@@ -75,27 +75,27 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure>
         out.line(format_args!("{}", visible(&drift.line())))?;
     }
     match drift.is_drift() {
-        true => Err(Failure::silent(Exit::DRIFT)),
+        true => Err(CommandFailure::silent(Exit::DRIFT)),
         false => Ok(()),
     }
 }
 
 /// A session's newest file, a file, a handoff of the store as the file that it makes, or the newest file of all.
-fn found(names: &HandoffLookup, what: Option<&str>) -> Result<Option<Found>, Failure> {
+fn found(names: &HandoffLookup, what: Option<&str>) -> Result<Option<HandoffYaml>, CommandFailure> {
     match what {
         Some(what) => names.find_file(what),
         None => newest(names, None),
     }
 }
 
-fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<Found>, Failure> {
+fn newest(names: &HandoffLookup, session: Option<&str>) -> Result<Option<HandoffYaml>, CommandFailure> {
     let listing = names.folder.latest(session).map_err(failure)?;
     warn(&listing.warnings);
     Ok(listing.found)
 }
 
-fn drift(found: &Found, git_dir: Option<&PathBuf>, config: &Config) -> Drift {
+fn drift(found: &HandoffYaml, git_dir: Option<&PathBuf>, config: &Config) -> Drift {
     let here = PathBuf::from(".");
-    let dir = git_dir.or(config.packets.git_dir.as_ref()).unwrap_or(&here);
-    still_true(&found.file, Some(dir), LIMIT)
+    let dir = git_dir.or(config.documents.git_dir.as_ref()).unwrap_or(&here);
+    drift_in(&found.file, Some(dir), LIMIT)
 }

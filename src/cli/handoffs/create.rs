@@ -10,13 +10,13 @@ use serde::Serialize;
 use super::common::{mail, print};
 use super::lookup::{failure, folder, warn};
 use super::sources;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{CreateArgs, DocumentFormat};
 use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::agent_mail::AgentMail;
-use crate::state::files::yaml_files::gather::Asker;
-use crate::state::files::yaml_files::{Naming, now, write_text, write_to};
+use crate::state::files::yaml_files::gather::GitRunner;
+use crate::state::files::yaml_files::{FileNaming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{
     HandoffFile, ReservationTransfer, names, reservations_told, score, threads,
@@ -29,7 +29,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// Of that, what is kept for writing.
 const FOR_WRITING: Duration = Duration::from_secs(5);
 
-/// What `--json` prints; the names are API.
+/// The output of `--json`; the names are API.
 #[derive(Serialize)]
 struct Created<'a> {
     success: bool,
@@ -42,7 +42,7 @@ struct Created<'a> {
     blocker_count: usize,
 }
 
-pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let limit = if args.auto { AUTO_LIMIT } else { LIMIT };
     if args.auto {
         end_after(AUTO_LIMIT);
@@ -56,7 +56,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
     let is_given = args.goal.is_some() && args.now.is_some();
     if args.json && !has_source && !args.auto && !is_given {
         let message = "with --json nobody is asked: give --goal and --now, or a source";
-        return Err(Failure::new(Exit::USAGE, message));
+        return Err(CommandFailure::new(Exit::USAGE, message));
     }
     let (folder, config) = folder(&args.folder)?;
     let at = now();
@@ -79,7 +79,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
     file.prepare(at);
     file.quality = Some(score(&file, at).brief());
     let path = write(args, &folder, &mut file, at, out)?;
-    told(args, path.as_deref(), &file, out)
+    print_created(args, path.as_deref(), &file, out)
 }
 
 /// Ends the process after this time, whatever it waits for: standard input that nobody closes, a file system that does not
@@ -87,7 +87,7 @@ pub(super) fn run(args: &CreateArgs, out: &mut Out) -> Result<(), Failure> {
 fn end_after(limit: Duration) {
     thread::spawn(move || {
         thread::sleep(limit);
-        let late = Failure::new(
+        let late = CommandFailure::new(
             Exit::UNAVAILABLE,
             format!("not done within {} s", limit.as_secs()),
         );
@@ -110,8 +110,8 @@ fn leave_nothing_open(file: &mut HandoffFile) -> bool {
     true
 }
 
-/// What the arguments say.
-fn given(args: &CreateArgs) -> Result<HandoffFile, Failure> {
+/// The fields that the arguments give.
+fn given(args: &CreateArgs) -> Result<HandoffFile, CommandFailure> {
     let text = |given: &Option<String>| given.clone().unwrap_or_default();
     let mut file = HandoffFile {
         session: args.session.clone(),
@@ -131,7 +131,7 @@ fn given(args: &CreateArgs) -> Result<HandoffFile, Failure> {
     for decision in &args.decision {
         let Some((what, why)) = pair(decision) else {
             let message = format!("--decision {decision:?} is not WHAT=WHY");
-            return Err(Failure::new(Exit::USAGE, message));
+            return Err(CommandFailure::new(Exit::USAGE, message));
         };
         file.decisions.insert(what, why);
     }
@@ -145,10 +145,10 @@ fn pair(text: &str) -> Option<(String, String)> {
 }
 
 /// Asks the person for what matters most.
-fn ask(file: &mut HandoffFile) -> Result<(), Failure> {
+fn ask(file: &mut HandoffFile) -> Result<(), CommandFailure> {
     let mut err = Out::stderr();
     let mut lines = std::io::stdin().lock().lines();
-    let mut answer = |question: &str| -> Result<String, Failure> {
+    let mut answer = |question: &str| -> Result<String, CommandFailure> {
         err.line(format_args!("{question}"))?;
         let line = lines.next().transpose()?.unwrap_or_default();
         Ok(line.trim().to_owned())
@@ -175,7 +175,7 @@ fn ask(file: &mut HandoffFile) -> Result<(), Failure> {
     }
 }
 
-/// Adds what git, beads and Agent Mail tell, all asked at once.
+/// Adds what git, beads and Agent Mail report, all queried at once.
 fn enrich(
     args: &CreateArgs,
     config: &Config,
@@ -184,13 +184,13 @@ fn enrich(
     at: Time,
     file: &mut HandoffFile,
 ) {
-    let configured = args.git_dir.as_deref().or(config.packets.git_dir.as_deref());
+    let configured = args.git_dir.as_deref().or(config.documents.git_dir.as_deref());
     // The transcript may come from another machine.
     let dir = configured.or(worked_in.filter(|dir| dir.is_dir()));
     let agent = Some(file.agent_id.clone()).filter(|name| !name.is_empty());
     let here = PathBuf::from(".");
     let (git, beads, mail) = thread::scope(|scope| {
-        let asker = |dir| Asker { dir, until };
+        let asker = |dir| GitRunner { dir, until };
         let git = scope.spawn(move || dir.and_then(|dir| asker(dir).git_state()));
         let beads = {
             let agent = agent.as_deref();
@@ -213,7 +213,7 @@ fn enrich(
     }
 }
 
-/// What Agent Mail tells of an agent.
+/// The messages and reservations of an agent in Agent Mail.
 struct Mailed {
     project: String,
     messages: Vec<baton_core::handoffs::yaml::Message>,
@@ -231,7 +231,7 @@ fn mailed(args: &CreateArgs, config: &Config, dir: &Path, agent: &str, until: In
         .build()
         .ok()?;
     let left = until.saturating_duration_since(Instant::now());
-    let asked = runtime.block_on(async {
+    let answers = runtime.block_on(async {
         let both = async {
             let client: &AgentMail = &client;
             tokio::join!(
@@ -241,7 +241,7 @@ fn mailed(args: &CreateArgs, config: &Config, dir: &Path, agent: &str, until: In
         };
         tokio::time::timeout(left, both).await
     });
-    let (messages, reservations) = asked.ok()?;
+    let (messages, reservations) = answers.ok()?;
     Some(Mailed {
         messages: messages.unwrap_or_default(),
         reservations: reservations.unwrap_or_default(),
@@ -254,24 +254,24 @@ impl Mailed {
         if file.agent_mail_threads.is_empty() {
             file.agent_mail_threads = threads(self.messages);
         }
-        let held: Vec<_> = self
+        let reserved: Vec<_> = self
             .reservations
             .into_iter()
             .filter(|one| one.holds(at))
             .collect();
-        if held.is_empty() {
+        if reserved.is_empty() {
             return;
         }
-        let told = reservations_told(&held, at);
+        let text = reservations_told(&reserved, at);
         file.findings
             .entry("file_reservations".to_owned())
-            .or_insert(told);
+            .or_insert(text);
         if file.reservation_transfer.is_none() {
             file.reservation_transfer = Some(ReservationTransfer {
                 from_agent: agent,
                 project_key: self.project,
                 created_at: at.rfc3339(),
-                reservations: held.iter().map(|one| one.snapshot()).collect(),
+                reservations: reserved.iter().map(|one| one.snapshot()).collect(),
                 ..ReservationTransfer::default()
             });
         }
@@ -285,12 +285,12 @@ fn write(
     file: &mut HandoffFile,
     at: Time,
     out: &mut Out,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, CommandFailure> {
     let Some(place) = &args.out else {
         let naming = match (args.auto, &args.description) {
-            (true, _) => Naming::Automatic,
-            (false, Some(description)) => Naming::Manual(description.clone()),
-            (false, None) => Naming::Manual(names::description_of_goal(&file.goal)),
+            (true, _) => FileNaming::Automatic,
+            (false, Some(description)) => FileNaming::Manual(description.clone()),
+            (false, None) => FileNaming::Manual(names::description_of_goal(&file.goal)),
         };
         let written = folder.write(file, &naming, at).map_err(failure)?;
         warn(&written.warnings);
@@ -318,7 +318,12 @@ fn write(
     Ok(Some(place.clone()))
 }
 
-fn told(args: &CreateArgs, path: Option<&Path>, file: &HandoffFile, out: &mut Out) -> Result<(), Failure> {
+fn print_created(
+    args: &CreateArgs,
+    path: Option<&Path>,
+    file: &HandoffFile,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     if args.json {
         out.json(&Created {
             success: true,

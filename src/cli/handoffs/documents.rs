@@ -3,43 +3,43 @@
 use std::collections::HashMap;
 
 use super::lookup::all;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::{Out, visible};
 use crate::cli::stored::unanswered;
-use crate::state::files::documents::{self, packet_of};
-use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
-use baton_core::handoffs::document::fields::Packet;
-use baton_core::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
+use crate::state::files::documents::{self, document_of};
+use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use baton_core::handoffs::document::fields::HandoffDocument;
+use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
 /// The record and the document of a handoff; the document is absent if another version wrote it.
 pub(super) async fn of_handoff(
     store: &SharedStore,
     principal: &str,
     id: HandoffId,
-) -> Option<(PacketRecord, Option<Packet>)> {
+) -> Option<(DocumentRecord, Option<HandoffDocument>)> {
     let record = documents::find(store, principal, id).await.ok()??;
-    let packet = packet_of(&record);
-    Some((record, packet))
+    let document = document_of(&record);
+    Some((record, document))
 }
 
 /// The records of all documents, by their handoffs.
 pub(super) async fn of_all(
     store: &SharedStore,
     without_documents: bool,
-) -> Result<HashMap<HandoffId, PacketRecord>, Failure> {
-    let all = PacketFilter {
+) -> Result<HashMap<HandoffId, DocumentRecord>, CommandFailure> {
+    let all = DocumentFilter {
         without_documents,
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let packets = store.packets(&all).await.map_err(unanswered)?;
-    Ok(packets
+    let documents = store.documents(&all).await.map_err(unanswered)?;
+    Ok(documents
         .into_iter()
-        .map(|packet| (packet.handoff, packet))
+        .map(|document| (document.handoff, document))
         .collect())
 }
 
 /// How many handoffs the store has, archived ones included.
-pub(super) async fn count(store: &SharedStore) -> Result<usize, Failure> {
+pub(super) async fn count(store: &SharedStore) -> Result<usize, CommandFailure> {
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
@@ -52,18 +52,18 @@ pub(super) async fn count(store: &SharedStore) -> Result<usize, Failure> {
 pub(super) async fn set_status(
     store: &SharedStore,
     handoff: &Handoff,
-    status: PacketStatus,
-) -> Result<Vec<HandoffId>, Failure> {
+    status: HandoffStatus,
+) -> Result<Vec<HandoffId>, CommandFailure> {
     let done = documents::set_status(store, &handoff.principal, handoff.id, status).await;
-    let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    let done = done.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
     Ok(done.map_or_else(Vec::new, |done| done.superseded))
 }
 
 /// Makes a handoff that is resumed the active one of its work, and reports that on standard error.
-pub(super) async fn activate(store: &SharedStore, handoff: &Handoff) -> Result<(), Failure> {
-    let active = PacketStatus::Active;
+pub(super) async fn activate(store: &SharedStore, handoff: &Handoff) -> Result<(), CommandFailure> {
+    let active = HandoffStatus::Active;
     let done = documents::set_status(store, &handoff.principal, handoff.id, active).await;
-    let done = done.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+    let done = done.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
     if let Some(done) = done.filter(|done| done.before != active) {
         let mut out = Out::stderr();
         out.line(format_args!(

@@ -7,19 +7,19 @@ use std::sync::Arc;
 use serde::Serialize;
 use uuid::Uuid;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::DraftArgs;
 
 use crate::cli::load_state;
 use crate::cli::log::{full_key, open, unread};
-use crate::cli::newest::Newest;
+use crate::cli::newest::JournalRequest;
 use crate::cli::output::{Out, size, visible};
 use crate::cli::stored::{now_ms, resume_line, unanswered};
 use crate::serve::exchange::{FACTS_TOKENS, wants_facts};
 use crate::state::config::{Config, PreambleMode as Keep, Secret, StoreKind};
-use crate::state::files::documents::{self, PacketSettings, Stored};
+use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use crate::state::journal::{Filter, Query, Redactor};
+use crate::state::journal::{ExchangeFilter, JournalReader, Redactor};
 use crate::state::store::{self, SharedStore};
 use baton_core::handoffs::document::fields::Size;
 use baton_core::handoffs::draft::{self, Count, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
@@ -32,7 +32,7 @@ use baton_core::wire;
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
 const NEWEST: usize = 50;
 
-/// What `--json` prints; the names are API.
+/// The output of `--json`; the names are API.
 #[derive(Serialize)]
 struct Made<'a> {
     handoff: String,
@@ -46,10 +46,10 @@ struct Made<'a> {
     packet: Option<String>,
 }
 
-pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let Some(query) = open(&config.state_dir)? else {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
     };
     let key = full_key(&query, &args.key)?;
     let newest = newest(&query, &key)?;
@@ -68,7 +68,7 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
     };
     let index = indexed(&config, &newest, earlier.as_ref());
     if !draft::enough(index.spoken()) {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing to hand off yet"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing to hand off yet"));
     }
     let repository = repository_of(&config, args);
     let request = request(&config, args, &repository, count(&newest));
@@ -96,11 +96,11 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), Failure> 
     store.put_draft(&handoff).await.map_err(unanswered)?;
     let count = count(&newest);
     let packet = packet(&config, &store, &handoff, newest, earlier).await?;
-    told(&handoff, (&document, count), packet, args.json, out)
+    print_draft(&handoff, (&document, count), packet, args.json, out)
 }
 
-/// The document as a carry-over prompt, with what was seen behind it where the config wants that.
-fn prompt(config: &Config, index: &Index, newest: &Newest, document: &str, origin: Origin) -> String {
+/// The document as a carry-over prompt, with what was seen after it where the config wants that.
+fn prompt(config: &Config, index: &Index, newest: &JournalRequest, document: &str, origin: Origin) -> String {
     let seen = wants_facts(config.handoff.facts, origin).then(|| {
         let whereabouts = Whereabouts::of(&Transcript::of(&newest.view));
         index.seen(&whereabouts).block(FACTS_TOKENS, count(newest))
@@ -113,19 +113,19 @@ fn prompt(config: &Config, index: &Index, newest: &Newest, document: &str, origi
     sentinel::normalised(&prompt)
 }
 
-/// Writes the handoff's packet; a failure is told and changes nothing.
+/// Writes the handoff's document; a failure is reported and changes nothing.
 async fn packet(
     config: &Config,
     store: &SharedStore,
     handoff: &Handoff,
-    newest: Newest,
+    newest: JournalRequest,
     earlier: Option<Handoff>,
-) -> Result<Option<PathBuf>, Failure> {
-    let Some(settings) = PacketSettings::of(config) else {
+) -> Result<Option<PathBuf>, CommandFailure> {
+    let Some(settings) = DocumentSettings::of(config) else {
         return Ok(None);
     };
     let body = newest.view.body.clone();
-    let stored = Stored {
+    let stored = StoredHandoff {
         handoff: handoff.clone(),
         carry_over: earlier.map(|handoff| handoff.prompt),
         exchange: Some(newest.row.id),
@@ -138,19 +138,22 @@ async fn packet(
     match documents::write(&Arc::new(settings), store, stored).await {
         Ok(folder) => Ok(Some(folder)),
         Err(error) => {
-            Out::stderr().line(format_args!("baton: no packet: {}", visible(&error.to_string())))?;
+            Out::stderr().line(format_args!(
+                "baton: no document: {}",
+                visible(&error.to_string())
+            ))?;
             Ok(None)
         }
     }
 }
 
-fn told(
+fn print_draft(
     handoff: &Handoff,
     (document, count): (&str, Count),
     packet: Option<PathBuf>,
     json: bool,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let packet = packet.map(|folder| folder.display().to_string());
     let tokens = count.tokens(document);
     if json {
@@ -173,7 +176,7 @@ fn told(
         count.told(tokens)
     ))?;
     if let Some(packet) = packet {
-        out.line(format_args!("packet: {}", visible(&packet)))?;
+        out.line(format_args!("document: {}", visible(&packet)))?;
     }
     out.line(format_args!("begin a new session's first message with:"))?;
     out.line(format_args!("{}", resume_line(handoff)))?;
@@ -181,8 +184,8 @@ fn told(
 }
 
 /// The newest request of a conversation.
-pub(super) fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
-    let filter = Filter {
+pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest, CommandFailure> {
+    let filter = ExchangeFilter {
         conversation: Some(key.to_owned()),
         before: None,
         limit: NEWEST,
@@ -193,12 +196,12 @@ pub(super) fn newest(query: &Query, key: &str) -> Result<Newest, Failure> {
             "the journal has no request of conversation {} that can be read",
             visible(key)
         );
-        Failure::new(Exit::NO_INPUT, message)
+        CommandFailure::new(Exit::NO_INPUT, message)
             .help("it keeps the newest exchanges only (journal.max_bytes, journal.max_age_days)")
     })
 }
 
-fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index {
+fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> Index {
     let secrets = config.journal.secrets.iter().map(Secret::reveal);
     let carry_over = earlier.map(|handoff| handoff.prompt.clone());
     let redactor = Redactor::new(&config.journal.redact)
@@ -212,8 +215,8 @@ fn indexed(config: &Config, newest: &Newest, earlier: Option<&Handoff>) -> Index
     index
 }
 
-/// Who counts the tokens of the conversation's model.
-fn count(newest: &Newest) -> Count {
+/// The tokenizer of the conversation's model.
+fn count(newest: &JournalRequest) -> Count {
     newest
         .row
         .model
@@ -243,20 +246,20 @@ fn repository_of(config: &Config, args: &DraftArgs) -> String {
         .map_or(String::new(), |dir| repository::state(dir))
 }
 
-fn too_small(error: TooSmall) -> Failure {
-    Failure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
+fn too_small(error: TooSmall) -> CommandFailure {
+    CommandFailure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
 }
 
-/// A document of a person's, or of a model that a person asked.
-fn given(file: &Path) -> Result<String, Failure> {
+/// A document of a person's, or of a model that a person prompted.
+fn given(file: &Path) -> Result<String, CommandFailure> {
     let mut text = String::new();
     let read = match file.as_os_str() == "-" {
         true => std::io::stdin().read_to_string(&mut text).map(|_| ()),
         false => std::fs::read_to_string(file).map(|read| text = read),
     };
-    read.map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", file.display())))?;
+    read.map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", file.display())))?;
     match text.trim().is_empty() {
-        true => Err(Failure::new(
+        true => Err(CommandFailure::new(
             Exit::NO_INPUT,
             format!("{} is empty", file.display()),
         )),
@@ -265,17 +268,17 @@ fn given(file: &Path) -> Result<String, Failure> {
 }
 
 /// The store, made where it is missing: the handoff must be there when this process is gone.
-fn for_writing(config: &Config) -> Result<SharedStore, Failure> {
+fn for_writing(config: &Config) -> Result<SharedStore, CommandFailure> {
     if config.store.kind == StoreKind::Memory {
         let message = "store.kind is \"memory\": a handoff made here would be lost at once";
-        return Err(Failure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\""));
+        return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("use \"sqlite\""));
     }
     store::open(&config.store, &config.state_dir).map_err(unanswered)
 }
 
 fn handoff(
     config: &Config,
-    newest: &Newest,
+    newest: &JournalRequest,
     (principal, conversation): (String, String),
     prompt: String,
     origin: Origin,

@@ -9,10 +9,10 @@ use serde_json::json;
 use super::common::print;
 use super::lookup::{HandoffLookup, NamedHandoff};
 use super::lookup::{failure, warn};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ListArgs, ShowArgs};
 use crate::cli::output::{Out, first_line, plural, table, visible};
-use crate::state::files::yaml_files::{Found, LineReader, Listed, now, read_file};
+use crate::state::files::yaml_files::{FileSummary, HandoffYaml, LineReader, now, read_file};
 use baton_core::handoffs::yaml::{FieldError, names};
 
 /// Pause between two reads of `show --line --follow`.
@@ -24,7 +24,7 @@ const LISTED: usize = 10;
 /// Width of a goal in a list on a terminal.
 const GOAL_WIDTH: usize = 60;
 
-pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     let folder = &names.folder;
     if args.ledger {
         return ledger(args.session.as_deref().unwrap_or_default(), names, out);
@@ -64,7 +64,7 @@ pub(super) fn list(args: &ListArgs, names: &HandoffLookup, out: &mut Out) -> Res
 }
 
 /// Says to standard error what there is instead: that there is no file is no error.
-fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), Failure> {
+fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut beside = Out::stderr();
     let sessions = names.folder.sessions().map_err(failure)?;
     let dir = names.folder.dir().display().to_string();
@@ -83,7 +83,7 @@ fn none(session: Option<&str>, names: &HandoffLookup) -> Result<(), Failure> {
     Ok(())
 }
 
-fn row(one: &Listed, width: Option<usize>) -> Vec<String> {
+fn row(one: &FileSummary, width: Option<usize>) -> Vec<String> {
     let name = one.path.file_name().unwrap_or_default().to_string_lossy();
     let date: String = one.date.chars().take("2026-11-22T18:05".len()).collect();
     let status = if one.status.is_empty() { "-" } else { &one.status };
@@ -95,7 +95,7 @@ fn row(one: &Listed, width: Option<usize>) -> Vec<String> {
     ]
 }
 
-pub(super) fn show(args: &ShowArgs, path: &Path, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn show(args: &ShowArgs, path: &Path, out: &mut Out) -> Result<(), CommandFailure> {
     print_found(args, &read_file(path).map_err(failure)?, out)
 }
 
@@ -105,7 +105,7 @@ pub(super) fn newest(
     session: Option<&str>,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let here = args.here.then(session_here).flatten();
     let session = session.or(here.as_deref());
     let listing = lookup.folder.latest(session).map_err(failure)?;
@@ -122,7 +122,7 @@ pub(super) fn session_here() -> Option<String> {
     Some(names::session_of(&dir.file_name()?.to_string_lossy()))
 }
 
-fn print_found(args: &ShowArgs, found: &Found, out: &mut Out) -> Result<(), Failure> {
+fn print_found(args: &ShowArgs, found: &HandoffYaml, out: &mut Out) -> Result<(), CommandFailure> {
     if args.path {
         out.line(format_args!("{}", visible(&found.path.display().to_string())))?;
         return Ok(());
@@ -136,9 +136,9 @@ fn print_found(args: &ShowArgs, found: &Found, out: &mut Out) -> Result<(), Fail
     print(&found.file, args.format.unwrap_or(by_default), out)
 }
 
-/// What to type for a session where one file is meant.
-pub(super) fn is_session(session: &str) -> Failure {
-    Failure::new(Exit::USAGE, format!("{session} is a session")).help(format!(
+/// The error for a session where a single file is needed.
+pub(super) fn is_session(session: &str) -> CommandFailure {
+    CommandFailure::new(Exit::USAGE, format!("{session} is a session")).help(format!(
         "`baton handoffs show {session}` prints its newest handoff file, `baton handoffs list {session}` lists them"
     ))
 }
@@ -157,7 +157,7 @@ pub(super) fn line(
     follow: bool,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let mut reader = LineReader::new(lookup.folder.clone());
     let mut before = String::new();
     loop {
@@ -174,7 +174,12 @@ pub(super) fn line(
     }
 }
 
-pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn archive(
+    path: &Path,
+    undo: bool,
+    names: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     let place = match undo {
         true => names.folder.restore(path),
         false => names.folder.archive(path),
@@ -185,15 +190,22 @@ pub(super) fn archive(path: &Path, undo: bool, names: &HandoffLookup, out: &mut 
 }
 
 /// The handoff file that is meant; `not_of_store` is what to do where it is a handoff of the store.
-pub(super) fn named(given: &Path, names: &HandoffLookup, not_of_store: &str) -> Result<PathBuf, Failure> {
+pub(super) fn named(
+    given: &Path,
+    names: &HandoffLookup,
+    not_of_store: &str,
+) -> Result<PathBuf, CommandFailure> {
     let text = given.to_string_lossy();
     match names.find(&text)? {
         NamedHandoff::File(path) => Ok(path),
-        NamedHandoff::Session(session) => Err(Failure::new(Exit::USAGE, format!("{session} is a session"))
-            .help(format!("name one of its files: `baton handoffs list {session}`"))),
+        NamedHandoff::Session(session) => Err(CommandFailure::new(
+            Exit::USAGE,
+            format!("{session} is a session"),
+        )
+        .help(format!("name one of its files: `baton handoffs list {session}`"))),
         NamedHandoff::Stored(_) | NamedHandoff::Document(_) => {
             let message = format!("{} is a handoff of the store, not a handoff file", visible(&text));
-            Err(Failure::new(Exit::USAGE, message).help(not_of_store))
+            Err(CommandFailure::new(Exit::USAGE, message).help(not_of_store))
         }
     }
 }
@@ -203,7 +215,7 @@ pub(super) fn clean(
     dry_run: bool,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let deleted = lookup.folder.clean(older_than, now(), dry_run).map_err(failure)?;
     if dry_run {
         for path in &deleted {
@@ -215,10 +227,10 @@ pub(super) fn clean(
     Ok(())
 }
 
-fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     let session = names::session(session);
     if !names::is_session(session) {
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::USAGE,
             "no name for a session: letters, digits, `_` and `-` alone",
         ));
@@ -226,7 +238,7 @@ fn ledger(session: &str, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Fa
     match std::fs::read(lookup.folder.ledger(session)) {
         Ok(text) => Ok(out.body(&text)?),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => none(Some(session), lookup),
-        Err(error) => Err(Failure::new(
+        Err(error) => Err(CommandFailure::new(
             Exit::IO,
             format!("the ledger cannot be read: {error}"),
         )),

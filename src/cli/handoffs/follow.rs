@@ -6,12 +6,12 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::lookup::{HandoffLookup, all, blocking};
-use crate::cli::exit::Failure;
+use crate::cli::exit::CommandFailure;
 use crate::cli::output::Out;
 use crate::cli::stored::open;
-use crate::state::files::documents::packet_of;
+use crate::state::files::documents::document_of;
 use baton_core::handoffs::document::fields::Kind;
-use baton_core::record::{HandoffId, PacketRecord, PacketStatus};
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 
 /// Pause between two reads of the store.
 const PAUSE: Duration = Duration::from_millis(500);
@@ -32,31 +32,31 @@ struct StatusReport {
 }
 
 impl StatusReport {
-    fn of(record: &PacketRecord) -> Self {
-        let packet = packet_of(record);
+    fn of(record: &DocumentRecord) -> Self {
+        let document = document_of(record);
         Self {
             id: record.handoff.to_string(),
             status: record.status.name(),
-            kind: packet.as_ref().map(|packet| packet.kind),
+            kind: document.as_ref().map(|document| document.kind),
             created_ms: record.created_ms,
             repository: record.repository.clone(),
             branch: record.branch.clone(),
             topic: record.topic.clone(),
-            parent: packet
+            parent: document
                 .as_ref()
-                .and_then(|packet| Some(packet.parent?.to_string())),
-            next_action: packet.and_then(|packet| packet.next_action),
+                .and_then(|document| Some(document.parent?.to_string())),
+            next_action: document.and_then(|document| document.next_action),
             folder: record.folder.clone(),
         }
     }
 }
 
-pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), CommandFailure> {
     blocking(&lookup.config, async |mut store| {
-        let mut known: Option<HashMap<HandoffId, PacketStatus>> = None;
+        let mut known: Option<HashMap<HandoffId, HandoffStatus>> = None;
         loop {
-            let packets = all(&store, false).await?;
-            for record in packets.iter().rev() {
+            let documents = all(&store, false).await?;
+            for record in documents.iter().rev() {
                 let is_new = known
                     .as_ref()
                     .is_some_and(|known| known.get(&record.handoff) != Some(&record.status));
@@ -64,11 +64,11 @@ pub(super) fn run(lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> 
                     out.json_line(&StatusReport::of(record))?;
                 }
             }
-            if packets.is_empty() {
+            if documents.is_empty() {
                 // Nothing may be stored yet: then what was opened is no file.
                 store = open(&lookup.config)?;
             }
-            let statuses = packets.iter().map(|record| (record.handoff, record.status));
+            let statuses = documents.iter().map(|record| (record.handoff, record.status));
             known = Some(statuses.collect());
             tokio::time::sleep(PAUSE).await;
         }

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use serde::Serialize;
 
 use super::lookup::{HandoffLookup, blocking};
-use super::record::{Record, StoredDocument, named};
+use super::record::{HandoffOutput, StoredDocument, named};
 use super::{documents, files, follow};
-use crate::cli::exit::Failure;
+use crate::cli::exit::CommandFailure;
 use crate::cli::handoff_args::{ListArgs, StatusArg};
 use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::{now_ms, unanswered};
-use crate::state::files::documents::packet_of;
+use crate::state::files::documents::document_of;
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::handoffs::document::fields::Kind;
 use baton_core::record::lineage::{self, Placed};
-use baton_core::record::{Handoff, HandoffId, PacketRecord, PacketStatus};
+use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
 /// Handoffs of a list, unless --limit is given.
 const LISTED: usize = 20;
@@ -23,10 +23,10 @@ const LISTED: usize = 20;
 /// Minimum width of a prompt's first line on a narrow terminal.
 const PROMPT_COLUMNS: usize = 20;
 
-/// Forks behind each other that are indented further.
+/// Forks after each other that are indented further.
 const MOST_DEPTH: usize = 12;
 
-pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ListArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     if args.files || args.sessions || args.ledger || args.session.is_some() {
         return files::list(args, &lookup, out);
@@ -44,22 +44,20 @@ async fn list_stored(
     store: &SharedStore,
     lookup: &HandoffLookup,
     out: &mut Out,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let limit = args.limit.unwrap_or(LISTED);
-    let by_document = args.status.is_some() || args.topic.is_some();
     let filter = HandoffFilter {
         conversation: args.conversation.clone(),
         archived: args.all || args.status == Some(StatusArg::Archived),
-        limit: if by_document { 0 } else { limit },
+        // The document may have been archived alone, by an older version.
+        limit: 0,
         ..HandoffFilter::default()
     };
     let mut handoffs = store.handoffs(&filter).await.map_err(unanswered)?;
     let is_for_programs = args.format.is_for_programs();
     let packets = documents::of_all(store, !is_for_programs).await?;
-    if by_document {
-        handoffs.retain(|handoff| matches(args, handoff, packets.get(&handoff.id)));
-        handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
-    }
+    handoffs.retain(|handoff| matches(args, handoff, packets.get(&handoff.id)));
+    handoffs.truncate(if limit == 0 { usize::MAX } else { limit });
     let everything = HandoffFilter {
         archived: true,
         ..HandoffFilter::default()
@@ -95,7 +93,7 @@ async fn list_stored(
 }
 
 /// Says on standard error what there is instead, since scripts read handoffs from standard output.
-fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), Failure> {
+fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), CommandFailure> {
     let mut hints = Out::stderr();
     if all == 0 {
         hints.line(format_args!("no handoffs yet"))?;
@@ -110,21 +108,19 @@ fn nothing(all: usize, lookup: &HandoffLookup) -> Result<(), Failure> {
     Ok(())
 }
 
-fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&PacketRecord>) -> bool {
+fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) -> bool {
     let of_topic = |topic: &String| packet.is_some_and(|packet| packet.topic == *topic);
-    let of_status = |status: StatusArg| match status {
-        StatusArg::Active => !handoff.archived && packet.is_some_and(|it| it.status == PacketStatus::Active),
-        StatusArg::Superseded => {
-            !handoff.archived && packet.is_some_and(|it| it.status == PacketStatus::Superseded)
-        }
-        StatusArg::Archived => {
-            handoff.archived || packet.is_some_and(|it| it.status == PacketStatus::Archived)
-        }
+    let status = status_of(handoff, packet);
+    let is_wanted = match args.status {
+        Some(StatusArg::Active) => status == Some(HandoffStatus::Active),
+        Some(StatusArg::Superseded) => status == Some(HandoffStatus::Superseded),
+        Some(StatusArg::Archived) => status == Some(HandoffStatus::Archived),
+        None => args.all || status != Some(HandoffStatus::Archived),
     };
-    args.topic.as_ref().is_none_or(of_topic) && args.status.is_none_or(of_status)
+    is_wanted && args.topic.as_ref().is_none_or(of_topic)
 }
 
-/// Where each handoff stands among all; as a map, the handoffs are sorted by that.
+/// The position of each handoff among all; as a map, the handoffs are sorted by that.
 fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<Placed>) {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
@@ -150,7 +146,7 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff
 }
 
 /// The handoff's status, and whether it is a branch of a fork or forks itself.
-fn status(handoff: &Handoff, packet: Option<&PacketRecord>, placed: &Placed) -> String {
+fn status(handoff: &Handoff, packet: Option<&DocumentRecord>, placed: &Placed) -> String {
     let mut text = status_name(handoff, packet).unwrap_or("-").to_owned();
     if placed.siblings > 1 {
         text.push_str(&format!(", one of {} branches", placed.siblings));
@@ -161,20 +157,23 @@ fn status(handoff: &Handoff, packet: Option<&PacketRecord>, placed: &Placed) -> 
     text
 }
 
-/// `None` where the handoff has no document, which keeps the status.
-fn status_name(handoff: &Handoff, packet: Option<&PacketRecord>) -> Option<&'static str> {
-    match packet {
-        _ if handoff.archived => Some("archived"),
-        Some(packet) => Some(packet.status.name()),
-        None => None,
+/// The handoff's status; `None` where it has no document and is not archived. Either record may have the archive mark.
+fn status_of(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<HandoffStatus> {
+    match handoff.archived {
+        true => Some(HandoffStatus::Archived),
+        false => packet.map(|packet| packet.status),
     }
 }
 
-/// What `list --json` prints of each. The names are API.
+fn status_name(handoff: &Handoff, packet: Option<&DocumentRecord>) -> Option<&'static str> {
+    status_of(handoff, packet).map(HandoffStatus::name)
+}
+
+/// A handoff in the output of `list --json`. The names are API.
 #[derive(Serialize)]
 struct ListedHandoff<'a> {
     #[serde(flatten)]
-    record: Record<'a>,
+    record: HandoffOutput<'a>,
     status: Option<&'static str>,
     kind: Option<Kind>,
     repository: Option<&'a str>,
@@ -182,7 +181,7 @@ struct ListedHandoff<'a> {
     topic: Option<&'a str>,
     next_action: Option<String>,
     folder: Option<&'a str>,
-    /// The same as `status` and `folder`, as older versions named them.
+    /// `status` and `folder` under their names of older versions.
     packet: Option<StoredDocument<'a>>,
     /// How many forks lead to it.
     depth: usize,
@@ -194,12 +193,12 @@ struct ListedHandoff<'a> {
 fn listed<'a>(
     handoff: &'a Handoff,
     placed: &Placed,
-    packets: &'a HashMap<HandoffId, PacketRecord>,
+    packets: &'a HashMap<HandoffId, DocumentRecord>,
 ) -> ListedHandoff<'a> {
     let packet = packets.get(&handoff.id);
-    let document = packet.and_then(packet_of);
+    let document = packet.and_then(document_of);
     ListedHandoff {
-        record: Record::of(handoff),
+        record: HandoffOutput::of(handoff),
         status: status_name(handoff, packet),
         kind: document.as_ref().map(|document| document.kind),
         repository: packet.map(|packet| packet.repository.as_str()),
@@ -277,13 +276,13 @@ mod tests {
         // Newest first: two go on from the first, and another one has begun between them.
         let all = [child(D, A), handoff(C), child(B, A), handoff(A)];
         let (listed, where_it_is) = placed(all.to_vec(), &all, false);
-        let told: Vec<_> = listed
+        let names: Vec<_> = listed
             .iter()
             .zip(&where_it_is)
             .map(|(one, it)| status(one, None, it))
             .collect();
         assert_eq!(
-            told,
+            names,
             [
                 "-, one of 2 branches",
                 "-",
@@ -297,5 +296,51 @@ mod tests {
         // Of a part of them each knows where it stands among all.
         let (_, where_it_is) = placed(all[..1].to_vec(), &all, true);
         assert_eq!((where_it_is[0].depth, where_it_is[0].siblings), (1, 2));
+    }
+
+    #[test]
+    fn a_handoff_is_archived_where_its_own_record_or_its_documents_says_so() {
+        #[derive(clap::Parser)]
+        struct Parsed {
+            #[command(flatten)]
+            args: ListArgs,
+        }
+        let record = |status| DocumentRecord {
+            handoff: A.parse().unwrap(),
+            principal: "local".into(),
+            repository: String::new(),
+            branch: String::new(),
+            topic: "t".to_owned(),
+            status,
+            created_ms: 0,
+            folder: String::new(),
+            document: String::new(),
+        };
+        let [active, put_away] = [HandoffStatus::Active, HandoffStatus::Archived].map(record);
+        let archived = Handoff {
+            archived: true,
+            ..handoff(A)
+        };
+        let is_listed = |options: &[&str], handoff: &Handoff, document: &DocumentRecord| {
+            let words = ["list"].iter().chain(options);
+            let parsed = <Parsed as clap::Parser>::try_parse_from(words).unwrap();
+            matches(&parsed.args, handoff, Some(document))
+        };
+        for (options, expected) in [
+            (&[][..], [true, false, false]),
+            (&["--all"], [true, true, true]),
+            (&["--status", "active"], [true, false, false]),
+            (&["--status", "superseded"], [false, false, false]),
+            (&["--status", "archived"], [false, true, true]),
+            (&["--all", "--topic", "u"], [false, false, false]),
+        ] {
+            let listed = [
+                (&handoff(A), &active),
+                (&handoff(A), &put_away),
+                (&archived, &active),
+            ];
+            let listed = listed.map(|(handoff, document)| is_listed(options, handoff, document));
+            assert_eq!(listed, expected, "{options:?}");
+        }
     }
 }

@@ -3,27 +3,27 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::FolderArgs;
 use crate::cli::load_state;
 use crate::cli::output::{Out, plural, visible};
 use crate::cli::stored::{find_id, open, unanswered};
 use crate::state::config::Config;
-use crate::state::files::documents::{JSON, packet_of};
-use crate::state::files::yaml_files::{FileError, Found, HandoffFolder, read_file};
-use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
-use baton_core::handoffs::document::fields::Packet;
+use crate::state::files::documents::{JSON, document_of};
+use crate::state::files::yaml_files::{FileError, HandoffFolder, HandoffYaml, read_file};
+use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::handoffs::yaml::{HandoffFile, names};
-use baton_core::record::{HandoffId, PacketRecord};
+use baton_core::record::{DocumentRecord, HandoffId};
 
 /// The folder of handoff files, and the config that it was found by.
-pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), Failure> {
+pub(super) fn folder(args: &FolderArgs) -> Result<(HandoffFolder, Config), CommandFailure> {
     let config = load_state(&args.state)?;
-    let dir = args.dir.clone().unwrap_or_else(|| config.packets_dir());
+    let dir = args.dir.clone().unwrap_or_else(|| config.handoffs_dir());
     Ok((HandoffFolder::new(&dir).map_err(failure)?, config))
 }
 
-pub(super) fn failure(error: FileError) -> Failure {
+pub(super) fn failure(error: FileError) -> CommandFailure {
     let exit = match &error {
         FileError::Invalid(_) | FileError::Malformed(..) => Exit::DATA,
         FileError::Refused(..) => Exit::USAGE,
@@ -31,7 +31,7 @@ pub(super) fn failure(error: FileError) -> Failure {
         FileError::Busy(_) => Exit::UNAVAILABLE,
         FileError::Io(..) => Exit::IO,
     };
-    Failure::new(exit, visible(&error.to_string()))
+    CommandFailure::new(exit, visible(&error.to_string()))
 }
 
 /// Prints problems that do not stop a command.
@@ -43,7 +43,7 @@ pub(super) fn warn(warnings: &[FileError]) {
     }
 }
 
-/// What a name stands for.
+/// The referent of a name.
 pub(super) enum NamedHandoff {
     /// A handoff in the store.
     Stored(HandoffId),
@@ -62,13 +62,13 @@ pub(super) struct HandoffLookup {
 }
 
 impl HandoffLookup {
-    pub(super) fn of(args: &FolderArgs) -> Result<Self, Failure> {
+    pub(super) fn of(args: &FolderArgs) -> Result<Self, CommandFailure> {
         let (folder, config) = folder(args)?;
         Ok(Self { folder, config })
     }
 
-    /// What is meant: what is on disk by that path, else a session, else a packet's id or a beginning of it.
-    pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, Failure> {
+    /// Resolves a name: a path on disk, else a session, else a handoff's id or a unique prefix of one.
+    pub(super) fn find(&self, given: &str) -> Result<NamedHandoff, CommandFailure> {
         let path = self.folder.named(Path::new(given));
         if path.join(JSON).is_file() {
             return Ok(NamedHandoff::Document(path.join(JSON)));
@@ -87,14 +87,14 @@ impl HandoffLookup {
             return Ok(NamedHandoff::File(path));
         }
         blocking(&self.config, async |store| {
-            let packets = all(&store, true).await?;
+            let documents = all(&store, true).await?;
             let everything = HandoffFilter {
                 archived: true,
                 ..HandoffFilter::default()
             };
             let handoffs = store.handoffs(&everything).await.map_err(unanswered)?;
             let mut ids: Vec<_> = handoffs.iter().map(|handoff| handoff.id).collect();
-            ids.extend(packets.iter().map(|packet| packet.handoff));
+            ids.extend(documents.iter().map(|document| document.handoff));
             ids.sort();
             ids.dedup();
             let id = find_id(ids.into_iter(), given).map_err(|failure| {
@@ -106,9 +106,9 @@ impl HandoffLookup {
         })
     }
 
-    /// The same, as a handoff file: of a packet the file that it makes. `None` where nothing has this name, or a session has
-    /// no file that can be read.
-    pub(super) fn find_file(&self, given: &str) -> Result<Option<Found>, Failure> {
+    /// Resolves a name to a handoff file; a document is converted to one. `None` where nothing has this name, or a
+    /// session has no file that can be read.
+    pub(super) fn find_file(&self, given: &str) -> Result<Option<HandoffYaml>, CommandFailure> {
         let named = match self.find(given) {
             Err(unknown) if unknown.exit == Exit::NO_INPUT || unknown.exit == Exit::USAGE => return Ok(None),
             named => named?,
@@ -118,12 +118,12 @@ impl HandoffLookup {
                 let Ok(record) = blocking(&self.config, async |store| one(&store, id).await) else {
                     return Ok(None);
                 };
-                let packet = packet_of(&record).ok_or_else(|| other_version(&record))?;
-                Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &packet)))
+                let document = document_of(&record).ok_or_else(|| other_version(&record))?;
+                Ok(Some(found(PathBuf::from(&record.folder).join(JSON), &document)))
             }
             NamedHandoff::Document(path) => {
-                let packet = read_packet(&path)?;
-                Ok(Some(found(path, &packet)))
+                let document = read_document(&path)?;
+                Ok(Some(found(path, &document)))
             }
             NamedHandoff::File(path) => read_file(&path).map(Some).map_err(failure),
             NamedHandoff::Session(session) => {
@@ -142,28 +142,28 @@ impl HandoffLookup {
     }
 }
 
-/// Whether a JSON file is a handoff file (`--format json`), and no packet.
+/// Whether a JSON file is a handoff file (`--format json`), and no document.
 fn is_handoff_file(path: &Path) -> bool {
     let text = std::fs::read_to_string(path).unwrap_or_default();
     let value: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     value.get("goal").is_some() && value.get("next_action").is_none()
 }
 
-fn found(path: PathBuf, packet: &Packet) -> Found {
-    Found {
+fn found(path: PathBuf, document: &HandoffDocument) -> HandoffYaml {
+    HandoffYaml {
         path,
-        file: HandoffFile::of_whole_packet(packet),
+        file: HandoffFile::of_whole_document(document),
         errors: Vec::new(),
     }
 }
 
-/// A packet from its JSON.
-pub(super) fn read_packet(path: &Path) -> Result<Packet, Failure> {
+/// A document from its JSON.
+pub(super) fn read_document(path: &Path) -> Result<HandoffDocument, CommandFailure> {
     let shown = || visible(&path.display().to_string());
     let text = std::fs::read_to_string(path)
-        .map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
-    Packet::read(&text).map_err(|error| {
-        Failure::new(
+        .map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", shown())))?;
+    HandoffDocument::read(&text).map_err(|error| {
+        CommandFailure::new(
             Exit::DATA,
             format!("{}: not the document of a handoff: {error}", shown()),
         )
@@ -171,31 +171,34 @@ pub(super) fn read_packet(path: &Path) -> Result<Packet, Failure> {
     })
 }
 
-pub(super) fn other_version(record: &PacketRecord) -> Failure {
-    Failure::new(
+pub(super) fn other_version(record: &DocumentRecord) -> CommandFailure {
+    CommandFailure::new(
         Exit::DATA,
         format!("the document of {} is of another version", record.handoff),
     )
 }
 
-/// All packets, newest first.
-pub(super) async fn all(store: &SharedStore, without_documents: bool) -> Result<Vec<PacketRecord>, Failure> {
-    let all = PacketFilter {
+/// All documents, newest first.
+pub(super) async fn all(
+    store: &SharedStore,
+    without_documents: bool,
+) -> Result<Vec<DocumentRecord>, CommandFailure> {
+    let all = DocumentFilter {
         without_documents,
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    store.packets(&all).await.map_err(unanswered)
+    store.documents(&all).await.map_err(unanswered)
 }
 
-/// The packet of a handoff.
-pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<PacketRecord, Failure> {
-    let one = PacketFilter {
+/// The document of a handoff.
+pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<DocumentRecord, CommandFailure> {
+    let one = DocumentFilter {
         handoff: Some(id),
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let found = store.packets(&one).await.map_err(unanswered)?.pop();
+    let found = store.documents(&one).await.map_err(unanswered)?.pop();
     found.ok_or_else(|| {
-        Failure::new(
+        CommandFailure::new(
             Exit::NO_INPUT,
             "this handoff has no document in the store of this state directory",
         )
@@ -205,10 +208,10 @@ pub(super) async fn one(store: &SharedStore, id: HandoffId) -> Result<PacketReco
 /// Asks the store of a config, from outside of any runtime.
 pub(super) fn blocking<T>(
     config: &Config,
-    ask: impl AsyncFnOnce(SharedStore) -> Result<T, Failure>,
-) -> Result<T, Failure> {
+    ask: impl AsyncFnOnce(SharedStore) -> Result<T, CommandFailure>,
+) -> Result<T, CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     // Within the runtime: a client of a server starts its tasks there.
     runtime.block_on(async { ask(open(config)?).await })
 }

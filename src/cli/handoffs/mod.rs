@@ -21,11 +21,11 @@ mod undo;
 mod validate;
 
 pub(super) use self::record::named;
-use super::exit::{Exit, Failure};
+use super::exit::{CommandFailure, Exit};
 use super::handoff_args::HandoffsCommand;
 use super::output::Out;
 
-pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), CommandFailure> {
     match command {
         HandoffsCommand::List(args) => list::run(args, out),
         HandoffsCommand::Show(args) => show::run(args, out),
@@ -41,9 +41,9 @@ pub(super) fn run(command: &HandoffsCommand, out: &mut Out) -> Result<(), Failur
     }
 }
 
-fn blocking(done: impl Future<Output = Result<(), Failure>>) -> Result<(), Failure> {
+fn blocking(done: impl Future<Output = Result<(), CommandFailure>>) -> Result<(), CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime
-        .map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?
+        .map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?
         .block_on(done)
 }

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::stored::resume_line;
-use baton_core::record::{Handoff, PacketRecord, telling_line};
+use baton_core::record::{DocumentRecord, Handoff, telling_line};
 
 /// The status of a handoff and the folder of its document. The names are API.
 #[derive(Serialize)]
@@ -13,7 +13,7 @@ pub(super) struct StoredDocument<'a> {
 }
 
 impl<'a> StoredDocument<'a> {
-    pub(super) fn of(record: &'a PacketRecord) -> Self {
+    pub(super) fn of(record: &'a DocumentRecord) -> Self {
         Self {
             status: record.status.name(),
             folder: &record.folder,
@@ -23,7 +23,7 @@ impl<'a> StoredDocument<'a> {
 
 /// A handoff as JSON, without internal fields. The names are API.
 #[derive(Serialize)]
-pub(super) struct Record<'a> {
+pub(super) struct HandoffOutput<'a> {
     id: String,
     resume: String,
     principal: &'a str,
@@ -40,7 +40,7 @@ pub(super) struct Record<'a> {
     prompt: &'a str,
 }
 
-impl<'a> Record<'a> {
+impl<'a> HandoffOutput<'a> {
     pub(super) fn of(handoff: &'a Handoff) -> Self {
         Self {
             id: handoff.id.to_string(),
@@ -61,7 +61,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// The title of a handoff in a list: the first telling line of its prompt, and its reason.
+/// The title of a handoff in a list: the first distinctive line of its prompt, and its reason.
 pub(in crate::cli) fn named(handoff: &Handoff) -> String {
     let line = telling_line(&handoff.prompt);
     match &handoff.reason {

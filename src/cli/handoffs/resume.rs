@@ -7,15 +7,15 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::documents;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::ResumeArgs;
 use crate::cli::output::{Out, visible};
-use crate::cli::shells::Shell;
+use crate::cli::shells::ShellSyntax;
 use crate::cli::{agents, env, load_state, run, stored};
-use crate::state::files::documents::{self as state_documents, Compared};
+use crate::state::files::documents::{self as state_documents, DriftReport};
 use baton_core::record::Handoff;
 
-/// Time for all that git is asked.
+/// Time for all queries to git.
 const LIMIT: Duration = Duration::from_secs(10);
 
 /// The output of `--json`. The names are API.
@@ -26,18 +26,18 @@ struct ResumeCommand<'a> {
     known: bool,
     archived: bool,
     drifted: bool,
-    /// What has changed since, in a line; null where there is no document.
+    /// The changes since, in a line; null where there is no document.
     drift: Option<String>,
     prompt: &'a str,
     command: &'a [String],
 }
 
-pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let (handoff, compared) = wanted(args)?;
     let agent = agents::find_or_generic(&args.with);
     let mut prompt = stored::resume_line(&handoff);
     // The model is informed too, where the handoff was compared with a repository.
-    if let Some(Compared { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
+    if let Some(DriftReport { drift, .. }) = compared.as_ref().filter(|compared| compared.repository) {
         prompt = format!("{prompt}\n{}.", drift.line());
     }
     if let Some(more) = args
@@ -79,27 +79,29 @@ pub(super) fn run(args: &ResumeArgs, out: &mut Out) -> Result<(), Failure> {
         })?;
         return Ok(());
     }
-    let shell = Shell::of(std::env::var("SHELL").ok().as_deref());
+    let shell = ShellSyntax::of(std::env::var("SHELL").ok().as_deref());
     let words: Vec<_> = command.iter().map(|word| shell.quoted(word)).collect();
     out.line(format_args!("{}", words.join(" ")))?;
     Ok(())
 }
 
 /// The handoff, and what has changed in the repository since. Nothing is changed without `--run`.
-fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
+fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<DriftReport>), CommandFailure> {
     let config = load_state(&args.state)?;
     let store = stored::open(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| Failure::new(Exit::SOFTWARE, error.to_string()))?;
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     runtime.block_on(async {
         let handoff = stored::wanted(&store, &args.id).await?;
         if args.run {
             documents::activate(&store, &handoff).await?;
         }
         let dir = config.repository().map(Path::to_owned);
-        let compared = state_documents::still_true(&store, &handoff.principal, handoff.id, dir, LIMIT).await;
         let compared =
-            compared.map_err(|error| Failure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
+            state_documents::compare_with_repository(&store, &handoff.principal, handoff.id, dir, LIMIT)
+                .await;
+        let compared =
+            compared.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, visible(&error.to_string())))?;
         Ok((handoff, compared))
     })
 }
@@ -107,10 +109,10 @@ fn wanted(args: &ResumeArgs) -> Result<(Handoff, Option<Compared>), Failure> {
 /// Warns on standard error of what the user may not expect.
 fn warn(
     handoff: &Handoff,
-    compared: Option<&Compared>,
+    compared: Option<&DriftReport>,
     known: bool,
     args: &ResumeArgs,
-) -> Result<(), Failure> {
+) -> Result<(), CommandFailure> {
     let mut out = Out::stderr();
     if let Some(compared) = compared.filter(|compared| compared.repository) {
         out.line(format_args!("baton: {}", visible(&compared.drift.line())))?;

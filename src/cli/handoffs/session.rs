@@ -5,15 +5,20 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom};
 use std::path::Path;
 use std::time::Instant;
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use baton_core::handoffs::yaml::{MAX_LINE_BYTES, SessionReader};
 
-/// Of a longer file the end is read: what an agent said last matters.
+/// Of a longer file the end is read: what an agent wrote last matters.
 const MOST: u64 = 256 << 20;
 
 /// Gives every line of a session file to the reader, until the time is over.
-pub(super) fn read(path: &Path, reader: &mut SessionReader<'_>, until: Instant) -> Result<(), Failure> {
-    let unread = |error: std::io::Error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", path.display()));
+pub(super) fn read(
+    path: &Path,
+    reader: &mut SessionReader<'_>,
+    until: Instant,
+) -> Result<(), CommandFailure> {
+    let unread =
+        |error: std::io::Error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", path.display()));
     let mut file = File::open(path).map_err(unread)?;
     let length = file.metadata().map_err(unread)?.len();
     let mut lines = BufReader::with_capacity(1 << 16, {
@@ -27,9 +32,9 @@ pub(super) fn read(path: &Path, reader: &mut SessionReader<'_>, until: Instant) 
     let mut partial = length > MOST;
     while Instant::now() < until {
         let is_whole = match next(&mut lines, &mut line).map_err(unread)? {
-            Next::End => return Ok(()),
-            Next::Line => true,
-            Next::TooLong => false,
+            LineRead::End => return Ok(()),
+            LineRead::Line => true,
+            LineRead::TooLong => false,
         };
         match is_whole {
             _ if std::mem::take(&mut partial) => {}
@@ -40,25 +45,25 @@ pub(super) fn read(path: &Path, reader: &mut SessionReader<'_>, until: Instant) 
     Ok(())
 }
 
-enum Next {
+enum LineRead {
     Line,
     TooLong,
     End,
 }
 
 /// Reads the next line; of one that is too long nothing is kept.
-fn next(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<Next> {
+fn next(lines: &mut impl BufRead, line: &mut Vec<u8>) -> std::io::Result<LineRead> {
     line.clear();
     let most = MAX_LINE_BYTES as u64 + 1;
     if lines.by_ref().take(most).read_until(b'\n', line)? == 0 {
-        return Ok(Next::End);
+        return Ok(LineRead::End);
     }
     if line.len() <= MAX_LINE_BYTES || line.ends_with(b"\n") {
-        return Ok(Next::Line);
+        return Ok(LineRead::Line);
     }
     line.clear();
     lines.skip_until(b'\n')?;
-    Ok(Next::TooLong)
+    Ok(LineRead::TooLong)
 }
 
 #[cfg(test)]

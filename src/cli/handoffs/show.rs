@@ -6,20 +6,20 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use super::documents;
-use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_packet};
-use super::record::{Record, StoredDocument};
+use super::lookup::{HandoffLookup, NamedHandoff, blocking, one, other_version, read_document};
+use super::record::{HandoffOutput, StoredDocument};
 use super::{check, files};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::{DocumentFormat, ShowArgs};
 use crate::cli::output::{Out, age, first_line, plural, size, table, visible};
 use crate::cli::stored::{now_ms, resume_line, unanswered, wanted};
-use crate::state::files::documents::packet_of;
-use crate::state::store::{HandoffFilter, PacketFilter, SharedStore};
-use baton_core::handoffs::document::fields::{NO_NEXT_ACTION, Packet};
+use crate::state::files::documents::document_of;
+use crate::state::store::{DocumentFilter, HandoffFilter, SharedStore};
+use baton_core::handoffs::document::fields::{HandoffDocument, NO_NEXT_ACTION};
 use baton_core::handoffs::yaml::HandoffFile;
-use baton_core::record::{Handoff, HandoffId, PacketStatus};
+use baton_core::record::{Handoff, HandoffId, HandoffStatus};
 
-pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let lookup = HandoffLookup::of(&args.folder)?;
     if args.line {
         return files::line(args.name.as_deref(), args.follow, &lookup, out);
@@ -38,7 +38,7 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
         NamedHandoff::Stored(id) => stored(args, id, &lookup, out),
         NamedHandoff::Document(path) => {
             let folder = path.parent().unwrap_or(&path).to_owned();
-            print_document(args, &folder, &read_packet(&path)?, out)
+            print_document(args, &folder, &read_document(&path)?, out)
         }
         NamedHandoff::File(path) => files::show(args, &path, out),
         NamedHandoff::Session(session) => files::newest(args, Some(&session), &lookup, out),
@@ -46,17 +46,17 @@ pub(super) fn run(args: &ShowArgs, out: &mut Out) -> Result<(), Failure> {
 }
 
 /// The newest handoff, or the newest active one about a topic.
-fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure> {
+fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, CommandFailure> {
     let found = blocking(&lookup.config, async |store| {
         if args.topic.is_some() {
-            let filter = PacketFilter {
-                status: Some(PacketStatus::Active),
+            let filter = DocumentFilter {
+                status: Some(HandoffStatus::Active),
                 topic: args.topic.clone(),
                 limit: 1,
                 without_documents: true,
-                ..PacketFilter::default()
+                ..DocumentFilter::default()
             };
-            let newest = store.packets(&filter).await.map_err(unanswered)?.pop();
+            let newest = store.documents(&filter).await.map_err(unanswered)?.pop();
             return Ok((
                 newest.map(|record| record.handoff),
                 documents::count(&store).await?,
@@ -86,7 +86,7 @@ fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure>
         } else {
             "no handoffs yet"
         };
-        let failure = Failure::new(Exit::NO_INPUT, message);
+        let failure = CommandFailure::new(Exit::NO_INPUT, message);
         if help.is_empty() {
             failure
         } else {
@@ -95,14 +95,19 @@ fn newest(args: &ShowArgs, lookup: &HandoffLookup) -> Result<HandoffId, Failure>
     })
 }
 
-fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out) -> Result<(), Failure> {
+fn stored(
+    args: &ShowArgs,
+    id: HandoffId,
+    lookup: &HandoffLookup,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     blocking(&lookup.config, async |store| {
         let handoff = match wanted(&store, &id.to_string()).await {
             Ok(handoff) => handoff,
             Err(unknown) => {
                 // The document may have outlived its handoff.
                 let record = one(&store, id).await.map_err(|_| unknown)?;
-                let packet = packet_of(&record).ok_or_else(|| other_version(&record))?;
+                let packet = document_of(&record).ok_or_else(|| other_version(&record))?;
                 return print_document(args, &PathBuf::from(&record.folder), &packet, out);
             }
         };
@@ -116,22 +121,27 @@ fn stored(args: &ShowArgs, id: HandoffId, lookup: &HandoffLookup, out: &mut Out)
             }
             (Some((record, None)), _) => Err(other_version(&record)),
             // A handoff without a document is its prompt under a head.
-            (None, Some(DocumentFormat::Json)) => Ok(out.json(&Record::of(&handoff))?),
+            (None, Some(DocumentFormat::Json)) => Ok(out.json(&HandoffOutput::of(&handoff))?),
             (None, Some(DocumentFormat::Md)) => Ok(out.body(markdown(&handoff).as_bytes())?),
             (None, Some(DocumentFormat::Yaml)) => Ok(out.body(yaml(&handoff).as_bytes())?),
-            (None, None) => Err(Failure::new(Exit::NO_INPUT, "this handoff has no folder")
+            (None, None) => Err(CommandFailure::new(Exit::NO_INPUT, "this handoff has no folder")
                 .help("handoffs.documents writes one for each handoff that is made from now on")),
         }
     })
 }
 
 /// Prints a document: its YAML is the handoff file that it makes.
-fn print_document(args: &ShowArgs, folder: &Path, packet: &Packet, out: &mut Out) -> Result<(), Failure> {
+fn print_document(
+    args: &ShowArgs,
+    folder: &Path,
+    packet: &HandoffDocument,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     if args.path {
         return Ok(out.line(format_args!("{}", visible(&folder.display().to_string())))?);
     }
     match args.format {
-        Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_packet(packet).to_yaml())?,
+        Some(DocumentFormat::Yaml) => out.document(&HandoffFile::of_document(packet).to_yaml())?,
         Some(DocumentFormat::Json) => out.document_json(&packet.json())?,
         None if args.json => out.document_json(&packet.json())?,
         Some(DocumentFormat::Md) | None => out.document(&packet.markdown())?,
@@ -139,7 +149,12 @@ fn print_document(args: &ShowArgs, folder: &Path, packet: &Packet, out: &mut Out
     Ok(())
 }
 
-async fn print_all(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut Out) -> Result<(), Failure> {
+async fn print_all(
+    store: &SharedStore,
+    handoff: &Handoff,
+    json: bool,
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     let packet = documents::of_handoff(store, &handoff.principal, handoff.id).await;
     let everything = HandoffFilter {
         principal: Some(handoff.principal.clone()),
@@ -149,9 +164,9 @@ async fn print_all(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut
     let all = store.handoffs(&everything).await.map_err(unanswered)?;
     let lineage = HandoffLineage::of(handoff, &all);
     if json {
-        let record = Record::of(handoff);
+        let record = HandoffOutput::of(handoff);
         let packet = packet.as_ref().map(|(record, _)| StoredDocument::of(record));
-        return Ok(out.json(&ShownHandoff {
+        return Ok(out.json(&ShowOutput {
             record,
             packet,
             lineage,
@@ -179,11 +194,11 @@ async fn print_all(store: &SharedStore, handoff: &Handoff, json: bool, out: &mut
     Ok(())
 }
 
-/// What `show --json` prints. The names are API.
+/// The output of `show --json`. The names are API.
 #[derive(Serialize)]
-struct ShownHandoff<'a> {
+struct ShowOutput<'a> {
     #[serde(flatten)]
-    record: Record<'a>,
+    record: HandoffOutput<'a>,
     packet: Option<StoredDocument<'a>>,
     lineage: HandoffLineage,
 }
@@ -193,7 +208,7 @@ struct ShownHandoff<'a> {
 struct HandoffLineage {
     /// Oldest first, this one last.
     chain: Vec<String>,
-    /// Those made next from here, oldest first; more than one is a fork.
+    /// The handoffs that continue this one, oldest first; more than one is a fork.
     children: Vec<String>,
 }
 
@@ -225,7 +240,7 @@ impl HandoffLineage {
 
 /// A handoff as YAML. JSON strings are valid YAML strings.
 fn yaml(handoff: &Handoff) -> String {
-    let value = serde_json::to_value(Record::of(handoff)).unwrap_or_default();
+    let value = serde_json::to_value(HandoffOutput::of(handoff)).unwrap_or_default();
     let members = value.as_object().into_iter().flatten();
     members
         .map(|(name, value)| format!("{name}: {value}\n"))
@@ -310,7 +325,7 @@ mod tests {
 
     #[test]
     fn the_names_of_the_record_are_api() {
-        let value = serde_json::to_value(Record::of(&handoff(A))).unwrap();
+        let value = serde_json::to_value(HandoffOutput::of(&handoff(A))).unwrap();
         let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
         let expected = "id resume principal conversation wire model parent created_ms history_bytes origin prompt_bytes \
             archived reason prompt";

@@ -1,4 +1,4 @@
-//! What a handoff file is made from.
+//! The sources of a handoff file.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::draft;
 use super::session;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CreateArgs;
 use crate::cli::log::{full_key, open};
 use crate::cli::output::visible;
@@ -23,7 +23,8 @@ const OUTPUT_BYTES: usize = 4 << 20;
 /// Bytes of a hook's input.
 const HOOK_BYTES: u64 = 16 << 20;
 
-/// What an agent gives its hooks: Claude Code's before a compaction and at the end of a session, Codex's notification.
+/// The input that an agent gives its hooks: Claude Code's before a compaction and at the end of a session, Codex's
+/// notification.
 #[derive(Debug, Default, Deserialize)]
 struct Hook {
     transcript_path: Option<PathBuf>,
@@ -34,20 +35,20 @@ struct Hook {
     input_messages: Vec<String>,
 }
 
-/// Fills a file from the source that is named; returns the folder that the session worked in, where that is told.
+/// Fills a file from the source that is named; returns the folder that the session worked in, where that is known.
 pub(super) fn fill(
     args: &CreateArgs,
     config: &Config,
     until: Instant,
     file: &mut HandoffFile,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, CommandFailure> {
     let secrets = config.journal.secrets.iter().map(Secret::reveal);
     let redactor = Redactor::new(&config.journal.redact)
         .knowing(secrets)
         .with_secret_files(&config.draft.secret_files);
     if let Some(path) = &args.output {
         let text = end_of(&text_of(path)?).to_owned();
-        said(&text, &redactor, file);
+        fill_from_text(&text, &redactor, file);
         return Ok(None);
     }
     if let Some(path) = &args.session_file {
@@ -66,7 +67,7 @@ pub(super) fn fill(
     Ok(None)
 }
 
-fn said(text: &str, redactor: &Redactor, file: &mut HandoffFile) {
+fn fill_from_text(text: &str, redactor: &Redactor, file: &mut HandoffFile) {
     let known = redactor.text(text);
     file.fill(analyze(&unnamed::redacted(&known)));
 }
@@ -76,7 +77,7 @@ fn of_session(
     redactor: &Redactor,
     until: Instant,
     file: &mut HandoffFile,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, CommandFailure> {
     let mut reader = SessionReader::new(redactor);
     session::read(path, &mut reader, until)?;
     let folder = reader.folder.clone().map(PathBuf::from);
@@ -84,24 +85,29 @@ fn of_session(
     Ok(folder)
 }
 
-fn hook(redactor: &Redactor, until: Instant, file: &mut HandoffFile) -> Result<Option<PathBuf>, Failure> {
+fn hook(
+    redactor: &Redactor,
+    until: Instant,
+    file: &mut HandoffFile,
+) -> Result<Option<PathBuf>, CommandFailure> {
     let mut text = String::new();
     let read = std::io::stdin().take(HOOK_BYTES).read_to_string(&mut text);
-    read.map_err(|error| Failure::new(Exit::NO_INPUT, format!("standard input: {error}")))?;
-    let hook: Hook = serde_json::from_str(&text)
-        .map_err(|error| Failure::new(Exit::DATA, format!("standard input is no hook's input: {error}")))?;
+    read.map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("standard input: {error}")))?;
+    let hook: Hook = serde_json::from_str(&text).map_err(|error| {
+        CommandFailure::new(Exit::DATA, format!("standard input is no hook's input: {error}"))
+    })?;
     let mut folder = hook.cwd;
     if let Some(path) = &hook.transcript_path {
         folder = of_session(path, redactor, until, file)?.or(folder);
     }
     if let Some(text) = &hook.last_assistant_message {
-        said(text, redactor, file);
+        fill_from_text(text, redactor, file);
     }
     if file.goal.is_empty()
-        && let Some(asked) = hook.input_messages.last()
+        && let Some(input) = hook.input_messages.last()
     {
-        let asked = redactor.text(asked);
-        file.fall_back_to(&unnamed::redacted(&asked));
+        let input = redactor.text(input);
+        file.fall_back_to(&unnamed::redacted(&input));
     }
     if file.session.is_empty() {
         let name = folder.as_deref().and_then(Path::file_name);
@@ -111,12 +117,13 @@ fn hook(redactor: &Redactor, until: Instant, file: &mut HandoffFile) -> Result<O
 }
 
 /// A file that somebody wrote: YAML, or JSON, which is YAML too. What is given already stays.
-fn from_file(path: &Path, file: &mut HandoffFile) -> Result<(), Failure> {
+fn from_file(path: &Path, file: &mut HandoffFile) -> Result<(), CommandFailure> {
     let text = text_of(path)?;
     let named = || visible(&path.display().to_string());
-    let read = read(&text).map_err(|error| Failure::new(Exit::DATA, format!("{}: {error}", named())))?;
+    let read =
+        read(&text).map_err(|error| CommandFailure::new(Exit::DATA, format!("{}: {error}", named())))?;
     if let Some(error) = read.mistyped.first() {
-        return Err(Failure::new(
+        return Err(CommandFailure::new(
             Exit::DATA,
             format!("{}: {}", named(), visible(&error.to_string())),
         ));
@@ -131,9 +138,9 @@ fn conversation(
     config: &Config,
     redactor: &Redactor,
     file: &mut HandoffFile,
-) -> Result<Option<PathBuf>, Failure> {
+) -> Result<Option<PathBuf>, CommandFailure> {
     let Some(query) = open(&config.state_dir)? else {
-        return Err(Failure::new(Exit::NO_INPUT, "nothing in the journal yet"));
+        return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
     };
     let key = full_key(&query, key)?;
     let newest = draft::newest(&query, &key)?;
@@ -145,13 +152,13 @@ fn conversation(
 }
 
 /// The text of a file, or of standard input.
-fn text_of(path: &Path) -> Result<String, Failure> {
+fn text_of(path: &Path) -> Result<String, CommandFailure> {
     let mut bytes = Vec::new();
     let read = match path.as_os_str() == "-" {
         true => std::io::stdin().read_to_end(&mut bytes).map(|_| ()),
         false => std::fs::read(path).map(|read| bytes = read),
     };
-    read.map_err(|error| Failure::new(Exit::NO_INPUT, format!("{}: {error}", path.display())))?;
+    read.map_err(|error| CommandFailure::new(Exit::NO_INPUT, format!("{}: {error}", path.display())))?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 

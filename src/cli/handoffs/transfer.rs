@@ -4,15 +4,15 @@ use super::common::mail;
 use super::files::named;
 use super::lookup::HandoffLookup;
 use super::lookup::failure;
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::TransferArgs;
 use crate::cli::output::{Out, plural, visible};
 use crate::state::files::yaml_files::agent_mail::AgentMail;
 use crate::state::files::yaml_files::read_file;
-use crate::state::files::yaml_files::transfer::{Outcome, transfer};
+use crate::state::files::yaml_files::transfer::{TransferOutcome, transfer};
 use baton_core::handoffs::yaml::ReservationTransfer;
 
-pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let names = HandoffLookup::of(&args.folder)?;
     let path = named(
         &args.file,
@@ -21,35 +21,39 @@ pub(super) fn run(args: &TransferArgs, out: &mut Out) -> Result<(), Failure> {
     )?;
     let config = &names.config;
     let found = read_file(&path).map_err(failure)?;
-    let mut asked = found.file.reservation_transfer.unwrap_or_default();
-    if asked.from_agent.is_empty() {
-        asked.from_agent = found.file.agent_id;
+    let mut requested = found.file.reservation_transfer.unwrap_or_default();
+    if requested.from_agent.is_empty() {
+        requested.from_agent = found.file.agent_id;
     }
     let Some(mail) = mail(config)? else {
         let message = "no server of Agent Mail is set up";
-        return Err(Failure::new(Exit::CONFIG, message).help("set handoff.agent_mail_url"));
+        return Err(CommandFailure::new(Exit::CONFIG, message).help("set handoff.agent_mail_url"));
     };
-    let outcome = moved(&mail, &asked, &args.to);
-    told(&outcome, args.json, out)?;
+    let outcome = transfer_reservations(&mail, &requested, &args.to);
+    print_outcome(&outcome, args.json, out)?;
     match outcome.success {
         true => Ok(()),
-        false => Err(Failure::silent(Exit::UNAVAILABLE)),
+        false => Err(CommandFailure::silent(Exit::UNAVAILABLE)),
     }
 }
 
 /// Moves the reservations, until Ctrl-C.
 #[tokio::main(flavor = "current_thread")]
-async fn moved(mail: &AgentMail, asked: &ReservationTransfer, to: &str) -> Outcome {
+async fn transfer_reservations(
+    mail: &AgentMail,
+    requested: &ReservationTransfer,
+    to: &str,
+) -> TransferOutcome {
     let cancelled = async {
         // Without a handler there is nothing to wait for.
         if tokio::signal::ctrl_c().await.is_err() {
             std::future::pending::<()>().await;
         }
     };
-    transfer(mail, asked, to, cancelled).await
+    transfer(mail, requested, to, cancelled).await
 }
 
-fn told(outcome: &Outcome, json: bool, out: &mut Out) -> Result<(), Failure> {
+fn print_outcome(outcome: &TransferOutcome, json: bool, out: &mut Out) -> Result<(), CommandFailure> {
     if json {
         return Ok(out.json(outcome)?);
     }

@@ -1,5 +1,5 @@
-//! `baton handoffs undo`: asks that a handoff be undone with the next request of its conversation. A running proxy that keeps
-//! its conversations in memory is asked over its admin listener; else the store is written.
+//! `baton handoffs undo`: asks that a handoff be undone with the next request of its conversation. A running proxy that
+//! keeps its conversations in memory is called over its admin listener; else the store is written.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use hyper_util::rt::TokioExecutor;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::UndoArgs;
 use crate::cli::load_state;
 use crate::cli::output::{Out, visible};
@@ -29,15 +29,15 @@ const TIME: Duration = Duration::from_secs(10);
 /// Bytes of its answer.
 const ANSWER_BYTES: usize = 64 << 10;
 
-/// What `--json` prints. The names are API.
+/// The output of `--json`. The names are API.
 #[derive(Serialize)]
-struct Told {
+struct UndoOutput {
     handoff: String,
     /// `undone`, `taken_back`: with the next request; `withdrawn`: nothing waits any more.
     asked: &'static str,
 }
 
-pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let running = match (config.store.kind, running::find(&config.state_dir)) {
         // Every process looks into the store with each request.
@@ -45,7 +45,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
         (_, RunState::Running(Some(process))) => Some(process),
         (_, RunState::Running(None)) => {
             let message = "a proxy is starting on this state directory";
-            return Err(Failure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
+            return Err(CommandFailure::new(Exit::UNAVAILABLE, message).help("try again in a moment"));
         }
         _ => None,
     };
@@ -63,7 +63,7 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
                 None => {
                     let sessions = Sessions::new(Arc::clone(&store), 1);
                     let key = args.conversation.as_deref();
-                    let asked = sessions.ask_undo(&handoff, key, &config.handoff.windows, now_ms());
+                    let asked = sessions.request_undo(&handoff, key, &config.handoff.windows, now_ms());
                     asked.await.map_err(unanswered)?.map_err(|why| refused(&why))?
                 }
             };
@@ -76,9 +76,9 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => "withdrawn",
     };
     if args.json {
-        return Ok(out.json(&Told { handoff: id, asked })?);
+        return Ok(out.json(&UndoOutput { handoff: id, asked })?);
     }
-    let told = match asked {
+    let message = match asked {
         "undone" => {
             "with the next request of its conversation, the model sees what it saw before this handoff. The answer to it says so"
         }
@@ -87,11 +87,11 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
         }
         _ => "what was asked for before waits no longer; nothing changes",
     };
-    Ok(out.line(format_args!("{}: {told}.", visible(&id)))?)
+    Ok(out.line(format_args!("{}: {message}.", visible(&id)))?)
 }
 
-fn refused(why: &UndoRefused) -> Failure {
-    let failure = Failure::new(Exit::NO_INPUT, why.to_string());
+fn refused(why: &UndoRefused) -> CommandFailure {
+    let failure = CommandFailure::new(Exit::NO_INPUT, why.to_string());
     match why {
         UndoRefused::UnknownConversation => failure.help("`baton log` shows the keys of conversations"),
         UndoRefused::NotActive { .. } => failure.help(
@@ -107,22 +107,22 @@ async fn by_proxy(
     process: &Process,
     id: &str,
     args: &UndoArgs,
-) -> Result<UndoAnswer, Failure> {
+) -> Result<UndoAnswer, CommandFailure> {
     let unreachable = |why: String| {
         let message = format!(
             "the running proxy (process {}) does not answer at {}: {why}",
             process.pid, process.admin
         );
-        Failure::new(Exit::UNAVAILABLE, message)
+        CommandFailure::new(Exit::UNAVAILABLE, message)
     };
     let asked = tokio::time::timeout(TIME, post(config, process, id, args)).await;
-    let (status, said) = match asked {
+    let (status, answer) = match asked {
         Ok(Ok(answer)) => answer,
         Ok(Err(why)) => return Err(unreachable(why)),
         Err(_) => return Err(unreachable("it takes too long".to_owned())),
     };
     if status.is_success() {
-        let undo = said["undo"].clone();
+        let undo = answer["undo"].clone();
         // Whatever it was that waited: it does not wait now.
         let none = AskedUndo {
             handoff: uuid::Uuid::nil(),
@@ -134,9 +134,9 @@ async fn by_proxy(
             Err(_) => UndoAnswer::Withdrawn(none),
         });
     }
-    let message = said.pointer("/error/message").and_then(Value::as_str);
+    let message = answer.pointer("/error/message").and_then(Value::as_str);
     let message = message.map_or_else(|| format!("the running proxy answered {status}"), visible);
-    Err(Failure::new(Exit::NO_INPUT, message))
+    Err(CommandFailure::new(Exit::NO_INPUT, message))
 }
 
 async fn post(

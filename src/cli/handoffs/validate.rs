@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::lookup::failure;
 use super::lookup::{HandoffLookup, NamedHandoff, all, blocking};
-use crate::cli::exit::{Exit, Failure};
+use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::handoff_args::CheckHandoffArgs;
 use crate::cli::output::{Out, visible};
 use crate::state::files::documents::{JSON, MARKDOWN};
@@ -15,7 +15,7 @@ use crate::state::files::yaml_files::{FileError, read_file};
 use baton_core::handoffs::document::fields::{Difference, validate};
 use baton_core::handoffs::yaml::FieldError;
 
-/// What is wrong with one document. The names are API.
+/// The errors of a document. The names are API.
 #[derive(Serialize)]
 struct CheckedDocument {
     path: String,
@@ -25,7 +25,7 @@ struct CheckedDocument {
     notes: Vec<DocumentProblem>,
 }
 
-/// One thing that is wrong. The names are API.
+/// An error of a document. The names are API.
 #[derive(Serialize)]
 struct DocumentProblem {
     field: String,
@@ -64,7 +64,7 @@ impl CheckedDocument {
     }
 }
 
-pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure> {
+pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let names = HandoffLookup::of(&args.folder)?;
     let wanted = match args.names.is_empty() {
         true => everything(&names)?,
@@ -78,9 +78,9 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure>
         match one {
             NamedHandoff::Stored(id) => {
                 let record = blocking(&names.config, async |store| super::lookup::one(&store, *id).await)?;
-                checked.push(packet(&Path::new(&record.folder).join(JSON)));
+                checked.push(document(&Path::new(&record.folder).join(JSON)));
             }
-            NamedHandoff::Document(path) => checked.push(packet(path)),
+            NamedHandoff::Document(path) => checked.push(document(path)),
             NamedHandoff::File(path) => push(file(path), &mut checked, &mut unread),
             NamedHandoff::Session(session) => {
                 for path in names.folder.paths(session).map_err(failure)? {
@@ -97,7 +97,7 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure>
     match (unread, wrong) {
         (Some(failure), _) => Err(failure),
         (None, 0) => Ok(()),
-        (None, wrong) => Err(Failure::new(
+        (None, wrong) => Err(CommandFailure::new(
             Exit::DATA,
             format!("{wrong} of {} are not valid", checked.len()),
         )),
@@ -105,9 +105,9 @@ pub(super) fn run(args: &CheckHandoffArgs, out: &mut Out) -> Result<(), Failure>
 }
 
 fn push(
-    done: Result<CheckedDocument, Failure>,
+    done: Result<CheckedDocument, CommandFailure>,
     checked: &mut Vec<CheckedDocument>,
-    unread: &mut Option<Failure>,
+    unread: &mut Option<CommandFailure>,
 ) {
     match done {
         Ok(one) => checked.push(one),
@@ -115,20 +115,20 @@ fn push(
     }
 }
 
-/// Every packet of the store, and every handoff file.
-fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, Failure> {
-    let packets = blocking(&names.config, async |store| all(&store, true).await)?;
-    let packets = packets
+/// Every document of the store, and every handoff file.
+fn everything(names: &HandoffLookup) -> Result<Vec<NamedHandoff>, CommandFailure> {
+    let documents = blocking(&names.config, async |store| all(&store, true).await)?;
+    let documents = documents
         .into_iter()
-        .map(|packet| NamedHandoff::Stored(packet.handoff));
+        .map(|document| NamedHandoff::Stored(document.handoff));
     let sessions = names.folder.sessions().map_err(failure)?;
-    Ok(packets
+    Ok(documents
         .chain(sessions.into_iter().map(NamedHandoff::Session))
         .collect())
 }
 
 /// A handoff file. One that is no YAML has one error; one that is not there is a failure.
-fn file(path: &Path) -> Result<CheckedDocument, Failure> {
+fn file(path: &Path) -> Result<CheckedDocument, CommandFailure> {
     let wrong = |all: Vec<FieldError>| all.into_iter().map(DocumentProblem::from).collect();
     match read_file(path) {
         Ok(found) => {
@@ -147,8 +147,8 @@ fn file(path: &Path) -> Result<CheckedDocument, Failure> {
     }
 }
 
-/// A packet's JSON, with the Markdown beside it.
-fn packet(json: &Path) -> CheckedDocument {
+/// A document's JSON, with the Markdown beside it.
+fn document(json: &Path) -> CheckedDocument {
     let errors = match fs::read_to_string(json) {
         Ok(text) => {
             // A JSON file of another name stands alone.
@@ -168,7 +168,7 @@ fn packet(json: &Path) -> CheckedDocument {
 }
 
 /// A line for everything that is wrong, or one that says that nothing is.
-fn print(checked: &[CheckedDocument], out: &mut Out) -> Result<(), Failure> {
+fn print(checked: &[CheckedDocument], out: &mut Out) -> Result<(), CommandFailure> {
     for one in checked {
         let path = visible(&one.path);
         for error in &one.errors {

@@ -8,7 +8,7 @@ use super::peers::Scope;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, error, respond};
 use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_undo};
-use crate::state::journal::{Filter, Query, Side};
+use crate::state::journal::{BodySide, ExchangeFilter, JournalReader};
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
@@ -51,7 +51,7 @@ async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullRe
 }
 
 async fn status(inspector: &Inspector) -> ApiResult {
-    let totals = read(inspector, Query::totals).await?.unwrap_or_default();
+    let totals = read(inspector, JournalReader::totals).await?.unwrap_or_default();
     let handoffs = api_handoffs::all(inspector, None, 0).await?;
     shown(&json!({
         "version": env!("CARGO_PKG_VERSION"),
@@ -79,9 +79,9 @@ async fn conversations(inspector: &Inspector, params: &QueryParams) -> ApiResult
 async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
     let wanted = key.to_owned();
     let found = read(inspector, move |q| {
-        let filter = Filter {
+        let filter = ExchangeFilter {
             conversation: Some(wanted.clone()),
-            ..Filter::default()
+            ..ExchangeFilter::default()
         };
         Ok((q.conversations(Some(&wanted), 1)?.pop(), q.list(&filter)?))
     });
@@ -105,7 +105,7 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
 }
 
 async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
-    let filter = Filter {
+    let filter = ExchangeFilter {
         conversation: params.text("conversation"),
         before: params.text("before"),
         limit: params.limit()?,
@@ -133,8 +133,8 @@ async fn exchange(inspector: &Inspector, id: &str) -> ApiResult {
 
 async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiResult {
     let side = match params.text("side").as_deref() {
-        Some("received") => Side::Received,
-        Some("sent") => Side::Sent(params.leg()?),
+        Some("received") => BodySide::Received,
+        Some("sent") => BodySide::Sent(params.leg()?),
         _ => return Err(Unanswered::Bad("side is received or sent".to_owned())),
     };
     let i = params
@@ -153,10 +153,10 @@ async fn message(inspector: &Inspector, id: &str, params: &QueryParams) -> ApiRe
 
 async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams) -> ApiResult {
     let side = match side {
-        "received" => Side::Received,
-        "sent" => Side::Sent(params.leg()?),
-        "response" => Side::Response(params.leg()?),
-        "shown" => Side::Shown,
+        "received" => BodySide::Received,
+        "sent" => BodySide::Sent(params.leg()?),
+        "response" => BodySide::Response(params.leg()?),
+        "shown" => BodySide::Shown,
         _ => return Err(Unanswered::NotFound("there is nothing at this path")),
     };
     let wanted = id.to_owned();

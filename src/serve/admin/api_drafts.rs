@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::Inspector;
 use super::query::{ApiResult, Unanswered, body_in_json, shown};
 use super::responses::{FullResponse, JSON, error, respond};
-use crate::state::jobs::drafts::{Draft, NotOpen, State, Wanted};
-use crate::state::store::PacketFilter;
+use crate::state::jobs::drafts::{CancelRefusal, DraftRecord, DraftSpec, DraftState};
+use crate::state::store::DocumentFilter;
 use baton_core::handoffs::draft::{self, DraftAsk, Failure, Preset};
 use baton_core::limits;
 use baton_core::record::Origin;
@@ -86,7 +86,7 @@ impl Fields {
 }
 
 /// What is wanted: a carry-over prompt as it is given, or a draft of one.
-fn wanted(body: Map<String, Value>) -> Result<Wanted, BadField> {
+fn wanted(body: Map<String, Value>) -> Result<DraftSpec, BadField> {
     let mut fields = Fields(body);
     let methods = draft::Method::ALL.map(draft::Method::name);
     let presets = Preset::ALL.map(|(name, _)| name);
@@ -114,7 +114,7 @@ fn wanted(body: Map<String, Value>) -> Result<Wanted, BadField> {
         show: fields.flag("show")?,
     };
     fields.no_more("prompt, focus, method, preset, model, reason, git, commands, why, review, show")?;
-    Ok(Wanted { ask, prompt })
+    Ok(DraftSpec { ask, prompt })
 }
 
 /// Whether a path is one of those that take something else than `GET`.
@@ -157,7 +157,7 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
         return Err(Unanswered::NotFound("there is no such conversation"));
     };
     let repeated = repeated.map(str::to_owned);
-    let is_new = !inspector.drafting.was_asked(key, repeated.as_deref());
+    let is_new = !inspector.drafting.was_requested(key, repeated.as_deref());
     if is_new && is_too_short(inspector, key, &conversation.principal) {
         return Ok(error(
             StatusCode::UNPROCESSABLE_ENTITY,
@@ -167,7 +167,7 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
     }
     let asked = inspector
         .drafting
-        .ask(key, &conversation.principal, wanted, repeated);
+        .request(key, &conversation.principal, wanted, repeated);
     Ok(match asked {
         Ok(draft) => respond(
             StatusCode::ACCEPTED,
@@ -201,13 +201,13 @@ async fn cancel(inspector: &Inspector, id: &str) -> ApiResult {
     match inspector.drafting.cancel(id) {
         Ok(()) => {
             // It is in the store, and would be brought back.
-            if let Some(draft) = draft.filter(Draft::is_for_review) {
+            if let Some(draft) = draft.filter(DraftRecord::is_for_review) {
                 inspector.store.archive(&draft.principal, id, true).await?;
             }
             one(inspector, &id.to_string()).await
         }
-        Err(NotOpen::Unknown) => Err(NO_DRAFT),
-        Err(NotOpen::Ended) => Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended")),
+        Err(CancelRefusal::Unknown) => Err(NO_DRAFT),
+        Err(CancelRefusal::Ended) => Ok(error(StatusCode::CONFLICT, "ended", "the draft has ended")),
     }
 }
 
@@ -237,10 +237,10 @@ async fn reject(inspector: &Inspector, id: &str) -> ApiResult {
     }
 }
 
-fn decided(why: NotOpen) -> ApiResult {
+fn decided(why: CancelRefusal) -> ApiResult {
     match why {
-        NotOpen::Unknown => Err(NO_DRAFT),
-        NotOpen::Ended => Ok(error(
+        CancelRefusal::Unknown => Err(NO_DRAFT),
+        CancelRefusal::Ended => Ok(error(
             StatusCode::CONFLICT,
             "not_in_review",
             "the draft waits for nobody's yes",
@@ -288,20 +288,20 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
 }
 
 /// Where the document was written to: the file of an automatic handoff, else the folder of the handoff's packet.
-async fn saved_path(inspector: &Inspector, draft: &Draft) -> Result<Option<String>, Unanswered> {
+async fn saved_path(inspector: &Inspector, draft: &DraftRecord) -> Result<Option<String>, Unanswered> {
     if let Some(path) = &draft.saved_path {
         return Ok(Some(path.display().to_string()));
     }
-    let Some(handoff) = draft.handoff.filter(|_| draft.state == State::Done) else {
+    let Some(handoff) = draft.handoff.filter(|_| draft.state == DraftState::Done) else {
         return Ok(None);
     };
-    let filter = PacketFilter {
+    let filter = DocumentFilter {
         principal: Some(draft.principal.clone()),
         handoff: Some(handoff),
         without_documents: true,
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let packet = inspector.store.packets(&filter).await?.into_iter().next();
+    let packet = inspector.store.documents(&filter).await?.into_iter().next();
     Ok(packet
         .map(|packet| packet.folder)
         .filter(|folder| !folder.is_empty()))
@@ -318,7 +318,7 @@ pub(super) fn open(inspector: &Inspector) -> Vec<Value> {
 }
 
 /// A draft in lists. The names are API.
-pub(super) fn value(draft: &Draft) -> Value {
+pub(super) fn value(draft: &DraftRecord) -> Value {
     json!({
         "id": draft.id,
         "conversation": draft.conversation,
@@ -338,7 +338,7 @@ pub(super) fn value(draft: &Draft) -> Value {
 mod tests {
     use super::*;
 
-    fn wanted(body: &str) -> Result<Wanted, String> {
+    fn wanted(body: &str) -> Result<DraftSpec, String> {
         let body = serde_json::from_str(body).map_err(|why| why.to_string())?;
         super::wanted(body).map_err(|(field, why)| format!("{field}: {why}"))
     }

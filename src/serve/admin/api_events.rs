@@ -18,7 +18,7 @@ use tokio::sync::{mpsc, watch};
 use super::query::QueryParams;
 use super::responses::{AnyResponse, boxed, error};
 use super::{Inspector, peer_events};
-use crate::state::journal::{LiveEvent, Query};
+use crate::state::journal::{JournalReader, LiveEvent};
 
 /// Interval of keep-alive comments, so that no intermediary closes the connection.
 const QUIET: Duration = Duration::from_secs(15);
@@ -98,7 +98,7 @@ async fn event(news: LiveEvent, dir: PathBuf, own_name: Option<&str>) -> Option<
         ),
         LiveEvent::Handoff(event) => ("handoff", serde_json::to_string(&event).ok()?),
         LiveEvent::Ended { id } => {
-            let row = tokio::task::spawn_blocking(move || Query::open(&dir).ok()??.row(&id).ok()?);
+            let row = tokio::task::spawn_blocking(move || JournalReader::open(&dir).ok()??.row(&id).ok()?);
             ("exchange", serde_json::to_string(&row.await.ok()??).ok()?)
         }
     };

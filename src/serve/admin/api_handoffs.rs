@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, shown};
-use crate::state::files::documents::packet_of;
-use crate::state::store::{HandoffFilter, PacketFilter};
+use crate::state::files::documents::document_of;
+use crate::state::store::{DocumentFilter, HandoffFilter};
 use baton_core::record::lineage::{self, Placed};
-use baton_core::record::{Handoff, HandoffId, PacketRecord, telling_line};
+use baton_core::record::{DocumentRecord, Handoff, HandoffId, telling_line};
 
 /// Maximum length of a lineage.
 const MOST_PARENTS: usize = 1000;
@@ -43,15 +43,15 @@ pub(super) struct Filed {
     folder: String,
 }
 
-type Packets = HashMap<HandoffId, PacketRecord>;
+type Packets = HashMap<HandoffId, DocumentRecord>;
 
 /// All packets, without their documents.
 async fn packets(inspector: &Inspector) -> Result<Packets, Unanswered> {
-    let all = PacketFilter {
+    let all = DocumentFilter {
         without_documents: true,
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let packets = inspector.store.packets(&all).await?;
+    let packets = inspector.store.documents(&all).await?;
     Ok(packets
         .into_iter()
         .map(|packet| (packet.handoff, packet))
@@ -215,17 +215,17 @@ fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Branch> {
 
 /// The packet of a handoff: where it is, and its document; null where there is none.
 async fn document(inspector: &Inspector, handoff: &Handoff) -> Result<Value, Unanswered> {
-    let filter = PacketFilter {
+    let filter = DocumentFilter {
         principal: Some(handoff.principal.clone()),
         handoff: Some(handoff.id),
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let Some(record) = inspector.store.packets(&filter).await?.pop() else {
+    let Some(record) = inspector.store.documents(&filter).await?.pop() else {
         return Ok(Value::Null);
     };
     Ok(json!({
         "status": record.status.name(),
         "folder": record.folder,
-        "document": packet_of(&record),
+        "document": document_of(&record),
     }))
 }

@@ -34,7 +34,7 @@ pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, bo
     let handoff = api_handoffs::record(inspector, id).await?.ok_or_else(unknown)?;
     let (sessions, windows) = (&inspector.sessions, &inspector.windows);
     let asked = sessions
-        .ask_undo(&handoff, conversation.as_deref(), windows, now_ms())
+        .request_undo(&handoff, conversation.as_deref(), windows, now_ms())
         .await?;
     Ok(match asked {
         Ok(answer) => {

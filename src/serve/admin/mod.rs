@@ -30,7 +30,7 @@ use std::time::Instant;
 
 use self::readiness::Ready;
 use crate::state::config::Secret;
-use crate::state::jobs::drafts::Drafting;
+use crate::state::jobs::drafts::DraftQueue;
 use crate::state::journal::Recorder;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
@@ -63,7 +63,7 @@ pub struct Inspector {
     /// The other processes behind the same balancer.
     pub peers: Arc<Peers>,
     /// The drafts.
-    pub drafting: Arc<Drafting>,
+    pub drafting: Arc<DraftQueue>,
     /// The conversations in use.
     pub sessions: Arc<Sessions>,
     /// How many tokens models take.

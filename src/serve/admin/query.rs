@@ -6,7 +6,7 @@ use serde::de::DeserializeOwned;
 
 use super::Inspector;
 use super::responses::{FullResponse, JSON, error, field_error, respond};
-use crate::state::journal::{JournalError, Query};
+use crate::state::journal::{JournalError, JournalReader};
 use crate::state::store::StoreError;
 
 /// Default length of a list.
@@ -138,10 +138,10 @@ fn plain(text: &str) -> String {
 /// The journal cannot be read.
 pub(super) async fn read<T: Send + 'static>(
     inspector: &Inspector,
-    ask: impl FnOnce(&Query) -> Result<T, JournalError> + Send + 'static,
+    ask: impl FnOnce(&JournalReader) -> Result<T, JournalError> + Send + 'static,
 ) -> Result<Option<T>, Unanswered> {
     let dir = inspector.dir.clone();
-    let read = tokio::task::spawn_blocking(move || match Query::open(&dir)? {
+    let read = tokio::task::spawn_blocking(move || match JournalReader::open(&dir)? {
         Some(query) => ask(&query).map(Some),
         None => Ok(None),
     });

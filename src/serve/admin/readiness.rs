@@ -9,7 +9,7 @@ use futures_util::future::BoxFuture;
 use serde::Serialize;
 use tokio::sync::{Mutex, oneshot};
 
-use crate::state::journal::{Query, Recorder};
+use crate::state::journal::{JournalReader, Recorder};
 use crate::state::store::{SharedStore, StoreError};
 
 /// Timeout of the store's answer, and of the journal's.
@@ -230,7 +230,7 @@ impl JournalPlace {
         if !self.recorder.is_on() {
             return Err("it could not be started".to_owned());
         }
-        match Query::open(&self.dir) {
+        match JournalReader::open(&self.dir) {
             // Nothing was ever written.
             Ok(None) => Ok(()),
             Ok(Some(query)) => query.last_end().map(|_| ()).map_err(|error| error.to_string()),

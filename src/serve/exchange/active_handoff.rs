@@ -3,7 +3,7 @@
 
 use super::heavy;
 use crate::serve::proxy::{App, RequestContext};
-use crate::state::config::{PreambleMode, Transcript};
+use crate::state::config::{PreambleMode, TranscriptDetail};
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::mark::sentinel::Sealed;
 use baton_core::record::{Behind, Handoff, HandoffId};
@@ -125,7 +125,7 @@ pub(super) async fn find_active(
 
 /// Whether transcripts show the prompt of this handoff: as it was shown, whatever the config says since.
 pub(super) fn is_spelled_out(app: &App, handoff: &Handoff) -> bool {
-    let now = app.config.handoff.transcript == Transcript::Full;
+    let now = app.config.handoff.transcript == TranscriptDetail::Full;
     handoff.spelled_out.unwrap_or(now)
 }
 

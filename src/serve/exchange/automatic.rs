@@ -9,7 +9,7 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::Exchange;
-use crate::state::jobs::drafts::Job;
+use crate::state::jobs::drafts::DraftJob;
 use crate::state::store::private_file;
 use baton_core::handoffs::draft::DraftAsk;
 use baton_core::nudge::{ContextUse, NudgeOutcome};
@@ -22,7 +22,7 @@ const MOST_ALIKE: u32 = 100;
 impl Exchange {
     /// Begins a draft of the conversation, at this use of its context. `None`: this is no point to hand over at, or another
     /// draft is open.
-    pub(super) fn automatic_draft(&self, tokens: u64) -> Option<Job> {
+    pub(super) fn automatic_draft(&self, tokens: u64) -> Option<DraftJob> {
         let live = self.prepared.live.as_ref()?;
         if !self.is_safe_point() {
             return None;

@@ -13,8 +13,8 @@ use uuid::Uuid;
 
 use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::config::Review;
-use crate::state::jobs::drafts::{Accepted, Job, State, Wanted};
+use crate::state::config::ReviewPolicy;
+use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftSpec, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::telemetry::DraftEvent;
 use baton_core::agents::wordings::{self, UserText};
@@ -79,7 +79,7 @@ struct Document {
 }
 
 /// Answers a request with which a draft is made: by the leg behind the handoff, or as if nobody had asked.
-pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> {
+pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseBody> {
     let ask = &job.wanted().ask;
     let exchange = match exchange.is_reviewed(ask) {
         // Whoever looks at it does so elsewhere.
@@ -117,7 +117,7 @@ pub(super) async fn run(exchange: Exchange, job: Job) -> Response<ResponseBody> 
 
 impl Exchange {
     /// The draft that waits for a request of this conversation, where it can be made with this one.
-    pub(super) fn waiting_draft(&self) -> Option<Job> {
+    pub(super) fn waiting_draft(&self) -> Option<DraftJob> {
         let drafting = &self.app.drafting;
         let live = self.prepared.live.as_ref()?;
         if !drafting.waits(live.key()) || !self.is_safe_point() {
@@ -143,15 +143,15 @@ impl Exchange {
     ///
     /// # Errors
     /// How it ended else; the conversation is as it was.
-    pub(super) async fn hand_over(&self, job: Job) -> Result<Handoff, End> {
+    pub(super) async fn hand_over(&self, job: DraftJob) -> Result<Handoff, End> {
         let first = self.prepared.first(&self.app, self.prepared.tooled);
-        let Wanted { ask, prompt } = job.wanted().clone();
+        let DraftSpec { ask, prompt } = job.wanted().clone();
         let accepted = job.accepted().cloned();
         let reviewed = accepted.is_none() && self.is_reviewed(&ask);
         let is_drafted = accepted.is_none() && prompt.is_none();
         let made = match (accepted, prompt) {
             _ if !self.is_enough(&first) => Err(End::Failed(Failure::NothingYet)),
-            (Some(Accepted { document, method }), _) => Ok(Document {
+            (Some(AcceptedDraft { document, method }), _) => Ok(Document {
                 text: document,
                 method,
             }),
@@ -201,14 +201,14 @@ impl Exchange {
     fn is_reviewed(&self, ask: &DraftAsk) -> bool {
         ask.review
             || match self.app.config.handoff.review {
-                Review::Never => false,
-                Review::Manual => ask.origin != Origin::Auto,
-                Review::Always => true,
+                ReviewPolicy::Never => false,
+                ReviewPolicy::Manual => ask.origin != Origin::Auto,
+                ReviewPolicy::Always => true,
             }
     }
 
     /// Stores a document that waits for a person's yes. Nothing is cut by it.
-    async fn for_review(&self, ask: &DraftAsk, document: Document, job: Job) -> End {
+    async fn for_review(&self, ask: &DraftAsk, document: Document, job: DraftJob) -> End {
         let (carried, origin) = carried(ask, &document);
         let prompt = sentinel::normalised(&carried);
         if prompt.len() > limits::PROMPT {
@@ -232,7 +232,7 @@ impl Exchange {
     }
 
     /// What was stored for the review has become another handoff, with what was said since.
-    async fn archive_reviewed(&self, job: &Job) {
+    async fn archive_reviewed(&self, job: &DraftJob) {
         if job.accepted().is_some() {
             let store = self.app.sessions.store();
             if let Err(error) = store.archive(&self.ctx.principal, job.id(), true).await {
@@ -248,7 +248,7 @@ impl Exchange {
         let live = self.prepared.live.as_ref();
         let waits = |live: &&Arc<LiveConversation>| {
             let open = drafting.open_in(live.key());
-            open.is_some_and(|draft| draft.state == State::Review)
+            open.is_some_and(|draft| draft.state == DraftState::Review)
         };
         let Some(live) = live.filter(waits).filter(|_| self.is_safe_point()) else {
             return self;
@@ -271,7 +271,7 @@ impl Exchange {
     }
 
     /// The document, by the method that was asked for, or by the next one where it may be.
-    async fn document(&self, ask: &DraftAsk, first: &Rewritten, job: &Job) -> Result<Document, End> {
+    async fn document(&self, ask: &DraftAsk, first: &Rewritten, job: &DraftJob) -> Result<Document, End> {
         let config = &self.app.config.draft;
         let Some(index) = heavy::work(self.prepared.weight, || self.index(first.rope.clone())) else {
             return Err(End::Failed(Failure::Internal));

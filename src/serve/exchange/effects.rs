@@ -8,7 +8,7 @@ use http::{HeaderMap, StatusCode};
 use super::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Answered, Circumstances, Close, Course, Effect, Event, NextLeg, Opening, Terms};
 use baton_core::mark::aside;
 use baton_core::record::Place;
@@ -187,10 +187,10 @@ impl Exchange {
 }
 
 /// The outcome of a response that is sent to its end; `stop`: how the leg ended that ended last.
-pub(super) fn outcome(close: &Close, stop: Stop) -> Outcome {
+pub(super) fn outcome(close: &Close, stop: Stop) -> ExchangeOutcome {
     match close {
-        Close::Own | Close::WithoutCall => Outcome::of_end(stop),
-        Close::Stopped(_) | Close::Lost(_) => Outcome::Complete,
+        Close::Own | Close::WithoutCall => ExchangeOutcome::of_end(stop),
+        Close::Stopped(_) | Close::Lost(_) => ExchangeOutcome::Complete,
     }
 }
 

@@ -8,7 +8,7 @@ use super::prepared::Prepared;
 use super::{Exchange, heavy};
 use crate::serve::proxy::App;
 use crate::state::config::FactsPolicy;
-use crate::state::files::documents::{Reading, Stored};
+use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::telemetry::FactsOutcome;
 use baton_core::handoffs::document::fields::Size;
 use baton_core::handoffs::draft::{Index, Whereabouts};
@@ -73,11 +73,11 @@ impl Exchange {
         }
         let (app, prepared, tooled) = (Arc::clone(&self.app), Arc::clone(&self.prepared), self.tooled);
         // A later leg that hands over at once has done nothing but that.
-        let transcript: Reading = match self.fired.is_first(handoff.id) {
+        let transcript: TranscriptReader = match self.fired.is_first(handoff.id) {
             true => Box::new(move || Some(model_view(&prepared, &app, tooled))),
             false => Box::new(|| None),
         };
-        self.app.packets.handoff(Stored {
+        self.app.packets.handoff(StoredHandoff {
             handoff: handoff.clone(),
             carry_over: self.carry_over(),
             exchange: Some(self.ctx.id.clone()),

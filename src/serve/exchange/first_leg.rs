@@ -13,7 +13,7 @@ use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers;
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::{relay, route};
-use crate::state::config::Mode;
+use crate::state::config::HandoffMode;
 use crate::state::session::{LiveConversation, UnconfirmedEnd};
 use crate::state::store::StoreError;
 use baton_core::course::Circumstances;
@@ -69,7 +69,7 @@ impl Exchange {
             .as_ref()
             .filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
         let handoff = live.take_repeat(self.hash(), &self.answer, self.app.clock.now_ms())?;
-        let asked = live.asked_undo();
+        let asked = live.pending_undo();
         let Some(asked) = asked.filter(|asked| asked.undone && asked.handoff == handoff) else {
             return Some(handoff);
         };
@@ -339,6 +339,6 @@ impl Exchange {
     }
 
     pub(super) fn stops(&self) -> bool {
-        self.app.config.handoff.mode == Mode::Stop
+        self.app.config.handoff.mode == HandoffMode::Stop
     }
 }

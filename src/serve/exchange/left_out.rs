@@ -41,7 +41,7 @@ pub(super) async fn find(
     let Some(handoff) = app.sessions.handoff(&ctx.principal, point.handoff).await? else {
         return Ok(None);
     };
-    app.sessions.rely_on(live, handoff.id);
+    app.sessions.keep_cut_point(live, handoff.id);
     let fresh_head = || preamble::head(wire, &fresh_preamble(app, wire, reading, None), &handoff.prompt);
     Ok(Some(Active {
         id: handoff.id,

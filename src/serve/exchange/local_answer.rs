@@ -7,7 +7,7 @@ use super::Exchange;
 use super::active_handoff::Unresolved;
 use super::slow_answer::content_type;
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::record::HandoffId;
 use baton_core::wire::{AnswerShape, LocalAnswer};
 
@@ -65,7 +65,7 @@ impl Exchange {
             AnswerShape::Stream(framing) => content_type(framing),
         };
         self.ctx.recorder.note(|e| e.streamed = facts.stream);
-        self.ctx.recorder.decide(Outcome::Complete);
+        self.ctx.recorder.decide(ExchangeOutcome::Complete);
         let body = prepared.wire.compose(prepared.request.view(), &said, shape);
         let mut response = Response::new(ResponseBody::whole(body));
         let headers = response.headers_mut();

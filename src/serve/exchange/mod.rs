@@ -163,7 +163,7 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
         Err(fault) => return ctx.refuse(fault),
     };
     let mut first_words = None;
-    if let Some(asked) = prepared.live.as_ref().and_then(|live| live.asked_undo()) {
+    if let Some(asked) = prepared.live.as_ref().and_then(|live| live.pending_undo()) {
         let read = (&body, &scan);
         match Box::pin(undo::with_request(&app, &ctx, read, &mut prepared, asked)).await {
             Ok(words) => first_words = words,

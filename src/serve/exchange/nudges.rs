@@ -7,8 +7,8 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 use super::active_handoff::Active;
 use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
-use crate::state::jobs::drafts::Job;
-use crate::state::session::{Thread, ThreadId, digest};
+use crate::state::jobs::drafts::DraftJob;
+use crate::state::session::{ThreadId, ThreadTurns, digest};
 use baton_core::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill, WindowQuery};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::positions::without_breakpoints;
@@ -36,7 +36,7 @@ pub(super) enum Due {
     /// The model is told this.
     Nudge(String),
     /// The session is handed over by this draft.
-    HandOff(Job),
+    HandOff(DraftJob),
 }
 
 impl Exchange {
@@ -134,7 +134,7 @@ impl Exchange {
             .insertions
             .iter()
             .any(|placed| placed.turn >= from && nudge::is_nudge(&placed.text));
-        let request = Thread {
+        let request = ThreadTurns {
             turns: view.turns.len(),
             digest: &|last| tail_digest(view, last),
             named: prepared.named,

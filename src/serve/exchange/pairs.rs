@@ -55,7 +55,7 @@ pub(super) async fn find_pairs(
     prepared.beside_calls = here.clone().map(|p| p.id).collect();
     let new = here.filter(|p| known.insert(p.id));
     all.extend(new.cloned().collect::<Vec<_>>());
-    live.looked_up(unknown, &found);
+    live.record_lookup(unknown, &found);
     let mut asides = heavy::work(prepared.weight, || prepared.request.reading().asides());
     asides.retain(|id| !known.contains(id));
     if !asides.is_empty() {

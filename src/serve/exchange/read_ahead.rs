@@ -10,7 +10,7 @@ use futures_util::future::{join, join3};
 
 use super::heavy;
 use crate::serve::proxy::{App, RequestContext};
-use crate::state::session::{LiveConversation, Transcript as Calls, Unknown};
+use crate::state::session::{CallsAfterCut as Calls, LiveConversation, NewCalls};
 use crate::state::store::StoreError;
 use baton_core::record::{HandoffId, HiddenPair};
 use baton_core::rewrite::{Candidate, Reading};
@@ -31,7 +31,7 @@ struct Beside {
     from: usize,
     /// The version of the record by which the calls were found to be unknown; `None`: of no record, so they are all.
     version: Option<u64>,
-    unknown: Unknown,
+    unknown: NewCalls,
     found: Vec<HiddenPair>,
 }
 
@@ -42,7 +42,7 @@ impl Ahead {
         cut: Option<HandoffId>,
         from: usize,
         live: &LiveConversation,
-    ) -> Option<(Unknown, Vec<HiddenPair>)> {
+    ) -> Option<(NewCalls, Vec<HiddenPair>)> {
         let fits = |b: &Beside| {
             b.cut == cut && b.from == from && b.version.is_none_or(|version| version == live.version())
         };
@@ -119,7 +119,7 @@ pub(super) fn unknown_calls(
     cut: Option<HandoffId>,
     from: usize,
     now_ms: u64,
-) -> Unknown {
+) -> NewCalls {
     let view = &reading.view;
     let begin = view.turns.get(from).map_or(view.list.end, |t| t.span.start);
     let transcript = Calls {

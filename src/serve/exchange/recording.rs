@@ -3,8 +3,8 @@
 use super::Exchange;
 use super::is_model_call;
 use super::prepared::Received;
-use crate::state::journal::{Beginnings, Begun, PackedHeaders, Transcript};
-use crate::state::telemetry::Tokens;
+use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
+use crate::state::telemetry::UsageTokens;
 use baton_core::rewrite::Rewritten;
 use baton_core::wire::LegReport;
 
@@ -36,7 +36,7 @@ impl Exchange {
     }
 
     /// The request for the journal.
-    fn begun(&self, beginnings: Option<Beginnings>, received: Option<Received>) -> Begun {
+    fn begun(&self, beginnings: Option<Beginnings>, received: Option<Received>) -> ReceivedRequest {
         let ctx = &self.ctx;
         let path = ctx.target.split('?').next().unwrap_or_default();
         let view = self.prepared.request.view();
@@ -45,7 +45,7 @@ impl Exchange {
             list: view.list,
             turns: view.turns.clone(),
         });
-        Begun {
+        ReceivedRequest {
             id: ctx.id.clone(),
             at_ms: self.app.clock.now_ms(),
             principal: ctx.principal.clone(),
@@ -57,7 +57,7 @@ impl Exchange {
             model: view.facts.model.clone(),
             headers: PackedHeaders::new(&ctx.headers),
             received: received.text,
-            transcript: Some(Transcript {
+            transcript: Some(BodyLayout {
                 list: received.list,
                 turns: received.turns,
             }),
@@ -95,7 +95,7 @@ impl Exchange {
         self.ctx.recording.counted(usage, report.stop);
         self.measure(usage);
         self.ctx.recorder.note(|e| {
-            let tokens = Tokens {
+            let tokens = UsageTokens {
                 input: usage.input,
                 cache_read: usage.cache_read,
                 cache_write: usage.cache_write,

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Exchange, is_model_call};
-use crate::state::files::documents::{self, Compared};
+use crate::state::files::documents::{self, DriftReport};
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
-use baton_core::record::{HandoffId, PacketStatus};
+use baton_core::record::{HandoffId, HandoffStatus};
 use baton_core::rewrite::insertions;
 
 /// Time for git.
@@ -21,9 +21,9 @@ impl Exchange {
         let mut told = String::new();
         let (store, principal) = (self.app.sessions.store(), &self.ctx.principal);
         if self.app.packets.is_on() {
-            match documents::set_status(store, principal, handoff, PacketStatus::Active).await {
-                Ok(Some(changed)) if changed.before != PacketStatus::Active => {
-                    told = format!(" Its packet was {}; it is active again.", changed.before.name());
+            match documents::set_status(store, principal, handoff, HandoffStatus::Active).await {
+                Ok(Some(changed)) if changed.before != HandoffStatus::Active => {
+                    told = format!(" The handoff was {}; it is active again.", changed.before.name());
                 }
                 Ok(_) => {}
                 Err(error) => {
@@ -93,8 +93,8 @@ async fn drift(
     handoff: HandoffId,
     dir: std::path::PathBuf,
 ) -> Option<Drift> {
-    match documents::still_true(store, principal, handoff, Some(dir), LIMIT).await {
-        Ok(Some(Compared {
+    match documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await {
+        Ok(Some(DriftReport {
             drift,
             repository: true,
         })) => Some(drift),

@@ -14,7 +14,7 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::UpstreamFault;
 use crate::state::journal::{PackedHeaders, SentLeg};
-use crate::state::telemetry::{Outcome, ThinkingRetry};
+use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
 use baton_core::rewrite::Rewritten;
 use baton_core::rewrite::untooled::{self, Untooled};
 
@@ -128,7 +128,7 @@ impl Exchange {
                 return self.take(response, retry.request).response().await;
             }
         }
-        self.ctx.recorder.decide(Outcome::UpstreamError);
+        self.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
         shaped(parts.status, &parts.headers, ResponseBody::whole(text))
     }
 

@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::StreamMerge;
 use baton_core::handoffs::draft::DraftAsk;
 use baton_core::limits::BYTES_PER_TOKEN;
@@ -220,7 +220,7 @@ impl Exchange {
     pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
         shown.close(self.prepared.request.len() as u64 / BYTES_PER_TOKEN);
         self.ctx.recorder.note(|e| e.streamed = true);
-        self.ctx.recorder.decide(Outcome::Complete);
+        self.ctx.recorder.decide(ExchangeOutcome::Complete);
         Response::new(ResponseBody::whole(Bytes::new()))
     }
 }

@@ -4,7 +4,7 @@ use super::Exchange;
 use super::active_handoff::Active;
 use super::heavy;
 use crate::state::config;
-use crate::state::jobs::recalls::{AnswerOutcome, CallToAnswer};
+use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::course::Answered;
@@ -103,7 +103,7 @@ impl Exchange {
             origin,
             recall: self.prepared.recall_next,
             archived: false,
-            spelled_out: Some(self.app.config.handoff.transcript == config::Transcript::Full),
+            spelled_out: Some(self.app.config.handoff.transcript == config::TranscriptDetail::Full),
         })
     }
 
@@ -203,7 +203,7 @@ impl Exchange {
     /// The answer of the tool that is called.
     fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> (HiddenResult, AnswerOutcome) {
         let view = self.prepared.request.view();
-        let asked = CallToAnswer {
+        let asked = RecallCall {
             tool: call.name(),
             arguments: call.put_back(),
             principal: &self.ctx.principal,

@@ -14,7 +14,7 @@ use super::Exchange;
 use super::coalesce::WriteCoalescer;
 use super::effects::{self, Done};
 use crate::serve::proxy::download::{StreamFault, UpstreamBody};
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Action, Circumstances, Close, Course, Effect, Event, Opening, StreamMerge};
 use baton_core::record::Handoff;
 use baton_core::wire::Stop;
@@ -32,7 +32,7 @@ pub(super) struct Driver {
     /// How the present leg failed.
     fault: Option<StreamFault>,
     /// How the response ended, once it did not break off.
-    outcome: Option<Outcome>,
+    outcome: Option<ExchangeOutcome>,
     quiet: Option<Pin<Box<Sleep>>>,
 }
 
@@ -206,8 +206,8 @@ impl Driver {
 
     fn end_as_it_is(&mut self) {
         self.outcome = Some(match self.merge.report().stop {
-            Stop::Open => Outcome::Truncated,
-            stop => Outcome::of_end(stop),
+            Stop::Open => ExchangeOutcome::Truncated,
+            stop => ExchangeOutcome::of_end(stop),
         });
         self.phase = Phase::Done;
     }
@@ -289,7 +289,7 @@ impl Driver {
     fn ended(&mut self) {
         let Some(outcome) = self.outcome else { return };
         self.exchange.ctx.recorder.decide(outcome);
-        if outcome == Outcome::Complete {
+        if outcome == ExchangeOutcome::Complete {
             self.exchange.ended();
         }
     }

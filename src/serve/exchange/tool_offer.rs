@@ -5,7 +5,7 @@ use super::prepared::Prepared;
 use super::{heavy, is_model_call};
 use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::{App, RequestContext, headers};
-use crate::state::config::Inject;
+use crate::state::config::InjectPolicy;
 use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::Reading;
 use baton_core::rewrite::untooled::{self, Untooled};
@@ -33,8 +33,8 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Pre
     let bound = || heavy::work(prepared.weight, || prepared.wire.bound(view));
     // A conversation that has the tool keeps it: its history is bound to the list of tools.
     let resets = || {
-        let own =
-            app.config.handoff.inject == Inject::Auto && heavy::work(prepared.weight, || has_reset(view));
+        let own = app.config.handoff.inject == InjectPolicy::Auto
+            && heavy::work(prepared.weight, || has_reset(view));
         own.then_some(Untooled::AgentResets)
     };
     let decision = match live.tooled() {
@@ -111,7 +111,7 @@ pub(super) fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
     let header = headers::value(&ctx.headers, "x-baton-handoff");
     let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
     // A chain of one leg is the first leg alone: a handoff would have none to go on in.
-    let never = app.config.handoff.inject == Inject::Never || app.config.handoff.max_chain < 2;
+    let never = app.config.handoff.inject == InjectPolicy::Never || app.config.handoff.max_chain < 2;
     never
         .then_some(Untooled::OffByConfig)
         .or(off.then_some(Untooled::OffByHeader))

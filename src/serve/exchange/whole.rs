@@ -12,7 +12,7 @@ use super::shaped;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{Action, Circumstances, Close, Course, Effect, Event, Opening};
 use baton_core::record::Handoff;
 use baton_core::wire::{self, Ending, Leg, LegOutput, LegReport, Stop};
@@ -42,7 +42,7 @@ pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
         Err(fault) => return exchange.ctx.refuse(fault),
     };
     if wire::tells_error(&body) {
-        exchange.ctx.recorder.decide(Outcome::InBandError);
+        exchange.ctx.recorder.decide(ExchangeOutcome::InBandError);
     }
     let Some(report) = exchange.read_reply(&body) else {
         return shaped(parts.status, &parts.headers, ResponseBody::whole(body));
@@ -68,7 +68,7 @@ pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
     let joined = ResponseBody::whole(reply.joined(&close, opening.as_deref()));
     let exchange = &reply.exchange;
     let body = match outcome {
-        Outcome::Complete => match exchange.when_ended() {
+        ExchangeOutcome::Complete => match exchange.when_ended() {
             Some(then) => joined.when_handed_over(then),
             None => joined,
         },
@@ -188,7 +188,7 @@ impl Reply {
         self.course.handle_event(Event::LegBroken { shown, retry });
     }
 
-    fn outcome(&self, close: &Close) -> Outcome {
+    fn outcome(&self, close: &Close) -> ExchangeOutcome {
         let last = self.legs.last();
         effects::outcome(close, last.map_or(Stop::Open, |leg| leg.report.stop))
     }

@@ -1,7 +1,7 @@
 //! File descriptors: each exchange takes two, one to the agent and one to upstream, and idle connections theirs. Where
 //! they run out no exchange can connect any more, so what the system allows bounds what is let in.
 
-use crate::state::config::{Config, Limits};
+use crate::state::config::{Config, LimitConfig};
 
 /// Descriptors for standard streams, listeners, the runtime, databases, unnamed files, and name lookups.
 const OWN: usize = 64;
@@ -77,7 +77,7 @@ pub fn fit(config: &mut Config, limit: Option<usize>) {
     config.limits = fitting;
 }
 
-fn fitting(descriptors: usize, upstreams: usize, asked: &Limits) -> Limits {
+fn fitting(descriptors: usize, upstreams: usize, asked: &LimitConfig) -> LimitConfig {
     let own = OWN + descriptors / OWN_SHARE;
     let admin = ADMIN.min(descriptors / ADMIN_SHARE);
     let rest = descriptors.saturating_sub(own + admin);
@@ -86,7 +86,7 @@ fn fitting(descriptors: usize, upstreams: usize, asked: &Limits) -> Limits {
     let rest = rest.saturating_sub(upstream_idle * upstreams);
     let (some, of) = EXCHANGES_OF;
     let exchanges = asked.exchanges.min(rest * some / of).max(1);
-    Limits {
+    LimitConfig {
         exchanges,
         connections: asked.connections.min(rest.saturating_sub(exchanges)).max(1),
         upstream_idle,

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant, SystemTime};
 
-use crate::state::telemetry::{ExchangeEvent, Outcome};
+use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome};
 
 /// Where the event of an ended exchange goes: log, metrics, journal. Called once per exchange, on a worker of
 /// the runtime: it must not block.
@@ -35,7 +35,7 @@ impl ExchangeRecorder {
     /// Starts the clock of an exchange that goes to `upstream`.
     pub fn start(id: String, route: String, upstream: String, hook: EventHook) -> Self {
         let event = ExchangeEvent {
-            outcome: Outcome::Cancelled,
+            outcome: ExchangeOutcome::Cancelled,
             started: SystemTime::now(),
             ..ExchangeEvent::new(id, upstream, route)
         };
@@ -99,7 +99,7 @@ impl ExchangeRecorder {
     }
 
     /// Sets the outcome. The first one holds; without one it is `Cancelled`.
-    pub fn decide(&self, outcome: Outcome) {
+    pub fn decide(&self, outcome: ExchangeOutcome) {
         let mut state = self.0.lock();
         if !std::mem::replace(&mut state.decided, true)
             && let Some(event) = &mut state.event
@@ -126,7 +126,7 @@ impl Drop for Inner {
             event.sent_bytes = vec![progress.bytes()];
         }
         if std::thread::panicking() && !self.lock().decided {
-            (event.outcome, event.status) = (Outcome::Refused, 500);
+            (event.outcome, event.status) = (ExchangeOutcome::Refused, 500);
         }
         // A panic of the hook, while another one unwinds, would end the process.
         let given = std::panic::catch_unwind(AssertUnwindSafe(|| (self.hook)(event)));
@@ -193,14 +193,14 @@ mod tests {
         let other = recorder.clone();
         recorder.request_read(3);
         recorder.leg_sent(4);
-        other.decide(Outcome::Truncated);
-        recorder.decide(Outcome::Complete);
+        other.decide(ExchangeOutcome::Truncated);
+        recorder.decide(ExchangeOutcome::Complete);
         drop(recorder);
         assert!(seen.lock().unwrap().is_empty());
         drop(other);
         let events = seen.lock().unwrap();
         assert_eq!(events.len(), 1);
-        assert_eq!(events[0].outcome, Outcome::Truncated);
+        assert_eq!(events[0].outcome, ExchangeOutcome::Truncated);
         assert_eq!(
             (events[0].received_bytes, events[0].sent_bytes.as_slice()),
             (3, &[4][..])
@@ -211,6 +211,6 @@ mod tests {
     fn nobody_decided_means_the_agent_left() {
         let (recorder, seen) = recorder();
         drop(recorder);
-        assert_eq!(seen.lock().unwrap()[0].outcome, Outcome::Cancelled);
+        assert_eq!(seen.lock().unwrap()[0].outcome, ExchangeOutcome::Cancelled);
     }
 }

@@ -14,11 +14,11 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The hosts and origins that the config allows.
 pub(super) struct Guard {
-    server: config::Server,
+    server: config::ListenerConfig,
 }
 
 impl Guard {
-    pub(super) fn new(server: &config::Server) -> Self {
+    pub(super) fn new(server: &config::ListenerConfig) -> Self {
         Self {
             server: server.clone(),
         }

@@ -3,7 +3,7 @@
 
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
-use crate::state::config::Upstream;
+use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
 use baton_core::wire::error::{CREDENTIAL_HEADERS, KeyHeader, key_header};
 use baton_core::wire::wire;
@@ -69,7 +69,7 @@ pub struct Sending {
 /// The agent's headers for upstream, where they go with `target`. The proxy's own client key is out of them already.
 pub fn onward(
     agent: &HeaderMap,
-    upstream: &Upstream,
+    upstream: &UpstreamConfig,
     (of, target): (WireId, &str),
     sending: Sending,
 ) -> HeaderMap {
@@ -97,7 +97,7 @@ pub fn onward(
 }
 
 /// The config's key and headers for this upstream, in place of the agent's.
-fn own_credentials(out: &mut HeaderMap, upstream: &Upstream, of: WireId, target: &str) {
+fn own_credentials(out: &mut HeaderMap, upstream: &UpstreamConfig, of: WireId, target: &str) {
     if let Some(key) = &upstream.api_key {
         let KeyHeader { name, prefix } = key_header(wire(of), target, key.reveal());
         if let Some(value) = secret_value(&format!("{prefix}{}", key.reveal())) {
@@ -206,7 +206,7 @@ mod tests {
             .collect()
     }
 
-    fn upstream() -> Upstream {
+    fn upstream() -> UpstreamConfig {
         testing::config("http://127.0.0.1:9").upstreams["openai"].clone()
     }
 

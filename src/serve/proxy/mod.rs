@@ -77,14 +77,14 @@ use self::spill::Spill;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
 use crate::state::config::{Config, Secret};
-use crate::state::files::documents::PacketWriter;
-use crate::state::jobs::drafts::Drafting;
-use crate::state::jobs::recalls::{Answers, Recaller};
+use crate::state::files::documents::DocumentWriter;
+use crate::state::jobs::drafts::DraftQueue;
+use crate::state::jobs::recalls::{CallAnswerer, Recaller};
 use crate::state::journal::{BodyCapture, Recorder, Recording};
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::store::seals::Seals;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::Settings;
 use baton_core::record::WireId;
@@ -126,11 +126,11 @@ pub struct App {
     /// requests still have it, since their prefix has.
     pub recall_tools: Arc<ToolTable>,
     /// What answers those that are answered with a text.
-    pub answers: Arc<dyn Answers>,
+    pub answers: Arc<dyn CallAnswerer>,
     /// What is put behind requests; nothing, where there is none.
     pub reminder: Option<Reminder>,
     /// The drafts of all conversations.
-    pub drafting: Arc<Drafting>,
+    pub drafting: Arc<DraftQueue>,
     /// What models are asked with for the document of a handoff.
     pub prompts: Prompts,
     /// Gets one event for each exchange.
@@ -138,7 +138,7 @@ pub struct App {
     /// Gets a copy of what goes by.
     pub journal: Recorder,
     /// Writes documents of handoffs.
-    pub packets: PacketWriter,
+    pub packets: DocumentWriter,
     /// Answers what carries a transcript.
     handler: Handler,
     /// Keeps requests while their responses stream.
@@ -174,7 +174,7 @@ impl App {
         let recall = Tool::recall(config.recall.per_turn);
         let recall_tools = Arc::new(ToolTable::new(vec![handoff.clone(), recall]));
         let answers = recaller(&config, &redactor);
-        let drafting = Drafting::expiring_after(config.draft.expires);
+        let drafting = DraftQueue::expiring_after(config.draft.expires);
         let prompts = prompts(config.draft.prompts_dir.as_deref())?;
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
@@ -194,7 +194,7 @@ impl App {
             clock: Clock::default(),
             events,
             journal: Recorder::off(),
-            packets: PacketWriter::off(),
+            packets: DocumentWriter::off(),
             handler,
             spill,
             scans: KnownScans::new(),
@@ -208,12 +208,12 @@ impl App {
     }
 
     /// Sets the writer of packets.
-    pub fn with_packets(self, packets: PacketWriter) -> Self {
+    pub fn with_packets(self, packets: DocumentWriter) -> Self {
         Self { packets, ..self }
     }
 
     /// Adds these tools behind `session_handoff`, and what answers their calls.
-    pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn Answers>) -> Self {
+    pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn CallAnswerer>) -> Self {
         let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
         let recall = self.recall_tools.get(RECALL_NAME).cloned();
         Self {
@@ -279,7 +279,7 @@ fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
     failed.map_or(Ok(prompts), Err)
 }
 
-fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn Answers> {
+fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn CallAnswerer> {
     let settings = Settings {
         tags: config.handoff.preamble_tags.clone(),
         redactor: redactor.clone(),
@@ -465,8 +465,8 @@ fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response
     tracing::warn!(code = fault.code.name, owner = ?fault.code.owner, detail = fault.detail, "refused");
     // An agent that broke off its own request is not told anything any more.
     let outcome = match fault.code {
-        Code::BODY_BROKEN => Outcome::Cancelled,
-        _ => Outcome::Refused,
+        Code::BODY_BROKEN => ExchangeOutcome::Cancelled,
+        _ => ExchangeOutcome::Refused,
     };
     recorder.decide(outcome);
     fault.response(shape)

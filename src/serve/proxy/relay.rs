@@ -10,7 +10,7 @@ use super::min_rate::MinRateBody;
 use super::response_body::ResponseBody;
 use super::upload::RopeBody;
 use super::upstream::UpstreamFault;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 
 /// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
 pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
@@ -53,7 +53,7 @@ pub fn answer(
     ctx.recorder.first_byte();
     let (parts, body) = response.into_parts();
     if parts.status.is_client_error() || parts.status.is_server_error() {
-        ctx.recorder.decide(Outcome::UpstreamError);
+        ctx.recorder.decide(ExchangeOutcome::UpstreamError);
     }
     ctx.recorder
         .note(|e| e.streamed = headers::is_stream(&parts.headers));

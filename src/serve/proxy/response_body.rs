@@ -14,7 +14,7 @@ use super::download::{StreamFault, UpstreamBody};
 use super::exchange_recorder::ExchangeRecorder;
 use super::stalled_streams;
 use crate::state::journal::BodyCapture;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 
 /// Bytes of one piece of a whole body whose end matters.
 const PIECE: usize = 64 << 10;
@@ -211,7 +211,7 @@ impl Guard {
                     self.shown.push(data);
                 }
             }
-            Some(Err(_)) => self.recorder.decide(Outcome::Truncated),
+            Some(Err(_)) => self.recorder.decide(ExchangeOutcome::Truncated),
             None => {}
         }
         self.ended |= ended;
@@ -223,7 +223,7 @@ impl Drop for Guard {
         self.recorder.note(|e| e.response_bytes = self.sent);
         if self.ended {
             self.shown.ended();
-            self.recorder.decide(Outcome::Complete);
+            self.recorder.decide(ExchangeOutcome::Complete);
         }
     }
 }

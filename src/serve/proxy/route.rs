@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use http::HeaderMap;
 use http::uri::PathAndQuery;
 
-use crate::state::config::Upstream;
+use crate::state::config::UpstreamConfig;
 use baton_core::record::WireId;
 
 /// What a request asks of its wire.
@@ -205,7 +205,7 @@ const SIGNS: &[(&str, WireId)] = &[
 pub fn find(
     path_and_query: &PathAndQuery,
     headers: &HeaderMap,
-    upstreams: &BTreeMap<String, Upstream>,
+    upstreams: &BTreeMap<String, UpstreamConfig>,
 ) -> Route {
     let whole = path_and_query.as_str();
     let (named, target) = match whole.strip_prefix("/u/") {
@@ -306,7 +306,7 @@ fn unprefixed(
     path: &str,
     wire: Option<WireId>,
     headers: &HeaderMap,
-    upstreams: &BTreeMap<String, Upstream>,
+    upstreams: &BTreeMap<String, UpstreamConfig>,
 ) -> &'static str {
     let here = |(begin, name): &&(&str, &str)| path.starts_with(begin) && upstreams.contains_key(*name);
     if let Some((_, vendor)) = VENDORS.iter().find(here) {

@@ -36,7 +36,7 @@ use super::response_body::ResponseBody;
 use super::stalled_streams::Streams;
 use super::upstream::SMALLEST_BUFFER;
 use super::{App, find_route, handle};
-use crate::state::config::{Config, Limits};
+use crate::state::config::{Config, LimitConfig};
 use baton_core::record::WireId;
 
 /// Timeout for a TLS handshake.
@@ -121,7 +121,7 @@ impl Http {
         }
     }
 
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &LimitConfig) -> Self {
         let header_bytes = limits.header_bytes;
         let mut one = http1::Builder::new();
         // Each connection gets a timer of its own.

@@ -17,7 +17,7 @@ use crate::state::telemetry::ExchangeEvent;
 
 /// A config in which every upstream is `base_url`.
 pub(crate) fn config(base_url: &str) -> Config {
-    let upstream = Upstream {
+    let upstream = UpstreamConfig {
         base_url: base_url.to_owned(),
         wire: None,
         headers: Vec::new(),
@@ -29,7 +29,7 @@ pub(crate) fn config(base_url: &str) -> Config {
     Config {
         bill: Default::default(),
         old_keys: Vec::new(),
-        server: Server {
+        server: ListenerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 0)),
             hosts: ["baton", "x"].map(str::to_owned).to_vec(),
             origins: Vec::new(),
@@ -51,9 +51,9 @@ pub(crate) fn config(base_url: &str) -> Config {
             .collect::<BTreeMap<_, _>>(),
         clients: Vec::new(),
         handoff: HandoffPolicy {
-            mode: Mode::Continue,
-            inject: Inject::Never,
-            transcript: Transcript::Full,
+            mode: HandoffMode::Continue,
+            inject: InjectPolicy::Never,
+            transcript: TranscriptDetail::Full,
             preamble: PreambleMode::Keep,
             preamble_tags: Vec::new(),
             description: None,
@@ -67,10 +67,10 @@ pub(crate) fn config(base_url: &str) -> Config {
             windows: Default::default(),
             save_dir: None,
             facts: FactsPolicy::Drafts,
-            review: crate::state::config::Review::Never,
+            review: crate::state::config::ReviewPolicy::Never,
         },
-        packets: Packets::default(),
-        commands: Commands {
+        documents: DocumentPolicy::default(),
+        commands: ChatCommandPolicy {
             prefix: String::new(),
         },
         draft: DraftPolicy {
@@ -107,7 +107,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             queue_bytes: 64 << 20,
             response_bytes: 8 << 20,
         },
-        limits: Limits {
+        limits: LimitConfig {
             body_bytes: 1 << 20,
             bodies_bytes: 64 << 20,
             body_rate: 1 << 10,

@@ -20,7 +20,7 @@ use super::exchange_recorder::Progress;
 use super::fault::{Code, Fault};
 use super::min_rate::MinRateBody;
 use super::upload::{AgentGone, RopeBody, SendBody};
-use crate::state::config::{self, Config, Limits};
+use crate::state::config::{self, Config, LimitConfig};
 
 /// Providers and the balancers before them drop idle connections after a minute or more; ours go before that.
 const POOL_IDLE: Duration = Duration::from_secs(50);
@@ -60,7 +60,7 @@ pub struct Upstream {
     /// Its name in the config.
     pub name: String,
     /// Its config.
-    pub config: config::Upstream,
+    pub config: config::UpstreamConfig,
     client: Client<Connector, SendBody>,
     /// Warnings about it that were logged already: one bit for each.
     told: AtomicU8,
@@ -90,7 +90,7 @@ impl From<UpstreamFault> for Fault {
 }
 
 impl Upstream {
-    fn new(name: &str, config: &config::Upstream, limits: &Limits) -> io::Result<Self> {
+    fn new(name: &str, config: &config::UpstreamConfig, limits: &LimitConfig) -> io::Result<Self> {
         let client = Client::builder(TokioExecutor::new())
             .pool_idle_timeout(POOL_IDLE)
             .pool_max_idle_per_host(limits.upstream_idle)

@@ -3,12 +3,12 @@
 use std::net::SocketAddr;
 
 use super::StoreAddress;
-use super::raw::{Environment, Given, Raw};
-use super::value::{Checked, wrong};
+use super::raw::{Environment, LocatedValue, Raw};
+use super::value::{ValueResult, value_error};
 
-impl Given {
+impl LocatedValue {
     /// HOST:PORT, the host an address or `localhost`.
-    pub(super) fn address(&self) -> Checked<SocketAddr> {
+    pub(super) fn address(&self) -> ValueResult<SocketAddr> {
         let text = self.text()?;
         let numeric = match text.strip_prefix("localhost:") {
             Some(port) => format!("127.0.0.1:{port}"),
@@ -21,26 +21,26 @@ impl Given {
                     "write an IP address and a port, such as \"127.0.0.1:8787\" or \"[::1]:8787\"".into()
                 }
             };
-            return wrong(format!("{text:?} is not an address to listen on"), help);
+            return value_error(format!("{text:?} is not an address to listen on"), help);
         };
         Ok(address)
     }
 
     /// An http or https URL without credentials, query and fragment; a trailing slash is removed.
-    pub(super) fn base_url(&self) -> Checked<String> {
+    pub(super) fn base_url(&self) -> ValueResult<String> {
         let help =
             "write scheme and host, such as \"https://api.example.com\", with a path prefix if there is one";
         let text = self.text()?;
         let text = text.trim();
         // Before anything of it is shown: a URL with an `@` may hold a password.
         if text.contains('@') {
-            return wrong(
+            return value_error(
                 "the URL holds credentials",
                 "take them out; use `api_key` or `headers`",
             );
         }
         if text.contains(['?', '#']) {
-            return wrong("the URL has a query or a fragment", help);
+            return value_error("the URL has a query or a fragment", help);
         }
         let parsed = text.parse::<http::Uri>().ok();
         let usable = parsed.is_some_and(|uri| {
@@ -50,19 +50,19 @@ impl Given {
         if usable {
             Ok(text.trim_end_matches('/').to_owned())
         } else {
-            wrong(format!("{text:?} is not an http or https URL"), help)
+            value_error(format!("{text:?} is not an http or https URL"), help)
         }
     }
 
     /// The base URL of a collector, or nothing.
-    pub(super) fn collector(&self) -> Checked<Option<String>> {
+    pub(super) fn collector(&self) -> ValueResult<Option<String>> {
         if let Raw::Text(text) | Raw::Word(text) = &self.raw
             && text.trim().is_empty()
         {
             return Ok(None);
         }
         if self.text()?.contains('@') {
-            return wrong(
+            return value_error(
                 "the URL holds credentials",
                 "take them out; set the variable OTEL_EXPORTER_OTLP_HEADERS",
             );
@@ -72,12 +72,12 @@ impl Given {
     }
 
     /// The URL of a store's server; it may hold a password, and complaints never show it.
-    pub(super) fn store_address(&self, env: &Environment) -> Checked<StoreAddress> {
+    pub(super) fn store_address(&self, env: &Environment) -> ValueResult<StoreAddress> {
         let url = self.secret(env, 1)?;
         StoreAddress::parse(url.reveal()).or_else(|why| {
             let help = "write redis://[USER:PASSWORD@]HOST:PORT, redis-sentinel://HOST,HOST/NAME or redis-cluster://HOST,HOST; \
                         with TLS rediss…";
-            wrong(why, help)
+            value_error(why, help)
         })
     }
 }

@@ -1,4 +1,5 @@
-//! The sections about handoffs: when and how they happen, drafts and packets of them, and the search of what they cut.
+//! The sections about handoffs: when and how they happen, drafts and documents of them, and the search of what they
+//! cut.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -11,11 +12,11 @@ use baton_core::nudge::{Thresholds, Windows};
 #[derive(Debug, Clone)]
 pub struct HandoffPolicy {
     /// Whether the next leg continues the same response.
-    pub mode: Mode,
+    pub mode: HandoffMode,
     /// Whether the tool is offered.
-    pub inject: Inject,
-    /// What is written into the agent's transcript.
-    pub transcript: Transcript,
+    pub inject: InjectPolicy,
+    /// The text that is written into the agent's transcript.
+    pub transcript: TranscriptDetail,
     /// Whether the harness's preamble is kept at a cut.
     pub preamble: PreambleMode,
     /// Opening tags that identify a preamble.
@@ -33,18 +34,18 @@ pub struct HandoffPolicy {
     pub keepalive: Duration,
     /// Maximum retries of a later leg.
     pub retries: u32,
-    /// When the model is told that its context fills up, and when its session is handed over.
+    /// When the model is notified that its context fills up, and when its session is handed over.
     pub thresholds: Thresholds,
-    /// What differs for subagents.
+    /// Other thresholds for subagents.
     pub subagents: SubagentThresholds,
     /// Windows of models.
     pub windows: Windows,
-    /// Where the prompts of automatic handoffs are kept as files.
+    /// The folder for the prompts of automatic handoffs.
     pub save_dir: Option<PathBuf>,
-    /// Where what the proxy saw stands behind a carry-over prompt.
+    /// The handoffs whose prompt is followed by observed facts.
     pub facts: FactsPolicy,
     /// Which drafts wait for a person's yes.
-    pub review: Review,
+    pub review: ReviewPolicy,
 }
 
 impl HandoffPolicy {
@@ -75,12 +76,12 @@ pub struct SubagentThresholds {
     pub auto_at: Option<f64>,
 }
 
-/// `handoff.facts`: where what the proxy saw stands behind a carry-over prompt.
+/// `handoff.facts`: the handoffs whose prompt is followed by observed facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactsPolicy {
-    /// Where baton wrote the prompt.
+    /// Those whose prompt baton wrote.
     Drafts,
-    /// Behind every prompt.
+    /// After every prompt.
     All,
     /// Nowhere.
     Off,
@@ -88,10 +89,10 @@ pub enum FactsPolicy {
 
 /// `handoff.review`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Review {
+pub enum ReviewPolicy {
     /// Drafts take effect by themselves.
     Never,
-    /// Those that a person or the API asks for wait for a person's yes.
+    /// Handoffs that a person or the API requests wait for a person's approval.
     Manual,
     /// All of them do.
     Always,
@@ -99,7 +100,7 @@ pub enum Review {
 
 /// `handoff.mode`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum HandoffMode {
     /// The next leg's answer continues the same response.
     Continue,
     /// The response ends after the sentinel.
@@ -108,10 +109,10 @@ pub enum Mode {
 
 /// `handoff.inject`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Inject {
+pub enum InjectPolicy {
     /// Requests of agent loops get the tool, unless the agent has one that starts the context anew.
     Auto,
-    /// Those of agents that have such a tool get ours, too.
+    /// Requests of agents that have such a tool get baton's, too.
     Always,
     /// No request gets it.
     Never,
@@ -119,7 +120,7 @@ pub enum Inject {
 
 /// `handoff.transcript`
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Transcript {
+pub enum TranscriptDetail {
     /// Opening line, prompt, and closing line with the seal.
     Full,
     /// The opening line and the line for people.
@@ -137,14 +138,14 @@ pub enum PreambleMode {
 
 /// Documents of handoffs.
 #[derive(Debug, Clone, Default)]
-pub struct Packets {
+pub struct DocumentPolicy {
     /// Whether any is written.
     pub enabled: bool,
-    /// Where; `None`: `packets` in the state directory.
+    /// The folder; `None`: `handoffs` in the state directory.
     pub dir: Option<PathBuf>,
-    /// The repository whose branch, commit and uncommitted files a packet tells.
+    /// The repository whose branch, commit and uncommitted files a document states.
     pub git_dir: Option<PathBuf>,
-    /// What packets are about; `None`: the session.
+    /// The topic of documents; `None`: the session.
     pub topic: Option<String>,
     /// Patterns of files that hold a verification or a review.
     pub verdict_paths: Vec<String>,
@@ -154,7 +155,7 @@ pub struct Packets {
     pub agent_mail_token: Option<Secret>,
     /// Tokens that agents registered with, by name.
     pub agent_mail_agents: Vec<(String, Secret)>,
-    /// Age from which a superseded packet is archived; `None`: never.
+    /// Age from which a superseded document is archived; `None`: never.
     pub archive_after: Option<Duration>,
     /// Words by which a sentence of the model's is an assumption.
     pub assumption_words: Vec<String>,
@@ -162,15 +163,15 @@ pub struct Packets {
 
 /// Commands in the chat.
 #[derive(Debug, Clone)]
-pub struct Commands {
-    /// What a command begins with; empty: there are none.
+pub struct ChatCommandPolicy {
+    /// The prefix of chat commands; empty: there are none.
     pub prefix: String,
 }
 
 /// How drafts are made: documents of a conversation that baton writes.
 #[derive(Debug, Clone)]
 pub struct DraftPolicy {
-    /// The repository whose state a draft tells.
+    /// The repository whose state a draft describes.
     pub git_dir: Option<PathBuf>,
     /// Further words that make a sentence a constraint.
     pub markers: Vec<String>,

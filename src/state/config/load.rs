@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use super::keys::{self, CLIENT, CLIENTS, Draft, Key, SECTIONS, UPSTREAM, UPSTREAMS};
+use super::keys::{self, CLIENT, CLIENTS, ConfigDraft, ConfigKey, SECTIONS, UPSTREAM, UPSTREAMS};
 use super::old_keys::{self, OldKey};
-use super::problem::{Origin, Problem, ProblemKind, meant};
-use super::raw::{Entry, Environment, Given, Raw, read_toml};
-use super::value::Complaint;
-use super::{Client, Config, Secret, raw, rules};
+use super::problem::{KeyOrigin, Problem, ProblemKind, closest_name};
+use super::raw::{Environment, LocatedValue, Raw, RawEntry, read_toml};
+use super::value::ValueError;
+use super::{ClientKey, Config, Secret, raw, rules};
 
 /// The documented default, as built in.
 pub const DEFAULT_TEXT: &str = include_str!("../../../config/baton.toml");
@@ -106,15 +106,15 @@ fn own_secrets(config: &Config) -> Vec<Secret> {
     let clients = config.clients.iter().map(|client| &client.key);
     let peers = config.admin.peers.iter().filter_map(|peer| peer.token.as_ref());
     let all = upstreams.chain(clients).chain(&config.admin.token).chain(peers);
-    let all = all.chain(&config.packets.agent_mail_token);
-    let all = all.chain(config.packets.agent_mail_agents.iter().map(|(_, token)| token));
+    let all = all.chain(&config.documents.agent_mail_token);
+    let all = all.chain(config.documents.agent_mail_agents.iter().map(|(_, token)| token));
     all.chain(&config.handoff.seal_keys).cloned().collect()
 }
 
 fn unreadable(name: String, error: &std::io::Error) -> Problem {
     Problem {
         kind: ProblemKind::Unreadable,
-        origin: Origin::File(name),
+        origin: KeyOrigin::File(name),
         key: String::new(),
         message: format!("cannot be read: {error}"),
         help: Some("give another file with --config, or none for the defaults".to_owned()),
@@ -122,7 +122,7 @@ fn unreadable(name: String, error: &std::io::Error) -> Problem {
 }
 
 /// The flags as a layer, keyed by the setting that each overrides.
-fn flag_entries(flags: &Flags) -> Vec<Entry> {
+fn flag_entries(flags: &Flags) -> Vec<RawEntry> {
     [
         ("--listen", "server", "listen", &flags.listen),
         ("--admin", "admin", "listen", &flags.admin),
@@ -132,21 +132,21 @@ fn flag_entries(flags: &Flags) -> Vec<Entry> {
     .into_iter()
     .filter_map(|(flag, section, key, value)| {
         let path = [section.to_owned(), key.to_owned()];
-        Some(nested(&path, value.as_ref()?, &Origin::Flag(flag)))
+        Some(nested(&path, value.as_ref()?, &KeyOrigin::Flag(flag)))
     })
     .collect()
 }
 
 /// `a.b.c = value` as nested tables.
-fn nested(path: &[String], word: &str, origin: &Origin) -> Entry {
+fn nested(path: &[String], word: &str, origin: &KeyOrigin) -> RawEntry {
     let raw = match path {
         [] | [_] => Raw::Word(word.to_owned()),
         [_, rest @ ..] => Raw::Table(vec![nested(rest, word, origin)]),
     };
-    Entry {
+    RawEntry {
         key: path.first().cloned().unwrap_or_default(),
         key_origin: origin.clone(),
-        value: Given {
+        value: LocatedValue {
             raw,
             origin: origin.clone(),
         },
@@ -157,8 +157,8 @@ fn nested(path: &[String], word: &str, origin: &Origin) -> Entry {
 struct Loader<'a> {
     env: &'a Environment,
     problems: Vec<Problem>,
-    /// Where each key was last set, for reporting conflicting keys.
-    origins: BTreeMap<String, Origin>,
+    /// The place where each key was last set, for reporting conflicting keys.
+    origins: BTreeMap<String, KeyOrigin>,
     /// Variables referenced by `{ env = "NAME" }`, which may have any name.
     named: Vec<String>,
     /// Keys that were set under old names.
@@ -166,7 +166,7 @@ struct Loader<'a> {
 }
 
 impl Loader<'_> {
-    fn layer(&mut self, draft: &mut Draft, entries: &[Entry]) {
+    fn layer(&mut self, draft: &mut ConfigDraft, entries: &[RawEntry]) {
         let entries = old_keys::renamed(entries, &mut self.old_keys, &mut self.problems);
         for entry in &entries {
             let section = SECTIONS.iter().find(|section| section.name == entry.key);
@@ -180,7 +180,7 @@ impl Loader<'_> {
     }
 
     /// Reads one table with the keys of its section.
-    fn fields<T>(&mut self, target: &mut T, keys: &[Key<T>], path: &str, given: &Given) {
+    fn fields<T>(&mut self, target: &mut T, keys: &[ConfigKey<T>], path: &str, given: &LocatedValue) {
         let Some(entries) = self.table(path, given) else {
             return;
         };
@@ -199,7 +199,7 @@ impl Loader<'_> {
         }
     }
 
-    fn upstreams(&mut self, draft: &mut Draft, given: &Given) {
+    fn upstreams(&mut self, draft: &mut ConfigDraft, given: &LocatedValue) {
         for entry in self.table(UPSTREAMS, given).unwrap_or_default() {
             let path = format!("{UPSTREAMS}.{}", entry.key);
             let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
@@ -207,7 +207,7 @@ impl Loader<'_> {
                 self.complain(
                     &path,
                     &entry.key_origin,
-                    vec![Complaint {
+                    vec![ValueError {
                         message: "an upstream's name is part of URLs".to_owned(),
                         help: "use lower-case letters, digits, `-` and `_`".to_owned(),
                         at: None,
@@ -228,7 +228,7 @@ impl Loader<'_> {
     }
 
     /// Reads the list of clients, which replaces that of the previous layer.
-    fn clients(&mut self, draft: &mut Draft, given: &Given) {
+    fn clients(&mut self, draft: &mut ConfigDraft, given: &LocatedValue) {
         let list = match given.structured() {
             Ok(given) => given,
             Err(complaints) => return self.complain(CLIENTS, &given.origin, complaints),
@@ -238,7 +238,7 @@ impl Loader<'_> {
         };
         draft.config.clients.clear();
         for (index, item) in items.iter().enumerate() {
-            let mut client = Client {
+            let mut client = ClientKey {
                 name: String::new(),
                 key: Secret::new(""),
             };
@@ -249,7 +249,7 @@ impl Loader<'_> {
         }
     }
 
-    fn table(&mut self, path: &str, given: &Given) -> Option<Vec<Entry>> {
+    fn table(&mut self, path: &str, given: &LocatedValue) -> Option<Vec<RawEntry>> {
         match given.structured().map(|given| given.raw) {
             Ok(Raw::Table(entries)) => Some(entries),
             Ok(_) => {
@@ -268,8 +268,8 @@ impl Loader<'_> {
         }
     }
 
-    fn wrong_type(&mut self, path: &str, given: &Given, expected: &str, help: &str) {
-        let complaint = Complaint {
+    fn wrong_type(&mut self, path: &str, given: &LocatedValue, expected: &str, help: &str) {
+        let complaint = ValueError {
             message: format!("expected {expected}, found {}", given.raw.kind()),
             help: help.to_owned(),
             at: None,
@@ -277,7 +277,7 @@ impl Loader<'_> {
         self.complain(path, &given.origin, vec![complaint]);
     }
 
-    fn complain(&mut self, path: &str, origin: &Origin, complaints: Vec<Complaint>) {
+    fn complain(&mut self, path: &str, origin: &KeyOrigin, complaints: Vec<ValueError>) {
         // A key that was given wrongly is not missing as well.
         self.origins.insert(path.to_owned(), origin.clone());
         self.problems
@@ -290,11 +290,11 @@ impl Loader<'_> {
             }));
     }
 
-    fn unknown(&mut self, path: &str, entry: &Entry, siblings: impl Iterator<Item = &'static str>) {
+    fn unknown(&mut self, path: &str, entry: &RawEntry, siblings: impl Iterator<Item = &'static str>) {
         let dot = if path.is_empty() { "" } else { "." };
         let key = format!("{path}{dot}{}", entry.key);
         let elsewhere = || keys::all().find(|(known, _)| known.ends_with(&format!(".{}", entry.key)));
-        let help = match meant(&entry.key, siblings) {
+        let help = match closest_name(&entry.key, siblings) {
             Some(name) => format!(
                 "did you mean `{}`?",
                 spelled(&format!("{path}{dot}{name}"), &entry.key_origin)
@@ -315,13 +315,13 @@ impl Loader<'_> {
     }
 
     /// The environment as a layer.
-    fn environment(&mut self, draft: &Draft) -> Vec<Entry> {
+    fn environment(&mut self, draft: &ConfigDraft) -> Vec<RawEntry> {
         let mut layer = Vec::new();
         for (name, value) in self.env.iter() {
             let Some(rest) = name.strip_prefix(PREFIX) else {
                 continue;
             };
-            let origin = Origin::Variable(name.to_owned());
+            let origin = KeyOrigin::Variable(name.to_owned());
             let mut path: Vec<String> = rest.to_lowercase().split("__").map(str::to_owned).collect();
             if path.len() == 1 && path[0] != CLIENTS {
                 // Not ours (an orchestrator sets BATON_PORT and the like), unless it is nearly one of ours.
@@ -346,9 +346,9 @@ impl Loader<'_> {
 }
 
 /// A key in the notation of its origin.
-fn spelled(key: &str, origin: &Origin) -> String {
+fn spelled(key: &str, origin: &KeyOrigin) -> String {
     match origin {
-        Origin::Variable(_) => variable_name(key),
+        KeyOrigin::Variable(_) => variable_name(key),
         _ => key.to_owned(),
     }
 }
@@ -359,7 +359,7 @@ fn variable_name(key: &str) -> String {
 }
 
 /// The key probably meant by a misspelled variable (`BATON_SERVER_LISTEN` for `BATON_SERVER__LISTEN`).
-fn single_underscore(rest: &str, origin: Origin) -> Option<Problem> {
+fn single_underscore(rest: &str, origin: KeyOrigin) -> Option<Problem> {
     let word = rest.to_lowercase();
     let key = keys::all()
         .map(|(key, _)| key)

@@ -1,7 +1,8 @@
 //! The config: parses raw text into checked values and reports all problems at once.
 //!
-//! This file and the sections beside it define the checked config. `raw` reads text and environment, `value` checks single
-//! values (`addresses`, `secrets`, `names` and `peers` those of their kinds), `keys` is the table of keys, `load` merges the layers, and `rules` checks what involves several keys.
+//! This file and the sections beside it define the checked config. `raw` reads text and environment. `value` checks
+//! single values; `addresses`, `secrets`, `names` and `peers` check those of their kinds. `keys` is the table of keys,
+//! `load` merges the layers, and `rules` checks what involves several keys.
 
 mod addresses;
 mod handoff_sections;
@@ -22,16 +23,16 @@ mod tests;
 mod value;
 
 pub use handoff_sections::{
-    Commands, DraftPolicy, FactsPolicy, HandoffPolicy, Inject, Mode, Packets, PreambleMode, RecallPolicy,
-    Review, SubagentThresholds, Transcript,
+    ChatCommandPolicy, DocumentPolicy, DraftPolicy, FactsPolicy, HandoffMode, HandoffPolicy, InjectPolicy,
+    PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds, TranscriptDetail,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use old_keys::OldKey;
-pub use problem::{Origin, Problem, ProblemKind};
+pub use problem::{KeyOrigin, Problem, ProblemKind};
 pub use raw::Environment;
 pub use secret::Secret;
 pub use store_address::{StoreAddress, Topology};
-pub use store_section::{Durability, Keep, Store, StoreKind};
+pub use store_section::{ServerDurability, StoreConfig, StoreKind, StoreRetention};
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -46,25 +47,25 @@ use baton_core::redact::Redactor;
 #[derive(Debug, Clone)]
 pub struct Config {
     /// The data listener.
-    pub server: Server,
+    pub server: ListenerConfig,
     /// The admin listener.
     pub admin: Admin,
     /// Directory of the store, the journal and the seal keys.
     pub state_dir: PathBuf,
     /// The store.
-    pub store: Store,
+    pub store: StoreConfig,
     /// Providers by name; `anthropic`, `openai` and `gemini` always exist.
-    pub upstreams: BTreeMap<String, Upstream>,
+    pub upstreams: BTreeMap<String, UpstreamConfig>,
     /// The proxy's own clients. If empty, every request is `local`.
-    pub clients: Vec<Client>,
+    pub clients: Vec<ClientKey>,
     /// Handoff settings.
     pub handoff: HandoffPolicy,
     /// Commands in the chat.
-    pub commands: Commands,
+    pub commands: ChatCommandPolicy,
     /// How drafts are made.
     pub draft: DraftPolicy,
     /// Documents of handoffs.
-    pub packets: Packets,
+    pub documents: DocumentPolicy,
     /// The search of what was cut.
     pub recall: RecallPolicy,
     /// Logging.
@@ -76,7 +77,7 @@ pub struct Config {
     /// The bill.
     pub bill: Bill,
     /// Limits.
-    pub limits: Limits,
+    pub limits: LimitConfig,
     /// Keys that were set under the names of the version before.
     pub old_keys: Vec<OldKey>,
 }
@@ -90,7 +91,7 @@ impl Config {
 
 /// The data listener.
 #[derive(Debug, Clone)]
-pub struct Server {
+pub struct ListenerConfig {
     /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
     /// Additional host names accepted in `Host`; lower case, without port.
@@ -110,19 +111,19 @@ pub struct Admin {
     pub listen: SocketAddr,
     /// Bearer token; required unless the address is loopback.
     pub token: Option<Secret>,
-    /// What this process is called beside its peers; `None`: its address.
+    /// The name of this process among its peers; `None`: its address.
     pub name: Option<String>,
     /// The other processes whose exchanges the inspector shows, too.
-    pub peers: Vec<Peer>,
-    /// Where the others reach this listener; no trailing slash. With it this process registers itself in a store that it
-    /// shares, and finds those that did.
+    pub peers: Vec<PeerConfig>,
+    /// The URL at which the others reach this listener; no trailing slash. With it this process registers itself in a
+    /// store that it shares, and finds those that did.
     pub url: Option<String>,
 }
 
 /// Another process behind the same balancer.
 #[derive(Debug, Clone)]
-pub struct Peer {
-    /// What it is called; its host and port, where the config does not say.
+pub struct PeerConfig {
+    /// The peer's name; by default its host and port.
     pub name: String,
     /// URL of its admin listener; no trailing slash.
     pub url: String,
@@ -132,7 +133,7 @@ pub struct Peer {
 
 /// A provider.
 #[derive(Debug, Clone)]
-pub struct Upstream {
+pub struct UpstreamConfig {
     /// Scheme, host and an optional path prefix; no trailing slash.
     pub base_url: String,
     /// Its wire, where a request's path does not determine it.
@@ -149,7 +150,7 @@ pub struct Upstream {
 
 /// A client of the proxy.
 #[derive(Debug, Clone)]
-pub struct Client {
+pub struct ClientKey {
     /// Its name: the principal.
     pub name: String,
     /// The key it presents.
@@ -158,8 +159,8 @@ pub struct Client {
 
 impl Config {
     /// The folder with the documents of handoffs: `handoffs` in the state folder, or `packets` where an older version made it.
-    pub fn packets_dir(&self) -> PathBuf {
-        let given = self.packets.dir.clone();
+    pub fn handoffs_dir(&self) -> PathBuf {
+        let given = self.documents.dir.clone();
         given.unwrap_or_else(|| {
             let older = self.state_dir.join("packets");
             if older.is_dir() {
@@ -170,18 +171,21 @@ impl Config {
         })
     }
 
-    /// The repository that handoffs are compared with: that of the packets, else that of the drafts.
+    /// The repository that handoffs are compared with: that of the documents, else that of the drafts.
     pub fn repository(&self) -> Option<&Path> {
-        self.packets.git_dir.as_deref().or(self.draft.git_dir.as_deref())
+        self.documents
+            .git_dir
+            .as_deref()
+            .or(self.draft.git_dir.as_deref())
     }
 
-    /// How transcripts are read for drafts, packets and facts; `carry_over` is the prompt that they begin with.
+    /// How transcripts are read for drafts, documents and facts; `carry_over` is the prompt that they begin with.
     pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> draft::Settings {
         draft::Settings {
             tags: self.handoff.preamble_tags.clone(),
             markers: small(&self.draft.markers),
-            verdicts: self.packets.verdict_paths.clone(),
-            assumptions: small(&self.packets.assumption_words),
+            verdicts: self.documents.verdict_paths.clone(),
+            assumptions: small(&self.documents.assumption_words),
             carry_overs: carry_over.into_iter().collect(),
             redactor,
         }
@@ -238,7 +242,7 @@ pub struct Journal {
 
 /// Limits; `config/baton.toml` gives the reason of each.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct LimitConfig {
     /// Maximum bytes of a decompressed request body.
     pub body_bytes: usize,
     /// Maximum bytes of all request bodies in memory (compressed and decompressed) and of answers that are buffered.

@@ -1,24 +1,24 @@
 //! Readers for host names and web origins that the data listener accepts.
 
-use super::raw::{Given, Raw};
-use super::value::{Checked, collect, wrong};
+use super::raw::{LocatedValue, Raw};
+use super::value::{ValueResult, collect, value_error};
 use crate::state::access::hosts::normal;
 
-impl Given {
+impl LocatedValue {
     /// Host names or addresses, normalised for comparison: lower case, without port.
-    pub(super) fn hosts(&self) -> Checked<Vec<String>> {
+    pub(super) fn hosts(&self) -> ValueResult<Vec<String>> {
         self.names(host)
     }
 
     /// Web origins as browsers send them (RFC 6454, section 6.2), in lower case.
-    pub(super) fn origins(&self) -> Checked<Vec<String>> {
+    pub(super) fn origins(&self) -> ValueResult<Vec<String>> {
         self.names(origin)
     }
 
-    fn names(&self, read: fn(&str) -> Checked<String>) -> Checked<Vec<String>> {
+    fn names(&self, read: fn(&str) -> ValueResult<String>) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of texts, found {}", given.raw.kind()),
                 "write [\"one\", \"two\"]",
             );
@@ -31,7 +31,7 @@ impl Given {
     }
 }
 
-fn host(text: &str) -> Checked<String> {
+fn host(text: &str) -> ValueResult<String> {
     let bare = text
         .strip_prefix('[')
         .and_then(|rest| rest.strip_suffix(']'))
@@ -40,13 +40,13 @@ fn host(text: &str) -> Checked<String> {
     if bare.parse::<std::net::IpAddr>().is_ok() || bare.chars().all(legal) {
         return Ok(normal(bare));
     }
-    wrong(
+    value_error(
         format!("{text:?} is not a host name"),
         "write the name alone, without scheme, port and path, such as \"host.docker.internal\"",
     )
 }
 
-fn origin(text: &str) -> Checked<String> {
+fn origin(text: &str) -> ValueResult<String> {
     let help = "write scheme, host and port as the browser does, such as \"http://localhost:3000\" or \"app://obsidian.md\"";
     let text = text.strip_suffix('/').unwrap_or(text);
     match text.split_once("://") {
@@ -55,6 +55,6 @@ fn origin(text: &str) -> Checked<String> {
         {
             Ok(text.to_ascii_lowercase())
         }
-        _ => wrong(format!("{text:?} is not the origin of a web page"), help),
+        _ => value_error(format!("{text:?} is not the origin of a web page"), help),
     }
 }

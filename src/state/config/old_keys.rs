@@ -1,7 +1,7 @@
 //! Keys under the names that the version before had: they are read as the new ones, and reported.
 
-use super::problem::{Origin, Problem, ProblemKind};
-use super::raw::{Entry, Given, Raw};
+use super::problem::{KeyOrigin, Problem, ProblemKind};
+use super::raw::{LocatedValue, Raw, RawEntry};
 
 /// The section of older versions whose keys are in `handoff` now.
 const OLD_SECTION: &str = "packets";
@@ -13,8 +13,8 @@ const RENAMED: &[(&str, &str)] = &[("enabled", "documents")];
 /// A key that was set under its old name.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct OldKey {
-    /// Where it is set.
-    pub origin: Origin,
+    /// The place where it is set.
+    pub origin: KeyOrigin,
     /// The name that was used.
     pub old: String,
     /// Its name now.
@@ -32,7 +32,11 @@ impl std::fmt::Display for OldKey {
 }
 
 /// The entries of one layer with the old keys under their new names.
-pub(super) fn renamed(entries: &[Entry], found: &mut Vec<OldKey>, problems: &mut Vec<Problem>) -> Vec<Entry> {
+pub(super) fn renamed(
+    entries: &[RawEntry],
+    found: &mut Vec<OldKey>,
+    problems: &mut Vec<Problem>,
+) -> Vec<RawEntry> {
     let mut layer = entries.to_vec();
     layer.retain(|entry| old_table(entry).is_none());
     for table in entries.iter().filter_map(old_table) {
@@ -70,15 +74,15 @@ pub(super) fn renamed(entries: &[Entry], found: &mut Vec<OldKey>, problems: &mut
 }
 
 /// The keys of the old section. Another type is left to the reader of sections, which reports it.
-fn old_table(entry: &Entry) -> Option<&[Entry]> {
+fn old_table(entry: &RawEntry) -> Option<&[RawEntry]> {
     match &entry.value.raw {
         Raw::Table(table) if entry.key == OLD_SECTION => Some(table),
         _ => None,
     }
 }
 
-/// Where a layer sets this key of the new section.
-fn set_in<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Origin> {
+/// The place where a layer sets this key of the new section.
+fn set_in<'a>(entries: &'a [RawEntry], key: &str) -> Option<&'a KeyOrigin> {
     let sections = entries.iter().filter(|entry| entry.key == NEW_SECTION);
     let mut keys = sections.flat_map(|section| match &section.value.raw {
         Raw::Table(table) => table.as_slice(),
@@ -87,15 +91,15 @@ fn set_in<'a>(entries: &'a [Entry], key: &str) -> Option<&'a Origin> {
     keys.find(|entry| entry.key == key).map(|entry| &entry.key_origin)
 }
 
-fn in_new_section(old: &Entry, new: &str) -> Entry {
-    let key = Entry {
+fn in_new_section(old: &RawEntry, new: &str) -> RawEntry {
+    let key = RawEntry {
         key: new.to_owned(),
         ..old.clone()
     };
-    Entry {
+    RawEntry {
         key: NEW_SECTION.to_owned(),
         key_origin: old.key_origin.clone(),
-        value: Given {
+        value: LocatedValue {
             raw: Raw::Table(vec![key]),
             origin: old.value.origin.clone(),
         },

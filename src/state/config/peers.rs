@@ -1,17 +1,17 @@
 //! Readers of `admin.name` and `admin.peers`.
 
-use super::Peer;
-use super::raw::{Environment, Given, Raw};
-use super::value::{Checked, collect, wrong};
+use super::PeerConfig;
+use super::raw::{Environment, LocatedValue, Raw};
+use super::value::{ValueResult, collect, value_error};
 
-impl Given {
+impl LocatedValue {
     /// A name for one of several processes: it stands in a header and in a query.
-    pub(super) fn replica_name(&self) -> Checked<String> {
+    pub(super) fn replica_name(&self) -> ValueResult<String> {
         let text = self.text()?;
         let usable = |c: char| c.is_ascii_alphanumeric() || "-_.:[]".contains(c);
         match text != "here" && text.chars().all(usable) {
             true => Ok(text),
-            false => wrong(
+            false => value_error(
                 format!("{text:?} cannot be a name here"),
                 "use letters, digits, `-`, `_` and `.`, and not the word here",
             ),
@@ -19,17 +19,17 @@ impl Given {
     }
 
     /// Other processes: tables with `url`, and `token` and `name` where they have one; at most `most`.
-    pub(super) fn peers(&self, env: &Environment, min: usize, most: usize) -> Checked<Vec<Peer>> {
+    pub(super) fn peers(&self, env: &Environment, min: usize, most: usize) -> ValueResult<Vec<PeerConfig>> {
         let help = "write [{ url = \"http://HOST:PORT\", token = { env = \"NAME\" } }]";
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of tables, found {}", given.raw.kind()),
                 help,
             );
         };
         if items.len() > most {
-            return wrong(
+            return value_error(
                 format!("there are {} peers", items.len()),
                 format!("give at most {most}"),
             );
@@ -40,7 +40,7 @@ impl Given {
             .enumerate()
             .find(|(at, peer)| peers[..*at].iter().any(|earlier| earlier.name == peer.name));
         match double {
-            Some((_, peer)) => wrong(
+            Some((_, peer)) => value_error(
                 format!("there are two peers {:?}", peer.name),
                 "give each a `name` of its own",
             ),
@@ -48,13 +48,13 @@ impl Given {
         }
     }
 
-    fn peer(&self, env: &Environment, min: usize, help: &str) -> Checked<Peer> {
+    fn peer(&self, env: &Environment, min: usize, help: &str) -> ValueResult<PeerConfig> {
         let Raw::Table(entries) = &self.raw else {
-            return wrong(format!("expected a table, found {}", self.raw.kind()), help);
+            return value_error(format!("expected a table, found {}", self.raw.kind()), help);
         };
         let known = ["url", "token", "name"];
         if let Some(entry) = entries.iter().find(|entry| !known.contains(&entry.key.as_str())) {
-            return wrong(format!("a peer has no key `{}`", entry.key), help);
+            return value_error(format!("a peer has no key `{}`", entry.key), help);
         }
         let of = |key: &str| {
             entries
@@ -63,7 +63,7 @@ impl Given {
                 .map(|entry| &entry.value)
         };
         let Some(url) = of("url") else {
-            return wrong("the peer has no `url`", help);
+            return value_error("the peer has no `url`", help);
         };
         let url = url.base_url()?;
         let authority = url.split_once("://").map_or("", |(_, rest)| rest);
@@ -72,6 +72,6 @@ impl Given {
             None => authority.split('/').next().unwrap_or_default().to_owned(),
         };
         let token = of("token").map(|token| token.secret(env, min)).transpose()?;
-        Ok(Peer { name, url, token })
+        Ok(PeerConfig { name, url, token })
     }
 }

@@ -4,10 +4,10 @@ use std::fmt;
 
 use serde::Serialize;
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum KeyOrigin {
     /// A whole file.
     File(String),
     /// A position in a file; line and column start at 1, the column counts characters.
@@ -25,7 +25,7 @@ pub enum Origin {
     Flag(&'static str),
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for KeyOrigin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::File(file) => f.write_str(file),
@@ -59,11 +59,11 @@ pub enum ProblemKind {
 pub struct Problem {
     /// Its kind.
     pub kind: ProblemKind,
-    /// Where it is.
-    pub origin: Origin,
+    /// The place of the problem.
+    pub origin: KeyOrigin,
     /// The key, as `section.key`; empty if it concerns none.
     pub key: String,
-    /// What is wrong. Never contains a secret.
+    /// The message. Never contains a secret.
     pub message: String,
     /// How to fix it.
     pub help: Option<String>,
@@ -84,7 +84,7 @@ impl fmt::Display for Problem {
 }
 
 /// The closest candidate, if one is close enough to have been meant.
-pub(super) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub(super) fn closest_name<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A third of the letters may be wrong: enough for a slip, too little to suggest something unrelated.
     let allowed = (word.chars().count() / 3).max(1);
     let word = word.to_lowercase();
@@ -97,14 +97,14 @@ pub(super) fn meant<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str
 }
 
 /// Maps byte offsets of a text to lines and columns.
-pub(super) struct Places<'a> {
+pub(super) struct LineIndex<'a> {
     file: &'a str,
     text: &'a str,
     /// Offsets at which the lines after the first begin.
     lines: Vec<usize>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> LineIndex<'a> {
     pub(super) fn new(file: &'a str, text: &'a str) -> Self {
         let lines = memchr::memchr_iter(b'\n', text.as_bytes()).map(|end| end + 1);
         Self {
@@ -114,14 +114,14 @@ impl<'a> Places<'a> {
         }
     }
 
-    pub(super) fn at(&self, offset: usize) -> Origin {
+    pub(super) fn at(&self, offset: usize) -> KeyOrigin {
         let mut offset = offset.min(self.text.len());
         while !self.text.is_char_boundary(offset) {
             offset -= 1;
         }
         let before = self.lines.partition_point(|start| *start <= offset);
         let line_start = before.checked_sub(1).map_or(0, |last| self.lines[last]);
-        Origin::Place {
+        KeyOrigin::Place {
             file: self.file.to_owned(),
             line: before + 1,
             column: self.text[line_start..offset].chars().count() + 1,
@@ -135,7 +135,7 @@ mod tests {
 
     #[test]
     fn places_count_characters_from_one() {
-        let places = Places::new("f", "a\nüö = 1");
+        let places = LineIndex::new("f", "a\nüö = 1");
         let at = |offset| places.at(offset).to_string();
         assert_eq!(at(0), "f:1:1");
         assert_eq!(at(2), "f:2:1");
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn a_slip_is_recognised_and_an_unrelated_word_is_not() {
-        assert_eq!(meant("listne", ["listen", "token"]), Some("listen"));
-        assert_eq!(meant("colour", ["listen", "token"]), None);
+        assert_eq!(closest_name("listne", ["listen", "token"]), Some("listen"));
+        assert_eq!(closest_name("colour", ["listen", "token"]), None);
     }
 }

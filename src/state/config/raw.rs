@@ -6,13 +6,13 @@ use std::collections::BTreeMap;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::problem::{Origin, Places, Problem, ProblemKind};
+use super::problem::{KeyOrigin, LineIndex, Problem, ProblemKind};
 
 /// A raw value with its origin.
 #[derive(Debug, Clone)]
-pub(super) struct Given {
+pub(super) struct LocatedValue {
     pub(super) raw: Raw,
-    pub(super) origin: Origin,
+    pub(super) origin: KeyOrigin,
 }
 
 /// A raw value.
@@ -23,18 +23,18 @@ pub(super) enum Raw {
     Text(String),
     Number(String),
     Flag(bool),
-    List(Vec<Given>),
-    Table(Vec<Entry>),
+    List(Vec<LocatedValue>),
+    Table(Vec<RawEntry>),
     /// A date or time, which no key accepts.
     Other(&'static str),
 }
 
 /// A table's key with its value.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub(super) struct RawEntry {
     pub(super) key: String,
-    pub(super) key_origin: Origin,
-    pub(super) value: Given,
+    pub(super) key_origin: KeyOrigin,
+    pub(super) value: LocatedValue,
 }
 
 impl Raw {
@@ -52,14 +52,14 @@ impl Raw {
 }
 
 /// Parses TOML. Returns what can be read, in the order of the file, and all problems.
-pub(super) fn read_toml(file: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<Entry> {
-    let places = Places::new(file, text);
+pub(super) fn read_toml(file: &str, text: &str, problems: &mut Vec<Problem>) -> Vec<RawEntry> {
+    let places = LineIndex::new(file, text);
     let (table, errors) = DeTable::parse_recoverable(text);
     problems.extend(errors.iter().map(|error| syntax(error, text, &places)));
     entries(table.into_inner(), &places)
 }
 
-fn syntax(error: &toml::de::Error, text: &str, places: &Places<'_>) -> Problem {
+fn syntax(error: &toml::de::Error, text: &str, places: &LineIndex<'_>) -> Problem {
     let span = error.span().unwrap_or_default();
     // For a duplicate the span is the key's. Other spans may hold a secret, and are not shown.
     let duplicate = error.message() == "duplicate key";
@@ -79,19 +79,19 @@ fn syntax(error: &toml::de::Error, text: &str, places: &Places<'_>) -> Problem {
 }
 
 /// Parses one TOML value: lists and tables in environment variables.
-pub(super) fn read_value(text: &str, origin: &Origin) -> Result<Given, String> {
+pub(super) fn read_value(text: &str, origin: &KeyOrigin) -> Result<LocatedValue, String> {
     let value = DeValue::parse(text).map_err(|error| error.message().to_owned())?;
-    let mut given = given(value, &Places::new("", text));
+    let mut given = given(value, &LineIndex::new("", text));
     relocate(&mut given, origin);
     Ok(given)
 }
 
-fn entries(table: DeTable<'_>, places: &Places<'_>) -> Vec<Entry> {
-    let mut entries: Vec<(usize, Entry)> = table
+fn entries(table: DeTable<'_>, places: &LineIndex<'_>) -> Vec<RawEntry> {
+    let mut entries: Vec<(usize, RawEntry)> = table
         .into_iter()
         .map(|(key, value): (Spanned<Cow<'_, str>>, _)| {
             let start = key.span().start;
-            let entry = Entry {
+            let entry = RawEntry {
                 key_origin: places.at(start),
                 key: key.into_inner().into_owned(),
                 value: given(value, places),
@@ -103,7 +103,7 @@ fn entries(table: DeTable<'_>, places: &Places<'_>) -> Vec<Entry> {
     entries.into_iter().map(|(_, entry)| entry).collect()
 }
 
-fn given(value: Spanned<DeValue<'_>>, places: &Places<'_>) -> Given {
+fn given(value: Spanned<DeValue<'_>>, places: &LineIndex<'_>) -> LocatedValue {
     let origin = places.at(value.span().start);
     let raw = match value.into_inner() {
         DeValue::String(text) => Raw::Text(text.into_owned()),
@@ -117,11 +117,11 @@ fn given(value: Spanned<DeValue<'_>>, places: &Places<'_>) -> Given {
         DeValue::Array(list) => Raw::List(list.into_iter().map(|item| given(item, places)).collect()),
         DeValue::Table(table) => Raw::Table(entries(table, places)),
     };
-    Given { raw, origin }
+    LocatedValue { raw, origin }
 }
 
 /// Sets the origin of a value and everything in it to the variable it was read from.
-fn relocate(given: &mut Given, origin: &Origin) {
+fn relocate(given: &mut LocatedValue, origin: &KeyOrigin) {
     given.origin = origin.clone();
     match &mut given.raw {
         Raw::List(list) => list.iter_mut().for_each(|item| relocate(item, origin)),
@@ -136,7 +136,7 @@ fn relocate(given: &mut Given, origin: &Origin) {
 }
 
 /// Collects the variables that `{ env = "NAME" }` references.
-pub(super) fn named_variables(entries: &[Entry], named: &mut Vec<String>) {
+pub(super) fn named_variables(entries: &[RawEntry], named: &mut Vec<String>) {
     for entry in entries {
         match &entry.value.raw {
             Raw::Text(name) if entry.key == "env" => named.push(name.clone()),

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::keys::Draft;
-use super::problem::{Origin, Problem, ProblemKind};
-use super::{StoreKind, Upstream};
+use super::keys::ConfigDraft;
+use super::problem::{KeyOrigin, Problem, ProblemKind};
+use super::{StoreKind, UpstreamConfig};
 
 /// Headers that may contain a credential of the proxy.
 const CREDENTIAL_HEADERS: [&str; 4] = ["authorization", "x-api-key", "x-goog-api-key", "api-key"];
@@ -20,8 +20,12 @@ const DOUBLED: &[(&str, &str)] = &[
 ];
 
 /// Completes the config from the draft and reports conflicts.
-pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, problems: &mut Vec<Problem>) {
-    let mut rules = Rules { origins, problems };
+pub(super) fn check(
+    draft: &mut ConfigDraft,
+    origins: &BTreeMap<String, KeyOrigin>,
+    problems: &mut Vec<Problem>,
+) {
+    let mut rules = RuleChecker { origins, problems };
     rules.tls(draft);
     rules.state(draft);
     rules.seal_keys(draft);
@@ -34,24 +38,24 @@ pub(super) fn check(draft: &mut Draft, origins: &BTreeMap<String, Origin>, probl
     rules.limits(draft);
 }
 
-struct Rules<'a> {
-    origins: &'a BTreeMap<String, Origin>,
+struct RuleChecker<'a> {
+    origins: &'a BTreeMap<String, KeyOrigin>,
     problems: &'a mut Vec<Problem>,
 }
 
-impl Rules<'_> {
+impl RuleChecker<'_> {
     fn report(&mut self, kind: ProblemKind, key: &str, message: impl Into<String>, help: impl Into<String>) {
         let origin = self.origins.get(key).cloned();
         self.problems.push(Problem {
             kind,
-            origin: origin.unwrap_or_else(|| Origin::File("config".to_owned())),
+            origin: origin.unwrap_or_else(|| KeyOrigin::File("config".to_owned())),
             key: key.to_owned(),
             message: message.into(),
             help: Some(help.into()),
         });
     }
 
-    fn tls(&mut self, draft: &mut Draft) {
+    fn tls(&mut self, draft: &mut ConfigDraft) {
         let mut lacks = |given: &str, other: &str| {
             // A path that was given wrongly is reported already.
             if !self.origins.contains_key(other) {
@@ -71,7 +75,7 @@ impl Rules<'_> {
         }
     }
 
-    fn register(&mut self, draft: &Draft) {
+    fn register(&mut self, draft: &ConfigDraft) {
         if draft.config.admin.url.is_some() && draft.config.store.kind != StoreKind::Redis {
             self.report(
                 ProblemKind::Conflict,
@@ -82,7 +86,7 @@ impl Rules<'_> {
         }
     }
 
-    fn seal_keys(&mut self, draft: &Draft) {
+    fn seal_keys(&mut self, draft: &ConfigDraft) {
         let both = ["handoff.seal_key", "handoff.seal_key_dir"];
         if both.iter().all(|key| self.origins.contains_key(*key))
             && draft.config.handoff.seal_key_dir.is_some()
@@ -96,7 +100,7 @@ impl Rules<'_> {
         }
     }
 
-    fn state(&mut self, draft: &mut Draft) {
+    fn state(&mut self, draft: &mut ConfigDraft) {
         let platform = || {
             let folders = directories::ProjectDirs::from("", "", "baton")?;
             Some(folders.state_dir().unwrap_or(folders.data_local_dir()).to_owned())
@@ -113,7 +117,7 @@ impl Rules<'_> {
         }
     }
 
-    fn store(&mut self, draft: &Draft) {
+    fn store(&mut self, draft: &ConfigDraft) {
         let store = &draft.config.store;
         // A URL that was given wrongly is reported already.
         if store.kind == StoreKind::Redis
@@ -129,7 +133,7 @@ impl Rules<'_> {
         }
     }
 
-    fn upstreams(&mut self, draft: &Draft) {
+    fn upstreams(&mut self, draft: &ConfigDraft) {
         for (name, upstream) in &draft.config.upstreams {
             let path = format!("upstreams.{name}");
             let key = format!("{path}.base_url");
@@ -157,7 +161,7 @@ impl Rules<'_> {
         }
     }
 
-    fn clients(&mut self, draft: &Draft) {
+    fn clients(&mut self, draft: &ConfigDraft) {
         let clients = &draft.config.clients;
         for (index, client) in clients.iter().enumerate() {
             let path = format!("clients.{index}");
@@ -189,7 +193,7 @@ impl Rules<'_> {
     }
 
     /// A listener that other machines can reach must authenticate its clients.
-    fn exposure(&mut self, draft: &Draft) {
+    fn exposure(&mut self, draft: &ConfigDraft) {
         let config = &draft.config;
         let keyed = config
             .upstreams
@@ -226,7 +230,7 @@ impl Rules<'_> {
     }
 
     /// The limit of all bodies must hold one body, compressed and decompressed.
-    fn limits(&mut self, draft: &Draft) {
+    fn limits(&mut self, draft: &ConfigDraft) {
         let (one, all) = (draft.config.limits.body_bytes, draft.config.limits.bodies_bytes);
         // What was given wrongly is reported already.
         if one == 0 || all == 0 || all >= one.saturating_mul(2) {
@@ -243,7 +247,7 @@ impl Rules<'_> {
         );
     }
 
-    fn addresses(&mut self, draft: &Draft) {
+    fn addresses(&mut self, draft: &ConfigDraft) {
         let (data, admin) = (draft.config.server.listen, draft.config.admin.listen);
         if data == admin && data.port() != 0 {
             self.report(
@@ -256,7 +260,7 @@ impl Rules<'_> {
     }
 }
 
-fn has_own_key(upstream: &Upstream) -> bool {
+fn has_own_key(upstream: &UpstreamConfig) -> bool {
     upstream.api_key.is_some()
         || upstream
             .headers

@@ -3,25 +3,25 @@
 use std::str::FromStr;
 
 use super::Secret;
-use super::raw::{Environment, Given, Raw};
-use super::value::{Checked, collect, wrong};
+use super::raw::{Environment, LocatedValue, Raw};
+use super::value::{ValueResult, collect, value_error};
 
-impl Given {
+impl LocatedValue {
     /// A secret of at least `min` characters: text, or `{ env = "NAME" }`. Complaints never show it.
-    pub(super) fn secret(&self, env: &Environment, min: usize) -> Checked<Secret> {
+    pub(super) fn secret(&self, env: &Environment, min: usize) -> ValueResult<Secret> {
         let text = match &self.raw {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
             Raw::Table(entries) => match entries.as_slice() {
                 [entry] if entry.key == "env" => variable(&entry.value.text()?, env)?,
                 _ => {
-                    return wrong(
+                    return value_error(
                         "a secret's table has the one key `env`",
                         "write { env = \"NAME\" }",
                     );
                 }
             },
             other => {
-                return wrong(
+                return value_error(
                     format!("expected a secret, found {}", other.kind()),
                     "write it as text in quotes, or as { env = \"NAME\" }",
                 );
@@ -29,16 +29,16 @@ impl Given {
         };
         let text = text.trim();
         if text.is_empty() {
-            return wrong("the secret is empty", "give a value, or leave the key out");
+            return value_error("the secret is empty", "give a value, or leave the key out");
         }
         if text.chars().count() < min {
-            return wrong(
+            return value_error(
                 "the secret is too short to be safe",
                 format!("use at least {min} characters, for example from `openssl rand -hex 32`"),
             );
         }
         if text.chars().any(char::is_control) {
-            return wrong(
+            return value_error(
                 "the secret holds a control character",
                 "take line breaks and the like out",
             );
@@ -47,7 +47,7 @@ impl Given {
     }
 
     /// One secret, or a list of at most `most`.
-    pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> Checked<Vec<Secret>> {
+    pub(super) fn secrets(&self, env: &Environment, min: usize, most: usize) -> ValueResult<Vec<Secret>> {
         let given = match &self.raw {
             Raw::Word(text) if text.trim_start().starts_with('[') => self.structured()?,
             _ => self.clone(),
@@ -56,8 +56,8 @@ impl Given {
             return Ok(vec![given.secret(env, min)?]);
         };
         match items.len() {
-            0 => wrong("the list is empty", "give a secret, or leave the key out"),
-            many if many > most => wrong(
+            0 => value_error("the list is empty", "give a secret, or leave the key out"),
+            many if many > most => value_error(
                 format!("there are {many} secrets"),
                 format!("give at most {most}; leave out those that are no longer needed"),
             ),
@@ -66,15 +66,15 @@ impl Given {
     }
 
     /// A secret that is a valid header value.
-    pub(super) fn header_secret(&self, env: &Environment) -> Checked<Secret> {
+    pub(super) fn header_secret(&self, env: &Environment) -> ValueResult<Secret> {
         header_value(self.secret(env, 1)?)
     }
 
     /// Header names with secret values.
-    pub(super) fn headers(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+    pub(super) fn headers(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
         let given = self.structured()?;
         let Raw::Table(entries) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a table of headers, found {}", given.raw.kind()),
                 "write { \"x-name\" = \"value\" }",
             );
@@ -87,10 +87,10 @@ impl Given {
     }
 
     /// Names with a secret each.
-    pub(super) fn named_secrets(&self, env: &Environment) -> Checked<Vec<(String, Secret)>> {
+    pub(super) fn named_secrets(&self, env: &Environment) -> ValueResult<Vec<(String, Secret)>> {
         let given = self.structured()?;
         let Raw::Table(entries) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a table of names, found {}", given.raw.kind()),
                 "write { NAME = { env = \"VARIABLE\" } }",
             );
@@ -105,10 +105,10 @@ impl Given {
     }
 }
 
-fn variable(name: &str, env: &Environment) -> Checked<String> {
+fn variable(name: &str, env: &Environment) -> ValueResult<String> {
     match env.get(name) {
         Some(value) => Ok(value.to_owned()),
-        None => wrong(
+        None => value_error(
             format!("it is to come from the environment variable {name}, which is not set"),
             format!("set {name} before starting, or give the value here"),
         ),
@@ -127,24 +127,24 @@ const OWN_HEADERS: [&str; 8] = [
     "upgrade",
 ];
 
-fn header_name(name: &str) -> Checked<String> {
+fn header_name(name: &str) -> ValueResult<String> {
     match http::HeaderName::from_str(name) {
-        Ok(name) if OWN_HEADERS.contains(&name.as_str()) => wrong(
+        Ok(name) if OWN_HEADERS.contains(&name.as_str()) => value_error(
             format!("the header {name} is set by the proxy itself"),
             "leave it out",
         ),
         Ok(name) => Ok(name.as_str().to_owned()),
-        Err(_) => wrong(
+        Err(_) => value_error(
             format!("{name:?} is not a header name"),
             "use letters, digits and `-`",
         ),
     }
 }
 
-fn header_value(value: Secret) -> Checked<Secret> {
+fn header_value(value: Secret) -> ValueResult<Secret> {
     match http::HeaderValue::from_str(value.reveal()) {
         Ok(_) => Ok(value),
-        Err(_) => wrong(
+        Err(_) => value_error(
             "the value cannot stand in a header",
             "use visible ASCII characters",
         ),

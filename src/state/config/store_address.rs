@@ -1,4 +1,4 @@
-//! Where the server is: `store.url`, checked.
+//! The address of the store's server: `store.url`, checked.
 
 use std::fmt;
 
@@ -41,8 +41,8 @@ pub struct StoreAddress {
     pub db: i64,
 }
 
-/// What is wrong with a URL.
-pub(crate) type Wrong = &'static str;
+/// The error of a URL.
+pub(crate) type AddressError = &'static str;
 
 /// The schemes, with what they mean: topology, TLS.
 const SCHEMES: &[(&str, Scheme, bool)] = &[
@@ -69,8 +69,8 @@ impl StoreAddress {
     /// percent-encoded.
     ///
     /// # Errors
-    /// It is no such URL. The error has nothing of it.
-    pub(crate) fn parse(url: &str) -> Result<Self, Wrong> {
+    /// The text is no such URL. The error quotes none of it.
+    pub(crate) fn parse(url: &str) -> Result<Self, AddressError> {
         let (scheme, rest) = url
             .split_once("://")
             .ok_or("a URL begins with a scheme, such as redis://")?;
@@ -159,7 +159,7 @@ impl fmt::Debug for StoreAddress {
 
 type Login = (Option<String>, Option<String>);
 
-fn logged_in(login: &str) -> Result<Login, Wrong> {
+fn logged_in(login: &str) -> Result<Login, AddressError> {
     let (user, password) = match login.split_once(':') {
         Some((user, password)) => (user, Some(password)),
         None => (login, None),
@@ -172,14 +172,14 @@ fn logged_in(login: &str) -> Result<Login, Wrong> {
     }
 }
 
-fn server(host: &str, port: u16) -> Result<(String, u16), Wrong> {
+fn server(host: &str, port: u16) -> Result<(String, u16), AddressError> {
     let bad_port = "a port is a number from 1 to 65535";
     let (name, given) = match host.strip_prefix('[') {
         // An IPv6 address.
         Some(rest) => {
-            let (name, behind) = rest.split_once(']').ok_or("a bracket is not closed")?;
-            let given = behind.strip_prefix(':');
-            (name, given.or((!behind.is_empty()).then_some("")))
+            let (name, after) = rest.split_once(']').ok_or("a bracket is not closed")?;
+            let given = after.strip_prefix(':');
+            (name, given.or((!after.is_empty()).then_some("")))
         }
         None => match host.split_once(':') {
             Some((name, port)) => (name, Some(port)),
@@ -196,7 +196,7 @@ fn server(host: &str, port: u16) -> Result<(String, u16), Wrong> {
     Ok((name.to_owned(), port))
 }
 
-fn number(path: &str) -> Result<i64, Wrong> {
+fn number(path: &str) -> Result<i64, AddressError> {
     match path {
         "" => Ok(0),
         path => path
@@ -206,7 +206,7 @@ fn number(path: &str) -> Result<i64, Wrong> {
     }
 }
 
-fn text(encoded: &str) -> Result<String, Wrong> {
+fn text(encoded: &str) -> Result<String, AddressError> {
     String::from_utf8(percent::decoded(encoded.as_bytes())).map_err(|_| "what is encoded is not UTF-8")
 }
 

@@ -7,13 +7,13 @@ use super::StoreAddress;
 
 /// The store.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct StoreConfig {
     /// Its kind.
     pub kind: StoreKind,
     /// The server; always there with [`StoreKind::Redis`].
     pub address: Option<StoreAddress>,
-    /// What makes a write to a server durable.
-    pub durability: Durability,
+    /// The condition under which a write to a server counts as durable.
+    pub durability: ServerDurability,
     /// In front of every key in a server.
     pub prefix: String,
     /// How long a call to a server may take.
@@ -21,17 +21,17 @@ pub struct Store {
     /// Certificates (PEM) that the server's is signed by; `None`: Mozilla's roots.
     pub ca_file: Option<PathBuf>,
     /// How long records are kept.
-    pub keep: Keep,
+    pub keep: StoreRetention,
 }
 
 /// How long records are kept that nothing uses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Keep {
+pub struct StoreRetention {
     /// Conversations.
     pub conversations: Duration,
     /// Hidden pairs.
     pub pairs: Duration,
-    /// Cut points, and texts behind turns.
+    /// Cut points, and texts after turns.
     pub places: Duration,
     /// Response ids.
     pub response_ids: Duration,
@@ -40,7 +40,7 @@ pub struct Keep {
 }
 
 /// As documented: people resume a session after weeks, rarely after months.
-impl Default for Keep {
+impl Default for StoreRetention {
     fn default() -> Self {
         let days = Duration::from_secs(90 * 24 * 60 * 60);
         Self {
@@ -54,16 +54,16 @@ impl Default for Keep {
 }
 
 /// A store of that kind; the kinds on this machine need no more.
-impl From<StoreKind> for Store {
+impl From<StoreKind> for StoreConfig {
     fn from(kind: StoreKind) -> Self {
         Self {
             kind,
             address: None,
-            durability: Durability::Fsync,
+            durability: ServerDurability::Fsync,
             prefix: "baton".to_owned(),
             timeout: Duration::from_secs(2),
             ca_file: None,
-            keep: Keep::default(),
+            keep: StoreRetention::default(),
         }
     }
 }
@@ -79,9 +79,9 @@ pub enum StoreKind {
     Redis,
 }
 
-/// What makes a write to a server durable.
+/// The condition under which a write to a server counts as durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Durability {
+pub enum ServerDurability {
     /// A replica has it.
     Replicated,
     /// It is in the server's append-only file, flushed.

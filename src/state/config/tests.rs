@@ -79,9 +79,9 @@ fn the_default_holds_with_its_optional_keys_too() {
     assert_eq!(documented.connect, defaults.upstreams["anthropic"].connect);
     assert_eq!(documented.idle, defaults.upstreams["anthropic"].idle);
     assert_eq!(config.clients[0].name, "laptop");
-    assert_eq!(config.packets.agent_mail_agents[0].0, "BlueLake");
+    assert_eq!(config.documents.agent_mail_agents[0].0, "BlueLake");
     assert_eq!(
-        config.packets.assumption_words,
+        config.documents.assumption_words,
         baton_core::handoffs::draft::Settings::default().assumptions
     );
     assert!(!format!("{config:?}").contains("0123456789"));
@@ -177,7 +177,7 @@ fn later_layers_win() {
     let config = load(text, &env, &flags).expect("loads");
     assert_eq!(config.server.listen.to_string(), "127.0.0.1:3");
     assert_eq!(config.log.level, "debug");
-    assert_eq!(config.handoff.mode, Mode::Stop);
+    assert_eq!(config.handoff.mode, HandoffMode::Stop);
     assert_eq!(config.handoff.keepalive, Duration::from_millis(500));
     assert_eq!(config.handoff.preamble_tags, ["<mine>"]);
     assert_eq!(config.upstreams["anthropic"].base_url, "http://127.0.0.1:9/x");
@@ -344,7 +344,7 @@ fn peers_are_tables_with_names_of_their_own() {
             .iter()
             .any(|secret| secret.reveal() == "0123456789abcdef")
     );
-    for (bad, told) in [
+    for (bad, message) in [
         ("'http://a'", "expected a list"),
         ("['http://a']", "expected a table"),
         ("[{ name = 'a' }]", "no `url`"),
@@ -356,7 +356,9 @@ fn peers_are_tables_with_names_of_their_own() {
     ] {
         let problems = of(bad).unwrap_err();
         assert!(
-            problems.iter().any(|problem| problem.to_string().contains(told)),
+            problems
+                .iter()
+                .any(|problem| problem.to_string().contains(message)),
             "{bad}: {problems:?}"
         );
     }
@@ -371,7 +373,7 @@ fn keys_that_contradict_each_other_are_named() {
     assert_eq!(good.admin.url.as_deref(), Some("http://10.0.0.1:8788"));
     assert_eq!(good.seal_key_dir(), std::path::Path::new("/keys"));
     let key = "a".repeat(32);
-    for (bad, told) in [
+    for (bad, message) in [
         (url.to_owned(), "no register of replicas"),
         (
             format!("handoff.seal_key = '{key}'\nhandoff.seal_key_dir = '/keys'\n"),
@@ -380,7 +382,7 @@ fn keys_that_contradict_each_other_are_named() {
     ] {
         let problems = of(&bad).unwrap_err();
         assert_eq!(problems.len(), 1, "{problems:?}");
-        assert!(problems[0].to_string().contains(told), "{problems:?}");
+        assert!(problems[0].to_string().contains(message), "{problems:?}");
     }
 }
 
@@ -404,14 +406,16 @@ fn a_seal_key_is_one_or_a_list() {
         keys(of(&format!("['{a}', '{b}']")).unwrap()),
         [a.clone(), b.clone()]
     );
-    for (bad, told) in [
+    for (bad, message) in [
         ("[]", "empty"),
         ("['short']", "too short"),
         ("7", "expected a secret"),
     ] {
         let problems = of(bad).unwrap_err();
         assert!(
-            problems.iter().any(|problem| problem.to_string().contains(told)),
+            problems
+                .iter()
+                .any(|problem| problem.to_string().contains(message)),
             "{bad}: {problems:?}"
         );
     }
@@ -425,8 +429,8 @@ fn the_keys_of_the_version_before_are_read_and_named() {
         &Flags::default(),
     )
     .unwrap();
-    assert!(!config.packets.enabled);
-    assert_eq!(config.packets.topic.as_deref(), Some("importer"));
+    assert!(!config.documents.enabled);
+    assert_eq!(config.documents.topic.as_deref(), Some("importer"));
     let named: Vec<_> = config.old_keys.iter().map(ToString::to_string).collect();
     assert_eq!(
         named,
@@ -438,7 +442,7 @@ fn the_keys_of_the_version_before_are_read_and_named() {
     let env = [("BATON_PACKETS__TOPIC", "b")];
     let config = load("handoff.topic = \"a\"\n", &env, &Flags::default()).unwrap();
     assert_eq!(
-        config.packets.topic.as_deref(),
+        config.documents.topic.as_deref(),
         Some("b"),
         "a variable comes after the file"
     );

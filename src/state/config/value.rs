@@ -4,46 +4,46 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
-use super::problem::{Origin, meant};
-use super::raw::{Environment, Given, Raw, read_value};
+use super::problem::{KeyOrigin, closest_name};
+use super::raw::{Environment, LocatedValue, Raw, read_value};
 
-/// What is wrong with a value, and how to fix it.
+/// The error of a value, and how to fix it.
 #[derive(Debug)]
-pub(super) struct Complaint {
+pub(super) struct ValueError {
     pub(super) message: String,
     pub(super) help: String,
     /// The position inside a list or table.
-    pub(super) at: Option<Origin>,
+    pub(super) at: Option<KeyOrigin>,
 }
 
 /// A reader's result: the value, or all complaints about it.
-pub(super) type Checked<T> = Result<T, Vec<Complaint>>;
+pub(super) type ValueResult<T> = Result<T, Vec<ValueError>>;
 
-pub(super) fn wrong<T>(message: impl Into<String>, help: impl Into<String>) -> Checked<T> {
-    Err(vec![Complaint {
+pub(super) fn value_error<T>(message: impl Into<String>, help: impl Into<String>) -> ValueResult<T> {
+    Err(vec![ValueError {
         message: message.into(),
         help: help.into(),
         at: None,
     }])
 }
 
-impl Given {
+impl LocatedValue {
     /// Text, not empty.
-    pub(super) fn text(&self) -> Checked<String> {
+    pub(super) fn text(&self) -> ValueResult<String> {
         match &self.raw {
             Raw::Word(text) | Raw::Text(text) if text.trim().is_empty() => {
-                wrong("the value is empty", "give a value, or leave the key out")
+                value_error("the value is empty", "give a value, or leave the key out")
             }
             Raw::Word(text) | Raw::Text(text) => Ok(text.clone()),
-            other => wrong(
+            other => value_error(
                 format!("expected text, found {}", other.kind()),
                 "put the value in quotes",
             ),
         }
     }
 
-    /// What commands begin with: visible ASCII that JSON does not escape, or nothing.
-    pub(super) fn prefix(&self) -> Checked<String> {
+    /// The prefix of chat commands: visible ASCII that JSON does not escape, or nothing.
+    pub(super) fn prefix(&self) -> ValueResult<String> {
         const MOST: usize = 8;
         let given = match &self.raw {
             Raw::Word(text) | Raw::Text(text) => text.clone(),
@@ -52,7 +52,7 @@ impl Given {
         let fits = |c: char| c.is_ascii_graphic() && !matches!(c, '"' | '\\');
         match given.len() <= MOST && given.chars().all(fits) {
             true => Ok(given),
-            false => wrong(
+            false => value_error(
                 format!("{given:?} cannot begin a command"),
                 format!(
                     "write up to {MOST} visible ASCII characters, none of them a quotation mark or a backslash"
@@ -62,12 +62,12 @@ impl Given {
     }
 
     /// `true` or `false`.
-    pub(super) fn flag(&self) -> Checked<bool> {
+    pub(super) fn flag(&self) -> ValueResult<bool> {
         match &self.raw {
             Raw::Flag(flag) => Ok(*flag),
             Raw::Word(word) if word == "true" => Ok(true),
             Raw::Word(word) if word == "false" => Ok(false),
-            other => wrong(
+            other => value_error(
                 format!("expected true or false, found {}", other.kind()),
                 "write true or false, without quotes",
             ),
@@ -75,23 +75,23 @@ impl Given {
     }
 
     /// A whole number from `min` to `max`.
-    pub(super) fn count<T>(&self, min: T, max: T) -> Checked<T>
+    pub(super) fn count<T>(&self, min: T, max: T) -> ValueResult<T>
     where
         T: Copy + PartialOrd + FromStr + std::fmt::Display,
     {
         let help = format!("write a whole number from {min} to {max}, without quotes");
         match self.number(&help)?.parse::<T>() {
             Ok(number) if min <= number && number <= max => Ok(number),
-            _ => wrong(format!("{} is not a whole number in range", self.shown()), help),
+            _ => value_error(format!("{} is not a whole number in range", self.shown()), help),
         }
     }
 
     /// Seconds from `min` to `max`, fractions allowed.
-    pub(super) fn secs(&self, min: f64, max: f64) -> Checked<Duration> {
+    pub(super) fn secs(&self, min: f64, max: f64) -> ValueResult<Duration> {
         let help = format!("write seconds from {min} to {max}, without quotes and unit");
         match self.number(&help)?.parse::<f64>() {
             Ok(secs) if (min..=max).contains(&secs) => Ok(Duration::from_secs_f64(secs)),
-            _ => wrong(
+            _ => value_error(
                 format!("{} is not a number of seconds in range", self.shown()),
                 help,
             ),
@@ -99,29 +99,29 @@ impl Given {
     }
 
     /// Days from `min` to `max`, fractions allowed.
-    pub(super) fn days(&self, min: f64, max: f64) -> Checked<Duration> {
+    pub(super) fn days(&self, min: f64, max: f64) -> ValueResult<Duration> {
         const DAY: f64 = 24.0 * 60.0 * 60.0;
         let help = format!("write days from {min} to {max}, without quotes and unit");
         match self.number(&help)?.parse::<f64>() {
             Ok(days) if (min..=max).contains(&days) => Ok(Duration::from_secs_f64(days * DAY)),
-            _ => wrong(format!("{} is not a number of days in range", self.shown()), help),
+            _ => value_error(format!("{} is not a number of days in range", self.shown()), help),
         }
     }
 
     /// A share, from 0 to 1.
-    pub(super) fn share(&self) -> Checked<f64> {
+    pub(super) fn share(&self) -> ValueResult<f64> {
         let help = "write a number from 0 to 1, without quotes: 0.5 is a half";
         match self.number(help)?.parse::<f64>() {
             Ok(share) if (0.0..=1.0).contains(&share) => Ok(share),
-            _ => wrong(format!("{} is not a share", self.shown()), help),
+            _ => value_error(format!("{} is not a share", self.shown()), help),
         }
     }
 
     /// Beginnings of the names of models, each with a number of tokens from 1 to `max`.
-    pub(super) fn windows(&self, max: u64) -> Checked<Vec<(String, u64)>> {
+    pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
         let given = self.structured()?;
         let Raw::Table(entries) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a table of models, found {}", given.raw.kind()),
                 "write { \"model-name\" = 131072 }",
             );
@@ -136,29 +136,29 @@ impl Given {
     }
 
     /// Digits without the underscores that TOML allows.
-    fn number(&self, help: &str) -> Checked<String> {
+    fn number(&self, help: &str) -> ValueResult<String> {
         match &self.raw {
             Raw::Number(digits) | Raw::Word(digits) => Ok(digits.replace('_', "")),
-            other => wrong(format!("expected a number, found {}", other.kind()), help),
+            other => value_error(format!("expected a number, found {}", other.kind()), help),
         }
     }
 
     /// One of a fixed set of words.
-    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> Checked<T> {
+    pub(super) fn choice<T: Copy>(&self, choices: &[(&'static str, T)]) -> ValueResult<T> {
         let text = self.text()?;
         if let Some((_, choice)) = choices.iter().find(|(name, _)| *name == text) {
             return Ok(*choice);
         }
         let names: Vec<_> = choices.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-        let help = match meant(&text, choices.iter().map(|(name, _)| *name)) {
+        let help = match closest_name(&text, choices.iter().map(|(name, _)| *name)) {
             Some(name) => format!("did you mean \"{name}\"? (one of {})", names.join(", ")),
             None => format!("write one of {}", names.join(", ")),
         };
-        wrong(format!("{text:?} is not known here"), help)
+        value_error(format!("{text:?} is not known here"), help)
     }
 
     /// A path; `~/` expands to the home directory.
-    pub(super) fn path(&self, env: &Environment) -> Checked<PathBuf> {
+    pub(super) fn path(&self, env: &Environment) -> ValueResult<PathBuf> {
         let text = self.text()?;
         match (text.strip_prefix("~/"), env.get("HOME")) {
             (Some(rest), Some(home)) => Ok(PathBuf::from(home).join(rest)),
@@ -167,24 +167,24 @@ impl Given {
     }
 
     /// A path to an existing file.
-    pub(super) fn file(&self, env: &Environment) -> Checked<PathBuf> {
+    pub(super) fn file(&self, env: &Environment) -> ValueResult<PathBuf> {
         let path = self.path(env)?;
         if path.is_file() {
             return Ok(path);
         }
-        wrong(
+        value_error(
             format!("there is no file {}", path.display()),
             "mend the path; relative ones start at the working directory",
         )
     }
 
-    /// What stands in front of the keys of a store.
-    pub(super) fn key_prefix(&self) -> Checked<String> {
+    /// The prefix of a store's keys.
+    pub(super) fn key_prefix(&self) -> ValueResult<String> {
         let prefix = self.text()?;
         let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         match prefix.chars().all(plain) {
             true => Ok(prefix),
-            false => wrong(
+            false => value_error(
                 format!("{prefix:?} is no prefix of keys"),
                 "use letters, digits, `-`, `_` and `.`",
             ),
@@ -192,7 +192,7 @@ impl Given {
     }
 
     /// A filter of the log, in `tracing`'s syntax.
-    pub(super) fn log_filter(&self) -> Checked<String> {
+    pub(super) fn log_filter(&self) -> ValueResult<String> {
         let help = "write a level (off, error, warn, info, debug, trace), or PART=LEVEL, separated by commas";
         let text = self.text()?;
         // A bare word that is no level would mean "this target at trace" and silence all else.
@@ -201,23 +201,23 @@ impl Given {
             .map(str::trim)
             .find(|part| !part.contains(['=', '[']) && !LEVELS.contains(&part.to_lowercase().as_str()));
         if let Some(slip) = slip {
-            let help = match meant(slip, LEVELS) {
+            let help = match closest_name(slip, LEVELS) {
                 Some(level) => format!("did you mean \"{level}\"? ({help})"),
                 None => help.to_owned(),
             };
-            return wrong(format!("{slip:?} is not a level"), help);
+            return value_error(format!("{slip:?} is not a level"), help);
         }
         match tracing_subscriber::EnvFilter::try_new(&text) {
             Ok(_) => Ok(text),
-            Err(error) => wrong(format!("{text:?} is not a filter: {error}"), help),
+            Err(error) => value_error(format!("{text:?} is not a filter: {error}"), help),
         }
     }
 
     /// Texts of at least `min` characters.
-    pub(super) fn texts(&self, min: usize) -> Checked<Vec<String>> {
+    pub(super) fn texts(&self, min: usize) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of texts, found {}", given.raw.kind()),
                 "write [\"one\", \"two\"]",
             );
@@ -227,7 +227,7 @@ impl Given {
                 .text()
                 .and_then(|text| match text.trim().chars().count() >= min {
                     true => Ok(text),
-                    false => wrong(
+                    false => value_error(
                         format!("{text:?} is too short to be told from other text"),
                         format!("write at least {min} characters"),
                     ),
@@ -237,22 +237,22 @@ impl Given {
     }
 
     /// Regular expressions.
-    pub(super) fn patterns(&self) -> Checked<Vec<String>> {
+    pub(super) fn patterns(&self) -> ValueResult<Vec<String>> {
         let given = self.structured()?;
         let Raw::List(items) = &given.raw else {
-            return wrong(
+            return value_error(
                 format!("expected a list of texts, found {}", given.raw.kind()),
                 "write ['one', 'two']",
             );
         };
         collect(items.iter().map(|item| {
             let checked = item.text().and_then(|text| match regex::Regex::new(&text) {
-                Ok(pattern) if pattern.is_match("") => wrong(
+                Ok(pattern) if pattern.is_match("") => value_error(
                     format!("{text:?} matches the empty text, so everywhere"),
                     "write an expression that asks for at least one character",
                 ),
                 Ok(_) => Ok(text),
-                Err(error) => wrong(
+                Err(error) => value_error(
                     format!("{text:?} is not a regular expression: {error}"),
                     "see the syntax of the regex crate",
                 ),
@@ -262,10 +262,10 @@ impl Given {
     }
 
     /// The value, with unquoted text parsed as TOML: for lists and tables.
-    pub(super) fn structured(&self) -> Checked<Given> {
+    pub(super) fn structured(&self) -> ValueResult<LocatedValue> {
         match &self.raw {
             Raw::Word(text) => read_value(text, &self.origin).or_else(|message| {
-                wrong(
+                value_error(
                     format!("not a TOML value: {message}"),
                     "write [\"one\", \"two\"] or { name = \"value\" }",
                 )
@@ -285,13 +285,15 @@ impl Given {
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// All values, or all complaints with their positions.
-pub(super) fn collect<'a, T>(items: impl Iterator<Item = (&'a Origin, Checked<T>)>) -> Checked<Vec<T>> {
+pub(super) fn collect<'a, T>(
+    items: impl Iterator<Item = (&'a KeyOrigin, ValueResult<T>)>,
+) -> ValueResult<Vec<T>> {
     let mut values = Vec::new();
     let mut complaints = Vec::new();
     for (origin, checked) in items {
         match checked {
             Ok(value) => values.push(value),
-            Err(more) => complaints.extend(more.into_iter().map(|complaint| Complaint {
+            Err(more) => complaints.extend(more.into_iter().map(|complaint| ValueError {
                 at: Some(origin.clone()),
                 ..complaint
             })),

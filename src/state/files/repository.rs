@@ -1,4 +1,4 @@
-//! Programs that are asked in a folder, and the state of a git repository as text for a draft.
+//! Programs that are run in a folder, and the state of a git repository as text for a draft.
 
 use std::io::Read;
 use std::path::Path;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use baton_core::handoffs::document::fields::Checkout;
 
-/// What is asked of git.
+/// The queries to git.
 const QUESTIONS: [&[&str]; 3] = [
     &["status", "-sb"],
     &["diff", "--stat", "--no-ext-diff"],
@@ -29,7 +29,7 @@ const MOST: u64 = 64 * 1024;
 /// where git takes too long, there is nothing, and that is no error.
 pub(crate) fn state(dir: &Path) -> String {
     let answers = QUESTIONS.iter().filter_map(|question| {
-        let answer = ask("git", dir, question, LIMIT)?;
+        let answer = run_program("git", dir, question, LIMIT)?;
         let answer = answer.trim_end().to_owned();
         (!answer.is_empty()).then(|| {
             format!(
@@ -43,7 +43,7 @@ pub(crate) fn state(dir: &Path) -> String {
 
 /// Branch, commit and uncommitted files of a folder; `None` without git or outside of a repository.
 pub(crate) fn checkout(dir: &Path) -> Option<Checkout> {
-    let git = |question: &[&str]| ask("git", dir, question, LIMIT);
+    let git = |question: &[&str]| run_program("git", dir, question, LIMIT);
     let status = git(&["status", "--porcelain", "-z"])?;
     let line = |text: Option<String>| text.map(|text| text.trim().to_owned()).unwrap_or_default();
     Some(Checkout {
@@ -72,12 +72,12 @@ fn changed_paths(status: &str) -> Vec<String> {
     paths
 }
 
-/// What a program, started in a folder, answers in time, if it does so with success; of a long answer the beginning.
-pub(crate) fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
+/// The output of a program that is run in a folder, if it succeeds in time; a long output is truncated.
+pub(crate) fn run_program(program: &str, dir: &Path, arguments: &[&str], limit: Duration) -> Option<String> {
     let mut child = Command::new(program)
         .current_dir(dir)
         .args(arguments)
-        // Nothing is locked beside somebody's own git, nobody is asked, nothing is paged.
+        // Nothing is locked beside somebody's own git, nothing prompts, nothing is paged.
         .env("GIT_OPTIONAL_LOCKS", "0")
         .env("GIT_TERMINAL_PROMPT", "0")
         .env("GIT_PAGER", "cat")
@@ -89,14 +89,14 @@ pub(crate) fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration
         .spawn()
         .ok()?;
     let mut stdout = child.stdout.take()?;
-    let (tell, told) = mpsc::channel();
+    let (sender, received) = mpsc::channel();
     // A thread of its own, since a full pipe would stop the child; it ends with the pipe.
     thread::spawn(move || {
         let mut text = Vec::new();
         let _ = stdout.by_ref().take(MOST).read_to_end(&mut text);
         // A closed pipe would end the child with a failure.
         let _ = std::io::copy(&mut stdout, &mut std::io::sink());
-        let _ = tell.send(text);
+        let _ = sender.send(text);
     });
     let until = Instant::now() + limit;
     let ended = loop {
@@ -111,7 +111,7 @@ pub(crate) fn ask(program: &str, dir: &Path, arguments: &[&str], limit: Duration
         }
     };
     ended.filter(|status| status.success())?;
-    let text = told.recv_timeout(LIMIT).ok()?;
+    let text = received.recv_timeout(LIMIT).ok()?;
     Some(String::from_utf8_lossy(&text).into_owned())
 }
 
@@ -125,22 +125,22 @@ mod tests {
         let dir = folder.path();
         assert_eq!(state(dir), "");
         assert_eq!(checkout(dir), None);
-        assert_eq!(ask("no-such-program-here", dir, &["status"], LIMIT), None);
-        let git = |arguments: &[&str]| ask("git", dir, arguments, LIMIT);
+        assert_eq!(run_program("no-such-program-here", dir, &["status"], LIMIT), None);
+        let git = |arguments: &[&str]| run_program("git", dir, arguments, LIMIT);
         if git(&["init", "-q", "-b", "main"]).is_none() {
             return; // There is no git here.
         }
         std::fs::write(dir.join("new.txt"), "x").unwrap();
-        let told = state(dir);
+        let received = state(dir);
         assert!(
-            told.contains("$ git status -sb\n") && told.contains("?? new.txt"),
-            "{told}"
+            received.contains("$ git status -sb\n") && received.contains("?? new.txt"),
+            "{received}"
         );
         let known = checkout(dir).unwrap();
         assert_eq!((known.branch.as_str(), known.head.as_str()), ("main", ""));
         assert_eq!(known.changed, ["new.txt"]);
         // There is no commit yet, so that the log fails.
-        assert!(!told.contains("git log"), "{told}");
+        assert!(!received.contains("git log"), "{received}");
     }
 
     #[test]
@@ -149,7 +149,7 @@ mod tests {
         let dir = folder.path();
         let git = |arguments: &[&str]| {
             let who = ["-c", "user.name=a", "-c", "user.email=a@b.c"];
-            ask("git", dir, &[&who[..], arguments].concat(), LIMIT)
+            run_program("git", dir, &[&who[..], arguments].concat(), LIMIT)
         };
         if git(&["init", "-q", "-b", "main"]).is_none() {
             return; // There is no git here.
@@ -189,13 +189,13 @@ mod tests {
         std::fs::write(&program, "#!/bin/sh\nexec sleep 60\n").unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let began = Instant::now();
-        let told = ask(
+        let received = run_program(
             program.to_str().unwrap(),
             folder.path(),
             &[],
             Duration::from_millis(100),
         );
-        assert_eq!(told, None);
+        assert_eq!(received, None);
         assert!(began.elapsed() < Duration::from_secs(20));
     }
 }

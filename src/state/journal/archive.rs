@@ -13,12 +13,12 @@ use rusqlite::{Connection, params};
 
 use super::chunk_bodies::WrittenBody;
 use super::chunk_store::ChunkStore;
-use super::headers::Models;
+use super::headers::HeaderModels;
 use super::keyed_hash::HashKey;
-use super::note::Note;
+use super::note::JournalNote;
 use super::pending_row::{PendingLeg, PendingRow, RowWriter};
 use super::queue::MOST_LOST_ENDS;
-use super::titles::Titles;
+use super::titles::TitleWriter;
 use baton_core::redact::Redactor;
 use baton_core::wire::{Operation, Wire};
 
@@ -29,13 +29,13 @@ pub(super) const MOST_OPEN: usize = 8192;
 pub(super) struct Archive {
     pub(super) conn: Connection,
     pub(super) chunk_store: ChunkStore,
-    pub(super) models: Models,
+    pub(super) models: HeaderModels,
     pub(super) open: HashMap<Arc<str>, PendingExchange, RandomState>,
     /// Exchanges with changes that are not written yet.
     pub(super) changed: Vec<Arc<str>>,
     /// Whether open exchanges were dropped from memory: an end may then belong to a row that is in the file already.
     pub(super) forgot: bool,
-    pub(super) titles: Titles,
+    pub(super) titles: TitleWriter,
     /// Numbers of the newest row and of the latest end.
     pub(super) last: (i64, i64),
     /// Exchanges that have ended and whose row is still marked as open.
@@ -72,11 +72,11 @@ impl Archive {
         Ok(Self {
             conn,
             chunk_store: ChunkStore::new(redactor, key),
-            models: Models::default(),
+            models: HeaderModels::default(),
             open: HashMap::default(),
             changed: Vec::new(),
             forgot: false,
-            titles: Titles::new(tags),
+            titles: TitleWriter::new(tags),
             last: (0, 0),
             unended: Vec::new(),
             odd: HashSet::new(),
@@ -117,47 +117,47 @@ impl Archive {
 
     /// No end will come for these exchanges.
     ///
-    /// They no longer count as open, so that retention may delete their rows. Call it between transactions, when all that is
-    /// known of them has been written.
+    /// Stops counting these exchanges as open, so that retention may delete their rows. Call it between transactions,
+    /// when all that is known of them has been written.
     pub(super) fn lose_ends(&mut self, ids: Vec<String>) {
         for id in ids {
             self.open.remove(id.as_str());
             // Unknown ones as well: their first note may still be in the queue.
-            self.unend(id);
+            self.reopen_exchange(id);
         }
     }
 
     /// How many ends are still to be written.
     #[cfg(test)]
-    pub(super) fn unended(&self) -> usize {
+    pub(super) fn open_exchanges(&self) -> usize {
         self.unended.len()
     }
 
     /// Ends the row in the next transaction. The list is bounded, since the next transaction may be far off; a row beyond the
     /// bound stays marked as open until retention deletes it.
-    fn unend(&mut self, id: String) {
+    fn reopen_exchange(&mut self, id: String) {
         if self.unended.len() < MOST_LOST_ENDS {
             self.unended.push(id);
         }
     }
 
     /// Skips a note: there is no room for it, or its transaction has failed already.
-    pub(super) fn skip(&mut self, note: &Note) {
+    pub(super) fn skip(&mut self, note: &JournalNote) {
         match note {
-            Note::End { event, .. } => {
+            JournalNote::End { event, .. } => {
                 self.odd.remove(event.id.as_str());
                 // An exchange without a row needs no end.
                 if self.open.remove(event.id.as_str()).is_some() || self.forgot {
-                    self.unend(event.id.clone());
+                    self.reopen_exchange(event.id.clone());
                 }
             }
-            Note::Begin(begun) => self.is_odd(Some(begun.id.as_str().into())),
-            Note::Flush(_) => {}
-            Note::Sent { id, .. }
-            | Note::Answered { id, .. }
-            | Note::Received { id, .. }
-            | Note::Counted { id, .. }
-            | Note::Shown { id, .. } => {
+            JournalNote::Begin(begun) => self.note_oddity(Some(begun.id.as_str().into())),
+            JournalNote::Flush(_) => {}
+            JournalNote::Sent { id, .. }
+            | JournalNote::Answered { id, .. }
+            | JournalNote::Received { id, .. }
+            | JournalNote::Counted { id, .. }
+            | JournalNote::Shown { id, .. } => {
                 if let Some(open) = self.open.get_mut(id) {
                     open.row.partial = true;
                 }
@@ -166,7 +166,7 @@ impl Archive {
     }
 
     /// Marks the exchange as partial: one of its notes panicked or was skipped.
-    pub(super) fn is_odd(&mut self, id: Option<Arc<str>>) {
+    pub(super) fn note_oddity(&mut self, id: Option<Arc<str>>) {
         let Some(id) = id else { return };
         match self.open.get_mut(&id) {
             Some(open) => open.row.partial = true,
@@ -227,7 +227,7 @@ impl Archive {
         self.lose_open();
     }
 
-    /// These rows were deleted.
+    /// Forgets deleted rows.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
         self.titles.forget();
         if !(nodes.is_empty() && chunks.is_empty()) {
@@ -239,9 +239,9 @@ impl Archive {
     pub(super) fn lose_open(&mut self) {
         for (id, open) in std::mem::take(&mut self.open) {
             match open.row.ended {
-                Some(_) => self.unend(id.to_string()),
+                Some(_) => self.reopen_exchange(id.to_string()),
                 // Its row may have been rolled back.
-                None => self.is_odd(Some(id)),
+                None => self.note_oddity(Some(id)),
             }
         }
         self.changed.clear();

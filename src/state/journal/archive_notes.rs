@@ -1,4 +1,4 @@
-//! What each note changes in the rows of its exchange.
+//! Writes each note into the rows of its exchange.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use super::chunk_bodies::WrittenBody;
 use super::chunk_store::{FirstSeen, TextKind};
 use super::headers::StoredHeaders;
 use super::keyed_hash::Beginnings;
-use super::note::{Begun, CapturedBody, Note, SentLeg, Transcript};
+use super::note::{BodyLayout, CapturedBody, JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
 use super::pending_row::{
     PendingLeg, PendingRow, RowWriter, StoredUsage, began_ms, json, operation_name, stop_name,
@@ -23,28 +23,28 @@ use baton_core::wire::{self, Operation, Stop, Usage, Wire};
 
 impl Archive {
     /// Applies one note. Call it inside a transaction.
-    pub(super) fn write(&mut self, note: Note) -> rusqlite::Result<()> {
+    pub(super) fn write(&mut self, note: JournalNote) -> rusqlite::Result<()> {
         match note {
-            Note::Begin(begun) => self.begin(*begun),
-            Note::Sent { id, leg, at_ms, sent } => self.sent(&id, leg, at_ms, *sent),
-            Note::Answered {
+            JournalNote::Begin(begun) => self.begin(*begun),
+            JournalNote::Sent { id, leg, at_ms, sent } => self.sent(&id, leg, at_ms, *sent),
+            JournalNote::Answered {
                 id,
                 leg,
                 at_ms,
                 answer,
             } => self.answered(&id, leg, at_ms, answer),
-            Note::Received { id, leg, at_ms, body } => self.received(&id, leg, at_ms, body),
-            Note::Counted { id, leg, usage, stop } => {
+            JournalNote::Received { id, leg, at_ms, body } => self.received(&id, leg, at_ms, body),
+            JournalNote::Counted { id, leg, usage, stop } => {
                 self.counted(&id, leg, usage, stop);
                 Ok(())
             }
-            Note::Shown { id, headers, body } => self.shown(&id, &headers, body),
-            Note::End { event, partial } => self.end(&event, partial),
-            Note::Flush(_) => Ok(()),
+            JournalNote::Shown { id, headers, body } => self.shown(&id, &headers, body),
+            JournalNote::End { event, partial } => self.end(&event, partial),
+            JournalNote::Flush(_) => Ok(()),
         }
     }
 
-    fn begin(&mut self, begun: Begun) -> rusqlite::Result<()> {
+    fn begin(&mut self, begun: ReceivedRequest) -> rusqlite::Result<()> {
         let wire = wire::wire(begun.wire);
         #[cfg(test)]
         assert_ne!(begun.model.as_deref(), Some("odd"), "an odd body");
@@ -115,7 +115,7 @@ impl Archive {
     ) -> rusqlite::Result<WrittenBody> {
         let read = wire.read(text, operation).ok().map(|view| {
             let (list, turns) = (view.list, view.turns);
-            (wire.id(), Transcript { list, turns })
+            (wire.id(), BodyLayout { list, turns })
         });
         self.chunk_store.body(&self.conn, text, read, &[], seen)
     }

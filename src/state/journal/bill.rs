@@ -6,8 +6,8 @@
 use rusqlite::{Row as SqlRow, params};
 use serde::Serialize;
 
-use super::query::Query;
-use super::row::{Event, LegTokens};
+use super::query::JournalReader;
+use super::row::{EventColumns, LegTokens};
 use super::schema::JournalError;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
@@ -44,11 +44,11 @@ pub struct BillEntry {
     pub subscription: bool,
     /// The provider's counts of all its requests.
     pub tokens: TokenCounts,
-    /// What they cost, in dollars; none where a price is unknown.
+    /// The cost in dollars; none where a price is unknown.
     pub cost: Option<f64>,
     /// Estimated counts without baton.
     pub without_tokens: Option<TokenCounts>,
-    /// What they would have cost.
+    /// The estimated cost without baton.
     pub without_cost: Option<f64>,
     /// `without_cost - cost`: negative where baton cost more than it saved.
     pub saved: Option<f64>,
@@ -58,12 +58,12 @@ pub struct BillEntry {
     pub compacted: bool,
 }
 
-/// What is read of an exchange, in the order of the query.
+/// The columns of an exchange, in the order of the query.
 struct BilledRow {
     seq: i64,
     head: i64,
     entry: BillEntry,
-    event: Event,
+    event: EventColumns,
     received_bytes: u64,
 }
 
@@ -75,7 +75,7 @@ struct BilledLeg {
     host: String,
 }
 
-impl Query {
+impl JournalReader {
     /// The bill, oldest exchange first; exchanges of one conversation follow each other.
     ///
     /// # Errors
@@ -178,7 +178,7 @@ impl Query {
 impl BilledRow {
     fn read(row: &SqlRow<'_>) -> rusqlite::Result<Self> {
         let event: Option<String> = row.get(8)?;
-        let event: Event = event
+        let event: EventColumns = event
             .and_then(|event| serde_json::from_str(&event).ok())
             .unwrap_or_default();
         let entry = BillEntry {

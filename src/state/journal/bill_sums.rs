@@ -8,7 +8,7 @@ use super::bill::BillEntry;
 use super::har::date_time;
 use baton_core::bill::TokenCounts;
 
-/// What exchanges are summed up by.
+/// The key by which exchanges are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BillGroup {
     /// Days in UTC.
@@ -26,21 +26,21 @@ pub enum BillGroup {
 /// A sum of exchanges. Costs are in dollars, of the exchanges that have a price. The names are API.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct BillSum {
-    /// What they have in common; empty for everything.
+    /// The group's key; empty for the total.
     pub key: String,
     /// How many there are.
     pub exchanges: u64,
-    /// Those without a price: an unknown model.
+    /// Exchanges without a price: an unknown model.
     pub unpriced: u64,
-    /// Those that a subscription paid for.
+    /// Exchanges that a subscription paid for.
     pub subscription: u64,
     /// The provider's counts.
     pub tokens: TokenCounts,
     /// Estimated counts without baton.
     pub without_tokens: TokenCounts,
-    /// What they cost.
+    /// The cost in dollars.
     pub cost: f64,
-    /// What they would have cost without baton.
+    /// The estimated cost without baton.
     pub without_cost: f64,
     /// The difference: negative where baton cost more than it saved.
     pub saved: f64,

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use bytes::{Bytes, BytesMut};
 
-use super::note::{CapturedBody, Note};
+use super::note::{CapturedBody, JournalNote};
 use super::packed::PackedHeaders;
 use super::queue::{RecordedExchange, now_ms};
 
@@ -21,7 +21,7 @@ const JOINED: usize = 32 << 10;
 const ROOM: usize = 16 << 10;
 
 /// Which body it is.
-pub(super) enum Side {
+pub(super) enum CapturedSide {
     Leg(u32),
     Shown(PackedHeaders),
 }
@@ -29,17 +29,17 @@ pub(super) enum Side {
 /// Collects a body's chunks, and queues them when it is dropped.
 #[derive(Default)]
 pub struct BodyCapture {
-    to: Option<(Arc<RecordedExchange>, Side)>,
+    to: Option<(Arc<RecordedExchange>, CapturedSide)>,
     body: CapturedBody,
     /// Small chunks, joined.
     small: BytesMut,
-    held: usize,
-    /// Bytes that may be held.
+    buffered: usize,
+    /// Bytes that may be buffered.
     room: usize,
 }
 
 impl BodyCapture {
-    pub(super) fn new(to: Option<(Arc<RecordedExchange>, Side)>) -> Self {
+    pub(super) fn new(to: Option<(Arc<RecordedExchange>, CapturedSide)>) -> Self {
         let mut capture = Self::default();
         capture.to = to;
         capture
@@ -50,12 +50,12 @@ impl BodyCapture {
         if self.to.is_none() || self.body.truncated {
             return;
         }
-        if self.room - self.held < chunk.len() {
+        if self.room - self.buffered < chunk.len() {
             self.make_room(chunk.len());
         }
-        let len = chunk.len().min(self.room - self.held);
+        let len = chunk.len().min(self.room - self.buffered);
         self.body.truncated = len < chunk.len();
-        self.held += len;
+        self.buffered += len;
         if len < COPIED {
             self.small.extend_from_slice(&chunk[..len]);
             if self.small.len() >= JOINED {
@@ -78,7 +78,7 @@ impl BodyCapture {
             .saturating_sub(queue.load.capturing.load(Relaxed));
         let own = queue.response_bytes.saturating_sub(self.room);
         // A long answer reserves rarely, and a short one does not take what others need.
-        let more = wanted.max(self.held.clamp(ROOM / 16, ROOM)).min(all).min(own);
+        let more = wanted.max(self.buffered.clamp(ROOM / 16, ROOM)).min(all).min(own);
         queue.load.capturing.fetch_add(more, Relaxed);
         self.room += more;
     }
@@ -104,13 +104,13 @@ impl Drop for BodyCapture {
         open.queue.load.capturing.fetch_sub(self.room, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
         open.send(match side {
-            Side::Leg(leg) => Note::Received {
+            CapturedSide::Leg(leg) => JournalNote::Received {
                 id,
                 leg,
                 at_ms: now_ms(),
                 body,
             },
-            Side::Shown(headers) => Note::Shown { id, headers, body },
+            CapturedSide::Shown(headers) => JournalNote::Shown { id, headers, body },
         });
     }
 }

@@ -1,18 +1,18 @@
 //! Stores bodies as chains of chunks.
 //!
-//! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a fast hash:
-//! one look-up finds all leading messages that an earlier body had, without looking at each of them, and the same goes for
-//! what stands before and behind the messages. Only new text is read again.
+//! The next request of a conversation repeats nearly all of the one before. A body is therefore hashed once, with a
+//! fast hash: one look-up finds all leading messages that an earlier body had, without looking at each of them, and the
+//! same goes for what stands before and after the messages. Only new text is read again.
 
 use bytes::Bytes;
 use rusqlite::Connection;
 
 use super::chunk_store::{ChunkStore, FirstSeen, TextKind};
-use super::chunks::{self, Messages, Regions};
+use super::chunks::{self, BodyRegions, MessageChunks};
 use super::keyed_hash::KeyedHash;
 use super::known_beginnings::KnownBeginning;
-use super::note::Transcript;
-use super::references::Target;
+use super::note::BodyLayout;
+use super::references::CountedRow;
 use super::summary::summary;
 use baton_core::record::WireId;
 use baton_core::text::Span;
@@ -60,7 +60,7 @@ impl ChunkStore {
         &mut self,
         conn: &Connection,
         text: &Bytes,
-        read: Option<(WireId, Transcript)>,
+        read: Option<(WireId, BodyLayout)>,
         beginnings: &[KeyedHash],
         seen: FirstSeen,
     ) -> rusqlite::Result<WrittenBody> {
@@ -70,9 +70,9 @@ impl ChunkStore {
         let regions = match &read {
             Some((_, transcript)) => {
                 let known = known.map_or(0, |known| known.messages.0);
-                Regions::of(text, transcript.list, &transcript.turns, known)
+                BodyRegions::of(text, transcript.list, &transcript.turns, known)
             }
-            None => Regions::whole(text.len()),
+            None => BodyRegions::whole(text.len()),
         };
         // What follows may make one region of the whole body.
         let known = known.filter(|known| known.head.0 == regions.head.end);
@@ -86,7 +86,7 @@ impl ChunkStore {
             None => self.region(conn, chunks::head, head, || slice(text, regions.head), seen)?,
         };
         let head = (regions.head.end, head, head_node);
-        let messages = Messages::of(text, &regions);
+        let messages = MessageChunks::of(text, &regions);
         let list = self.list(conn, messages, known, seen)?;
         if let Some((wire, _)) = &read {
             let (known, nodes) = &list.nodes;
@@ -113,8 +113,8 @@ impl ChunkStore {
         })
     }
 
-    /// Stores a rope one slice of which holds all the messages of a stored body, without reading the messages again, and adds
-    /// one reference to it; `None` where no slice does, or where the rope has further messages.
+    /// Stores a rope with a slice that has all the messages of a stored body, without reading these again, and adds one
+    /// reference to it. `None` where no slice has them, or where the rope has further messages.
     pub(super) fn spliced(
         &mut self,
         conn: &Connection,
@@ -176,8 +176,8 @@ impl ChunkStore {
         Ok(node)
     }
 
-    /// A hash of how a text was assembled: the same only for the same text. For what is of a stored body's `known` regions it has
-    /// place and length, since these regions' hashes are in `recipe` already, and for all else a hash of its own.
+    /// A hash of how a text was assembled: the same only for the same text. Text of a stored body's `known` regions
+    /// enters by place and length, since `recipe` has these regions' hashes already; other text enters by its own hash.
     pub(super) fn recipe(
         &self,
         mut recipe: KeyedHash,
@@ -220,7 +220,7 @@ impl ChunkStore {
         self.key.chain(recipe, self.key.chain(kind, value))
     }
 
-    /// Stores the region before or behind the messages; only a new one is cut into chunks.
+    /// Stores the region before or after the messages; only a new one is cut into chunks.
     pub(super) fn region(
         &mut self,
         conn: &Connection,
@@ -246,7 +246,7 @@ impl ChunkStore {
     pub(super) fn list(
         &mut self,
         conn: &Connection,
-        messages: Messages<'_>,
+        messages: MessageChunks<'_>,
         begun: Option<KnownBeginning>,
         seen: FirstSeen,
     ) -> rusqlite::Result<StoredList> {
@@ -281,12 +281,12 @@ impl ChunkStore {
         })
     }
 
-    /// Stores one message behind the node `last`; returns its node.
+    /// Stores one message after the node `last`; returns its node.
     pub(super) fn message(
         &mut self,
         conn: &Connection,
         last: i64,
-        (messages, i): (Messages<'_>, usize),
+        (messages, i): (MessageChunks<'_>, usize),
         seen: FirstSeen,
     ) -> rusqlite::Result<i64> {
         let (gap, span) = (messages.gap(i), messages.span(i));
@@ -301,7 +301,7 @@ impl ChunkStore {
     }
 
     /// Caches the node of a message by the hash of all up to it, if it is one of the landmarks.
-    pub(super) fn landmark(&mut self, (messages, i): (Messages<'_>, usize), hash: KeyedHash, node: i64) {
+    pub(super) fn landmark(&mut self, (messages, i): (MessageChunks<'_>, usize), hash: KeyedHash, node: i64) {
         if LANDMARKS.contains(&(messages.len() - 1 - i)) {
             self.rows.insert(hash, node);
         }
@@ -309,15 +309,15 @@ impl ChunkStore {
 
     pub(super) fn point_body(&mut self, body: BodyNodes) {
         for node in [body.head, body.list, body.tail] {
-            self.references.add(Target::Node(node));
+            self.references.add(CountedRow::Node(node));
         }
     }
 }
 
 impl WrittenBody {
     /// Its messages, where they are known.
-    pub(super) fn messages(&self) -> Messages<'_> {
-        Messages::at(&self.text, self.messages.start, &self.turns)
+    pub(super) fn messages(&self) -> MessageChunks<'_> {
+        MessageChunks::at(&self.text, self.messages.start, &self.turns)
     }
 }
 
@@ -328,7 +328,7 @@ pub(super) struct StoredList {
     /// The hash chain of all of them.
     pub(super) hash: KeyedHash,
     pub(super) chain: ListChain,
-    /// The number of messages that were known, and the hash chain and the node there and behind each further message.
+    /// The number of messages that were known, and the hash chain and the node there and after each further message.
     nodes: (usize, Vec<(KeyedHash, i64)>),
 }
 
@@ -336,7 +336,7 @@ pub(super) struct StoredList {
 pub(super) struct ListChain {
     /// How many messages its known beginning has, and the chain's hash up to there.
     begun: (usize, KeyedHash),
-    /// The chain's hash up to each message behind them.
+    /// The chain's hash up to each message after them.
     hashes: Vec<KeyedHash>,
 }
 
@@ -345,7 +345,7 @@ impl ListChain {
     pub(super) fn of_first(&self, n: usize) -> Option<KeyedHash> {
         match n.checked_sub(self.begun.0)? {
             0 => Some(self.begun.1),
-            behind => self.hashes.get(behind - 1).copied(),
+            index => self.hashes.get(index - 1).copied(),
         }
     }
 }
@@ -361,8 +361,8 @@ pub(super) fn slice(text: &Bytes, span: Span) -> Bytes {
     text.slice(span.start..span.end)
 }
 
-/// Whether the list opens at the end of `head` and closes at the start of `tail`: otherwise further messages were inserted
-/// there (the model is asked again).
+/// Whether the list opens at the end of `head` and closes at the start of `tail`: otherwise further messages were
+/// inserted there (the request is repeated).
 fn alone(head: &[Bytes], tail: &[Bytes]) -> bool {
     let shown = |b: &&u8| !b.is_ascii_whitespace();
     let last = head.iter().rev().flat_map(|part| part.iter().rev()).find(shown);
@@ -383,7 +383,7 @@ mod tests {
         };
         let alone = |head: &[&'static str], tail: &[&'static str]| alone(&parts(head), &parts(tail));
         assert!(alone(&["{\"messages\": [ ", "\n"], &[" ", "]}"]));
-        assert!(!alone(&["{\"messages\":["], &["", ",{}", "]}"]), "more behind");
+        assert!(!alone(&["{\"messages\":["], &["", ",{}", "]}"]), "more after it");
         assert!(!alone(&["{\"messages\":[", "{},"], &["]}"]), "more before");
         assert!(!alone(&[], &[]));
     }

@@ -8,8 +8,8 @@ use super::keyed_hash::{HashKey, KeyedHash};
 use super::known_beginnings::KnownBeginnings;
 use super::known_cuts::KnownCuts;
 use super::packing::{Packer, content_hash};
-use super::references::{References, Target};
-use super::summary::Summary;
+use super::references::{CountedRow, References};
+use super::summary::MessageText;
 use super::time_slice::TimeSlice;
 use baton_core::redact::Redactor;
 use baton_core::text::cost;
@@ -20,7 +20,7 @@ const REMEMBERED: usize = 64 * 1024;
 /// Bytes that a chunk takes beside its text, about: its row, its index entry, its node.
 const ENTRY: usize = 300;
 
-/// Where a chunk was first seen, for the search.
+/// The place where a chunk was first seen, for the search.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct FirstSeen {
     pub(super) exchange: i64,
@@ -102,7 +102,7 @@ impl ChunkStore {
 
     /// Adds a reference to a chunk.
     pub(super) fn point_to(&mut self, chunk: i64) {
-        self.references.add(Target::Chunk(chunk));
+        self.references.add(CountedRow::Chunk(chunk));
     }
 
     /// A transaction was rolled back: cached rows may not exist.
@@ -115,7 +115,7 @@ impl ChunkStore {
         self.references.clear();
     }
 
-    /// These were deleted; their ids may be used again for other rows.
+    /// Forgets deleted rows; their ids may be used again for other rows.
     pub(super) fn collected(&mut self, nodes: &[i64], chunks: &[i64]) {
         let (mut nodes, mut chunks) = (nodes.to_vec(), chunks.to_vec());
         nodes.sort_unstable();
@@ -147,7 +147,7 @@ impl ChunkStore {
             return Ok(0);
         }
         let chunk = self.chunk(conn, text, kind, seen, |_| None)?;
-        self.references.add(Target::Chunk(chunk));
+        self.references.add(CountedRow::Chunk(chunk));
         Ok(chunk)
     }
 
@@ -157,7 +157,7 @@ impl ChunkStore {
         text: &Bytes,
         kind: TextKind,
         seen: FirstSeen,
-        short: impl FnOnce(&Bytes) -> Option<Summary>,
+        short: impl FnOnce(&Bytes) -> Option<MessageText>,
     ) -> rusqlite::Result<i64> {
         let raw = self.fast(text);
         if let Some(id) = self.known.get(&raw) {
@@ -185,7 +185,7 @@ impl ChunkStore {
         conn: &Connection,
         clean: &Bytes,
         seen: FirstSeen,
-        short: impl FnOnce(&Bytes) -> Option<Summary>,
+        short: impl FnOnce(&Bytes) -> Option<MessageText>,
     ) -> rusqlite::Result<i64> {
         let hash = content_hash(clean, &mut self.slice);
         let mut find = conn.prepare_cached("SELECT id FROM pieces WHERE hash = ?1")?;
@@ -215,7 +215,7 @@ impl ChunkStore {
         ])?;
         let id = conn.last_insert_rowid();
         self.fresh += ENTRY + packed.as_deref().map_or(clean.len(), <[u8]>::len);
-        self.references.made(Target::Chunk(id));
+        self.references.made(CountedRow::Chunk(id));
         Ok(id)
     }
 
@@ -236,9 +236,9 @@ impl ChunkStore {
             .execute(params![parent, chunk, gap])?;
         let id = if made == 1 {
             let id = conn.last_insert_rowid();
-            self.references.made(Target::Node(id));
-            self.references.add(Target::Chunk(chunk));
-            self.references.add(Target::Node(parent));
+            self.references.made(CountedRow::Node(id));
+            self.references.add(CountedRow::Chunk(chunk));
+            self.references.add(CountedRow::Node(parent));
             id
         } else {
             conn.prepare_cached("SELECT id FROM nodes WHERE parent = ?1 AND piece = ?2 AND gap = ?3")?

@@ -12,17 +12,18 @@ const WORTH: usize = 512;
 /// Arrays in the envelope with more elements are one piece: lists of tools change rarely.
 const FEW: usize = 16;
 
-/// A body in three regions: what stands before the messages, these with the gaps between them, and what stands behind.
+/// A body in three regions: what stands before the messages, these with the gaps between them, and what stands after
+/// it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Regions<'a> {
-    /// What stands before the first message.
+pub(super) struct BodyRegions<'a> {
+    /// Text before the first message.
     pub(super) head: Span,
     pub(super) turns: &'a [Turn],
-    /// What stands behind the last message.
+    /// Text after the last message.
     pub(super) tail: Span,
 }
 
-impl<'a> Regions<'a> {
+impl<'a> BodyRegions<'a> {
     /// Cuts at the boundaries of messages: those of `turns`, which stand in the array `list`. What separates the first `known`
     /// of them was looked at in another body that begins with them, and is not read again.
     pub(super) fn of(body: &[u8], list: Span, turns: &'a [Turn], known: usize) -> Self {
@@ -52,7 +53,7 @@ impl<'a> Regions<'a> {
     }
 }
 
-/// Where the messages end that begin at `start`.
+/// The end of the messages that begin at `start`.
 fn end(start: usize, turns: &[Turn]) -> usize {
     turns.last().map_or(start, |last| last.span.end)
 }
@@ -72,20 +73,20 @@ fn follow_each_other(body: &[u8], list: Span, turns: &[Turn], known: usize) -> b
 
 /// Messages of a text, each with what separates it from the one before.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Messages<'a> {
+pub(super) struct MessageChunks<'a> {
     pub(super) text: &'a Bytes,
-    /// Where the first one's gap begins.
+    /// The offset of the first one's gap.
     start: usize,
     turns: &'a [Turn],
 }
 
-impl<'a> Messages<'a> {
-    /// Those of these regions.
-    pub(super) fn of(text: &'a Bytes, regions: &Regions<'a>) -> Self {
+impl<'a> MessageChunks<'a> {
+    /// The messages of these regions.
+    pub(super) fn of(text: &'a Bytes, regions: &BodyRegions<'a>) -> Self {
         Self::at(text, regions.head.end, regions.turns)
     }
 
-    /// These, the first of which is behind what stands before `start`.
+    /// These turns, the first of which follows the text before `start`.
     pub(super) fn at(text: &'a Bytes, start: usize, turns: &'a [Turn]) -> Self {
         Self { text, start, turns }
     }
@@ -95,7 +96,7 @@ impl<'a> Messages<'a> {
         self.turns.len()
     }
 
-    /// Where the first so many of them end.
+    /// The end of the first `n` messages.
     pub(super) fn end_of_first(&self, count: usize) -> usize {
         end(self.start, &self.turns[..count])
     }
@@ -105,12 +106,12 @@ impl<'a> Messages<'a> {
         self.turns[i].span
     }
 
-    /// What separates it from the one before.
+    /// The text between the message and the one before.
     pub(super) fn gap(&self, i: usize) -> Span {
         Span::new(self.end_of_first(i), self.span(i).start)
     }
 
-    /// It, with what separates it.
+    /// The message with its gap.
     pub(super) fn with_gap(&self, i: usize) -> Span {
         Span::new(self.gap(i).start, self.span(i).end)
     }
@@ -120,7 +121,7 @@ impl<'a> Messages<'a> {
         self.turns[i].role
     }
 
-    /// The first message whose gap begins at `at` or behind it; their number where there is none.
+    /// The first message whose gap begins at `at` or after it; their number where there is none.
     pub(super) fn first_from(&self, at: usize) -> usize {
         match self.turns.split_last() {
             Some((_, before)) if self.start < at => 1 + before.partition_point(|turn| turn.span.end < at),
@@ -147,7 +148,7 @@ pub(super) fn head(text: &[u8]) -> Vec<Span> {
     runs(text.len(), &large(text, json::blank(text, 0)))
 }
 
-/// The chunks of what stands behind them.
+/// The chunks of what stands after them.
 pub(super) fn tail(text: &[u8]) -> Vec<Span> {
     let bracket = json::blank(text, 0);
     let comma = json::blank(text, bracket + 1);
@@ -208,8 +209,8 @@ mod tests {
 
     impl Cuts {
         fn of(view: &View) -> Self {
-            let regions = Regions::of(&view.body, view.list, &view.turns, 0);
-            let messages = Messages::of(&view.body, &regions);
+            let regions = BodyRegions::of(&view.body, view.list, &view.turns, 0);
+            let messages = MessageChunks::of(&view.body, &regions);
             let placed = |region: Span, spans: Vec<Span>| {
                 let placed = spans
                     .into_iter()
@@ -268,15 +269,15 @@ mod tests {
         spans.iter().map(turn).collect()
     }
 
-    /// Turns that stand in a body otherwise than one behind the other make one region of it.
+    /// Turns that stand in a body otherwise than one after the other make one region of it.
     #[test]
     fn a_body_is_cut_where_its_messages_follow_each_other() {
         let body = b"[{}, {} ,{}]x{}";
         let list = Span::new(0, 12);
         let is_cut = |spans: &[(usize, usize)], known| {
             let turns = turns(spans);
-            let regions = Regions::of(body, list, &turns, known);
-            assert!(regions.turns.len() == turns.len() || regions == Regions::whole(body.len()));
+            let regions = BodyRegions::of(body, list, &turns, known);
+            assert!(regions.turns.len() == turns.len() || regions == BodyRegions::whole(body.len()));
             regions.turns.len() == turns.len()
         };
         let good = [(1, 3), (5, 7), (9, 11)];
@@ -292,18 +293,15 @@ mod tests {
         );
         assert!(!is_cut(&[(5, 7), (1, 3)], 0), "turned round");
         assert!(!is_cut(&[(1, 6), (5, 7)], 0), "one in the other");
-        assert!(
-            !is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)], 3),
-            "behind the list"
-        );
-        assert!(!is_cut(&[(1, 15)], 1), "it ends behind the list, known or not");
+        assert!(!is_cut(&[(1, 3), (5, 7), (9, 11), (13, 15)], 3), "after the list");
+        assert!(!is_cut(&[(1, 15)], 1), "it ends after the list, known or not");
     }
 
     #[test]
     fn messages_are_found_by_where_they_stand() {
         let text = Bytes::from_static(b"[{}, {} ,{}]");
         let turns = turns(&[(1, 3), (5, 7), (9, 11)]);
-        let messages = Messages::at(&text, 1, &turns);
+        let messages = MessageChunks::at(&text, 1, &turns);
         let gaps: Vec<_> = (0..3).map(|i| messages.gap(i).of(&text)).collect();
         assert_eq!(gaps, [&b""[..], b", ", b" ,"]);
         assert_eq!(messages.with_gap(2).of(&text), b" ,{}");
@@ -316,7 +314,7 @@ mod tests {
             ends,
             [(0, 1), (0, 1), (1, 3), (1, 3), (2, 7), (2, 7), (3, 11), (3, 11)]
         );
-        let none = Messages::at(&text, 1, &[]);
+        let none = MessageChunks::at(&text, 1, &[]);
         assert_eq!((none.first_from(5), none.up_to(12)), (0, (0, 1)));
     }
 

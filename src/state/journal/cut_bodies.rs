@@ -9,7 +9,7 @@ use rusqlite::Connection;
 
 use super::chunk_bodies::{BodyNodes, HEAD, TAIL, WrittenBody, slice, within};
 use super::chunk_store::{ChunkStore, FirstSeen};
-use super::chunks::{self, Messages, Regions};
+use super::chunks::{self, BodyRegions, MessageChunks};
 use super::keyed_hash::KeyedHash;
 use super::known_cuts::ShortBody;
 use baton_core::text::splice;
@@ -18,7 +18,7 @@ use baton_core::wire::{Operation, Wire};
 /// Start value of the hash chains of recipes.
 const CUT: KeyedHash = 6;
 
-/// Where the kept messages stand in a recipe; the hash chains of kept messages start with it as well.
+/// The marker of the kept messages in a recipe; the hash chains of kept messages start with it as well.
 const KEPT: KeyedHash = 7;
 
 /// How a recipe's text is read.
@@ -26,9 +26,9 @@ const READ: KeyedHash = 8;
 
 /// A rope that ends with the last messages of a stored body, without them.
 struct CutRope {
-    /// The texts in front of these messages, and those behind them.
+    /// The texts in front of these messages, and those after them.
     front: Vec<Bytes>,
-    behind: Vec<Bytes>,
+    after: Vec<Bytes>,
     /// The number of the first message that is kept.
     kept: usize,
 }
@@ -45,15 +45,15 @@ impl CutRope {
         let begin = (kept < messages.len()).then(|| messages.gap(kept).start)?;
         let mut front = rope[..i].to_vec();
         front.push(from.text.slice(span.start..begin));
-        let mut behind = vec![from.text.slice(from.messages.end..span.end)];
-        behind.extend_from_slice(&rope[i + 1..]);
-        Some(Self { front, behind, kept })
+        let mut after = vec![from.text.slice(from.messages.end..span.end)];
+        after.extend_from_slice(&rope[i + 1..]);
+        Some(Self { front, after, kept })
     }
 }
 
 impl ChunkStore {
-    /// Stores a rope that ends with the last messages of a stored body and has others in front of them, as one has whose
-    /// transcript is cut, and adds one reference to it. `None` where it is none of these.
+    /// Stores a rope that ends with the last messages of a stored body after other ones, as a cut transcript does, and
+    /// adds one reference to it. `None` for any other rope.
     pub(super) fn cut(
         &mut self,
         conn: &Connection,
@@ -89,7 +89,7 @@ impl ChunkStore {
     }
 
     /// A hash of all that decides how a rope is stored without the messages that it keeps. Two ropes with the same hash
-    /// have the same texts in front of these messages and behind them, and are read the same way.
+    /// have the same texts in front of these messages and after them, and are read the same way.
     fn cut_recipe(
         &self,
         from: &WrittenBody,
@@ -97,11 +97,11 @@ impl ChunkStore {
         rope: &CutRope,
     ) -> KeyedHash {
         let known = [HEAD, TAIL];
-        // What places in head and tail stand for, and what tells messages from the rest.
+        // What places in head and tail stand for, and what separates messages from the rest.
         let recipe = self.step(self.step(CUT, HEAD, from.head), TAIL, from.tail);
         let read = (wire.id() as KeyedHash) << 64 | operation as KeyedHash;
         let recipe = self.recipe(self.step(recipe, READ, read), from, &known, &rope.front);
-        self.recipe(self.step(recipe, KEPT, 0), from, &known, &rope.behind)
+        self.recipe(self.step(recipe, KEPT, 0), from, &known, &rope.after)
     }
 
     /// Joins, reads and stores a rope without the messages that it keeps; `None` where these do not follow the others
@@ -114,18 +114,18 @@ impl ChunkStore {
         seen: FirstSeen,
     ) -> rusqlite::Result<Option<ShortBody>> {
         let at = splice::len(&rope.front);
-        let text = splice::flat([rope.front, rope.behind].concat());
+        let text = splice::flat([rope.front, rope.after].concat());
         let Ok(view) = wire.read(&text, operation) else {
             return Ok(None);
         };
-        let regions = Regions::of(&text, view.list, &view.turns, 0);
+        let regions = BodyRegions::of(&text, view.list, &view.turns, 0);
         if regions.turns.is_empty() || regions.tail.start != at {
             return Ok(None);
         }
         let head = self.key.chain(HEAD, self.fast(regions.head.of(&text)));
         let tail = self.key.chain(TAIL, self.fast(regions.tail.of(&text)));
         let head_node = self.region(conn, chunks::head, head, || slice(&text, regions.head), seen)?;
-        let messages = Messages::of(&text, &regions);
+        let messages = MessageChunks::of(&text, &regions);
         let list = self.list(conn, messages, None, seen)?;
         Ok(Some(ShortBody {
             head: head_node,
@@ -135,8 +135,8 @@ impl ChunkStore {
         }))
     }
 
-    /// Stores the messages of a stored body from the one with the number `first` on, behind those of `short`: the hash chain
-    /// of these and their last node. Returns the last node.
+    /// Stores the messages of a stored body from the one with the number `first` on, after those of `short`: the hash
+    /// chain of these and their last node. Returns the last node.
     fn kept(
         &mut self,
         conn: &Connection,
@@ -147,9 +147,9 @@ impl ChunkStore {
     ) -> rusqlite::Result<i64> {
         let messages = from.messages();
         // The chain of the stored body up to some message, and the number of the first that is kept, say which are kept.
-        let behind = self.key.chain(self.key.chain(KEPT, short), first as KeyedHash);
+        let after = self.key.chain(self.key.chain(KEPT, short), first as KeyedHash);
         let key = self.key.clone();
-        let up_to = |n| Some(key.chain(behind, from.chain.of_first(n)?));
+        let up_to = |n| Some(key.chain(after, from.chain.of_first(n)?));
         let known = (first + 1..=messages.len())
             .rev()
             .find_map(|n| Some((n, *self.rows.get(&up_to(n)?)?)));

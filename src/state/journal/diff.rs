@@ -1,4 +1,4 @@
-//! What became of each message between the agent's request and a leg's. Pure.
+//! The fate of each message between the agent's request and a leg's. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::collections::HashMap;
@@ -13,15 +13,15 @@ use baton_core::transcript::{Kind, Text, Turn};
 
 /// A message as far as a comparison cares.
 #[derive(Debug, Clone)]
-pub(super) struct Item {
+pub(super) struct ComparedMessage {
     pub(super) chunk: i64,
     pub(super) role: String,
 }
 
-/// What became of a message.
+/// The state of a message on the two sides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum State {
+pub enum MessageState {
     /// The same bytes on both sides.
     Kept,
     /// Received and not sent.
@@ -33,17 +33,17 @@ pub enum State {
 }
 
 /// A message's fate and its reason; kept ones have none.
-pub(super) type Fate = (State, Option<Why>);
+pub(super) type MessageFate = (MessageState, Option<Why>);
 
-/// Compares two lists of messages, the fates of the received ones first. `text` is asked for the few that need a
+/// Compares two lists of messages, the fates of the received ones first. `text` is called for the few that need a
 /// closer look.
 pub(super) fn compare(
-    received: &[Item],
-    sent: &[Item],
+    received: &[ComparedMessage],
+    sent: &[ComparedMessage],
     whys: &[Why],
     text: &dyn Fn(i64) -> String,
-) -> (Vec<Fate>, Vec<Fate>) {
-    let kept: Fate = (State::Kept, None);
+) -> (Vec<MessageFate>, Vec<MessageFate>) {
+    let kept: MessageFate = (MessageState::Kept, None);
     let mut fates = (vec![kept; received.len()], vec![kept; sent.len()]);
     let mut from = (0, 0);
     let mut uncut = whys.contains(&Why::Cut);
@@ -52,7 +52,7 @@ pub(super) fn compare(
         // What a cut brings stands before everything that it leaves, and is the user's.
         let cut = uncut && r > from.0 && sent[from.1..s].iter().any(|item| item.role == "user");
         uncut &= !cut;
-        let gap = Gap {
+        let gap = MessageGap {
             cut,
             received,
             sent,
@@ -67,8 +67,8 @@ pub(super) fn compare(
 }
 
 /// Pairs of equal messages, in order on both sides.
-fn matches(received: &[Item], sent: &[Item]) -> Vec<(usize, usize)> {
-    let same = |(r, s): &(&Item, &Item)| r.chunk == s.chunk;
+fn matches(received: &[ComparedMessage], sent: &[ComparedMessage]) -> Vec<(usize, usize)> {
+    let same = |(r, s): &(&ComparedMessage, &ComparedMessage)| r.chunk == s.chunk;
     let prefix = received.iter().zip(sent).take_while(same).count();
     let (r_rest, s_rest) = (&received[prefix..], &sent[prefix..]);
     let suffix = r_rest
@@ -103,28 +103,28 @@ const NEAR: usize = 16;
 /// How the answers to calls of our tool begin.
 const ANSWERS: [&str; 2] = ["Handoff queued", "Handoff refused"];
 
-/// What lies between two messages that both sides have.
-struct Gap<'a> {
+/// The messages between two that both sides have.
+struct MessageGap<'a> {
     /// Whether this is where the transcript was cut.
     cut: bool,
-    received: &'a [Item],
-    sent: &'a [Item],
+    received: &'a [ComparedMessage],
+    sent: &'a [ComparedMessage],
     whys: &'a [Why],
     text: &'a dyn Fn(i64) -> String,
     last: bool,
 }
 
-impl Gap<'_> {
+impl MessageGap<'_> {
     fn judge(
         &self,
         r: std::ops::Range<usize>,
         s: std::ops::Range<usize>,
-        fates: &mut (Vec<Fate>, Vec<Fate>),
+        fates: &mut (Vec<MessageFate>, Vec<MessageFate>),
     ) {
         let mut left = r.clone();
         for j in s.clone() {
             let partner = match self.cut {
-                // What is kept of a cut is the end of the message that held the sentinel.
+                // What is kept of a cut is the end of the message with the sentinel.
                 true => (!left.is_empty() && j + 1 == s.end && j > s.start)
                     .then(|| r.end - 1)
                     .filter(|&i| self.related(i, j)),
@@ -133,18 +133,18 @@ impl Gap<'_> {
             match partner {
                 Some(i) => {
                     let why = self.changed(i, j);
-                    fates.0[i] = (State::Changed, why);
-                    fates.1[j] = (State::Changed, why);
+                    fates.0[i] = (MessageState::Changed, why);
+                    fates.1[j] = (MessageState::Changed, why);
                     for skipped in left.start..i {
-                        fates.0[skipped] = (State::Cut, self.gone());
+                        fates.0[skipped] = (MessageState::Cut, self.reason_of_cut());
                     }
                     left = i + 1..r.end;
                 }
-                None => fates.1[j] = (State::New, self.come(j)),
+                None => fates.1[j] = (MessageState::New, self.reason_of_new(j)),
             }
         }
         for i in left {
-            fates.0[i] = (State::Cut, self.gone());
+            fates.0[i] = (MessageState::Cut, self.reason_of_cut());
         }
     }
 
@@ -167,11 +167,11 @@ impl Gap<'_> {
     fn changed(&self, i: usize, j: usize) -> Option<Why> {
         let (a, b) = (self.ours(&self.received[i]), self.ours(&self.sent[j]));
         if b.calls > a.calls || a.aside && !b.aside {
-            return self.one_of(&[Why::Pair]);
+            return self.first_of(&[Why::Pair]);
         }
         match self.cut {
             true => Some(Why::Cut),
-            false => self.one_of(&[
+            false => self.first_of(&[
                 Why::GivenBack,
                 Why::Pair,
                 Why::Inserted,
@@ -182,30 +182,31 @@ impl Gap<'_> {
         }
     }
 
-    fn come(&self, j: usize) -> Option<Why> {
-        let asked = self.one_of(&[Why::AskAgain, Why::Draft]);
-        if self.last && asked.is_some() && self.whys.len() > 1 {
-            return asked;
+    fn reason_of_new(&self, j: usize) -> Option<Why> {
+        let requested = self.first_of(&[Why::AskAgain, Why::Draft]);
+        if self.last && requested.is_some() && self.whys.len() > 1 {
+            return requested;
         }
         let ours = self.ours(&self.sent[j]);
         if ours.calls > 0 || ours.answered {
-            return self.one_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
+            return self.first_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
         }
-        self.one_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
+        self.first_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
     }
 
-    /// What of ours stands in a message.
-    fn ours(&self, item: &Item) -> Ours {
+    /// The parts of a message that baton wrote.
+    fn ours(&self, item: &ComparedMessage) -> OwnParts {
         let text = (self.text)(item.chunk);
-        let mut ours = Ours::default();
+        let mut ours = OwnParts::default();
         for part in Turn::alone(text.as_bytes(), role_named(&item.role)).parts() {
             match part.kind {
                 Kind::Call(call) => {
                     ours.calls += usize::from(call.name.is_some_and(|name| is_ours(&name.get())))
                 }
                 Kind::Result(_) => {
-                    let said = |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
-                    ours.answered |= part.texts().iter().any(said);
+                    let is_answer =
+                        |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
+                    ours.answered |= part.texts().iter().any(is_answer);
                 }
                 Kind::Text(text) => {
                     let marks = mark::marks(text.raw());
@@ -217,11 +218,11 @@ impl Gap<'_> {
         ours
     }
 
-    fn gone(&self) -> Option<Why> {
-        self.one_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
+    fn reason_of_cut(&self) -> Option<Why> {
+        self.first_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
     }
 
-    fn one_of(&self, wanted: &[Why]) -> Option<Why> {
+    fn first_of(&self, wanted: &[Why]) -> Option<Why> {
         wanted
             .iter()
             .copied()
@@ -230,9 +231,9 @@ impl Gap<'_> {
     }
 }
 
-/// What a message holds of ours.
+/// The parts of a message that baton wrote.
 #[derive(Default)]
-struct Ours {
+struct OwnParts {
     /// Calls of our tool.
     calls: usize,
     /// Whether it answers one.
@@ -246,14 +247,14 @@ mod tests {
     use super::*;
     use pretty_assertions::assert_eq;
 
-    fn items(all: &[(&str, &str)]) -> (Vec<Item>, HashMap<i64, String>) {
+    fn items(all: &[(&str, &str)]) -> (Vec<ComparedMessage>, HashMap<i64, String>) {
         use std::hash::{DefaultHasher, Hash, Hasher};
         let id = |text: &str| {
             let mut hasher = DefaultHasher::new();
             text.hash(&mut hasher);
             hasher.finish() as i64
         };
-        let items = all.iter().map(|(role, text)| Item {
+        let items = all.iter().map(|(role, text)| ComparedMessage {
             chunk: id(text),
             role: (*role).to_owned(),
         });
@@ -265,16 +266,16 @@ mod tests {
         let ((r, mut texts), (s, more)) = (items(received), items(sent));
         texts.extend(more);
         let (a, b) = compare(&r, &s, whys, &|chunk| texts[&chunk].clone());
-        let letter = |fates: Vec<Fate>| {
+        let letter = |fates: Vec<MessageFate>| {
             let letters = fates.into_iter().map(|(state, why)| match (state, why) {
-                (State::Kept, None) => 'k',
-                (State::Cut, Some(Why::Cut)) => 'c',
-                (State::New, Some(Why::Cut)) => 'n',
-                (State::New, Some(Why::Pair)) => 'p',
-                (State::New, Some(Why::AskAgain)) => 'a',
-                (State::Changed, Some(Why::Cut)) => 't',
-                (State::Changed, Some(Why::Pair)) => 'P',
-                (State::Changed, Some(Why::GivenBack)) => 'g',
+                (MessageState::Kept, None) => 'k',
+                (MessageState::Cut, Some(Why::Cut)) => 'c',
+                (MessageState::New, Some(Why::Cut)) => 'n',
+                (MessageState::New, Some(Why::Pair)) => 'p',
+                (MessageState::New, Some(Why::AskAgain)) => 'a',
+                (MessageState::Changed, Some(Why::Cut)) => 't',
+                (MessageState::Changed, Some(Why::Pair)) => 'P',
+                (MessageState::Changed, Some(Why::GivenBack)) => 'g',
                 other => panic!("{other:?}"),
             });
             letters.collect::<String>()
@@ -353,10 +354,10 @@ mod tests {
             states(&received, &sent, &[Why::GivenBack]),
             ("kgk".into(), "kgk".into())
         );
-        let (asked, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
+        let (requested, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
         let sent = [
             ("user", "a"),
-            ("assistant", asked.as_str()),
+            ("assistant", requested.as_str()),
             ("user", refused.as_str()),
         ];
         assert_eq!(
@@ -368,7 +369,7 @@ mod tests {
     #[test]
     fn texts_are_looked_at_as_often_as_there_are_messages() {
         for n in [100, 1_000, 10_000] {
-            let item = |chunk: usize| Item {
+            let item = |chunk: usize| ComparedMessage {
                 chunk: chunk as i64,
                 role: "user".to_owned(),
             };
@@ -383,18 +384,18 @@ mod tests {
                 (other.clone(), (0..n).map(|i| item(i % 2 * n + i)).collect()),
             ];
             for (received, sent) in lists {
-                let asked = std::cell::Cell::new(0);
+                let requested = std::cell::Cell::new(0);
                 let text = |chunk: i64| {
-                    asked.set(asked.get() + 1);
+                    requested.set(requested.get() + 1);
                     format!("{chunk:x}").repeat(3)
                 };
                 for whys in [&[Why::GivenBack][..], &[Why::Cut]] {
                     compare(&received, &sent, whys, &text);
                 }
                 assert!(
-                    asked.get() <= 2 * 2 * (2 * NEAR + 4) * n,
+                    requested.get() <= 2 * 2 * (2 * NEAR + 4) * n,
                     "{} for {n}",
-                    asked.get()
+                    requested.get()
                 );
             }
         }

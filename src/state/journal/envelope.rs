@@ -4,8 +4,8 @@
 
 use std::collections::HashMap;
 
-use super::diff::State;
-use super::exchange::{EnvelopeChange, Message};
+use super::diff::MessageState;
+use super::exchange::{EnvelopeChange, MessageSummary};
 use super::summary::{self, ShownPart};
 use baton_core::rewrite::Why;
 use baton_core::text::{Span, json};
@@ -13,12 +13,12 @@ use baton_core::tools::{RECALL_NAME, TOOL_NAME, is_ours};
 use baton_core::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
 
 /// The system prompt or a tool.
-enum Entry<'a> {
+enum EnvelopePart<'a> {
     System(SystemPrompt<'a>),
     Tool(OfferedTool<'a>),
 }
 
-impl Entry<'_> {
+impl EnvelopePart<'_> {
     fn role(&self) -> &'static str {
         match self {
             Self::System(_) => "system",
@@ -42,46 +42,50 @@ impl Entry<'_> {
     }
 }
 
-/// What the model reads of a request beside its messages. The system prompt comes first, wherever it stands: so it is read.
-fn entries(text: &[u8]) -> Vec<Entry<'_>> {
+/// The parts of a request that the model reads beside its messages. The system prompt comes first, wherever it stands:
+/// so it is read.
+fn entries(text: &[u8]) -> Vec<EnvelopePart<'_>> {
     #[cfg(test)]
     tests::READ.with(|n| n.set(n.get() + 1));
     let Surroundings { system, tools } = Surroundings::of(text);
-    let system = system.into_iter().map(Entry::System);
-    system.chain(tools.into_iter().map(Entry::Tool)).collect()
+    let system = system.into_iter().map(EnvelopePart::System);
+    system.chain(tools.into_iter().map(EnvelopePart::Tool)).collect()
 }
 
 /// The rows of a request by itself.
-pub(super) fn rows(text: &[u8]) -> Vec<Message> {
-    let row = |(i, entry): (usize, &Entry<'_>)| Message {
+pub(super) fn rows(text: &[u8]) -> Vec<MessageSummary> {
+    let row = |(i, entry): (usize, &EnvelopePart<'_>)| MessageSummary {
         i,
         chunk: 0,
         role: entry.role().to_owned(),
         kind: match entry {
-            Entry::Tool(_) => "tools",
-            Entry::System(_) => "text",
+            EnvelopePart::Tool(_) => "tools",
+            EnvelopePart::System(_) => "text",
         }
         .to_owned(),
         bytes: entry.span().len() as u64,
         first_line: first_line(text, entry),
-        state: State::Kept,
+        state: MessageState::Kept,
         why: None,
     };
     entries(text).iter().enumerate().map(row).collect()
 }
 
-fn first_line(text: &[u8], entry: &Entry<'_>) -> String {
+fn first_line(text: &[u8], entry: &EnvelopePart<'_>) -> String {
     match entry {
-        Entry::Tool(tool) => {
-            let told = tool.description().map(|told| told.get()).unwrap_or_default();
-            summary::cut(&format!("{}  {}", entry.name(), told.trim()))
+        EnvelopePart::Tool(tool) => {
+            let described = tool
+                .description()
+                .map(|described| described.get())
+                .unwrap_or_default();
+            summary::cut(&format!("{}  {}", entry.name(), described.trim()))
         }
-        Entry::System(prompt) => summary::cut(&summary::telling_line(text, prompt.span)),
+        EnvelopePart::System(prompt) => summary::cut(&summary::telling_line(text, prompt.span)),
     }
 }
 
 /// The rows of two requests, each with what became of it.
-pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Message>) {
+pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<MessageSummary>, Vec<MessageSummary>) {
     let (before, after) = (entries(received), entries(sent));
     let (mut theirs, mut ours) = (rows(received), rows(sent));
     let mut places: HashMap<(&str, String), usize> = HashMap::new();
@@ -95,18 +99,18 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Messag
         match places.get(&(entry.role(), name)) {
             Some(&i) if !std::mem::replace(&mut met[i], true) => {
                 if before[i].span().of(received) != entry.span().of(sent) {
-                    row.state = State::Changed;
-                    theirs[i].state = State::Changed;
+                    row.state = MessageState::Changed;
+                    theirs[i].state = MessageState::Changed;
                 }
             }
             _ => {
-                row.state = State::New;
+                row.state = MessageState::New;
                 row.why = is_ours.then_some(Why::Tool);
             }
         }
     }
     for (row, _) in theirs.iter_mut().zip(met).filter(|(_, met)| !met) {
-        row.state = State::Cut;
+        row.state = MessageState::Cut;
     }
     (theirs, ours)
 }
@@ -124,17 +128,17 @@ pub(super) fn position(text: &[u8], mut holds: impl FnMut(ShownPart) -> bool) ->
         .position(|entry| shown(text, entry).into_iter().any(&mut holds))
 }
 
-fn shown(text: &[u8], entry: &Entry<'_>) -> Vec<ShownPart> {
+fn shown(text: &[u8], entry: &EnvelopePart<'_>) -> Vec<ShownPart> {
     let tool = match entry {
-        Entry::System(prompt) => return system_parts(text, prompt),
-        Entry::Tool(tool) => tool,
+        EnvelopePart::System(prompt) => return system_parts(text, prompt),
+        EnvelopePart::Tool(tool) => tool,
     };
-    let told = tool.description();
-    let mut parts: Vec<ShownPart> = told
-        .map(|told| ShownPart::text("text", told.get().into_owned()))
+    let described = tool.description();
+    let mut parts: Vec<ShownPart> = described
+        .map(|described| ShownPart::text("text", described.get().into_owned()))
         .into_iter()
         .collect();
-    let rest = tool.schema().filter(|_| told.is_some()).unwrap_or(tool.span);
+    let rest = tool.schema().filter(|_| described.is_some()).unwrap_or(tool.span);
     parts.push(ShownPart::json("tools", rest.of(text)));
     parts
 }
@@ -144,8 +148,8 @@ fn system_parts(text: &[u8], prompt: &SystemPrompt<'_>) -> Vec<ShownPart> {
     if blocks.is_empty() {
         return vec![ShownPart::json("other", prompt.span.of(text))];
     }
-    let said = |block| json::string(text, block).or_else(|| json::get_string(text, block, "text"));
-    let shown = blocks.into_iter().map(|block| match said(block) {
+    let block_text = |block| json::string(text, block).or_else(|| json::get_string(text, block, "text"));
+    let shown = blocks.into_iter().map(|block| match block_text(block) {
         Some(string) => ShownPart::text("text", string.into_owned()),
         None => ShownPart::json("other", block.of(text)),
     });
@@ -159,10 +163,10 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
     let (old_values, new_values) = (by_name(&before), by_name(&after));
     let mut out = Vec::new();
     for (key, value) in &after {
-        let what = match old_values.get(&Name(key)) {
+        let what = match old_values.get(&CountedName(key)) {
             None => "added".to_owned(),
             Some(old) if old.of(received) == value.of(sent) => continue,
-            Some(old) => told(received, *old, sent, *value),
+            Some(old) => described(received, *old, sent, *value),
         };
         out.push(EnvelopeChange {
             key: key.clone(),
@@ -171,7 +175,7 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
     }
     let gone = before
         .iter()
-        .filter(|(key, _)| !new_values.contains_key(&Name(key)));
+        .filter(|(key, _)| !new_values.contains_key(&CountedName(key)));
     out.extend(gone.map(|(key, _)| EnvelopeChange {
         key: key.clone(),
         what: "removed".to_owned(),
@@ -180,9 +184,9 @@ pub(super) fn differences(received: &[u8], sent: &[u8]) -> Vec<EnvelopeChange> {
 }
 /// A name, whose comparisons a test counts.
 #[derive(Eq, Hash)]
-struct Name<'a>(&'a str);
+struct CountedName<'a>(&'a str);
 
-impl PartialEq for Name<'_> {
+impl PartialEq for CountedName<'_> {
     fn eq(&self, other: &Self) -> bool {
         #[cfg(test)]
         tests::COMPARED.with(|n| n.set(n.get() + 1));
@@ -190,15 +194,15 @@ impl PartialEq for Name<'_> {
     }
 }
 
-fn by_name(members: &[(String, Span)]) -> HashMap<Name<'_>, Span> {
+fn by_name(members: &[(String, Span)]) -> HashMap<CountedName<'_>, Span> {
     let mut all = HashMap::with_capacity(members.len());
     for (key, value) in members {
-        all.entry(Name(key)).or_insert(*value);
+        all.entry(CountedName(key)).or_insert(*value);
     }
     all
 }
 
-fn told(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
+fn described(received: &[u8], old: Span, sent: &[u8], new: Span) -> String {
     let (before, after) = (
         json::elements(received, old).len(),
         json::elements(sent, new).len(),
@@ -229,7 +233,7 @@ mod tests {
         let text = format!(r#"{{"tools":[{tools},{{"name":"wanted"}}],"system":"s"}}"#);
         READ.with(|read| read.set(0));
         let holds = |part: ShownPart| part.json.is_some_and(|json| json.get().contains("wanted"));
-        // Behind the system prompt and the others.
+        // After the system prompt and the others.
         assert_eq!(position(text.as_bytes(), holds), Some(1_001));
         assert_eq!(position(text.as_bytes(), |_| false), None);
         assert_eq!(READ.with(Cell::get), 2);
@@ -243,8 +247,8 @@ mod tests {
         };
         for n in [1_000, 10_000, 100_000] {
             COMPARED.with(|compared| compared.set(0));
-            let told = differences(&body(n, 0), &body(n, n / 2));
-            assert_eq!(told.len(), n / 2 * 2);
+            let described = differences(&body(n, 0), &body(n, n / 2));
+            assert_eq!(described.len(), n / 2 * 2);
             let compared = COMPARED.with(Cell::get);
             assert!(compared <= 4 * n, "{compared} for {n}");
         }
@@ -254,12 +258,12 @@ mod tests {
     fn the_envelope_tells_what_differs() {
         let before = br#"{"model":"m","tools":[{"name":"a"}],"old":1}"#;
         let after = br#"{"model":"m","tools":[{"name":"a"},{"name":"session_handoff"}],"stream_options":{}}"#;
-        let told: Vec<_> = differences(before, after)
+        let described: Vec<_> = differences(before, after)
             .into_iter()
             .map(|c| format!("{} {}", c.key, c.what))
             .collect();
         assert_eq!(
-            told,
+            described,
             [
                 "tools session_handoff added (1 → 2)",
                 "stream_options added",
@@ -279,11 +283,11 @@ mod tests {
             assert_eq!(theirs.len(), 2);
             let lines: Vec<_> = ours.iter().map(|row| row.first_line.trim()).collect();
             assert_eq!(lines, ["Be brief.", "a", "session_handoff"]);
-            assert_eq!((ours[2].state, ours[2].why), (State::New, Some(Why::Tool)));
+            assert_eq!((ours[2].state, ours[2].why), (MessageState::New, Some(Why::Tool)));
             assert!(parts(&after, 2).is_some());
-            let told = differences(&before, &after);
-            assert_eq!(told.len(), 1);
-            assert_eq!(told[0].key, format!("{wrapper}.tools"));
+            let described = differences(&before, &after);
+            assert_eq!(described.len(), 1);
+            assert_eq!(described[0].key, format!("{wrapper}.tools"));
         }
         // Elsewhere it is a member like any other.
         let own = br#"{"messages":[],"request":{"system":"s"},"system":"t"}"#;

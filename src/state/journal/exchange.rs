@@ -1,25 +1,26 @@
-//! One exchange in full, as the API shows it: its messages on both sides, what became of each, and why. The names are API.
+//! One exchange in full, as the API shows it: its messages on both sides, the fate of each, and the reason. The names
+//! are API.
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::diff::State;
-use super::row::Row;
+use super::diff::MessageState;
+use super::row::ExchangeRow;
 use baton_core::rewrite::Why;
 
-/// An exchange in full, bodies left out: those are asked for one by one.
+/// An exchange in full, bodies left out: those are requested one by one.
 #[derive(Debug, Serialize)]
-pub struct Exchange {
+pub struct ExchangeDetail {
     /// In short.
-    pub exchange: Row,
+    pub exchange: ExchangeRow,
     /// Headers of both directions, redacted.
     pub headers: Headers,
     /// The agent's request.
-    pub received: Messages,
+    pub received: MessageList,
     /// The legs, in order.
-    pub legs: Vec<Leg>,
-    /// What the agent was shown.
-    pub shown: Body,
+    pub legs: Vec<LegDetail>,
+    /// The response to the agent.
+    pub shown: BodySize,
     /// Each edit in a plain sentence.
     pub notes: Vec<String>,
 }
@@ -29,22 +30,22 @@ pub struct Exchange {
 pub struct Headers {
     /// The agent's.
     pub received: Vec<(String, String)>,
-    /// Those of the response to the agent.
+    /// Headers of the response to the agent.
     pub response: Vec<(String, String)>,
 }
 
-/// What the agent sent.
+/// The messages of a request.
 #[derive(Debug, Default, Serialize)]
-pub struct Messages {
+pub struct MessageList {
     /// In order.
-    pub messages: Vec<Message>,
+    pub messages: Vec<MessageSummary>,
     /// The system prompt and the tools, where they stand beside the messages.
-    pub envelope: Vec<Message>,
+    pub envelope: Vec<MessageSummary>,
 }
 
 /// A message in short.
 #[derive(Debug, Clone, Serialize)]
-pub struct Message {
+pub struct MessageSummary {
     /// Its place, from 0.
     pub i: usize,
     /// `system`, `user`, `assistant`, `tool`, `tools`, `other`.
@@ -55,8 +56,8 @@ pub struct Message {
     pub bytes: u64,
     /// How it begins.
     pub first_line: String,
-    /// What became of it; for the agent's messages in the first leg.
-    pub state: State,
+    /// The message's fate; for the agent's messages in the first leg.
+    pub state: MessageState,
     /// The reason.
     pub why: Option<Why>,
     #[serde(skip)]
@@ -65,7 +66,7 @@ pub struct Message {
 
 /// A leg: an upstream request and its response.
 #[derive(Debug, Serialize)]
-pub struct Leg {
+pub struct LegDetail {
     /// Its number, from 0.
     pub n: u32,
     /// When it went out.
@@ -75,27 +76,27 @@ pub struct Leg {
     /// Milliseconds until the end of upstream's body, or until there was no answer.
     pub ended_ms: Option<u64>,
     /// Its request.
-    pub sent: Sent,
-    /// What became of each of the agent's messages in this leg.
-    pub received_states: Vec<State>,
+    pub sent: LegRequest,
+    /// The fate of each of the agent's messages in this leg.
+    pub received_states: Vec<MessageState>,
     /// The reasons.
     pub received_whys: Vec<Option<Why>>,
     /// Its response.
-    pub response: Response,
+    pub response: LegResponse,
 }
 
 /// A leg's request.
 #[derive(Debug, Serialize)]
-pub struct Sent {
-    /// Where to, without a query.
+pub struct LegRequest {
+    /// The URL, without its query.
     pub url: Option<String>,
     /// Its headers, redacted.
     pub headers: Vec<(String, String)>,
     /// Its messages.
-    pub messages: Vec<Message>,
+    pub messages: Vec<MessageSummary>,
     /// The system prompt and the tools, where they stand beside the messages.
-    pub envelope: Vec<Message>,
-    /// What differs outside of the messages.
+    pub envelope: Vec<MessageSummary>,
+    /// The differences outside of the messages.
     pub envelope_changes: Vec<EnvelopeChange>,
 }
 
@@ -104,13 +105,13 @@ pub struct Sent {
 pub struct EnvelopeChange {
     /// The member of the request.
     pub key: String,
-    /// What happened to it, in words.
+    /// The kind of change, in words.
     pub what: String,
 }
 
 /// A leg's response.
 #[derive(Debug, Serialize)]
-pub struct Response {
+pub struct LegResponse {
     /// Upstream's status, where it answered.
     pub status: Option<u16>,
     /// Bytes of its body in the journal's copy.
@@ -127,7 +128,7 @@ pub struct Response {
 
 /// A body's size.
 #[derive(Debug, Serialize)]
-pub struct Body {
+pub struct BodySize {
     /// Bytes of the journal's copy.
     pub bytes: u64,
     /// Whether the copy lacks its end.

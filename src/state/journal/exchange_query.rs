@@ -2,12 +2,15 @@
 
 use rusqlite::{OptionalExtension, params};
 
-use super::diff::{Fate, Item, State, compare};
+use super::diff::{ComparedMessage, MessageFate, MessageState, compare};
 use super::envelope;
-use super::exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
+use super::exchange::{
+    BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
+    MessageSummary,
+};
 use super::explain;
 use super::headers::{self, StoredHeaders};
-use super::query::Query;
+use super::query::JournalReader;
 use super::reasons;
 use super::schema::JournalError;
 use baton_core::rewrite::{SizeChange, Why};
@@ -28,7 +31,7 @@ pub(super) struct StoredLeg {
     at_ms: u64,
     pub(super) body: [i64; 3],
     changes: Vec<SizeChange>,
-    response: Response,
+    response: LegResponse,
     headers: StoredHeaders,
     url: Option<String>,
     sent_headers: StoredHeaders,
@@ -38,16 +41,16 @@ pub(super) struct StoredLeg {
     pub(super) answer: i64,
 }
 
-impl Query {
+impl JournalReader {
     /// One exchange in full.
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn exchange(&self, id: &str) -> Result<Option<Exchange>, JournalError> {
+    pub fn exchange(&self, id: &str) -> Result<Option<ExchangeDetail>, JournalError> {
         let (Some(row), Some(stored)) = (self.row(id)?, self.stored(id)?) else {
             return Ok(None);
         };
-        let mut received = Messages {
+        let mut received = MessageList {
             messages: self.messages(stored.body[1])?,
             envelope: envelope::rows(&self.envelope(stored.body)?),
         };
@@ -60,11 +63,11 @@ impl Query {
             received: self.headers(&stored.headers)?,
             response: self.headers(&stored.shown_headers)?,
         };
-        let mut exchange = Exchange {
+        let mut exchange = ExchangeDetail {
             headers,
             received,
             legs,
-            shown: Body {
+            shown: BodySize {
                 bytes: self.size(stored.shown)?,
                 truncated: stored.shown_cut,
             },
@@ -79,9 +82,9 @@ impl Query {
         &self,
         leg: StoredLeg,
         stored: &StoredExchange,
-        received: &mut Messages,
+        received: &mut MessageList,
         first: bool,
-    ) -> Result<Leg, JournalError> {
+    ) -> Result<LegDetail, JournalError> {
         let mut sent = self.messages(leg.body[1])?;
         let whys: Vec<Why> = leg.changes.iter().map(|change| change.why).collect();
         let text = |chunk| {
@@ -100,12 +103,12 @@ impl Query {
         }
         let mut response = leg.response;
         response.headers = self.headers(&leg.headers)?;
-        Ok(Leg {
+        Ok(LegDetail {
             n: leg.n,
             at_ms: leg.at_ms,
             answered_ms: leg.answered_ms,
             ended_ms: leg.ended_ms,
-            sent: Sent {
+            sent: LegRequest {
                 url: leg.url,
                 headers: self.headers(&leg.sent_headers)?,
                 messages: sent,
@@ -155,7 +158,7 @@ impl Query {
                 at_ms: row.get(1)?,
                 body: [row.get(2)?, row.get(3)?, row.get(4)?],
                 changes: serde_json::from_str(&changes).unwrap_or_default(),
-                response: Response {
+                response: LegResponse {
                     status: row.get(6)?,
                     bytes: row.get(7)?,
                     stop: row.get(8)?,
@@ -181,7 +184,7 @@ impl Query {
     }
 
     /// The messages of a list, in short and without their texts.
-    pub(super) fn messages(&self, list: i64) -> Result<Vec<Message>, JournalError> {
+    pub(super) fn messages(&self, list: i64) -> Result<Vec<MessageSummary>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE chain (parent, piece, depth) AS (
                 SELECT parent, piece, 0 FROM nodes WHERE id = ?1
@@ -192,18 +195,18 @@ impl Query {
         )?;
         let all = ask.query_map([list], |row| {
             let word = |column| row.get::<_, Option<String>>(column);
-            Ok(Message {
+            Ok(MessageSummary {
                 i: 0,
                 chunk: row.get(0)?,
                 bytes: row.get(1)?,
                 role: word(2)?.unwrap_or_else(|| "other".to_owned()),
                 kind: word(3)?.unwrap_or_else(|| "other".to_owned()),
                 first_line: word(4)?.unwrap_or_default(),
-                state: State::Kept,
+                state: MessageState::Kept,
                 why: None,
             })
         })?;
-        let mut all: Vec<Message> = all.collect::<Result<_, _>>()?;
+        let mut all: Vec<MessageSummary> = all.collect::<Result<_, _>>()?;
         for (i, message) in all.iter_mut().enumerate() {
             message.i = i;
         }
@@ -227,7 +230,7 @@ impl Query {
             .unwrap_or_default())
     }
 
-    /// What differs between two requests outside of their messages.
+    /// The differences between two requests outside of their messages.
     fn envelope_changes(&self, ours: [i64; 3], sent: [i64; 3]) -> Result<Vec<EnvelopeChange>, JournalError> {
         if ours[0] == sent[0] && ours[2] == sent[2] {
             return Ok(Vec::new());
@@ -247,15 +250,15 @@ impl Query {
     }
 }
 
-fn items(messages: &[Message]) -> Vec<Item> {
-    let item = |m: &Message| Item {
+fn items(messages: &[MessageSummary]) -> Vec<ComparedMessage> {
+    let item = |m: &MessageSummary| ComparedMessage {
         chunk: m.chunk,
         role: m.role.clone(),
     };
     messages.iter().map(item).collect()
 }
 
-fn mark(messages: &mut [Message], fates: &[Fate]) {
+fn mark(messages: &mut [MessageSummary], fates: &[MessageFate]) {
     for (message, (state, why)) in messages.iter_mut().zip(fates) {
         message.state = *state;
         message.why = *why;

@@ -1,8 +1,8 @@
 //! Describes each edit and each event of an exchange in a sentence. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::diff::State;
-use super::exchange::{Exchange, Leg, Message};
+use super::diff::MessageState;
+use super::exchange::{ExchangeDetail, LegDetail, MessageSummary};
 use super::row::LegChange;
 use super::units::size;
 use baton_core::rewrite::Why;
@@ -11,7 +11,7 @@ use baton_core::text::words::plural;
 use baton_core::tools::RECALL_NAME;
 
 /// The sentences, in the order in which things happened.
-pub(super) fn notes(exchange: &Exchange) -> Vec<String> {
+pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
     let event = &exchange.exchange.event;
     let mut out = Vec::new();
     if event.unpinned {
@@ -55,20 +55,20 @@ fn handed_over(id: &str) -> String {
 }
 
 /// The handoff at which a leg was cut.
-fn cut_at(exchange: &Exchange, leg: &Leg) -> Option<String> {
+fn cut_at(exchange: &ExchangeDetail, leg: &LegDetail) -> Option<String> {
     let mut changes = exchange.exchange.changes.iter();
     let cut = changes.find(|change| change.leg == leg.n && change.why == Why::Cut)?;
     cut.handoff.map(|id| id.to_string())
 }
 
-fn edits<'a>(exchange: &'a Exchange, leg: &'a Leg) -> impl Iterator<Item = String> + 'a {
+fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<Item = String> + 'a {
     let of_leg = move |change: &&LegChange| change.leg == leg.n;
     let changes = exchange.exchange.changes.iter().filter(of_leg);
     changes.map(move |change| sentence(exchange, leg, change))
 }
 
-/// What went wrong with a leg.
-fn failure(exchange: &Exchange, leg: &Leg, again: bool) -> Option<String> {
+/// The failure of a leg.
+fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<String> {
     let asked_again = if again { ", and was asked again" } else { "" };
     match leg.response.status {
         Some(status) if status >= 400 => Some(format!("Upstream answered {status}{asked_again}.")),
@@ -82,8 +82,8 @@ fn failure(exchange: &Exchange, leg: &Leg, again: bool) -> Option<String> {
     }
 }
 
-/// What is only known of the whole exchange.
-fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
+/// Facts of the whole exchange.
+fn counted(exchange: &ExchangeDetail, failed: bool) -> impl Iterator<Item = String> {
     let row = &exchange.exchange;
     let event = &row.event;
     let (refused, broken_up) = (u64::from(event.refused_calls), u64::from(event.broken_up));
@@ -129,54 +129,58 @@ fn counted(exchange: &Exchange, failed: bool) -> impl Iterator<Item = String> {
     others.chain(facts.chain(nudges).map(str::to_owned))
 }
 
-/// What an outcome of stating behind a prompt what was seen comes to.
+/// The meaning of each outcome of adding observed facts to a prompt.
 fn stated(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
-        "written" => "What baton saw of the work stands behind the carry-over prompt.",
-        "nothing" => "Nothing was seen of the work that is worth stating behind the carry-over prompt.",
+        "written" => "What baton saw of the work stands after the carry-over prompt.",
+        "nothing" => "Nothing was seen of the work that is worth stating after the carry-over prompt.",
         _ => return None,
     })
 }
 
-/// What an outcome of telling the model how full its context is comes to.
+/// The meaning of each outcome of notifying the model how full its context is.
 fn nudged(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
-        "told" => "The model was told how full its context is, and asked to finish its step and hand off.",
-        "followed" => "The model handed over after it had been told how full its context is.",
-        "not_written" => "How full the context is could not be written down, so the model was not told.",
+        "told" => {
+            "The model was notified how full its context is, and prompted to finish its step and hand off."
+        }
+        "followed" => "The model handed over after it had been notified how full its context is.",
+        "not_written" => "How full the context is could not be written down, so the model was not notified.",
         "auto_failed" => "The context was so full that a handoff was to be drafted, and no draft came of it.",
         "large_cut" => {
-            "What is left behind the handoff is over the threshold by itself: in this task the model is told no more."
+            "What follows the handoff is over the threshold by itself: the model is not notified again in this task."
         }
-        "close_handoffs" => "Two handoffs came in close succession: in this task the model is told no more.",
+        "close_handoffs" => {
+            "Two handoffs came in close succession: the model is not notified again in this task."
+        }
         _ => return None,
     })
 }
 
-/// What asking for an undo came to.
+/// The outcome of a requested undo.
 fn undone(outcome: &str) -> Option<&'static str> {
     Some(match outcome {
         "undone" => "A handoff was undone: the model sees what stood in front of it again.",
         "taken_back" => "The undo of a handoff was taken back: the transcript is cut there again.",
-        "refused" => "An undo was asked for and not done; the answer says why.",
+        "refused" => "A requested undo was refused; the answer says why.",
         _ => return None,
     })
 }
 
-fn total<'a>(messages: impl Iterator<Item = &'a Message>) -> (usize, u64) {
+fn total<'a>(messages: impl Iterator<Item = &'a MessageSummary>) -> (usize, u64) {
     messages.fold((0, 0), |(n, bytes), message| (n + 1, bytes + message.bytes))
 }
 
-fn cut(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
+fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String {
     let received = exchange.received.messages.iter().zip(&leg.received_states);
     let all = leg.received_states.len();
     let (gone, bytes) = total(
         received
-            .filter(|(_, state)| **state == State::Cut)
+            .filter(|(_, state)| **state == MessageState::Cut)
             .map(|(message, _)| message),
     );
     let because = |why| leg.sent.messages.iter().filter(move |m| m.why == Some(why));
-    let (_, prompt) = total(because(Why::Cut).filter(|m| m.state == State::New));
+    let (_, prompt) = total(because(Why::Cut).filter(|m| m.state == MessageState::New));
     let (kept, kept_bytes) = total(because(Why::Preamble));
     let at = match (&change.handoff, &exchange.exchange.event.pinned, leg.n) {
         (Some(id), ..) => format!(" at handoff {id}"),
@@ -200,12 +204,12 @@ fn cut(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
 }
 
 /// Whether the tool that searches what was cut stands among a leg's tools.
-fn offers_recall(leg: &Leg) -> bool {
+fn offers_recall(leg: &LegDetail) -> bool {
     let mut rows = leg.sent.envelope.iter();
     rows.any(|row| row.why == Some(Why::Tool) && row.first_line.trim() == RECALL_NAME)
 }
 
-fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
+fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String {
     let added = size(change.added as u64);
     match change.why {
         Why::Cut | Why::Preamble => cut(exchange, leg, change),
@@ -216,11 +220,11 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
             let removed = size(change.removed as u64);
             format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
         }
-        Why::Inserted => format!("A text of baton's own was put behind a message ({added})."),
+        Why::Inserted => format!("A text of baton's own was put after a message ({added})."),
         Why::Thinking => {
             let removed = size(change.removed as u64);
             format!(
-                "Thinking that upstream had refused, since it was made behind another prefix, was left out ({removed})."
+                "Thinking that upstream had refused, since it was made after another prefix, was left out ({removed})."
             )
         }
         Why::GivenBack => {

@@ -2,14 +2,14 @@
 
 use serde_json::{Value, json};
 
-use super::exchange::{Exchange, Leg};
-use super::query::{Query, Side};
+use super::exchange::{ExchangeDetail, LegDetail};
+use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 
-/// Where the agent's own request went, as far as a viewer cares.
+/// The URL that a viewer shows for the agent's own request.
 const PROXY: &str = "http://baton";
 
-impl Query {
+impl JournalReader {
     /// The exchange as HAR.
     ///
     /// # Errors
@@ -29,40 +29,40 @@ impl Query {
         }})))
     }
 
-    fn agents_entry(&self, id: &str, exchange: &Exchange) -> Result<Value, JournalError> {
+    fn agents_entry(&self, id: &str, exchange: &ExchangeDetail) -> Result<Value, JournalError> {
         let event = &exchange.exchange.event;
         let wait = event.first_byte_ms.unwrap_or(0.0);
-        let parts = Entry {
+        let parts = HarEntry {
             at_ms: exchange.exchange.at_ms,
             time: event.total_ms,
             wait,
             url: format!("{PROXY}{}", path(exchange)),
             headers: &exchange.headers.received,
-            body: self.body_text(id, Side::Received)?,
+            body: self.body_text(id, BodySide::Received)?,
             status: event.status,
             back_headers: &exchange.headers.response,
-            back: self.body_text(id, Side::Shown)?,
+            back: self.body_text(id, BodySide::Shown)?,
             comment: "the agent's request, and what it was shown".to_owned(),
         };
         Ok(parts.json(method(exchange)))
     }
 
-    fn leg_entry(&self, id: &str, exchange: &Exchange, leg: &Leg) -> Result<Value, JournalError> {
+    fn leg_entry(&self, id: &str, exchange: &ExchangeDetail, leg: &LegDetail) -> Result<Value, JournalError> {
         // Journals of older versions did not keep where a leg went.
         let upstream = exchange.exchange.upstream.as_deref().unwrap_or("upstream");
         let known = leg.sent.url.clone();
         let wait = leg.answered_ms.or(leg.ended_ms).unwrap_or_default();
-        let parts = Entry {
+        let parts = HarEntry {
             at_ms: leg.at_ms,
             // From its start to the end of its body; whole milliseconds are exact in a float.
             time: leg.ended_ms.unwrap_or(wait).max(wait) as f64,
             wait: wait as f64,
             url: known.unwrap_or_else(|| format!("https://{upstream}{}", path(exchange))),
             headers: &leg.sent.headers,
-            body: self.body_text(id, Side::Sent(leg.n))?,
+            body: self.body_text(id, BodySide::Sent(leg.n))?,
             status: leg.response.status.unwrap_or(0),
             back_headers: &leg.response.headers,
-            back: self.body_text(id, Side::Response(leg.n))?,
+            back: self.body_text(id, BodySide::Response(leg.n))?,
             comment: match leg.response.status {
                 Some(_) => format!("leg {}: as sent to upstream, and its answer", leg.n + 1),
                 None => format!("leg {}: as sent to upstream, which gave no answer", leg.n + 1),
@@ -71,26 +71,26 @@ impl Query {
         Ok(parts.json(method(exchange)))
     }
 
-    fn body_text(&self, id: &str, side: Side) -> Result<String, JournalError> {
+    fn body_text(&self, id: &str, side: BodySide) -> Result<String, JournalError> {
         let body = self.body(id, side)?.unwrap_or_default();
         Ok(String::from_utf8_lossy(&body).into_owned())
     }
 }
 
-fn route(exchange: &Exchange) -> (&str, &str) {
+fn route(exchange: &ExchangeDetail) -> (&str, &str) {
     let route = exchange.exchange.route.as_deref().unwrap_or("POST /");
     route.split_once(' ').unwrap_or(("POST", route))
 }
 
-fn method(exchange: &Exchange) -> &str {
+fn method(exchange: &ExchangeDetail) -> &str {
     route(exchange).0
 }
 
-fn path(exchange: &Exchange) -> &str {
+fn path(exchange: &ExchangeDetail) -> &str {
     route(exchange).1
 }
 
-struct Entry<'a> {
+struct HarEntry<'a> {
     at_ms: u64,
     time: f64,
     wait: f64,
@@ -103,7 +103,7 @@ struct Entry<'a> {
     comment: String,
 }
 
-impl Entry<'_> {
+impl HarEntry<'_> {
     fn json(&self, method: &str) -> Value {
         let named = |headers: &[(String, String)]| {
             let all = headers

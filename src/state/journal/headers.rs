@@ -27,9 +27,9 @@ pub(super) struct StoredHeaders {
 
 /// Earlier lists that serve as models.
 #[derive(Default)]
-pub(super) struct Models(HashMap<KeyedHash, Model, RandomState>);
+pub(super) struct HeaderModels(HashMap<KeyedHash, HeaderModel, RandomState>);
 
-struct Model {
+struct HeaderModel {
     chunk: i64,
     values: Vec<ModelValue>,
 }
@@ -50,12 +50,12 @@ impl Serialize for OwnValues<'_> {
     }
 }
 
-impl Models {
+impl HeaderModels {
     pub(super) fn forget(&mut self) {
         self.0.clear();
     }
 
-    /// These chunks were deleted.
+    /// Forgets deleted chunks.
     pub(super) fn collected(&mut self, chunks: &[i64]) {
         self.0.retain(|_, model| !chunks.contains(&model.chunk));
     }
@@ -89,7 +89,7 @@ impl Models {
             is_credential: Redactor::is_credential_header(name),
         });
         let values = values.collect();
-        self.0.insert(names, Model { chunk, values });
+        self.0.insert(names, HeaderModel { chunk, values });
         Ok(StoredHeaders {
             model: chunk,
             own: None,
@@ -106,8 +106,12 @@ fn names(chunk_store: &ChunkStore, rows: &[(&[u8], &[u8])]) -> KeyedHash {
     chunk_store.fast(&all)
 }
 
-/// What differs from the model. `None` where more than half does: another program that uses the same names.
-fn own<'a>(chunk_store: &ChunkStore, model: &Model, rows: &[(&[u8], &'a [u8])]) -> Option<OwnValues<'a>> {
+/// The values that differ from the model. `None` where more than half does: another program that uses the same names.
+fn own<'a>(
+    chunk_store: &ChunkStore,
+    model: &HeaderModel,
+    rows: &[(&[u8], &'a [u8])],
+) -> Option<OwnValues<'a>> {
     let both = rows.iter().zip(&model.values).enumerate();
     let differ = both.filter(|(_, ((_, value), known))| chunk_store.fast(value) != known.hash);
     let differ: Vec<_> = differ
@@ -166,7 +170,7 @@ mod tests {
         let conn = schema::make(dir.path()).unwrap();
         let (mut chunk_store, mut models) = (
             ChunkStore::new(Redactor::new(&[]), HashKey::new()),
-            Models::default(),
+            HeaderModels::default(),
         );
         let seen = FirstSeen {
             exchange: 1,

@@ -43,7 +43,7 @@ impl HashKey {
 /// Bytes of a block, small enough to be in a core's cache still when it is full.
 pub(crate) const BLOCK: usize = 32 << 10;
 
-/// Where the chain of a body's blocks begins.
+/// The start value of the chain of a body's blocks.
 const BLOCKS: KeyedHash = 5;
 
 /// Hashes of a body's beginnings, taken while it arrives: the bytes are in the cache then, and most of what an agent sends

@@ -2,23 +2,23 @@
 
 use quick_cache::unsync::Cache;
 
-use super::chunks::Messages;
+use super::chunks::MessageChunks;
 use super::keyed_hash::{BLOCK, KeyedHash};
-use super::note::Transcript;
+use super::note::BodyLayout;
 use baton_core::record::WireId;
 
 /// Cached beginnings of bodies, some 150 bytes each; a conversation of 1 MB has 32.
 const BEGINNINGS: usize = 8 * 1024;
 
 /// The region before the messages: its end, its hash and its last node.
-pub(super) type Head = (usize, KeyedHash, i64);
+pub(super) type BodyHead = (usize, KeyedHash, i64);
 
-/// What is cached for a beginning of a body.
+/// The cache entry of a prefix of a body.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct KnownBeginning {
     /// The wire as which it was read.
     pub(super) wire: WireId,
-    pub(super) head: Head,
+    pub(super) head: BodyHead,
     /// How many whole messages it holds, and where the last one ends.
     pub(super) messages: (usize, usize),
     /// The hash chain of these messages, and the last node.
@@ -48,7 +48,7 @@ impl KnownBeginnings {
         &self,
         beginnings: &[KeyedHash],
         wire: WireId,
-        transcript: &Transcript,
+        transcript: &BodyLayout,
     ) -> Option<KnownBeginning> {
         let mut longest = beginnings.iter().rev();
         let known = *longest.find_map(|hash| self.0.get(hash))?;
@@ -66,8 +66,8 @@ impl KnownBeginnings {
     pub(super) fn remember(
         &mut self,
         (wire, beginnings): (WireId, &[KeyedHash]),
-        head: Head,
-        messages: Messages<'_>,
+        head: BodyHead,
+        messages: MessageChunks<'_>,
         (from, chain): (usize, &[(KeyedHash, i64)]),
     ) {
         // Those before hold fewer messages.
@@ -104,13 +104,13 @@ mod tests {
             br#"{"messages":[{"role":"user","content":"a"},{"role":"user","content":"b"}]}"#,
         );
         let view = Anthropic.read(&body, Operation::Generate).unwrap();
-        let transcript = |turns: &[Turn]| Transcript {
+        let transcript = |turns: &[Turn]| BodyLayout {
             list: view.list,
             turns: turns.to_vec(),
         };
         let mut known = KnownBeginnings::new();
         let head = (view.list.start + 1, 1, 1);
-        let messages = Messages::at(&body, head.0, &view.turns);
+        let messages = MessageChunks::at(&body, head.0, &view.turns);
         let chain = [(0, 0), (2, 2), (3, 3)];
         known.remember((WireId::Anthropic, &[7]), head, messages, (0, &chain));
         let find = |hashes: &[_], wire, turns: &[Turn]| known.find(hashes, wire, &transcript(turns));

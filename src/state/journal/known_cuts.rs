@@ -7,10 +7,10 @@ use super::keyed_hash::KeyedHash;
 /// Cached cuts, some 100 bytes each; a conversation that is cut has one, as long as its envelope stays.
 const CUTS: usize = 8 * 1024;
 
-/// What is stored of a cut request without the messages that it kept.
+/// The stored parts of a cut request without the messages that it kept.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ShortBody {
-    /// The last nodes of what stands before and behind the messages.
+    /// The last nodes of what stands before and after the messages.
     pub(super) head: i64,
     pub(super) tail: i64,
     /// The hash chain of the messages in front of those that were kept, and the last node.

@@ -60,29 +60,32 @@ pub(crate) use baton_core::text::words::plural;
 pub use bill::{BillEntry, BillFilter};
 pub use bill_sums::{BillGroup, BillSum};
 pub use body_capture::BodyCapture;
-pub use diff::State;
-pub use exchange::{Body, EnvelopeChange, Exchange, Headers, Leg, Message, Messages, Response, Sent};
+pub use diff::MessageState;
+pub use exchange::{
+    BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
+    MessageSummary,
+};
 pub use har::date_time;
 pub use keyed_hash::Beginnings;
 pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
-pub use note::{Begun, CapturedBody, SentLeg, Transcript};
+pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};
 pub use one_message::FullMessage;
 pub use packed::PackedHeaders;
 pub use position::TextPosition;
-pub use query::{Conversation, Filter, Query, Side, Totals};
+pub use query::{BodySide, ConversationSummary, ExchangeFilter, JournalReader, JournalTotals};
 pub use queue::LiveEvent;
 pub(crate) use queue::now_ms;
 pub use recorder::{Recorder, Recording};
-pub use row::{Event, LegChange, LegService, LegTokens, Row};
+pub use row::{EventColumns, ExchangeRow, LegChange, LegService, LegTokens};
 pub use schema::{FILE, JournalError};
-pub use search::{Hit, SearchResult};
+pub use search::{SearchHit, SearchResult};
 pub use summary::ShownPart;
 pub(crate) use units::{short, size, unsent};
 
 use self::archive::Archive;
 use self::keyed_hash::HashKey;
-use self::retention::Bounds;
-use self::writer::Writer;
+use self::retention::JournalBounds;
+use self::writer::JournalWriter;
 use crate::state::config::{Journal as Settings, Secret};
 
 /// Starts the journal of a state directory. `tags` distinguish a harness's texts from a person's, for titles. The thread
@@ -104,7 +107,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     let key = HashKey::new();
     let (recorder, notes, load) = Recorder::new(settings.queue_bytes, settings.response_bytes, key.clone());
     let live = recorder.live_sender();
-    let bounds = Bounds {
+    let bounds = JournalBounds {
         max_bytes: settings.max_bytes,
         max_age_ms: u64::try_from(settings.max_age.as_millis()).unwrap_or(u64::MAX),
     };
@@ -119,7 +122,7 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
     };
     let work = move || match open() {
         Ok(archive) => {
-            let writer = Writer {
+            let writer = JournalWriter {
                 archive,
                 notes,
                 load,

@@ -1,4 +1,4 @@
-//! What the hot path hands to the journal's thread: shared slices and small values. Nothing is read or copied.
+//! Messages from the request path to the journal's thread: shared slices and small values. Nothing is read or copied.
 
 use std::sync::{Arc, mpsc};
 
@@ -14,9 +14,9 @@ use baton_core::wire::{Operation, Stop, Turn, Usage};
 
 /// One event of an exchange.
 #[derive(Debug)]
-pub(super) enum Note {
+pub(super) enum JournalNote {
     /// A request with a transcript was read.
-    Begin(Box<Begun>),
+    Begin(Box<ReceivedRequest>),
     /// A leg goes out.
     Sent {
         id: Arc<str>,
@@ -45,7 +45,7 @@ pub(super) enum Note {
         usage: Usage,
         stop: Stop,
     },
-    /// What the agent was shown.
+    /// The response to the agent.
     Shown {
         id: Arc<str>,
         headers: PackedHeaders,
@@ -56,7 +56,7 @@ pub(super) enum Note {
         event: Box<ExchangeEvent>,
         partial: bool,
     },
-    /// Somebody waits until everything queued before this is written.
+    /// Answers once everything queued before it is written.
     Flush(mpsc::Sender<()>),
 }
 
@@ -75,7 +75,7 @@ pub struct SentLeg {
 
 /// A request as the agent sent it.
 #[derive(Debug)]
-pub struct Begun {
+pub struct ReceivedRequest {
     /// Id of the exchange.
     pub id: String,
     /// When its transcript was read, in milliseconds since the Unix epoch.
@@ -86,7 +86,7 @@ pub struct Begun {
     pub conversation: Option<String>,
     /// Its wire.
     pub wire: WireId,
-    /// What it asks for.
+    /// The requested operation.
     pub operation: Operation,
     /// Name of the upstream.
     pub upstream: String,
@@ -98,15 +98,15 @@ pub struct Begun {
     pub headers: PackedHeaders,
     /// The body, decoded.
     pub received: Bytes,
-    /// Where its messages are; `None` where the proxy did not read it, so that the journal does.
-    pub transcript: Option<Transcript>,
+    /// The positions of its messages; `None` where the proxy did not read it, so that the journal does.
+    pub transcript: Option<BodyLayout>,
     /// Hashes of its beginnings, where they were taken.
     pub beginnings: Option<Beginnings>,
 }
 
-/// Where a body's messages are.
+/// The positions of a body's messages.
 #[derive(Debug)]
-pub struct Transcript {
+pub struct BodyLayout {
     /// The array of turns, brackets included.
     pub list: Span,
     /// Its elements, in order.
@@ -125,7 +125,7 @@ pub struct CapturedBody {
 }
 
 impl CapturedBody {
-    /// Bytes held.
+    /// Bytes buffered.
     pub fn len(&self) -> usize {
         self.chunks.iter().map(Bytes::len).sum()
     }
@@ -139,7 +139,7 @@ impl CapturedBody {
 /// Bytes that a note counts for beside its bodies: headers and the event are some kilobytes at most.
 const SMALL: usize = 4096;
 
-impl Note {
+impl JournalNote {
     /// The exchange that it belongs to.
     pub(super) fn exchange(&self) -> Option<Arc<str>> {
         match self {

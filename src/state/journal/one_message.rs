@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::envelope;
-use super::query::{Query, Side};
+use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
 use super::summary::{self, ShownPart};
 
@@ -16,12 +16,12 @@ pub struct FullMessage {
     pub parts: Vec<ShownPart>,
 }
 
-impl Query {
+impl JournalReader {
     /// One message in full.
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn message(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
+    pub fn message(&self, id: &str, side: BodySide, i: usize) -> Result<Option<FullMessage>, JournalError> {
         let Some([_, list, _]) = self.sent_body(id, side)? else {
             return Ok(None);
         };
@@ -41,7 +41,12 @@ impl Query {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn envelope_row(&self, id: &str, side: Side, i: usize) -> Result<Option<FullMessage>, JournalError> {
+    pub fn envelope_row(
+        &self,
+        id: &str,
+        side: BodySide,
+        i: usize,
+    ) -> Result<Option<FullMessage>, JournalError> {
         let Some(body) = self.sent_body(id, side)? else {
             return Ok(None);
         };
@@ -53,17 +58,17 @@ impl Query {
     }
 
     /// The chunks of a request.
-    fn sent_body(&self, id: &str, side: Side) -> Result<Option<[i64; 3]>, JournalError> {
+    fn sent_body(&self, id: &str, side: BodySide) -> Result<Option<[i64; 3]>, JournalError> {
         let Some(stored) = self.stored(id)? else {
             return Ok(None);
         };
         Ok(match side {
-            Side::Received => Some(stored.body),
-            Side::Sent(n) => {
+            BodySide::Received => Some(stored.body),
+            BodySide::Sent(n) => {
                 let mut legs = self.legs(stored.seq)?.into_iter();
                 legs.find(|leg| leg.n == n).map(|leg| leg.body)
             }
-            Side::Response(_) | Side::Shown => None,
+            BodySide::Response(_) | BodySide::Shown => None,
         })
     }
 }

@@ -21,7 +21,7 @@ impl PackedHeaders {
         Self::of(headers, HeaderValue::as_bytes)
     }
 
-    /// The same, without the values that are marked as sensitive: the proxy's own credentials.
+    /// Packs headers without the values that are marked as sensitive: the proxy's own credentials.
     pub fn without_sensitive(headers: &HeaderMap) -> Self {
         Self::of(headers, |value| match value.is_sensitive() {
             true => SENSITIVE,
@@ -59,7 +59,7 @@ impl PackedHeaders {
             .map(|(name, value)| (std::str::from_utf8(name).unwrap_or_default(), value))
     }
 
-    /// The same, with the names as bytes.
+    /// Packs headers whose names are bytes.
     pub(super) fn rows(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let mut ends = memchr::memchr_iter(b'\n', &self.text);
         let mut at = 0;

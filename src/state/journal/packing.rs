@@ -16,7 +16,7 @@ const PACKED_FROM: usize = 96;
 /// zstd's own default: a tenth of the time of what would save another few percent.
 const LEVEL: i32 = 3;
 
-pub(super) type Hash = [u8; HASH];
+pub(super) type ChunkHash = [u8; HASH];
 
 /// Compresses one text after the other.
 pub(super) struct Packer(Option<zstd::bulk::Compressor<'static>>);
@@ -34,7 +34,7 @@ impl Packer {
 }
 
 /// The hash by which equal texts are found in the file.
-pub(super) fn content_hash(text: &[u8], slice: &mut TimeSlice) -> Hash {
+pub(super) fn content_hash(text: &[u8], slice: &mut TimeSlice) -> ChunkHash {
     let mut hasher = Sha256::new();
     for part in text.chunks(HASHED) {
         hasher.update(part);

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
-use super::row::Event;
+use super::row::EventColumns;
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::wire::{Operation, Stop, Usage};
 
@@ -162,7 +162,7 @@ impl PendingRow {
         self.sent_bytes = event.sent_bytes.iter().sum();
         self.fired = event.fired.len();
         self.partial |= partial;
-        self.event = Some(json(&Event::of(event)));
+        self.event = Some(json(&EventColumns::of(event)));
     }
 
     /// Ends the row that is in the file, of an exchange that is no longer in memory; `false` where there is none.

@@ -4,11 +4,11 @@ use serde::Serialize;
 
 use super::envelope;
 use super::exchange_query::StoredLeg;
-use super::query::Query;
+use super::query::JournalReader;
 use super::schema::JournalError;
-use super::search_pattern::Pattern;
+use super::search_pattern::SearchPattern;
 
-/// Where on a side a text stands.
+/// The position of a text on a side.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 pub struct TextPosition {
     /// `messages`, `envelope`, `body`, `headers`.
@@ -21,10 +21,10 @@ pub struct TextPosition {
 
 /// The position of a chunk that was first seen on this side of this exchange.
 pub(super) fn of(
-    query: &Query,
+    query: &JournalReader,
     (exchange, side): (&str, &str),
     chunk: i64,
-    wanted: &Pattern,
+    wanted: &SearchPattern,
 ) -> Result<TextPosition, JournalError> {
     let headers = TextPosition {
         of: "headers",
@@ -65,10 +65,10 @@ pub(super) fn of(
 }
 
 fn in_body(
-    query: &Query,
+    query: &JournalReader,
     body: [i64; 3],
     chunk: i64,
-    wanted: &Pattern,
+    wanted: &SearchPattern,
 ) -> Result<Option<TextPosition>, JournalError> {
     let position = |of, i| TextPosition {
         of,

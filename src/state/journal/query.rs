@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
 use serde::Serialize;
 
 use super::packing::unpack;
-use super::row::{Event, LegChange, LegTokens, Row};
+use super::row::{EventColumns, ExchangeRow, LegChange, LegTokens};
 use super::schema::{self, JournalError};
 use baton_core::rewrite::SizeChange;
 
@@ -17,13 +17,13 @@ const MOST_ROWS: usize = 10_000;
 const MOST_LEGS: usize = 10_000;
 
 /// The journal, opened for reading.
-pub struct Query {
+pub struct JournalReader {
     pub(super) conn: Connection,
 }
 
 /// Which exchanges are listed.
 #[derive(Debug, Clone, Default)]
-pub struct Filter {
+pub struct ExchangeFilter {
     /// Only this conversation's.
     pub conversation: Option<String>,
     /// Only those before this one.
@@ -34,7 +34,7 @@ pub struct Filter {
 
 /// A conversation in short.
 #[derive(Debug, Clone, Serialize)]
-pub struct Conversation {
+pub struct ConversationSummary {
     /// Its key.
     pub key: String,
     /// The first line of the first real user text.
@@ -55,13 +55,13 @@ pub struct Conversation {
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
-    /// *Estimated input not sent*, net, in tokens: see [`Row::unsent_tokens`].
+    /// *Estimated input not sent*, net, in tokens: see [`ExchangeRow::unsent_tokens`](super::row::ExchangeRow::unsent_tokens).
     pub unsent_tokens: i64,
 }
 
-/// What the journal holds.
+/// The contents of the journal in numbers.
 #[derive(Debug, Clone, Copy, Default, Serialize)]
-pub struct Totals {
+pub struct JournalTotals {
     /// Exchanges.
     pub exchanges: u64,
     /// Conversations.
@@ -80,20 +80,20 @@ pub struct Totals {
 
 /// One of an exchange's bodies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Side {
+pub enum BodySide {
     /// The agent's request.
     Received,
     /// A leg's request.
     Sent(u32),
     /// A leg's response, as upstream sent it.
     Response(u32),
-    /// What the agent was shown.
+    /// The response to the agent.
     Shown,
 }
 
 const COLUMNS: &str = "seq, id, conversation, at_ms, wire, upstream, route, model, messages, partial, ended, event, received_bytes, saved_tokens";
 
-impl Query {
+impl JournalReader {
     /// Opens the journal of a state directory; `None` where nothing was ever written.
     ///
     /// # Errors
@@ -106,7 +106,7 @@ impl Query {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn list(&self, filter: &Filter) -> Result<Vec<Row>, JournalError> {
+    pub fn list(&self, filter: &ExchangeFilter) -> Result<Vec<ExchangeRow>, JournalError> {
         let sql = format!(
             "SELECT {COLUMNS} FROM exchanges WHERE (?1 IS NULL OR conversation = ?1) AND (?2 IS NULL OR id < ?2)
              ORDER BY id DESC LIMIT ?3"
@@ -125,7 +125,7 @@ impl Query {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, Row)>, JournalError> {
+    pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, ExchangeRow)>, JournalError> {
         let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE ended > ?1 ORDER BY ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
         let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, head(row)?)))?;
@@ -153,7 +153,7 @@ impl Query {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn row(&self, id: &str) -> Result<Option<Row>, JournalError> {
+    pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
         let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE id = ?1");
         let found = self.conn.prepare_cached(&sql)?.query_row([id], head).optional()?;
         found.map(|row| self.with_legs(row)).transpose()
@@ -175,7 +175,11 @@ impl Query {
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn conversations(&self, key: Option<&str>, limit: usize) -> Result<Vec<Conversation>, JournalError> {
+    pub fn conversations(
+        &self,
+        key: Option<&str>,
+        limit: usize,
+    ) -> Result<Vec<ConversationSummary>, JournalError> {
         let limit = if limit == 0 {
             MOST_ROWS
         } else {
@@ -191,7 +195,7 @@ impl Query {
              GROUP BY e.conversation ORDER BY MAX(e.id) DESC LIMIT ?2",
         )?;
         let all = ask.query_map(params![key, limit], |row| {
-            Ok(Conversation {
+            Ok(ConversationSummary {
                 key: row.get(0)?,
                 title: row.get(1)?,
                 wire: row.get(2)?,
@@ -208,17 +212,17 @@ impl Query {
         Ok(all.collect::<Result<_, _>>()?)
     }
 
-    /// What the journal holds.
+    /// The contents of the journal in numbers.
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn totals(&self) -> Result<Totals, JournalError> {
+    pub fn totals(&self) -> Result<JournalTotals, JournalError> {
         let totals = self.conn.query_row(
             "SELECT COUNT(*), COUNT(DISTINCT conversation), COALESCE(SUM(fired), 0), COALESCE(SUM(received_bytes), 0),
              COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0) FROM exchanges",
             [],
             |row| {
-                Ok(Totals {
+                Ok(JournalTotals {
                     exchanges: row.get(0)?,
                     conversations: row.get(1)?,
                     bytes: 0,
@@ -230,28 +234,28 @@ impl Query {
             },
         )?;
         let bytes = super::retention::used(&self.conn)?;
-        Ok(Totals { bytes, ..totals })
+        Ok(JournalTotals { bytes, ..totals })
     }
 
     /// A body as it was, byte for byte but for what was redacted; `None` where there is none.
     ///
     /// # Errors
     /// The journal cannot be read.
-    pub fn body(&self, id: &str, side: Side) -> Result<Option<Vec<u8>>, JournalError> {
+    pub fn body(&self, id: &str, side: BodySide) -> Result<Option<Vec<u8>>, JournalError> {
         let rows = match side {
-            Side::Received => self.nodes("SELECT head, list, tail FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0)?,
-            Side::Sent(leg) => self.nodes(
+            BodySide::Received => self.nodes("SELECT head, list, tail FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0)?,
+            BodySide::Sent(leg) => self.nodes(
                 "SELECT l.head, l.list, l.tail FROM legs l JOIN exchanges e ON e.seq = l.exchange
                  WHERE e.id = ?1 AND l.n = ?2",
                 id,
                 leg,
             )?,
-            Side::Response(leg) => return self.blob_at(
+            BodySide::Response(leg) => return self.blob_at(
                 "SELECT l.response FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
                 id,
                 leg,
             ),
-            Side::Shown => return self.blob_at("SELECT shown FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0),
+            BodySide::Shown => return self.blob_at("SELECT shown FROM exchanges WHERE id = ?1 AND ?2 = 0", id, 0),
         };
         let Some(rows) = rows.filter(|rows| *rows != [0; 3]) else {
             return Ok(None);
@@ -308,7 +312,7 @@ impl Query {
         Ok(text.optional()?.unwrap_or_default())
     }
 
-    fn with_legs(&self, (seq, mut row): (i64, Row)) -> Result<Row, JournalError> {
+    fn with_legs(&self, (seq, mut row): (i64, ExchangeRow)) -> Result<ExchangeRow, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT n, messages, changes, bytes, status, usage FROM legs WHERE exchange = ?1 ORDER BY n",
         )?;
@@ -354,17 +358,17 @@ fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
     list[n] = value;
 }
 
-fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, Row)> {
+fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, ExchangeRow)> {
     let event: Option<String> = row.get(11)?;
     let known = event
         .as_deref()
         .and_then(|event| serde_json::from_str(event).ok());
     let received_bytes = row.get(12)?;
-    let event = known.unwrap_or_else(|| Event {
+    let event = known.unwrap_or_else(|| EventColumns {
         received_bytes,
-        ..Event::default()
+        ..EventColumns::default()
     });
-    let short = Row {
+    let short = ExchangeRow {
         id: row.get(1)?,
         conversation: row.get(2)?,
         at_ms: row.get(3)?,

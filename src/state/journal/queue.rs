@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast;
 
 use super::keyed_hash::HashKey;
-use super::note::Note;
+use super::note::JournalNote;
 use super::packed::PackedHeaders;
 use crate::state::telemetry::HandoffEvent;
 
@@ -53,8 +53,8 @@ pub enum LiveEvent {
 
 /// The queue and what its users share.
 pub(super) struct NoteQueue {
-    pub(super) sender: mpsc::Sender<Note>,
-    pub(super) load: Arc<Load>,
+    pub(super) sender: mpsc::Sender<JournalNote>,
+    pub(super) load: Arc<QueueLoad>,
     pub(super) live: broadcast::Sender<LiveEvent>,
     /// Open exchanges that have lost a note.
     pub(super) partial: Mutex<HashSet<Arc<str>>>,
@@ -66,7 +66,7 @@ pub(super) struct NoteQueue {
 
 /// Fill level of the queue.
 #[derive(Debug, Default)]
-pub(super) struct Load {
+pub(super) struct QueueLoad {
     pub(super) notes: AtomicUsize,
     pub(super) bytes: AtomicUsize,
     /// Bytes of bodies queued since the writer was last woken early.
@@ -82,7 +82,7 @@ pub(super) struct Load {
     pub(super) writer: OnceLock<Thread>,
 }
 
-impl Load {
+impl QueueLoad {
     /// Sets the thread that writes.
     pub(super) fn written_by(&self, writer: Thread) {
         let _ = self.writer.set(writer);
@@ -141,14 +141,14 @@ impl NoteQueue {
     }
 
     /// Queues a note; `false` where it was dropped.
-    pub(super) fn send(&self, note: Note) -> bool {
+    pub(super) fn send(&self, note: JournalNote) -> bool {
         let (weight, body) = (note.weight(), note.body_bytes());
         let most = match note {
-            Note::End { .. } => QUEUE_NOTES,
+            JournalNote::End { .. } => QUEUE_NOTES,
             _ => QUEUE_NOTES - RESERVED_FOR_ENDS,
         };
         // Ends are small, and are accepted even where bodies fill the queue.
-        let full = !matches!(note, Note::End { .. })
+        let full = !matches!(note, JournalNote::End { .. })
             && self.load.bytes.load(Relaxed).saturating_add(weight) > self.queue_bytes;
         if full || self.load.notes.load(Relaxed) >= most {
             self.load.dropped.fetch_add(1, Relaxed);
@@ -176,7 +176,7 @@ pub(super) struct RecordedExchange {
 }
 
 impl RecordedExchange {
-    pub(super) fn send(&self, note: Note) {
+    pub(super) fn send(&self, note: JournalNote) {
         if !self.queue.send(note) {
             self.queue.lock_partial().insert(Arc::clone(&self.id));
         }
@@ -185,7 +185,7 @@ impl RecordedExchange {
 
 impl RecordedExchange {
     pub(super) fn answered(&self, answer: Option<(u16, PackedHeaders)>) {
-        self.send(Note::Answered {
+        self.send(JournalNote::Answered {
             id: self.id.clone(),
             leg: self.leg(),
             at_ms: now_ms(),
@@ -210,7 +210,7 @@ mod tests {
 
     #[test]
     fn ends_that_nobody_writes_down_are_bounded() {
-        let load = Load::default();
+        let load = QueueLoad::default();
         for i in 0..MOST_LOST_ENDS + 100 {
             load.lost_end(i.to_string());
         }

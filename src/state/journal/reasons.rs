@@ -1,31 +1,31 @@
 //! Names the reason for a message of a leg's request, where its position says more than its text. Pure.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
-use super::diff::{Fate, Item, State};
+use super::diff::{ComparedMessage, MessageFate, MessageState};
 use baton_core::rewrite::Why;
 
 /// Names the carry-over prompt, the preamble in front of it, what asks the model again, and edited lists of tools.
-pub(super) fn name(sent: &[Item], whys: &[Why], fates: &mut [Fate]) {
+pub(super) fn name(sent: &[ComparedMessage], whys: &[Why], fates: &mut [MessageFate]) {
     let carry_over = match whys.contains(&Why::Cut) {
         true => carry_over(sent, fates),
         false => None,
     };
     if let Some(carry_over) = carry_over {
         for (item, fate) in sent[..carry_over].iter().zip(&mut *fates) {
-            if item.role == "user" || fate.0 == State::New {
+            if item.role == "user" || fate.0 == MessageState::New {
                 fate.1 = Some(Why::Preamble);
             }
         }
         fates[carry_over].1 = Some(Why::Cut);
         for (item, fate) in sent.iter().zip(&mut *fates).skip(carry_over + 1) {
-            if item.role == "system" && *fate == (State::New, Some(Why::Cut)) {
+            if item.role == "system" && *fate == (MessageState::New, Some(Why::Cut)) {
                 fate.1 = Some(Why::Preamble);
             }
         }
     }
-    let asked = whys.iter().find(|why| matches!(why, Why::AskAgain | Why::Draft));
-    if let Some(why) = asked {
-        let stays = |fate: &Fate| fate.0 != State::New || fate.1 == Some(Why::Preamble);
+    let own_request = whys.iter().find(|why| matches!(why, Why::AskAgain | Why::Draft));
+    if let Some(why) = own_request {
+        let stays = |fate: &MessageFate| fate.0 != MessageState::New || fate.1 == Some(Why::Preamble);
         let last = fates.iter().rposition(stays).max(carry_over);
         for fate in fates.iter_mut().skip(last.map_or(0, |last| last + 1)) {
             fate.1 = Some(*why);
@@ -33,7 +33,7 @@ pub(super) fn name(sent: &[Item], whys: &[Why], fates: &mut [Fate]) {
     }
     if whys.contains(&Why::Tool) {
         for (item, fate) in sent.iter().zip(fates) {
-            if item.role == "tools" && fate.0 == State::Changed {
+            if item.role == "tools" && fate.0 == MessageState::Changed {
                 fate.1 = Some(Why::Tool);
             }
         }
@@ -41,29 +41,29 @@ pub(super) fn name(sent: &[Item], whys: &[Why], fates: &mut [Fate]) {
 }
 
 /// The carry-over prompt: the last user message that came, before anybody else speaks.
-fn carry_over(sent: &[Item], fates: &[Fate]) -> Option<usize> {
+fn carry_over(sent: &[ComparedMessage], fates: &[MessageFate]) -> Option<usize> {
     let opening = sent
         .iter()
         .take_while(|item| matches!(item.role.as_str(), "user" | "system" | "tools"))
         .count();
-    (0..opening).rfind(|&i| sent[i].role == "user" && fates[i].0 == State::New)
+    (0..opening).rfind(|&i| sent[i].role == "user" && fates[i].0 == MessageState::New)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn named(sent: &[(&str, State)], whys: &[Why]) -> Vec<Option<Why>> {
-        let items: Vec<Item> = sent
+    fn named(sent: &[(&str, MessageState)], whys: &[Why]) -> Vec<Option<Why>> {
+        let items: Vec<ComparedMessage> = sent
             .iter()
-            .map(|(role, _)| Item {
+            .map(|(role, _)| ComparedMessage {
                 chunk: 0,
                 role: (*role).to_owned(),
             })
             .collect();
-        let mut fates: Vec<Fate> = sent
+        let mut fates: Vec<MessageFate> = sent
             .iter()
-            .map(|(_, state)| (*state, (*state != State::Kept).then(|| whys[0])))
+            .map(|(_, state)| (*state, (*state != MessageState::Kept).then(|| whys[0])))
             .collect();
         name(&items, whys, &mut fates);
         fates.into_iter().map(|(_, why)| why).collect()
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn the_preamble_is_no_carry_over_prompt() {
-        use State::{Changed, Kept, New};
+        use MessageState::{Changed, Kept, New};
         let (cut, preamble, again) = (Some(Why::Cut), Some(Why::Preamble), Some(Why::AskAgain));
         // Codex: AGENTS.md as it was, the environment as it stood at the handoff, then the prompt.
         let sent = [
@@ -87,7 +87,7 @@ mod tests {
             named(&sent, &[Why::Cut, Why::Tool]),
             [None, preamble, preamble, cut, preamble, cut, None]
         );
-        // A later leg, asked again: behind the prompt stand the refused call and its answer.
+        // A later leg, repeated: after the prompt stand the refused call and its answer.
         let sent = [("system", Kept), ("user", New), ("assistant", New), ("user", New)];
         assert_eq!(
             named(&sent, &[Why::Cut, Why::AskAgain]),
@@ -99,7 +99,10 @@ mod tests {
 
     #[test]
     fn an_edited_list_of_tools_is_about_the_tool() {
-        let sent = [("tools", State::Changed), ("assistant", State::Changed)];
+        let sent = [
+            ("tools", MessageState::Changed),
+            ("assistant", MessageState::Changed),
+        ];
         assert_eq!(
             named(&sent, &[Why::GivenBack, Why::Tool]),
             [Some(Why::Tool), Some(Why::GivenBack)]

@@ -8,15 +8,15 @@ use std::time::Duration;
 use http::HeaderMap;
 use tokio::sync::broadcast;
 
-use super::body_capture::{BodyCapture, Side};
+use super::body_capture::{BodyCapture, CapturedSide};
 use super::keyed_hash::{Beginnings, HashKey};
-use super::note::{Begun, Note, SentLeg};
+use super::note::{JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
-use super::queue::{LiveEvent, Load, NoteQueue, RecordedExchange, now_ms};
+use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange, now_ms};
 use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
 use baton_core::wire::{Stop, Usage};
 
-/// Events buffered for live viewers. A viewer that falls further behind misses some.
+/// Events buffered for live viewers. A viewer that falls further after misses some.
 const LIVE_NOTES: usize = 256;
 
 /// Records for the journal. Clones share the queue; the default one records nothing and costs nothing.
@@ -34,9 +34,9 @@ impl Recorder {
         queue_bytes: usize,
         response_bytes: usize,
         key: HashKey,
-    ) -> (Self, mpsc::Receiver<Note>, Arc<Load>) {
+    ) -> (Self, mpsc::Receiver<JournalNote>, Arc<QueueLoad>) {
         let (sender, notes) = mpsc::channel();
-        let load = Arc::new(Load::default());
+        let load = Arc::new(QueueLoad::default());
         let queue = NoteQueue {
             sender,
             load: Arc::clone(&load),
@@ -75,7 +75,7 @@ impl Recorder {
     pub fn end(&self, event: &ExchangeEvent) {
         let Some(queue) = &self.0 else { return };
         let partial = queue.lock_partial().remove(event.id.as_str());
-        let end = Note::End {
+        let end = JournalNote::End {
             event: Box::new(event.clone()),
             partial,
         };
@@ -84,7 +84,7 @@ impl Recorder {
         }
     }
 
-    /// A handoff has fired: live viewers are told now, and the journal keeps it with its exchange.
+    /// A handoff has fired: live viewers are notified now, and the journal keeps it with its exchange.
     pub fn handoff(&self, event: &HandoffEvent) {
         let live = self.0.as_ref().map(|queue| &queue.live);
         if let Some(live) = live.filter(|live| live.receiver_count() > 0) {
@@ -105,7 +105,7 @@ impl Recorder {
         self.0.as_ref().map(|queue| queue.live.subscribe())
     }
 
-    /// Where the journal's thread announces what it has written.
+    /// The channel on which the journal's thread announces written events.
     pub(super) fn live_sender(&self) -> Option<broadcast::Sender<LiveEvent>> {
         self.0.as_ref().map(|queue| queue.live.clone())
     }
@@ -115,7 +115,7 @@ impl Recorder {
         let Some(queue) = &self.0 else { return true };
         let (done, written) = mpsc::channel();
         queue.load.notes.fetch_add(1, Relaxed);
-        let note = Note::Flush(done);
+        let note = JournalNote::Flush(done);
         queue.load.bytes.fetch_add(note.weight(), Relaxed);
         let sent = queue.sender.send(note).is_ok();
         queue.load.wake_writer();
@@ -138,9 +138,9 @@ impl Recording {
     }
 
     /// The request was read.
-    pub fn begin(&self, begun: impl FnOnce() -> Begun) {
+    pub fn begin(&self, begun: impl FnOnce() -> ReceivedRequest) {
         let Some(open) = &self.0 else { return };
-        let note = Note::Begin(Box::new(begun()));
+        let note = JournalNote::Begin(Box::new(begun()));
         if open.queue.send(note) {
             open.begun.store(true, Relaxed);
         } else {
@@ -152,7 +152,7 @@ impl Recording {
     /// A leg goes out.
     pub fn sent(&self, leg: impl FnOnce() -> SentLeg) {
         let Some(open) = self.begun() else { return };
-        open.send(Note::Sent {
+        open.send(JournalNote::Sent {
             id: open.id.clone(),
             leg: open.legs.fetch_add(1, Relaxed),
             at_ms: now_ms(),
@@ -177,7 +177,7 @@ impl Recording {
     /// Usage and stop reason of the leg that went out last.
     pub fn counted(&self, usage: Usage, stop: Stop) {
         let Some(open) = self.begun() else { return };
-        open.send(Note::Counted {
+        open.send(JournalNote::Counted {
             id: open.id.clone(),
             leg: open.leg(),
             usage,
@@ -187,12 +187,15 @@ impl Recording {
 
     /// Captures upstream's body of the leg that went out last.
     pub fn capture_leg(&self) -> BodyCapture {
-        BodyCapture::new(self.begun().map(|open| (Arc::clone(open), Side::Leg(open.leg()))))
+        BodyCapture::new(
+            self.begun()
+                .map(|open| (Arc::clone(open), CapturedSide::Leg(open.leg()))),
+        )
     }
 
     /// Captures what the agent is shown under `headers`.
     pub fn capture_shown(&self, headers: &HeaderMap) -> BodyCapture {
-        let side = || Side::Shown(PackedHeaders::new(headers));
+        let side = || CapturedSide::Shown(PackedHeaders::new(headers));
         BodyCapture::new(self.begun().map(|open| (Arc::clone(open), side())))
     }
 }

@@ -7,26 +7,26 @@ use rusqlite::Connection;
 
 /// A row with a reference count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(super) enum Target {
+pub(super) enum CountedRow {
     Node(i64),
     Chunk(i64),
 }
 
 /// Changes of reference counts that are not written yet.
 #[derive(Default)]
-pub(super) struct References(HashMap<Target, i64, RandomState>);
+pub(super) struct References(HashMap<CountedRow, i64, RandomState>);
 
 impl References {
     /// Adds a reference.
-    pub(super) fn add(&mut self, to: Target) {
+    pub(super) fn add(&mut self, to: CountedRow) {
         // Node 0 is the empty chain.
-        if to != Target::Node(0) {
+        if to != CountedRow::Node(0) {
             *self.0.entry(to).or_default() += 1;
         }
     }
 
     /// The row was inserted with one reference, which is still to be added.
-    pub(super) fn made(&mut self, target: Target) {
+    pub(super) fn made(&mut self, target: CountedRow) {
         self.0.insert(target, -1);
     }
 
@@ -41,8 +41,8 @@ impl References {
         let mut chunks = conn.prepare_cached("UPDATE pieces SET refs = refs + ?2 WHERE id = ?1")?;
         for (to, more) in self.0.drain().filter(|(_, more)| *more != 0) {
             match to {
-                Target::Node(id) => nodes.execute([id, more])?,
-                Target::Chunk(id) => chunks.execute([id, more])?,
+                CountedRow::Node(id) => nodes.execute([id, more])?,
+                CountedRow::Chunk(id) => chunks.execute([id, more])?,
             };
         }
         Ok(())

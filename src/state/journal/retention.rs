@@ -16,7 +16,7 @@ const GIVEN_BACK: usize = 256;
 
 /// The bounds.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Bounds {
+pub(super) struct JournalBounds {
     /// Of the file and its write-ahead log together.
     pub(super) max_bytes: u64,
     pub(super) max_age_ms: u64,
@@ -28,7 +28,7 @@ const PART: u64 = 32;
 /// Most bytes in one transaction. Its commit is one step of about a millisecond, during which the thread does not yield.
 const TRANSACTION: u64 = 1 << 20;
 
-impl Bounds {
+impl JournalBounds {
     /// Bytes of bodies that one transaction may add.
     pub(super) fn transaction(self) -> usize {
         (self.max_bytes / PART).min(TRANSACTION) as usize
@@ -41,7 +41,7 @@ impl Bounds {
 }
 
 /// Bytes of notes that one transaction may add without exceeding the bound.
-pub(super) fn room(conn: &Connection, bounds: Bounds) -> rusqlite::Result<u64> {
+pub(super) fn room(conn: &Connection, bounds: JournalBounds) -> rusqlite::Result<u64> {
     let there = footprint(conn)?;
     let left = bounds.max_bytes.saturating_sub(there.file + there.log);
     // Each page passes through the log; rows and indexes take more than the text, and large texts are compressed. Free pages
@@ -83,7 +83,12 @@ pub(super) fn empty_log(conn: &Connection) -> rusqlite::Result<()> {
 
 /// One step of retention. With `room`, the oldest exchanges are deleted even below the bound. Returns whether there is more
 /// to do.
-pub(super) fn step(archive: &mut Archive, bounds: Bounds, now_ms: u64, room: bool) -> rusqlite::Result<bool> {
+pub(super) fn step(
+    archive: &mut Archive,
+    bounds: JournalBounds,
+    now_ms: u64,
+    room: bool,
+) -> rusqlite::Result<bool> {
     let tx = archive.conn.unchecked_transaction()?;
     let (nodes, chunks) = collect(&tx)?;
     let collected = nodes.len() + chunks.len();
@@ -121,7 +126,7 @@ pub(super) fn used(conn: &Connection) -> rusqlite::Result<u64> {
 fn drop_oldest(
     conn: &Connection,
     archive: &Archive,
-    bounds: Bounds,
+    bounds: JournalBounds,
     now_ms: u64,
     room: bool,
 ) -> rusqlite::Result<usize> {

@@ -4,15 +4,15 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::telemetry::{ExchangeEvent, Tokens};
+use crate::state::telemetry::{ExchangeEvent, UsageTokens};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::{SizeChange, Why};
 use baton_core::wire::ServedBy;
 
-/// What an exchange came to.
+/// The row of an exchange.
 #[derive(Debug, Clone, Serialize)]
-pub struct Row {
+pub struct ExchangeRow {
     /// Its id, as in `x-baton-exchange`.
     pub id: String,
     /// Key of its conversation.
@@ -29,19 +29,19 @@ pub struct Row {
     pub model: Option<String>,
     /// The event's own fields.
     #[serde(flatten)]
-    pub event: Event,
+    pub event: EventColumns,
     /// Messages in the agent's request.
     pub received_messages: u64,
     /// Messages in each leg's request.
     pub sent_messages: Vec<u64>,
     /// Upstream's status for each leg; none where it gave no answer.
     pub statuses: Vec<Option<u16>>,
-    /// The tokens of all legs together; none where upstream told none.
+    /// The tokens of all legs together; none where upstream reported none.
     pub tokens_sum: Option<LegTokens>,
     /// *Estimated input not sent*, net: tokens of the agent's request less those of everything sent for it, four bytes to the
     /// token. Negative where more was sent.
     pub unsent_tokens: i64,
-    /// What was changed, by leg and reason.
+    /// The changes, by leg and reason.
     pub changes: Vec<LegChange>,
     /// Whether a copy was dropped because the journal's queue was full, or the process ended before the exchange.
     pub partial: bool,
@@ -52,7 +52,7 @@ pub struct Row {
 /// The fields that come from the exchange's event.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Event {
+pub struct EventColumns {
     /// Status sent to the agent.
     pub status: u16,
     /// `complete`, `cancelled`, `truncated`, `upstream_error`, `in_band_error`, `refused`; empty while under way.
@@ -69,7 +69,7 @@ pub struct Event {
     pub unpinned: bool,
     /// Handoffs that fired in it.
     pub fired: Vec<String>,
-    /// What came of stating behind their prompts what was seen, where that is wanted: `written`, `nothing`.
+    /// The outcome of adding observed facts to a prompt, where configured: `written`, `nothing`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub facts: Vec<String>,
     /// Upstream requests, retries among them.
@@ -86,13 +86,14 @@ pub struct Event {
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
     #[serde(skip_serializing_if = "is_none")]
     pub dropped_thinking: u32,
-    /// What came of sending a request again without the thinking that upstream refused: `accepted`, `refused`.
+    /// The outcome of a retry without the thinking that upstream refused: `accepted`, `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub thinking_retry: Option<String>,
-    /// What came of telling the model how full its context is: `told`, `followed`, `not_written`, `auto_failed`, `large_cut`, `close_handoffs`.
+    /// The outcome of notifying the model of its context use: `told`, `followed`, `not_written`, `auto_failed`,
+    /// `large_cut`, `close_handoffs`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub nudges: Vec<String>,
-    /// What came of undoing a handoff: `undone`, `taken_back`, `refused`.
+    /// The outcome of undoing a handoff: `undone`, `taken_back`, `refused`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub undo: Option<String>,
     /// Bytes of the agent's request.
@@ -101,7 +102,7 @@ pub struct Event {
     pub sent_bytes: Vec<u64>,
     /// Bytes of the response to the agent.
     pub response_bytes: u64,
-    /// Usage of each leg; none of one that was not answered to its end, or of which upstream told none.
+    /// Usage of each leg; none of one that was not answered to its end, or for which upstream reported none.
     pub tokens: Vec<Option<LegTokens>>,
     /// The model that answered each leg, and how it was served, as far as upstream says.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -163,7 +164,7 @@ impl LegService {
     }
 }
 
-/// What one reason changed in one leg's request.
+/// The changes of one reason in one leg's request.
 #[derive(Debug, Clone, Copy, Serialize)]
 pub struct LegChange {
     /// The leg, from 0.
@@ -190,7 +191,7 @@ impl LegChange {
     }
 }
 
-impl Event {
+impl EventColumns {
     pub(super) fn of(event: &ExchangeEvent) -> Self {
         Self {
             status: event.status,
@@ -265,7 +266,7 @@ impl LegTokens {
         })
     }
 
-    fn of(tokens: Tokens) -> Self {
+    fn of(tokens: UsageTokens) -> Self {
         Self {
             input: tokens.input,
             cache_read: tokens.cache_read,

@@ -111,7 +111,7 @@ impl From<io::Error> for JournalError {
     }
 }
 
-/// Where the journal of a state directory is.
+/// The path of a state directory's journal.
 pub(super) fn file(dir: &Path) -> PathBuf {
     dir.join(FILE)
 }

@@ -12,9 +12,9 @@ use serde::Serialize;
 
 use super::packing::unpack;
 use super::position::{self, TextPosition};
-use super::query::Query;
+use super::query::JournalReader;
 use super::schema::JournalError;
-use super::search_pattern::{Pattern, last_chars};
+use super::search_pattern::{SearchPattern, last_chars};
 
 /// Bytes of text that one search reads.
 const READ: usize = 512 << 20;
@@ -28,18 +28,18 @@ const ALIKE: usize = 24;
 /// Hits of one search, at most.
 const MOST_HITS: usize = 500;
 
-/// What a search found.
+/// The result of a search.
 #[derive(Debug, Clone, Default, Serialize)]
 pub struct SearchResult {
     /// The hits, newest first.
-    pub hits: Vec<Hit>,
+    pub hits: Vec<SearchHit>,
     /// Whether all of the journal was read: what is not found is not there.
     pub complete: bool,
 }
 
 /// A text that holds what was looked for.
 #[derive(Debug, Clone, Serialize)]
-pub struct Hit {
+pub struct SearchHit {
     /// The exchange in which the text was first seen.
     pub exchange: String,
     /// Its conversation.
@@ -48,23 +48,23 @@ pub struct Hit {
     pub title: Option<String>,
     /// When the exchange began.
     pub at_ms: u64,
-    /// Where: `received`, `sent`, `response`, `shown`.
+    /// The side: `received`, `sent`, `response`, `shown`.
     pub side: String,
-    /// Where on that side.
+    /// The position on that side.
     #[serde(flatten)]
     pub position: TextPosition,
-    /// What stands before the match, the match, and what follows.
+    /// The text before the match, the match, and the text after it.
     pub snippet: [String; 3],
 }
 
-impl Query {
+impl JournalReader {
     /// Texts that hold `wanted`, whatever its case and its white space, newest first; one hit for each text, at the
     /// exchange that brought it.
     ///
     /// # Errors
     /// The journal cannot be read.
     pub fn search(&self, wanted: &str, limit: usize) -> Result<SearchResult, JournalError> {
-        let Some(wanted) = Pattern::new(wanted) else {
+        let Some(wanted) = SearchPattern::new(wanted) else {
             return Ok(SearchResult::default());
         };
         let limit = if limit == 0 {
@@ -73,7 +73,7 @@ impl Query {
             limit.min(MOST_HITS)
         };
         let began = Instant::now();
-        let mut hits = Hits::default();
+        let mut hits = SearchHits::default();
         let mut read = 0;
         let mut ask = self
             .conn
@@ -96,7 +96,12 @@ impl Query {
     }
 
     /// Values of headers that only one exchange has.
-    fn search_headers(&self, wanted: &Pattern, limit: usize, hits: &mut Hits) -> Result<(), JournalError> {
+    fn search_headers(
+        &self,
+        wanted: &SearchPattern,
+        limit: usize,
+        hits: &mut SearchHits,
+    ) -> Result<(), JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT * FROM (
                 SELECT seq, 'received', headers_own AS own FROM exchanges UNION ALL
@@ -118,16 +123,16 @@ impl Query {
         Ok(())
     }
 
-    /// The oldest exchange whose request still has a chunk. It walks from the chunk to the ends of all rows that it is in,
-    /// and is asked only where the exchange that the chunk came with was dropped.
+    /// The oldest exchange whose request still has a chunk. It walks from the chunk to the ends of all rows that it is
+    /// in, and runs only where the exchange that the chunk came with was dropped.
     fn holder(&self, chunk: i64) -> Result<Option<i64>, JournalError> {
         let mut ask = self.conn.prepare_cached(
-            "WITH RECURSIVE behind (id) AS (
+            "WITH RECURSIVE descendants (id) AS (
                 SELECT id FROM nodes WHERE piece = ?1
                 UNION
-                SELECT n.id FROM nodes n JOIN behind b ON n.parent = b.id
+                SELECT n.id FROM nodes n JOIN descendants b ON n.parent = b.id
              ) SELECT MIN(e.seq) FROM exchanges e
-             WHERE e.list IN behind OR e.head IN behind OR e.tail IN behind",
+             WHERE e.list IN descendants OR e.head IN descendants OR e.tail IN descendants",
         )?;
         Ok(ask.query_row([chunk], |row| row.get(0))?)
     }
@@ -138,14 +143,14 @@ impl Query {
         side: String,
         chunk: i64,
         snippet: [String; 3],
-        wanted: &Pattern,
-    ) -> Result<Option<Hit>, JournalError> {
+        wanted: &SearchPattern,
+    ) -> Result<Option<SearchHit>, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT e.id, e.conversation, e.at_ms, t.title FROM exchanges e
              LEFT JOIN titles t ON t.conversation = e.conversation WHERE e.seq = ?1",
         )?;
         let hit = ask.query_row(params![seq], |row| {
-            Ok(Hit {
+            Ok(SearchHit {
                 exchange: row.get(0)?,
                 conversation: row.get(1)?,
                 at_ms: row.get(2)?,
@@ -171,14 +176,14 @@ impl Query {
 
 /// Hits, each text once.
 #[derive(Default)]
-struct Hits {
-    all: Vec<Hit>,
+struct SearchHits {
+    all: Vec<SearchHit>,
     seen: HashSet<(Option<String>, String)>,
 }
 
-impl Hits {
+impl SearchHits {
     /// Adds a hit, or puts it in the place of a later one with the same text.
-    fn add(&mut self, hit: Option<Hit>) {
+    fn add(&mut self, hit: Option<SearchHit>) {
         let Some(hit) = hit else { return };
         let text = alike(&hit);
         if self.seen.insert((hit.conversation.clone(), text.clone())) {
@@ -201,8 +206,8 @@ impl Hits {
     }
 }
 
-fn alike(hit: &Hit) -> String {
-    let [before, found, behind] = &hit.snippet;
-    let behind: String = behind.trim().chars().take(ALIKE).collect();
-    format!("{}{found}{behind}", last_chars(before.trim(), ALIKE))
+fn alike(hit: &SearchHit) -> String {
+    let [before, found, after] = &hit.snippet;
+    let after: String = after.trim().chars().take(ALIKE).collect();
+    format!("{}{found}{after}", last_chars(before.trim(), ALIKE))
 }

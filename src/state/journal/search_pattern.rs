@@ -5,22 +5,22 @@ use regex::{Regex, RegexBuilder, bytes};
 use baton_core::text::json;
 use baton_core::transcript::{Answered, as_read};
 
-/// Characters before and behind a match that are shown: the match is to be in view where two lines are.
+/// Characters before and after a match that are shown: the match is to be in view where two lines are.
 const BEFORE: usize = 40;
-const BEHIND: usize = 100;
+const CHARS_AFTER: usize = 100;
 
 /// Characters of what is looked for.
 const LONGEST: usize = 1000;
 
-/// What is looked for.
-pub(super) struct Pattern {
+/// The text to search for.
+pub(super) struct SearchPattern {
     text: Regex,
     /// A word of it that stands in JSON as it is, so that most texts need not be read.
     word: Option<bytes::Regex>,
 }
 
-impl Pattern {
-    /// `None` where nothing is asked for, or too much.
+impl SearchPattern {
+    /// `None` for an empty pattern, or one that is too long.
     pub(super) fn new(wanted: &str) -> Option<Self> {
         if wanted.chars().count() > LONGEST {
             return None;
@@ -41,7 +41,7 @@ impl Pattern {
         Some(Self { text, word })
     }
 
-    /// Where it stands in a text that is read.
+    /// The match's range in a text.
     pub(super) fn is_in(&self, text: &str) -> bool {
         self.text.is_match(text)
     }
@@ -49,8 +49,8 @@ impl Pattern {
     pub(super) fn snippet(&self, text: &str) -> Option<[String; 3]> {
         let found = self.text.find(text)?;
         let before: String = last_chars(&text[..found.start()], BEFORE);
-        let behind: String = text[found.end()..].chars().take(BEHIND).collect();
-        Some([line(&before), line(found.as_str()), line(&behind)])
+        let after: String = text[found.end()..].chars().take(CHARS_AFTER).collect();
+        Some([line(&before), line(found.as_str()), line(&after)])
     }
 
     /// The first match in a chunk.
@@ -100,18 +100,15 @@ mod tests {
 
     #[test]
     fn white_space_and_case_do_not_matter_and_the_match_is_in_view() {
-        let wanted = Pattern::new("  The \"ROOF\"  leaks ").unwrap();
+        let wanted = SearchPattern::new("  The \"ROOF\"  leaks ").unwrap();
         let long = format!("{} the\n\t\"roof\" LEAKS badly", "x ".repeat(500));
-        let [before, found, behind] = wanted.snippet(&long).unwrap();
-        assert_eq!(
-            (found.as_str(), behind.as_str()),
-            ("the \"roof\" LEAKS", " badly")
-        );
+        let [before, found, after] = wanted.snippet(&long).unwrap();
+        assert_eq!((found.as_str(), after.as_str()), ("the \"roof\" LEAKS", " badly"));
         assert!(before.chars().count() <= BEFORE);
         let chunk = serde_json::json!({"role": "user", "content": long}).to_string();
         assert!(wanted.look(chunk.as_bytes(), "received").is_some());
-        assert!(Pattern::new(" \n").is_none());
-        let other = Pattern::new("Größe ändern").unwrap();
+        assert!(SearchPattern::new(" \n").is_none());
+        let other = SearchPattern::new("Größe ändern").unwrap();
         assert!(other.is_in("die GRÖSSE oder die GRÖßE ÄNDERN"));
     }
 }

@@ -16,7 +16,7 @@ const LOOKED_AT: usize = 4096;
 
 /// A message in short.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Summary {
+pub(super) struct MessageText {
     pub(super) role: &'static str,
     pub(super) kind: &'static str,
     pub(super) line: String,
@@ -109,7 +109,7 @@ fn bare_kind(role: Role) -> &'static str {
 }
 
 /// A message in short.
-pub(super) fn summary(message: &[u8], role: Role) -> Summary {
+pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
     let parts = listed(message, role);
     let mut kinds = parts.iter().map(|part| kind_name(&part.kind));
     let kind = match kinds.next() {
@@ -123,12 +123,12 @@ pub(super) fn summary(message: &[u8], role: Role) -> Summary {
         Kind::Text(text) => role == Role::User && text.raw().trim_ascii_start().starts_with(b"<"),
         _ => false,
     };
-    let telling = parts.iter().find(|part| !says_little(part)).or(parts.first());
-    let line = match telling {
+    let distinctive = parts.iter().find(|part| !says_little(part)).or(parts.first());
+    let line = match distinctive {
         Some(part) => part_line(message, part),
         None => telling_line(message, Span::new(json::blank(message, 0), message.len())),
     };
-    Summary {
+    MessageText {
         role: role_name(role),
         kind,
         line: cut(&line),
@@ -152,7 +152,7 @@ fn raw(json: &[u8]) -> Option<Box<RawValue>> {
     RawValue::from_string(String::from_utf8_lossy(json).into_owned()).ok()
 }
 
-/// The most telling line of a part; for a call the tool and its arguments.
+/// The most distinctive line of a part; for a call the tool and its arguments.
 fn part_line(message: &[u8], part: &Part<'_>) -> String {
     match part.kind {
         Kind::Text(text) => first_line(&text),
@@ -165,8 +165,8 @@ fn part_line(message: &[u8], part: &Part<'_>) -> String {
     }
 }
 
-/// Keys under which texts stand, most telling first.
-const TELLING: [&str; 10] = [
+/// Keys under which texts stand, most distinctive first.
+const DISTINCTIVE_KEYS: [&str; 10] = [
     "text",
     "thinking",
     "content",
@@ -193,7 +193,7 @@ fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
         b'[' => json::elements(text, at)
             .into_iter()
             .find_map(|e| dig(text, e, depth + 1)),
-        b'{' => TELLING
+        b'{' => DISTINCTIVE_KEYS
             .iter()
             .find_map(|key| dig(text, json::get(text, at, key)?, depth + 1)),
         _ => None,
@@ -231,7 +231,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
     let mut fallback = String::new();
     for text in texts {
         let text = text.beginning(LOOKED_AT);
-        let text = behind_tags(text.trim_start(), tags);
+        let text = after_tags(text.trim_start(), tags);
         let line = text
             .lines()
             .map(str::trim)
@@ -250,8 +250,8 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
     fallback
 }
 
-/// What follows the blocks of the harness at the start of a text.
-fn behind_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
+/// The text after the blocks of the harness at its start.
+fn after_tags<'a>(mut text: &'a str, tags: &[String]) -> &'a str {
     loop {
         let tag = tags
             .iter()

@@ -10,7 +10,7 @@ const SLICE: Duration = Duration::from_micros(100);
 /// credentials.
 const LOOK_AFTER: usize = 16 << 10;
 
-/// What a step costs beside its bytes.
+/// The fixed cost of a step.
 const STEP: usize = 256;
 
 /// The present slice.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use rusqlite::{Connection, params};
 
-use super::note::Begun;
+use super::note::ReceivedRequest;
 use super::summary;
 use baton_core::redact::Redactor;
 use baton_core::wire;
@@ -13,14 +13,14 @@ use baton_core::wire;
 const MOST_TITLED: usize = 8192;
 
 /// Gives each conversation its title once.
-pub(super) struct Titles {
+pub(super) struct TitleWriter {
     /// Conversations that have one.
     known: HashSet<String>,
     /// How texts of a harness begin.
     tags: Vec<String>,
 }
 
-impl Titles {
+impl TitleWriter {
     pub(super) fn new(tags: Vec<String>) -> Self {
         Self {
             known: HashSet::new(),
@@ -38,7 +38,7 @@ impl Titles {
         &mut self,
         conn: &Connection,
         redactor: &Redactor,
-        begun: &Begun,
+        begun: &ReceivedRequest,
         conversation: &str,
     ) -> rusqlite::Result<()> {
         if self.known.contains(conversation) {

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 use tokio::sync::broadcast;
 
 use super::archive::Archive;
-use super::note::Note;
-use super::queue::{LiveEvent, Load, now_ms};
-use super::retention::{self, Bounds};
+use super::note::JournalNote;
+use super::queue::{LiveEvent, QueueLoad, now_ms};
+use super::retention::{self, JournalBounds};
 
 /// How long notes are collected before they are written: a killed process loses that much at most, and a viewer waits that
 /// long.
@@ -37,18 +37,18 @@ const MAKING_ROOM: Duration = Duration::from_millis(250);
 /// Bytes that the row of a note adds to a transaction, about.
 const ROW: usize = 400;
 
-pub(super) struct Writer {
+pub(super) struct JournalWriter {
     pub(super) archive: Archive,
-    pub(super) notes: Receiver<Note>,
-    pub(super) load: Arc<Load>,
+    pub(super) notes: Receiver<JournalNote>,
+    pub(super) load: Arc<QueueLoad>,
     pub(super) live: Option<broadcast::Sender<LiveEvent>>,
-    pub(super) bounds: Bounds,
+    pub(super) bounds: JournalBounds,
     /// A note that did not fit into the last transaction.
-    pub(super) next: Option<Note>,
+    pub(super) next: Option<JournalNote>,
 }
 
 /// An open transaction.
-struct Batch {
+struct JournalBatch {
     taken: usize,
     /// Bytes written in it, about.
     bytes: usize,
@@ -56,14 +56,14 @@ struct Batch {
     room: u64,
     /// Whether there are live viewers.
     watched: bool,
-    told: Vec<LiveEvent>,
+    events: Vec<LiveEvent>,
     waiting: Vec<mpsc::Sender<()>>,
     written: rusqlite::Result<()>,
 }
 
 /// The writer's state between transactions.
 #[derive(Default)]
-struct State {
+struct WriterState {
     batches: u32,
     untidy: bool,
     broken: bool,
@@ -73,8 +73,8 @@ struct State {
     full: bool,
 }
 
-impl State {
-    fn came_to(&mut self, done: rusqlite::Result<()>) {
+impl WriterState {
+    fn note_result(&mut self, done: rusqlite::Result<()>) {
         match done {
             Err(error) if !self.broken => {
                 self.broken = true;
@@ -88,12 +88,12 @@ impl State {
         }
     }
 
-    fn tidies(&self) -> bool {
+    fn may_tidy(&self) -> bool {
         self.untidy && !self.broken
     }
 
     /// Counts a note whose handling panicked. The panic hook has printed the reason.
-    fn is_odd(&mut self) {
+    fn note_oddity(&mut self) {
         self.odd += 1;
         if self.odd.is_power_of_two() {
             tracing::error!(notes = self.odd, "the journal left out what it could not read");
@@ -113,27 +113,27 @@ impl State {
 }
 
 /// The result of one step of the loop.
-enum Step {
+enum WriterStep {
     Done,
     /// All recorders are dropped.
     Over,
 }
 
-impl Writer {
+impl JournalWriter {
     /// Runs until all recorders are dropped.
     pub(super) fn run(mut self) {
         run_in_background();
         self.load.written_by(thread::current());
-        let mut state = State {
+        let mut state = WriterState {
             untidy: true,
-            ..State::default()
+            ..WriterState::default()
         };
         loop {
             match catch_unwind(AssertUnwindSafe(|| self.step(&mut state))) {
-                Ok(Step::Done) => {}
-                Ok(Step::Over) => return,
+                Ok(WriterStep::Done) => {}
+                Ok(WriterStep::Over) => return,
                 Err(_) => {
-                    state.is_odd();
+                    state.note_oddity();
                     state.untidy = false;
                     self.roll_back();
                 }
@@ -141,8 +141,8 @@ impl Writer {
         }
     }
 
-    fn step(&mut self, state: &mut State) -> Step {
-        let wait = if state.tidies() { Duration::ZERO } else { REST };
+    fn step(&mut self, state: &mut WriterState) -> WriterStep {
+        let wait = if state.may_tidy() { Duration::ZERO } else { REST };
         let first = match self.next.take() {
             Some(note) => Ok(note),
             None => self.notes.recv_timeout(wait),
@@ -153,27 +153,27 @@ impl Writer {
                 self.capture(state);
             }
             Err(RecvTimeoutError::Timeout) => self.tidy(state),
-            Err(RecvTimeoutError::Disconnected) => return Step::Over,
+            Err(RecvTimeoutError::Disconnected) => return WriterStep::Over,
         }
-        Step::Done
+        WriterStep::Done
     }
 
     /// Collects notes for a moment and commits them. Notes with large bodies, and those that somebody waits for, are written
     /// meanwhile, so that the bodies are freed while their memory is in the cache.
-    fn capture(&mut self, state: &mut State) {
+    fn capture(&mut self, state: &mut WriterState) {
         let until = Instant::now() + GATHERED;
         let mut batch = None;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() || self.load.is_urgent() {
-                // Notes that become urgent from here on are queued behind the present ones.
+                // Notes that become urgent from here on are queued after the present ones.
                 self.load.clear_urgent();
-                self.take_in(&mut batch, state);
+                self.fill_batch(&mut batch, state);
             }
             if left.is_zero() {
                 break;
             }
-            if batch.is_none() && state.tidies() {
+            if batch.is_none() && state.may_tidy() {
                 self.tidy(state);
             } else if !self.load.is_urgent() {
                 thread::park_timeout(left);
@@ -182,21 +182,21 @@ impl Writer {
         self.commit(batch, state);
     }
 
-    fn tidy(&mut self, state: &mut State) {
+    fn tidy(&mut self, state: &mut WriterState) {
         let done = retention::step(&mut self.archive, self.bounds, now_ms(), false);
         if let Ok(more) = done {
             state.untidy = more;
         }
-        state.came_to(done.map(drop));
+        state.note_result(done.map(drop));
         thread::yield_now();
     }
 
     /// Applies all queued notes. A transaction that has become large is committed, and the next one begins.
-    fn take_in(&mut self, batch: &mut Option<Batch>, state: &mut State) {
+    fn fill_batch(&mut self, batch: &mut Option<JournalBatch>, state: &mut WriterState) {
         self.archive.chunk_store.slice.begin();
         while let Some(note) = self.take() {
             let weight = note.weight();
-            let fits = |open: &Batch| {
+            let fits = |open: &JournalBatch| {
                 open.taken < BATCH
                     && open.bytes <= self.bounds.transaction()
                     && (open.bytes + weight) as u64 <= open.room
@@ -212,8 +212,8 @@ impl Writer {
                 continue;
             };
             open.taken += 1;
-            open.told.extend(live_event(&note).filter(|_| open.watched));
-            if let Note::Flush(done) = note {
+            open.events.extend(live_event(&note).filter(|_| open.watched));
+            if let JournalNote::Flush(done) = note {
                 open.waiting.push(done);
             } else if open.written.is_ok() {
                 open.written = self.write(note, state);
@@ -231,7 +231,7 @@ impl Writer {
     }
 
     /// Begins a transaction; `None` where there is no room for one.
-    fn begin(&mut self, weight: usize, state: &mut State) -> Option<Batch> {
+    fn begin(&mut self, weight: usize, state: &mut WriterState) -> Option<JournalBatch> {
         state.batches = state.batches.wrapping_add(1);
         state.untidy |= state.batches.is_multiple_of(LOOK_EVERY);
         self.archive.lose_ends(self.load.take_lost_ends());
@@ -241,29 +241,29 @@ impl Writer {
                 room?
             }
             Err(error) => {
-                state.came_to(Err(error));
+                state.note_result(Err(error));
                 return None;
             }
         };
-        Some(Batch {
+        Some(JournalBatch {
             taken: 0,
             bytes: 0,
             room,
             watched: self.live.as_ref().is_some_and(|live| live.receiver_count() > 0),
-            told: Vec::new(),
+            events: Vec::new(),
             waiting: Vec::new(),
             written: self.archive.begin_writing(),
         })
     }
 
-    fn commit(&mut self, batch: Option<Batch>, state: &mut State) {
+    fn commit(&mut self, batch: Option<JournalBatch>, state: &mut WriterState) {
         let Some(batch) = batch else { return };
         let written = batch.written.and_then(|()| self.archive.settle());
         if written.is_err() {
             self.roll_back();
             self.load.lost(batch.taken);
         } else if let Some(live) = &self.live {
-            for live_event in batch.told {
+            for live_event in batch.events {
                 // The viewer may have disconnected.
                 let _ = live.send(live_event);
             }
@@ -272,11 +272,11 @@ impl Writer {
             // The caller may have given up.
             let _ = done.send(());
         }
-        state.came_to(written);
+        state.note_result(written);
     }
 
     /// The next queued note.
-    fn take(&mut self) -> Option<Note> {
+    fn take(&mut self) -> Option<JournalNote> {
         self.next.take().or_else(|| self.notes.try_recv().ok())
     }
 
@@ -303,11 +303,11 @@ impl Writer {
     }
 
     /// Skips a note that does not fit or cannot be written.
-    fn leave_out(&mut self, note: Note) {
+    fn leave_out(&mut self, note: JournalNote) {
         self.load.done(note.weight());
         match note {
             // The caller may have given up.
-            Note::Flush(done) => drop(done.send(())),
+            JournalNote::Flush(done) => drop(done.send(())),
             note => {
                 self.archive.skip(&note);
                 self.load.lost(1);
@@ -316,17 +316,17 @@ impl Writer {
     }
 
     /// Applies one note. A note that panics is counted and skipped; the transaction goes on.
-    fn write(&mut self, note: Note, state: &mut State) -> rusqlite::Result<()> {
+    fn write(&mut self, note: JournalNote, state: &mut WriterState) -> rusqlite::Result<()> {
         let id = note.exchange();
         let write = AssertUnwindSafe(|| self.archive.write(note));
         let written = catch_unwind(write).unwrap_or_else(|_| {
-            state.is_odd();
+            state.note_oddity();
             self.load.lost(1);
-            self.archive.is_odd(id.clone());
+            self.archive.note_oddity(id.clone());
             Ok(())
         });
         if written.is_err() {
-            self.archive.is_odd(id);
+            self.archive.note_oddity(id);
         }
         written
     }
@@ -352,26 +352,26 @@ fn run_in_background() {
 }
 
 /// Drops all notes, for a journal that could not be opened.
-pub(super) fn drop_all(notes: &Receiver<Note>, load: &Load) {
+pub(super) fn drop_all(notes: &Receiver<JournalNote>, load: &QueueLoad) {
     for note in notes {
         load.done(note.weight());
         match note {
             // The caller may have given up.
-            Note::Flush(done) => drop(done.send(())),
+            JournalNote::Flush(done) => drop(done.send(())),
             _ => load.lost(1),
         }
     }
 }
 
 /// The event that live viewers get for a note.
-fn live_event(note: &Note) -> Option<LiveEvent> {
+fn live_event(note: &JournalNote) -> Option<LiveEvent> {
     match note {
-        Note::Begin(begun) => Some(LiveEvent::Begun {
+        JournalNote::Begin(begun) => Some(LiveEvent::Begun {
             id: begun.id.clone(),
             conversation: begun.conversation.clone(),
             at_ms: begun.at_ms,
         }),
-        Note::End { event, .. } => Some(LiveEvent::Ended { id: event.id.clone() }),
+        JournalNote::End { event, .. } => Some(LiveEvent::Ended { id: event.id.clone() }),
         _ => None,
     }
 }

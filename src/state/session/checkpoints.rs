@@ -1,9 +1,9 @@
 //! Up to which call of a transcript the hidden pairs beside its calls are known.
 //!
-//! A cache of what the store said, and never more than that: every entry follows from a transcript and the store
+//! A cache of what the store returned, and never more than that: every entry follows from a transcript and the store
 //! alone, so nothing that happens to the conversation's record, or to another conversation of the same key, makes
 //! one untrue. A transcript that holds the call of a checkpoint holds all calls before it, too, so only the calls
-//! behind it have to be looked up. A call is recognised by its name where that was drawn at random or is signed.
+//! after it have to be looked up. A call is recognised by its name where that was drawn at random or is signed.
 //! Otherwise branches may have equal calls, and everything before the call must be the same, byte for byte.
 
 use std::cell::Cell;
@@ -30,7 +30,7 @@ pub(super) struct Checkpoints {
 /// All pairs beside the calls between `cut` and `call`, `call` included.
 struct Checkpoint {
     cut: Option<HandoffId>,
-    call: Called,
+    call: CallMark,
     pairs: Vec<Arc<HiddenPair>>,
     /// When the oldest of them was read from the store.
     read_ms: u64,
@@ -38,14 +38,14 @@ struct Checkpoint {
 
 /// A call, by a name that no call of another branch has.
 #[derive(Clone, PartialEq, Eq)]
-struct Called {
+struct CallMark {
     name: String,
     /// Its turn, and what the transcript is up to the end of that; `None` where the name does by itself.
-    behind: Option<(usize, u128)>,
+    position: Option<(usize, u128)>,
 }
 
-/// A transcript's calls behind its cut.
-pub struct Transcript<'a, Calls> {
+/// A transcript's calls after its cut.
+pub struct CallsAfterCut<'a, Calls> {
     /// Their names from the newest one back, each with its turn.
     pub newest_first: Calls,
     /// The transcript's bytes from the cut to the end of a turn.
@@ -54,7 +54,7 @@ pub struct Transcript<'a, Calls> {
 
 /// A hash of bytes, keyed per process: nobody outside can construct a collision, and it means nothing in another process.
 pub fn hash(bytes: &[u8]) -> u128 {
-    /// What XXH3 asks for where it is given a key.
+    /// Minimum length of an XXH3 secret.
     const KEY: usize = 192;
     static SECRET: LazyLock<[u8; KEY]> = LazyLock::new(|| {
         let mut key = [0; KEY];
@@ -65,18 +65,18 @@ pub fn hash(bytes: &[u8]) -> u128 {
     XxHash3_128::oneshot_with_secret(&*SECRET, bytes).unwrap_or_default()
 }
 
-/// The calls of a transcript that are behind every checkpoint: to be looked up in the store.
-pub struct Unknown {
+/// The calls of a transcript that are after every checkpoint: to be looked up in the store.
+pub struct NewCalls {
     cut: Option<HandoffId>,
-    newest: Option<Called>,
+    newest: Option<CallMark>,
     calls: Vec<String>,
     base: Option<Arc<Checkpoint>>,
     now_ms: u64,
     written: u64,
 }
 
-impl Unknown {
-    /// What the calls are known by, each once.
+impl NewCalls {
+    /// The names of the calls, each once.
     pub fn calls(&self) -> &[String] {
         &self.calls
     }
@@ -96,12 +96,12 @@ impl Checkpoints {
         wanted.cloned().collect()
     }
 
-    /// What walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
+    /// Walks a transcript's calls, from the newest back to a checkpoint. Nothing is locked while it walks.
     pub(super) fn walk<'a, Calls: Iterator<Item = (usize, String)>>(
         &self,
         cut: Option<HandoffId>,
         now_ms: u64,
-    ) -> impl FnOnce(Transcript<'a, Calls>) -> Unknown + use<'a, Calls> {
+    ) -> impl FnOnce(CallsAfterCut<'a, Calls>) -> NewCalls + use<'a, Calls> {
         let (checkpoints, written) = (self.of(cut, now_ms), self.written);
         move |transcript| {
             // Each checkpoint has one turn, so that as few are hashed as there are checkpoints.
@@ -114,16 +114,17 @@ impl Checkpoints {
             };
             let called = |turn: usize, name: &str| {
                 let unique = unique_part(name);
-                Called {
+                CallMark {
                     name: unique.unwrap_or(name).to_owned(),
-                    behind: unique.is_none().then(|| (turn, up_to(turn))),
+                    position: unique.is_none().then(|| (turn, up_to(turn))),
                 }
             };
-            let is_here = |call: &Called, turn: usize, name: &str, unique: Option<&str>| match call.behind {
+            let is_here = |call: &CallMark, turn: usize, name: &str, unique: Option<&str>| match call.position
+            {
                 None => unique == Some(&call.name),
                 Some((at, before)) => call.name == name && at == turn && before == up_to(turn),
             };
-            let mut unknown = Unknown {
+            let mut unknown = NewCalls {
                 cut,
                 newest: None,
                 calls: Vec::new(),
@@ -152,7 +153,7 @@ impl Checkpoints {
 
     /// Sets a checkpoint at the newest of the calls, `found` being all pairs that the store has beside the unknown
     /// ones; the one that the walk ended at moves there.
-    pub(super) fn set(&mut self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+    pub(super) fn set(&mut self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         let Some(call) = unknown.newest.filter(|_| unknown.written == self.written) else {
             return;
         };

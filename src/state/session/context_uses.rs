@@ -1,4 +1,4 @@
-//! How full the contexts of a key's threads are. In memory alone: the next answer tells it again after a restart.
+//! How full the contexts of a key's threads are. In memory alone: the next answer reports it again after a restart.
 
 use baton_core::nudge::ContextUse;
 use baton_core::record::HandoffId;
@@ -11,7 +11,7 @@ const KEPT: usize = 16;
 pub struct ThreadId(u64);
 
 /// A request's transcript, as far as its thread is found by it.
-pub struct Thread<'a> {
+pub struct ThreadTurns<'a> {
     /// How many elements it has.
     pub turns: usize,
     /// The digest of the last few of them up to this one: a single one may be like another thread's ("Go on.").
@@ -23,11 +23,11 @@ pub struct Thread<'a> {
 /// The threads of one key, least recently used first.
 #[derive(Default)]
 pub(super) struct ContextUses {
-    all: Vec<Known>,
+    all: Vec<KnownThread>,
     ids: u64,
 }
 
-struct Known {
+struct KnownThread {
     id: ThreadId,
     /// Elements of the newest request, and the digest of its last ones.
     turns: usize,
@@ -36,20 +36,21 @@ struct Known {
 }
 
 impl ContextUses {
-    /// The thread of a request that has come, cut at `cut`; and whether it goes on from the thread's newest request, and does
-    /// not repeat it. `told`: the transcript holds a nudge behind the cut.
+    /// The thread of a request that has come, cut at `cut`; and whether it goes on from the thread's newest request,
+    /// and does not repeat it. `notified`: the transcript has a nudge after the cut.
     pub(super) fn exchange(
         &mut self,
-        request: &Thread<'_>,
+        request: &ThreadTurns<'_>,
         cut: Option<HandoffId>,
-        told: bool,
+        notified: bool,
     ) -> (ThreadId, bool) {
         let Some(last) = request.turns.checked_sub(1) else {
             return (ThreadId(u64::MAX), false);
         };
         let digest = (request.digest)(last);
-        let goes_on = |known: &&Known| known.turns <= last && known.last == (request.digest)(known.turns - 1);
-        let repeats = |known: &Known| known.turns == request.turns && known.last == digest;
+        let goes_on =
+            |known: &&KnownThread| known.turns <= last && known.last == (request.digest)(known.turns - 1);
+        let repeats = |known: &KnownThread| known.turns == request.turns && known.last == digest;
         if let Some(known) = self.all.iter().rev().find(|known| repeats(known)) {
             return (known.id, false);
         }
@@ -68,7 +69,7 @@ impl ContextUses {
             Some(at) => self.all.remove(at),
             None => {
                 self.ids += 1;
-                Known {
+                KnownThread {
                     id: ThreadId(self.ids),
                     turns: 0,
                     last: 0,
@@ -77,7 +78,7 @@ impl ContextUses {
             }
         };
         (known.turns, known.last) = (request.turns, digest);
-        known.context.exchange(cut, told);
+        known.context.exchange(cut, notified);
         let id = known.id;
         if self.all.len() == KEPT {
             self.all.remove(0);
@@ -100,7 +101,7 @@ mod tests {
 
     /// Requests as lists of words; the digest is that of the last two.
     fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
-        let request = Thread {
+        let request = ThreadTurns {
             turns: words.len(),
             digest: &|at| words[at] + 100 * at.checked_sub(1).map_or(0, |at| words[at]),
             named,

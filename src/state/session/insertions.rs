@@ -1,4 +1,4 @@
-//! Texts of ours that a conversation's transcript has behind its turns.
+//! Texts of ours that a conversation's transcript has after its turns.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ pub(super) struct Insertions {
     /// When the oldest of them was read from the store or written to it.
     read_ms: u64,
     /// Ids that were already reported as lost.
-    told: Vec<Uuid>,
-    /// Whether the store was asked for those of a conversation that this one may be the copy of.
+    reported: Vec<Uuid>,
+    /// Whether the store was queried for those of a conversation that this one may be the copy of.
     copy_checked: bool,
 }
 
@@ -24,7 +24,7 @@ impl Insertions {
         Self {
             all: record.insertions.is_empty().then(Vec::new),
             read_ms: 0,
-            told: Vec::new(),
+            reported: Vec::new(),
             copy_checked: false,
         }
     }
@@ -57,16 +57,16 @@ impl Insertions {
         all.drain(..all.len().saturating_sub(INSERTIONS_KEPT));
     }
 
-    /// How many of these were not told to be lost before; the others have their place again.
+    /// How many of these were not reported as lost before; the others have their place again.
     pub(super) fn newly_lost(&mut self, lost: &[Uuid]) -> usize {
-        let new = lost.iter().filter(|id| !self.told.contains(id)).count();
-        if self.told != lost {
-            self.told = lost.to_vec();
+        let new = lost.iter().filter(|id| !self.reported.contains(id)).count();
+        if self.reported != lost {
+            self.reported = lost.to_vec();
         }
         new
     }
 
-    /// Whether this is the first time that it is asked.
+    /// Whether this is the first call.
     pub(super) fn check_copy(&mut self) -> bool {
         !std::mem::replace(&mut self.copy_checked, true)
     }

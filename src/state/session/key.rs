@@ -24,7 +24,7 @@ const HEADERS: &[&[&str]] = &[
 const KEY_DIGITS: usize = 32;
 
 /// The key of the conversation in the store: the agent's own session headers, else `body_session`
-/// (`prompt_cache_key`, a session in `metadata`), else what `opening` says, which is asked only then.
+/// (`prompt_cache_key`, a session in `metadata`), else what `opening` says, which is called only then.
 /// Keys of different principals, wires or sources never agree.
 pub fn conversation_key(
     principal: &str,

@@ -6,14 +6,14 @@ use super::TOUCH_AFTER_MS;
 use baton_core::record::{Conversation, CutPoint, LEFT_OUT_KEPT};
 
 /// The cut points that a conversation's record lists.
-pub(super) struct LeftOut {
+pub(super) struct UnplacedCuts {
     /// `None`: not read yet.
     points: Option<Vec<Arc<CutPoint>>>,
     /// When the oldest of them was read from the store or written to it.
     read_ms: u64,
 }
 
-impl LeftOut {
+impl UnplacedCuts {
     pub(super) fn of(record: &Conversation) -> Self {
         Self {
             points: record.left_out.is_empty().then(Vec::new),

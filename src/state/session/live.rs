@@ -1,16 +1,16 @@
-//! One conversation in memory.
+//! A conversation in memory.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use super::checkpoints::{Checkpoints, Transcript, Unknown};
-use super::context_uses::{ContextUses, Thread, ThreadId};
+use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
+use super::context_uses::{ContextUses, ThreadId, ThreadTurns};
 use super::insertions::Insertions;
-use super::left_out::LeftOut;
+use super::left_out::UnplacedCuts;
 use super::repeats::{AnswerId, Repeats, in_time};
-use super::spoken::Spoken;
+use super::spoken::ViewLength;
 use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
@@ -18,28 +18,28 @@ use baton_core::record::{
     Written,
 };
 
-/// A conversation in use. The record here is never behind the store's; where several processes share the store, that is
-/// checked when a request opens the conversation.
+/// A conversation in use. The record here is never older than the store's; where several processes share the store,
+/// that is checked when a request opens the conversation.
 pub struct LiveConversation {
-    /// Its key and its owner, which never change: asked without the lock.
+    /// Its key and its owner, which never change: read without the lock.
     key: String,
     principal: String,
-    state: Mutex<State>,
+    state: Mutex<LiveState>,
     contexts: Mutex<ContextUses>,
-    /// What the model is told behind a handoff that a person resumed, with its first request there.
+    /// The text for the model after a handoff that a person resumed, with its first request there.
     notice: Mutex<Option<(HandoffId, String)>>,
-    /// Whether there is such a text: asked without the lock.
+    /// Whether there is such a text: read without the lock.
     has_notice: AtomicBool,
-    /// Held by who writes to the store, so that records arrive there in the order they were made.
+    /// Locked while writing to the store, so that records arrive there in the order they were made.
     pub(super) turn: tokio::sync::Mutex<()>,
     used: AtomicU64,
-    /// How much has been said in it since the last handoff, as far as is known here.
-    pub(crate) spoken: Spoken,
+    /// How many messages it has since the last handoff, as far as this process knows.
+    pub(crate) spoken: ViewLength,
     /// Ends of its answers of which it is not known whether the agent has them.
     pub(super) unconfirmed: UnconfirmedEnds,
 }
 
-pub(super) struct State {
+pub(super) struct LiveState {
     /// As stored, with the changes that are not written yet.
     pub(super) record: Conversation,
     /// Changes that may wait: made in `record`, not in the store.
@@ -47,8 +47,8 @@ pub(super) struct State {
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs whose answer the agent may have left out.
-    pub(super) left_out: LeftOut,
-    /// The texts of ours behind its turns.
+    pub(super) left_out: UnplacedCuts,
+    /// The texts of ours after its turns.
     pub(super) insertions: Insertions,
     /// A background write is on its way and will take the changes that there then are.
     pub(super) saving: bool,
@@ -56,8 +56,8 @@ pub(super) struct State {
     checkpoints: Checkpoints,
 }
 
-/// What a durable write makes known beside the record.
-pub(super) enum Cached {
+/// The update of the caches after a durable write.
+pub(super) enum CacheUpdate {
     Nothing,
     /// A handoff fired, with its place, where that is known.
     Fired(Option<Arc<CutPoint>>),
@@ -68,9 +68,9 @@ pub(super) enum Cached {
     Inserted(Vec<Arc<Insertion>>),
 }
 
-impl State {
+impl LiveState {
     /// Makes a change that may be written later.
-    pub(super) fn change_behind(&mut self, change: Change) {
+    pub(super) fn change_in_background(&mut self, change: Change) {
         change.apply(&mut self.record);
         // Only where the newest transcript is matters, and the writer that it takes over from.
         let change = match (self.unwritten.last(), change) {
@@ -87,7 +87,7 @@ impl State {
     /// Takes a newer record than the one known; what was read for that one is read again.
     fn take_over(&mut self, record: Conversation) {
         self.pairs = record.pairs.is_empty().then(Vec::new);
-        self.left_out = LeftOut::of(&record);
+        self.left_out = UnplacedCuts::of(&record);
         self.insertions.follow(&record);
         self.checkpoints.clear();
         self.set(record);
@@ -105,13 +105,13 @@ impl State {
 impl LiveConversation {
     pub(super) fn new(record: Conversation) -> Self {
         let pairs = record.pairs.is_empty().then(Vec::new);
-        let left_out = LeftOut::of(&record);
+        let left_out = UnplacedCuts::of(&record);
         let insertions = Insertions::of(&record);
         let unwritten = Vec::new();
         Self {
             key: record.key.clone(),
             principal: record.principal.clone(),
-            state: Mutex::new(State {
+            state: Mutex::new(LiveState {
                 record,
                 unwritten,
                 pairs,
@@ -126,7 +126,7 @@ impl LiveConversation {
             has_notice: AtomicBool::new(false),
             turn: tokio::sync::Mutex::new(()),
             used: AtomicU64::new(0),
-            spoken: Spoken::default(),
+            spoken: ViewLength::default(),
             unconfirmed: UnconfirmedEnds::default(),
         }
     }
@@ -157,7 +157,7 @@ impl LiveConversation {
     }
 
     /// Notes that `answer`, to a request with this body, shows the sentinel of `handoff`. Until its end was handed
-    /// over, the same request again goes straight on behind it.
+    /// over, the same request again goes straight on after it.
     pub fn remember_repeat(&self, body_hash: u64, handoff: HandoffId, answer: &AnswerId, now_ms: u64) {
         self.state().repeats.remember(body_hash, handoff, answer, now_ms);
     }
@@ -168,7 +168,7 @@ impl LiveConversation {
         !state.repeats.is_empty() || !state.record.repeats.is_empty()
     }
 
-    /// The handoff behind which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
+    /// The handoff after which a request goes on, if it is a repetition; `answer` will be the answer to it, and is
     /// noted at once. Another request leaves the notes where they are: agents count tokens and ask for titles
     /// before they try again.
     pub fn take_repeat(&self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
@@ -194,32 +194,32 @@ impl LiveConversation {
     }
 
     /// Walks the calls of a transcript that is cut at `cut`, from the newest back, as far as their pairs are not known.
-    /// What the store has beside those is told to [`looked_up`](Self::looked_up), so that the next request of the
-    /// transcript asks for what is new in it.
+    /// What the store has beside those is given to [`record_lookup`](Self::record_lookup), so that the next request of
+    /// the transcript asks for what is new in it.
     pub fn unknown_calls<'a>(
         &self,
         cut: Option<HandoffId>,
-        transcript: Transcript<'a, impl Iterator<Item = (usize, String)>>,
+        transcript: CallsAfterCut<'a, impl Iterator<Item = (usize, String)>>,
         now_ms: u64,
-    ) -> Unknown {
+    ) -> NewCalls {
         let walk = self.state().checkpoints.walk(cut, now_ms);
         walk(transcript)
     }
 
     /// Notes that `found` is all that the store has beside these calls.
-    pub fn looked_up(&self, unknown: Unknown, found: &[Arc<HiddenPair>]) {
+    pub fn record_lookup(&self, unknown: NewCalls, found: &[Arc<HiddenPair>]) {
         self.state().checkpoints.set(unknown, found);
     }
 
-    /// A request has come, cut at `cut`: its thread, and whether it is new in that and no repetition. `told`: its transcript holds
-    /// a nudge behind the cut.
+    /// A request has come, cut at `cut`: its thread, and whether it is new in that and no repetition. `notified`: its
+    /// transcript has a nudge after the cut.
     pub fn context_exchange(
         &self,
-        request: &Thread<'_>,
+        request: &ThreadTurns<'_>,
         cut: Option<HandoffId>,
-        told: bool,
+        notified: bool,
     ) -> (ThreadId, bool) {
-        self.contexts().exchange(request, cut, told)
+        self.contexts().exchange(request, cut, notified)
     }
 
     /// How full a thread's context is; `None` where that is forgotten.
@@ -231,8 +231,8 @@ impl LiveConversation {
         self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The undo that was asked for from outside of the chat, and waits for a request.
-    pub fn asked_undo(&self) -> Option<AskedUndo> {
+    /// The undo that was requested from outside of the chat, and waits for a request.
+    pub fn pending_undo(&self) -> Option<AskedUndo> {
         self.state().record.asked_undo.as_deref().copied()
     }
 
@@ -241,7 +241,7 @@ impl LiveConversation {
         self.state().record.pins.clone()
     }
 
-    /// Whether any text of ours stands behind its turns.
+    /// Whether any text of ours stands after its turns.
     pub fn has_insertions(&self) -> bool {
         !self.state().record.insertions.is_empty()
     }
@@ -257,19 +257,19 @@ impl LiveConversation {
         of_cut.map(|omission| omission.position.clone()).collect()
     }
 
-    /// Whether it may be a copy of another conversation, of which it should have the insertions: asked once, of one that is
-    /// new here.
+    /// Whether it may be a copy of another conversation, of which it should have the insertions: checked once, for one
+    /// that is new here.
     pub fn may_be_copy(&self) -> bool {
         let mut state = self.state();
         state.insertions.check_copy() && state.record.tooled.is_none()
     }
 
-    /// How many of the insertions that found no place had one in the request before, or were never told to be lost.
+    /// How many of the insertions that found no place had one in the request before, or were never reported as lost.
     pub fn newly_lost(&self, lost: &[Uuid]) -> usize {
         self.state().insertions.newly_lost(lost)
     }
 
-    /// Keeps a text for the model's first request behind this handoff. It does not outlive the process.
+    /// Keeps a text for the model's first request after this handoff. It does not outlive the process.
     pub fn set_notice(&self, handoff: HandoffId, text: String) {
         *self.notice.lock().unwrap_or_else(PoisonError::into_inner) = Some((handoff, text));
         self.has_notice.store(true, Ordering::Release);
@@ -288,11 +288,11 @@ impl LiveConversation {
         Some(text)
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, LiveState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What a write takes to the store: the changes that wait, and `change`.
+    /// The changes of a write to the store: the pending ones and `change`.
     pub(super) fn update(&self, change: impl IntoIterator<Item = Change>, now_ms: u64) -> Update {
         let mut state = self.state();
         let mut changes = std::mem::take(&mut state.unwritten);
@@ -306,7 +306,7 @@ impl LiveConversation {
     }
 
     /// The write failed: the first `waiting` changes wait on.
-    pub(super) fn not_written(&self, mut update: Update, waiting: usize) {
+    pub(super) fn restore_unwritten(&self, mut update: Update, waiting: usize) {
         update.changes.truncate(waiting);
         let mut state = self.state();
         for change in std::mem::take(&mut state.unwritten) {
@@ -316,7 +316,7 @@ impl LiveConversation {
     }
 
     /// Takes the record that the store has written, and what is known with it.
-    pub(super) fn settle(&self, written: Written, cached: Cached, now_ms: u64) {
+    pub(super) fn settle(&self, written: Written, cached: CacheUpdate, now_ms: u64) {
         let mut state = self.state();
         if written.overtaken || state.record.version > written.record.version {
             // Another process wrote before this one, or has been read since.
@@ -329,14 +329,14 @@ impl LiveConversation {
         }
         state.set(written.record);
         match cached {
-            Cached::Nothing => {}
-            Cached::LeftOut(point) => state.left_out.add(Some(&point), now_ms),
-            Cached::Inserted(new) => state.insertions.add(&new, now_ms),
-            Cached::Fired(point) => {
+            CacheUpdate::Nothing => {}
+            CacheUpdate::LeftOut(point) => state.left_out.add(Some(&point), now_ms),
+            CacheUpdate::Inserted(new) => state.insertions.add(&new, now_ms),
+            CacheUpdate::Fired(point) => {
                 state.pairs = state.record.pairs.is_empty().then(Vec::new);
                 state.left_out.add(point.as_ref(), now_ms);
             }
-            Cached::Paired(new) => {
+            CacheUpdate::Paired(new) => {
                 if new.iter().any(|pair| pair.place != Place::Aside) {
                     state.checkpoints.clear();
                 }
@@ -353,8 +353,8 @@ impl LiveConversation {
         self.state().record.version
     }
 
-    /// Takes what the store has, where another process has written it. `known`: the version that was known when the store
-    /// was asked; what was written here since then is newer than its answer.
+    /// Takes what the store has, where another process has written it. `known`: the version that was known when the
+    /// store was called; what was written here since then is newer than its answer.
     pub(super) fn refresh(&self, stored: Option<Conversation>, known: u64) {
         let Some(stored) = stored else { return };
         let mut state = self.state();

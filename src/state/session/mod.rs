@@ -1,7 +1,7 @@
 //! Live conversations: a map in front of the store, so that a hit needs no query.
 //!
 //! Knows records and the store; knows nothing of requests but their key. What must survive a crash is in
-//! the store before a call here returns; what only follows the transcript is written behind.
+//! the store before a call here returns; what only follows the transcript is Written in the background.
 
 mod checkpoints;
 mod context_uses;
@@ -28,11 +28,11 @@ use dashmap::DashMap;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-pub use self::checkpoints::{Transcript, Unknown, hash as digest};
-pub use self::context_uses::{Thread, ThreadId};
+pub use self::checkpoints::{CallsAfterCut, NewCalls, hash as digest};
+pub use self::context_uses::{ThreadId, ThreadTurns};
 pub use self::key::conversation_key;
 pub use self::live::LiveConversation;
-use self::live::{Cached, State};
+use self::live::{CacheUpdate, LiveState};
 pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
 pub use self::unconfirmed::UnconfirmedEnd;
 pub use self::undo::UndoRefused;
@@ -59,13 +59,13 @@ pub struct Sessions {
     capacity: usize,
     /// Counts uses: the order of eviction needs no clock.
     ticks: AtomicU64,
-    handoffs: Cache<HandoffId, Arc<Handoff>, Bytes>,
+    handoffs: Cache<HandoffId, Arc<Handoff>, ByWeight>,
 }
 
 #[derive(Clone)]
-struct Bytes;
+struct ByWeight;
 
-impl Weighter<HandoffId, Arc<Handoff>> for Bytes {
+impl Weighter<HandoffId, Arc<Handoff>> for ByWeight {
     fn weight(&self, _: &HandoffId, handoff: &Arc<Handoff>) -> u64 {
         (size_of::<Handoff>() + handoff.prompt.len() + handoff.head.len()) as u64
     }
@@ -80,11 +80,11 @@ impl Sessions {
             live: DashMap::new(),
             capacity: capacity.max(1),
             ticks: AtomicU64::new(0),
-            handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, Bytes),
+            handoffs: Cache::with_weighter(1024, HANDOFF_BYTES, ByWeight),
         }
     }
 
-    /// The store behind.
+    /// The backing store.
     pub fn store(&self) -> &SharedStore {
         &self.store
     }
@@ -104,8 +104,8 @@ impl Sessions {
         self.shared
     }
 
-    /// What is in memory of a conversation, with its version, which may be an older one than the store's; else an empty one,
-    /// without a version, that is no part of the map.
+    /// The cached conversation with its version, which may be older than the store's. Without one, an empty
+    /// conversation that is not added to the cache, and no version.
     pub fn peek(&self, key: &str, principal: &str) -> (Arc<LiveConversation>, Option<u64>) {
         let hit = self.live.get(key).map(|entry| Arc::clone(&entry));
         match hit.filter(|live| live.principal() == principal) {
@@ -215,13 +215,13 @@ impl Sessions {
         }
         let change = Change::Tooled { from, to: tooled };
         let written = self
-            .write(live, change, Cached::Nothing, now_ms, put_record)
+            .write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await?;
         Ok(written.tooled.unwrap_or(tooled))
     }
 
-    /// Notes which handoff the newest transcript is pinned to, and which one was `undone` there last. Written behind, since
-    /// the transcript says it again with each request. Call it within the runtime.
+    /// Notes which handoff the newest transcript is pinned to, and which one was `undone` there last. Written in the
+    /// background, since the transcript says it again with each request. Call it within the runtime.
     pub fn follow(
         &self,
         live: &Arc<LiveConversation>,
@@ -236,22 +236,23 @@ impl Sessions {
         let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
         if from != active || record.undone != undone || (decided && dated) {
             let to = active;
-            state.change_behind(Change::Followed { from, to, undone });
+            state.change_in_background(Change::Followed { from, to, undone });
             state.record.updated_ms = now_ms;
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 
-    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written behind.
-    pub fn rely_on(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
+    /// A request was cut by the cut point of this handoff: the agent has left its sentinel out. Written in the
+    /// background.
+    pub fn keep_cut_point(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
         let mut state = live.state();
         if !state.record.relied_on.contains(&handoff) {
-            state.change_behind(Change::ReliedOn(handoff));
+            state.change_in_background(Change::ReliedOn(handoff));
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 
-    fn save_behind(&self, live: &Arc<LiveConversation>, state: &mut State) {
+    fn save_in_background(&self, live: &Arc<LiveConversation>, state: &mut LiveState) {
         if !state.unwritten.is_empty() && !state.saving {
             state.saving = true;
             tokio::spawn(save(Arc::clone(live), Arc::clone(&self.store)));
@@ -263,7 +264,7 @@ impl Sessions {
         &self,
         live: &Arc<LiveConversation>,
         change: Change,
-        cached: Cached,
+        cached: CacheUpdate,
         now_ms: u64,
         put: Put,
     ) -> Result<Conversation, StoreError>
@@ -284,7 +285,7 @@ impl Sessions {
                     Ok(record)
                 }
                 Err(error) => {
-                    live.not_written(update, waiting);
+                    live.restore_unwritten(update, waiting);
                     Err(error)
                 }
             }
@@ -319,24 +320,24 @@ impl Sessions {
             let done = store.put_handoff(&written, placed.as_deref(), &update).await;
             (update, done)
         };
-        self.write(live, change, Cached::Fired(point), now_ms, put)
+        self.write(live, change, CacheUpdate::Fired(point), now_ms, put)
             .await?;
         self.handoffs.insert(handoff.id, Arc::clone(&handoff));
         Ok(handoff)
     }
 
-    /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written behind. Call
-    /// it within the runtime.
+    /// The answer that showed these handoffs went out whole: they are found by their sentinels. Written in the
+    /// background. Call it within the runtime.
     pub fn shown(&self, live: &Arc<LiveConversation>, handoffs: &[HandoffId]) {
         let mut state = live.state();
         let listed = |id: &HandoffId| handoffs.contains(id);
         let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
         if noted || state.record.left_out.iter().any(listed) {
-            state.change_behind(Change::Shown(handoffs.to_vec()));
-            let State { left_out, record, .. } = &mut *state;
+            state.change_in_background(Change::Shown(handoffs.to_vec()));
+            let LiveState { left_out, record, .. } = &mut *state;
             left_out.keep_listed(record);
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 
     /// A handoff by id; one of another principal is unknown.
@@ -366,11 +367,11 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
         return;
     }
     match store.change(&update).await {
-        Ok(written) => live.settle(written, Cached::Nothing, 0),
+        Ok(written) => live.settle(written, CacheUpdate::Nothing, 0),
         Err(error) => {
             // The next request of the conversation tries again.
             tracing::warn!(%error, conversation = live.key(), "conversation not written");
-            live.not_written(update, waiting);
+            live.restore_unwritten(update, waiting);
         }
     }
 }
@@ -381,7 +382,7 @@ async fn put_record(store: SharedStore, update: Update) -> (Update, Result<Writt
     (update, done)
 }
 
-/// Runs a write and what follows from it, also when the caller goes away meanwhile: the store would have
+/// Runs a write and what follows from it, also when the caller is cancelled meanwhile: the store would have
 /// the change, and memory not.
 async fn to_the_end<T: Send + 'static>(
     write: impl Future<Output = Result<T, StoreError>> + Send + 'static,

@@ -1,11 +1,11 @@
-//! Remembers answers that may have broken off behind their sentinel: a repeated request continues behind it.
+//! Remembers answers that may have broken off after their sentinel: a repeated request continues after it.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
 
 use baton_core::record::HandoffId;
 
-/// How long a broken answer may be asked for again and go on behind its handoff: agents retry within
+/// How long a broken answer may be requested again and go on after its handoff: agents retry within
 /// seconds, a person who comes back later means a new turn.
 pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 
@@ -13,15 +13,15 @@ pub const REPEAT_WITHIN_MS: u64 = 10 * 60 * 1000;
 /// off at the same time.
 const KEPT: usize = 32;
 
-/// One answer to an agent. Clones are the same answer, which is under way as long as any of them lives.
+/// An answer to an agent. Clones are the same answer, which is in progress while any of them lives.
 #[derive(Debug, Clone, Default)]
 pub struct AnswerId(Arc<()>);
 
 /// The notes of one key, oldest first.
 #[derive(Default)]
-pub(super) struct Repeats(VecDeque<Repeat>);
+pub(super) struct Repeats(VecDeque<SeenAnswer>);
 
-struct Repeat {
+struct SeenAnswer {
     body_hash: u64,
     handoff: HandoffId,
     at_ms: u64,
@@ -34,7 +34,7 @@ pub(super) fn in_time(at_ms: u64, now_ms: u64) -> bool {
     now_ms.saturating_sub(at_ms) <= REPEAT_WITHIN_MS
 }
 
-impl Repeat {
+impl SeenAnswer {
     fn is_of(&self, answer: &AnswerId) -> bool {
         std::ptr::eq(self.answer.as_ptr(), Arc::as_ptr(&answer.0))
     }
@@ -55,7 +55,7 @@ impl Repeats {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
-        self.0.push_back(Repeat {
+        self.0.push_back(SeenAnswer {
             body_hash,
             handoff,
             at_ms: now_ms,
@@ -63,11 +63,11 @@ impl Repeats {
         });
     }
 
-    /// The handoff behind which a request with this body goes on, if it repeats one; `answer` is its own. An answer
-    /// that broke off is asked for again by one request at a time. One that is under way, as far as we know,
+    /// The handoff after which a request with this body goes on, if it repeats one; `answer` is its own. An answer
+    /// that broke off is repeated by one request at a time. One that is under way, as far as we know,
     /// keeps its note: its agent may have lost patience, and may be another one.
     pub(super) fn take(&mut self, body_hash: u64, answer: &AnswerId, now_ms: u64) -> Option<HandoffId> {
-        let fits = |r: &&Repeat| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
+        let fits = |r: &&SeenAnswer| r.body_hash == body_hash && in_time(r.at_ms, now_ms);
         let broken = self.0.iter().position(|r| fits(&r) && r.broke_off());
         let handoff = match broken {
             Some(at) => self.0.remove(at).map(|r| r.handoff),

@@ -127,7 +127,7 @@ async fn what_was_looked_up_before_another_process_wrote_is_looked_up_again() {
         };
         assert!(known().await.2.is_empty());
         assert_eq!(known().await.0, 1, "a checkpoint");
-        // The same calls, made again behind a rewind.
+        // The same calls, made again after a rewind.
         let beside = pair("local", "k", Some("b"));
         one.add_pairs(&at_one, vec![beside.clone()], 3).await.unwrap();
         assert_eq!(known().await.2, [beside.id]);
@@ -156,7 +156,7 @@ async fn a_broken_answer_is_repeated_in_another_process() {
             .unwrap();
         at_one.remember_repeat(7, fired.id, &AnswerId::default(), 1000);
 
-        // Its clock is behind by minutes.
+        // Its clock is slow by minutes.
         let at_two = opened(&two).await;
         let answer = AnswerId::default();
         assert!(at_two.may_repeat());
@@ -166,7 +166,7 @@ async fn a_broken_answer_is_repeated_in_another_process() {
             None
         );
         assert_eq!(at_two.take_repeat(7, &answer, 10), Some(fired.id));
-        // The answer hands off again, and breaks off behind that.
+        // The answer hands off again, and breaks off after that.
         let later = handoff("local", "k", 4);
         let second = note(later.id, vec![fired.id], 11);
         two.fire(&at_two, later.clone(), None, Some(second), 11)
@@ -207,7 +207,7 @@ async fn a_place_that_was_relied_on_stays_whoever_hands_the_answer_over() {
             .await
             .unwrap();
         let at_two = opened(&two).await;
-        two.rely_on(&at_two, fired.id);
+        two.keep_cut_point(&at_two, fired.id);
         while opened(&one).await.record().relied_on.is_empty() {
             tokio::time::sleep(std::time::Duration::from_millis(1)).await;
         }

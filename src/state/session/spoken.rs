@@ -1,16 +1,16 @@
-//! How much has been said in a conversation since its last handoff, as far as this process has seen.
+//! How many messages a conversation has since its last handoff, as far as this process has seen.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Messages in the model's view behind its carry-over prompt. Never fewer than there are: threads of one key, rewinds and calls that
-/// the agent does not see only make it more.
+/// Messages in the model's view after its carry-over prompt. Never fewer than there are: threads of one key, rewinds
+/// and calls that the agent does not see only make it more.
 #[derive(Debug, Default)]
-pub(crate) struct Spoken(
+pub(crate) struct ViewLength(
     /// One more than are known; 0: nothing is known.
     AtomicUsize,
 );
 
-impl Spoken {
+impl ViewLength {
     /// A request has so many.
     pub(crate) fn saw(&self, messages: usize) {
         self.0.fetch_max(messages.saturating_add(1), Ordering::Relaxed);
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn it_begins_with_nothing_grows_with_requests_and_answers_and_ends_with_a_handoff() {
-        let spoken = Spoken::default();
+        let spoken = ViewLength::default();
         spoken.answered();
         assert_eq!(spoken.known(), None);
         spoken.saw(1);

@@ -1,11 +1,12 @@
-//! What a conversation has beside its transcript, in front of the store: hidden pairs, cut points and texts behind turns.
+//! The cache of a conversation's records beside its transcript: hidden pairs, cut points and texts after
+//! turns.
 
 use std::collections::HashSet;
 use std::sync::Arc;
 
 use uuid::Uuid;
 
-use super::live::Cached;
+use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::{SharedStore, StoreError};
 use baton_core::record::{Change, CutPoint, HiddenPair, Insertion, ThinkingOmission, Update};
@@ -25,7 +26,7 @@ impl Sessions {
             return Ok(());
         }
         let change = Change::Paired(pairs.iter().map(|pair| pair.id).collect());
-        let cached = Cached::Paired(pairs.iter().cloned().map(Arc::new).collect());
+        let cached = CacheUpdate::Paired(pairs.iter().cloned().map(Arc::new).collect());
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_pairs(&pairs, &update).await;
             (update, done)
@@ -96,12 +97,12 @@ impl Sessions {
             return Ok(false);
         }
         let change = Change::LeftOut(point.handoff);
-        let cached = Cached::LeftOut(Arc::new(point.clone()));
+        let cached = CacheUpdate::LeftOut(Arc::new(point.clone()));
         self.write(live, change, cached, now_ms, put_record).await?;
         Ok(true)
     }
 
-    /// Pins a text, or takes one away. Durable; written only on change.
+    /// Pins a text, or removes one. Durable; written only on change.
     ///
     /// # Errors
     /// The store cannot be written: the answer must not be shown.
@@ -116,7 +117,7 @@ impl Sessions {
             return Ok(());
         }
         let change = Change::Pins { pinned, unpinned };
-        self.write(live, change, Cached::Nothing, now_ms, put_record)
+        self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)
     }
@@ -132,7 +133,7 @@ impl Sessions {
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let change = Change::Inserted(vec![insertion.id]);
-        let cached = Cached::Inserted(vec![Arc::new(insertion.clone())]);
+        let cached = CacheUpdate::Inserted(vec![Arc::new(insertion.clone())]);
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_insertion(&insertion, &update).await;
             (update, done)
@@ -151,7 +152,7 @@ impl Sessions {
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let change = Change::ThinkingOmitted(omission);
-        self.write(live, change, Cached::Nothing, now_ms, put_record)
+        self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)
     }
@@ -167,7 +168,7 @@ impl Sessions {
         now_ms: u64,
     ) -> Result<(), StoreError> {
         let change = Change::Inserted(found.iter().map(|insertion| insertion.id).collect());
-        let cached = Cached::Inserted(found.into_iter().map(Arc::new).collect());
+        let cached = CacheUpdate::Inserted(found.into_iter().map(Arc::new).collect());
         self.write(live, change, cached, now_ms, put_record)
             .await
             .map(drop)

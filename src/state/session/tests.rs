@@ -15,7 +15,7 @@ fn memory() -> SharedStore {
     store::open(&StoreKind::Memory.into(), Path::new("")).unwrap()
 }
 
-/// Waits for a write behind.
+/// Waits for a background write.
 async fn until_stored(store: &dyn Store, key: &str, active: Option<HandoffId>) {
     for _ in 0..500 {
         if store
@@ -144,7 +144,7 @@ async fn a_caller_that_leaves_does_not_split_store_and_memory() {
 #[tokio::test]
 async fn eviction_takes_the_idle_and_loses_nothing() {
     let sessions = Sessions::new(memory(), 100);
-    let held = sessions.open("held", "local", 1).await.unwrap();
+    let in_use = sessions.open("held", "local", 1).await.unwrap();
     let old = sessions.open("old", "local", 1).await.unwrap();
     let new = handoff("local", "old", 1);
     sessions.decide_tooled(&old, true, 1).await.unwrap();
@@ -156,7 +156,7 @@ async fn eviction_takes_the_idle_and_loses_nothing() {
     assert!(sessions.len() <= 100, "{}", sessions.len());
     assert!(!sessions.live.contains_key("old") && sessions.live.contains_key("k999"));
     let again = sessions.open("held", "local", 1).await.unwrap();
-    assert!(Arc::ptr_eq(&held, &again), "in use, so not evicted");
+    assert!(Arc::ptr_eq(&in_use, &again), "in use, so not evicted");
     let old = sessions.open("old", "local", 1).await.unwrap();
     assert_eq!((old.tooled(), old.active()), (Some(true), Some(new.id)));
 }
@@ -265,17 +265,17 @@ async fn hits_are_cheap() {
     assert!(took < Duration::from_millis(500));
 }
 
-/// The calls that a transcript has behind its checkpoints. A name that comes twice is that of a call and its result.
+/// The calls that a transcript has after its checkpoints. A name that comes twice is that of a call and its result.
 fn unknown(
     live: &LiveConversation,
     cut: Option<HandoffId>,
     calls: &[&str],
     now_ms: u64,
     mut look: impl FnMut(),
-) -> Unknown {
+) -> NewCalls {
     let bytes: Vec<String> = (0..calls.len()).map(|n| calls[..=n].join(" ")).collect();
     let turn = |name: &str| calls.iter().position(|c| *c == name).unwrap();
-    let transcript = Transcript {
+    let transcript = CallsAfterCut {
         newest_first: calls.iter().rev().map(|name| {
             look();
             (turn(name), (*name).to_owned())
@@ -295,7 +295,7 @@ pub(super) async fn asks(
 ) -> (usize, usize, Vec<Uuid>) {
     let mut looked = 0;
     let unknown = unknown(live, cut, calls, now_ms, || looked += 1);
-    let asked = unknown.calls().len();
+    let requested = unknown.calls().len();
     let found = sessions
         .store()
         .pairs_beside("local", unknown.calls())
@@ -303,9 +303,9 @@ pub(super) async fn asks(
         .unwrap();
     let found: Vec<_> = found.into_iter().map(Arc::new).collect();
     let mut all: Vec<_> = unknown.known().iter().chain(&found).map(|p| p.id).collect();
-    live.looked_up(unknown, &found);
+    live.record_lookup(unknown, &found);
     all.sort_unstable();
-    (looked, asked, all)
+    (looked, requested, all)
 }
 
 #[tokio::test]
@@ -313,8 +313,8 @@ async fn calls_are_asked_for_as_far_back_as_they_are_new() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     let asks = async |calls: &[&str]| {
-        let (looked, asked, _) = asks(&sessions, &live, None, calls, 1).await;
-        (looked, asked)
+        let (looked, requested, _) = asks(&sessions, &live, None, calls, 1).await;
+        (looked, requested)
     };
     assert_eq!(asks(&[]).await, (0, 0));
     assert_eq!(asks(&["a", "b"]).await, (2, 2), "nobody has looked");
@@ -339,11 +339,15 @@ async fn an_equal_call_of_another_branch_is_no_checkpoint() {
     sessions.add_pairs(&live, vec![mine.clone()], 1).await.unwrap();
     asks(&sessions, &live, None, &["a", "c", "d"], 1).await;
     for n in 0..2 {
-        let (looked, asked, known) = asks(&sessions, &live, None, &["b", "c", "d"], 1).await;
+        let (looked, requested, known) = asks(&sessions, &live, None, &["b", "c", "d"], 1).await;
         assert_eq!(known, [mine.id]);
-        assert_eq!((looked, asked), [(3, 3), (1, 0)][n], "each branch has its own");
+        assert_eq!(
+            (looked, requested),
+            [(3, 3), (1, 0)][n],
+            "each branch has its own"
+        );
     }
-    // A name that was drawn tells by itself, whatever an agent edits before it.
+    // A random name is enough by itself, whatever an agent edits before it.
     let drawn = "toolu_01A09q90qw90lq917835lq9";
     asks(&sessions, &live, None, &["a", drawn], 1).await;
     let (looked, ..) = asks(&sessions, &live, None, &["edited", drawn], 1).await;
@@ -371,7 +375,7 @@ async fn what_stands_beside_a_known_call_stays_known() {
     sessions.fire(&live, new.clone(), None, None, 2).await.unwrap();
     assert!(known(None, &["a"], 3).await.is_empty());
     assert_eq!(known(None, &["a", "b", "c"], 3).await, [one.id]);
-    assert!(known(Some(new.id), &["c"], 3).await.is_empty(), "behind the cut");
+    assert!(known(Some(new.id), &["c"], 3).await.is_empty(), "after the cut");
     assert_eq!(known(None, &["a", "b", "c", "d"], 3).await, [one.id, two.id]);
     assert_eq!(known(None, &["a", "b", "c", "d", "e"], 3).await, [one.id, two.id]);
     // Read anew once a day, which marks it as used.
@@ -399,7 +403,7 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
         .fire(&live, handoff("local", "k", 2), None, None, 2)
         .await
         .unwrap();
-    live.looked_up(looked_up, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
+    live.record_lookup(looked_up, &found.into_iter().map(Arc::new).collect::<Vec<_>>());
     assert!(sessions.pairs_of(&live).await.unwrap().is_empty(), "off the list");
     assert_eq!(
         asks(&sessions, &live, None, &["a", "b"], 3).await,
@@ -410,7 +414,7 @@ async fn nothing_that_happens_during_a_look_up_is_missed() {
     assert_eq!(looked_up.calls(), ["c"]);
     let two = pair("local", "k", Some("c"));
     sessions.add_pairs(&live, vec![two.clone()], 3).await.unwrap();
-    live.looked_up(looked_up, &[]);
+    live.record_lookup(looked_up, &[]);
     let (.., known) = asks(&sessions, &live, None, &["a", "b", "c"], 3).await;
     assert_eq!(known, [one.id, two.id]);
 }
@@ -447,7 +451,7 @@ async fn cut_points_are_read_anew_once_a_day() {
     // Nobody took anything over before: what was known is empty, and is not from long ago.
     let taken = 5 * TOUCH_AFTER_MS;
     assert!(sessions.take_over(&copy, &point, taken).await.unwrap());
-    // What the store has now tells whether it was asked.
+    // What the store has now shows whether it was queried.
     let again = cut_point(&fired, "d2");
     sessions.store().put_cut_point(&again).await.unwrap();
     let known = async |now_ms| {

@@ -13,22 +13,22 @@ const GRACE: Duration = Duration::from_millis(50);
 /// Ends of one conversation that later requests look at; an older one is settled by its connection alone.
 const KEPT: usize = 32;
 
-type Then = Box<dyn FnOnce() + Send>;
+type EndHook = Box<dyn FnOnce() + Send>;
 
 /// The end of one answer, and what follows from its delivery. Clones are the same end.
 #[derive(Clone)]
-pub struct UnconfirmedEnd(Arc<Unsettled>);
+pub struct UnconfirmedEnd(Arc<PendingEnd>);
 
-struct Unsettled {
+struct PendingEnd {
     /// `None`: settled.
-    then: Mutex<Option<Then>>,
+    then: Mutex<Option<EndHook>>,
     settled: Notify,
 }
 
 impl UnconfirmedEnd {
     /// An end whose delivery is followed by `then`.
     pub fn new(then: impl FnOnce() + Send + 'static) -> Self {
-        Self(Arc::new(Unsettled {
+        Self(Arc::new(PendingEnd {
             then: Mutex::new(Some(Box::new(then))),
             settled: Notify::new(),
         }))
@@ -66,14 +66,14 @@ impl UnconfirmedEnd {
         }
     }
 
-    fn then(&self) -> MutexGuard<'_, Option<Then>> {
+    fn then(&self) -> MutexGuard<'_, Option<EndHook>> {
         self.0.then.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Those of one conversation, oldest first. Their connections own them.
+/// The unconfirmed ends of one conversation, oldest first. Their connections own them.
 #[derive(Default)]
-pub(super) struct UnconfirmedEnds(Mutex<VecDeque<Weak<Unsettled>>>);
+pub(super) struct UnconfirmedEnds(Mutex<VecDeque<Weak<PendingEnd>>>);
 
 impl UnconfirmedEnds {
     pub(super) fn add(&self, end: &UnconfirmedEnd) {
@@ -112,7 +112,7 @@ impl UnconfirmedEnds {
         }
     }
 
-    fn ends(&self) -> MutexGuard<'_, VecDeque<Weak<Unsettled>>> {
+    fn ends(&self) -> MutexGuard<'_, VecDeque<Weak<PendingEnd>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

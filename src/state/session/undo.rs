@@ -1,17 +1,17 @@
-//! Undos that are asked for from outside of the chat: decided by the record, written into it, and done by the conversation's
-//! next request.
+//! Undos that are requested from outside of the chat: decided by the record, written into it, and done by the
+//! conversation's next request.
 
 use std::fmt;
 use std::sync::Arc;
 
-use super::live::Cached;
+use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::StoreError;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::nudge::Windows;
 use baton_core::record::{AskedUndo, Change, Handoff, HandoffId, UndoAnswer};
 
-/// Why an undo cannot be asked for.
+/// Why an undo cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UndoRefused {
     /// The conversation is not known.
@@ -23,9 +23,9 @@ pub enum UndoRefused {
     },
     /// The model would see more than its window holds, both in tokens.
     OverWindow {
-        /// What it would see.
+        /// Tokens that the model would see.
         tokens: u64,
-        /// So many too many.
+        /// Tokens over the window.
         over: u64,
     },
 }
@@ -63,12 +63,12 @@ impl fmt::Display for UndoRefused {
 }
 
 impl Sessions {
-    /// Asks that a handoff be undone with the next request of its conversation, or of the one with this key, or that its undo
-    /// be taken back. Durable. Asked again before that request, it is withdrawn.
+    /// Asks that a handoff be undone with the next request of its conversation, or of the one with this key, or that
+    /// its undo be taken back. Durable. Requested again before that request, it is withdrawn.
     ///
     /// # Errors
     /// The store cannot be read or written.
-    pub async fn ask_undo(
+    pub async fn request_undo(
         &self,
         handoff: &Handoff,
         key: Option<&str>,
@@ -83,7 +83,7 @@ impl Sessions {
         let live = self.open(key, &known.principal, now_ms).await?;
         let answer = live.record().ask_undo(handoff.id, now_ms);
         let change = match answer {
-            UndoAnswer::Asked(asked) if asked.undone => {
+            UndoAnswer::Asked(request) if request.undone => {
                 let parent = match handoff.parent {
                     Some(id) => self.handoff(&handoff.principal, id).await?,
                     None => None,
@@ -91,34 +91,34 @@ impl Sessions {
                 if let Some(refused) = over_window(handoff, parent.as_deref(), windows) {
                     return Ok(Err(refused));
                 }
-                Change::UndoAsked(asked)
+                Change::UndoAsked(request)
             }
-            UndoAnswer::Asked(asked) => Change::UndoAsked(asked),
-            UndoAnswer::Withdrawn(asked) => Change::UndoOver(asked),
+            UndoAnswer::Asked(request) => Change::UndoAsked(request),
+            UndoAnswer::Withdrawn(request) => Change::UndoOver(request),
             UndoAnswer::NotActive { active } => return Ok(Err(UndoRefused::NotActive { active })),
         };
-        self.write(&live, change, Cached::Nothing, now_ms, put_record)
+        self.write(&live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await?;
         Ok(Ok(answer))
     }
 
-    /// An undo that was asked for stands in the transcript, or cannot be done: it waits no longer. Written behind. Call it
-    /// within the runtime.
-    pub fn undo_over(&self, live: &Arc<LiveConversation>, asked: AskedUndo) {
+    /// A requested undo stands in the transcript, or cannot be done: it is no longer pending. Written in the
+    /// background. Call it within the runtime.
+    pub fn undo_over(&self, live: &Arc<LiveConversation>, request: AskedUndo) {
         let mut state = live.state();
-        if state.record.asked_undo.as_deref() == Some(&asked) {
-            state.change_behind(Change::UndoOver(asked));
+        if state.record.asked_undo.as_deref() == Some(&request) {
+            state.change_in_background(Change::UndoOver(request));
         }
-        self.save_behind(live, &mut state);
+        self.save_in_background(live, &mut state);
     }
 }
 
 /// Whether what stood in front of the handoff is surely more than any window that its model may have: then nobody has to wait
 /// for the next request, which knows exactly.
 fn over_window(handoff: &Handoff, parent: Option<&Handoff>, windows: &Windows) -> Option<UndoRefused> {
-    let behind = parent.map_or(0, |parent| parent.history_bytes);
+    let earlier = parent.map_or(0, |parent| parent.history_bytes);
     let head = parent.map_or(0, |parent| parent.head.len() as u64);
-    let tokens = (handoff.history_bytes.saturating_sub(behind) + head) / BYTES_PER_TOKEN;
+    let tokens = (handoff.history_bytes.saturating_sub(earlier) + head) / BYTES_PER_TOKEN;
     let window = windows.widest(handoff.model.as_deref()?)?;
     let over = tokens.checked_sub(window).filter(|over| *over > 0)?;
     Some(UndoRefused::OverWindow { tokens, over })

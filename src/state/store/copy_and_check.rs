@@ -1,4 +1,4 @@
-//! What goes through a whole store: copying it to another one, and checking that it is sound.
+//! Bulk operations on a store: copies it to another one, and checks its integrity.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -11,28 +11,28 @@ use baton_core::record::HandoffId;
 /// How often a source that changes meanwhile is gone through: twice where nothing is left to do, and then once more.
 const PASSES: usize = 4;
 
-/// Problems that are told one by one.
-const TOLD: usize = 100;
+/// Problems that are listed one by one.
+const PROBLEMS_LISTED: usize = 100;
 
 /// Number and size of the records of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Amount {
+pub struct RecordAmount {
     /// Records.
     pub records: u64,
     /// Bytes of their JSON.
     pub bytes: u64,
 }
 
-/// What a copy came to.
+/// The result of a copy.
 #[derive(Debug, Default)]
-pub struct Copied {
+pub struct CopyReport {
     /// By kind: what the source has, and how many of its records the target has.
-    pub kinds: BTreeMap<RecordKind, (Amount, u64)>,
+    pub kinds: BTreeMap<RecordKind, (RecordAmount, u64)>,
     /// Records of the source that cannot be read: the id, and why not.
     pub unreadable: Vec<(String, String)>,
 }
 
-impl Copied {
+impl CopyReport {
     /// Whether the target has all that could be read.
     pub fn is_whole(&self) -> bool {
         let mut kinds = self.kinds.values();
@@ -40,29 +40,30 @@ impl Copied {
     }
 }
 
-/// What a check found.
+/// The result of a check.
 #[derive(Debug, Default)]
-pub struct Checked {
+pub struct StoreCheck {
     /// By kind.
-    pub kinds: BTreeMap<RecordKind, Amount>,
+    pub kinds: BTreeMap<RecordKind, RecordAmount>,
     /// Records that cannot be read, and references to nothing.
     pub problems: Vec<String>,
     /// How many there are; `problems` has the first ones.
     pub count: u64,
 }
 
-/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written over
-/// an older one and over none that is newer, and a packet that a newer one of the target supersedes is superseded there.
+/// Copies all records. Both stores may be in use, and a copy that was interrupted is begun again: a record is written
+/// over an older one and over none that is newer, and a document that a newer one of the target supersedes is
+/// superseded there.
 ///
 /// # Errors
 /// A store cannot be read or written.
-pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<Copied, StoreError> {
-    let mut copied = Copied::default();
+pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<CopyReport, StoreError> {
+    let mut copied = CopyReport::default();
     for pass in 0..PASSES {
-        copied = Copied::default();
+        copied = CopyReport::default();
         let mut changed = 0;
         for kind in RecordKind::ALL {
-            let (mut amount, mut there) = (Amount::default(), 0);
+            let (mut amount, mut there) = (RecordAmount::default(), 0);
             let mut next = Some(String::new());
             while let Some(after) = next {
                 let page = from.page(kind, &after).await?;
@@ -88,11 +89,11 @@ pub async fn copy(from: &dyn Store, to: &dyn Store) -> Result<Copied, StoreError
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn check(store: &dyn Store) -> Result<Checked, StoreError> {
-    let mut checked = Checked::default();
+pub async fn check(store: &dyn Store) -> Result<StoreCheck, StoreError> {
+    let mut checked = StoreCheck::default();
     let mut known: HashSet<(RecordKind, Uuid)> = HashSet::new();
     for kind in RecordKind::ALL {
-        let mut amount = Amount::default();
+        let mut amount = RecordAmount::default();
         let mut next = Some(String::new());
         while let Some(after) = next {
             let page = store.page(kind, &after).await?;
@@ -111,17 +112,17 @@ pub async fn check(store: &dyn Store) -> Result<Checked, StoreError> {
     Ok(checked)
 }
 
-impl Checked {
+impl StoreCheck {
     fn problem(&mut self, text: String) {
         self.count += 1;
-        if self.problems.len() < TOLD {
+        if self.problems.len() < PROBLEMS_LISTED {
             self.problems.push(text);
         }
     }
 
     /// Kinds come in an order in which references lead to what was seen.
     fn one(&mut self, record: &StoredRecord, known: &mut HashSet<(RecordKind, Uuid)>) {
-        let mut asked: Vec<(RecordKind, Uuid, &str)> = Vec::new();
+        let mut references: Vec<(RecordKind, Uuid, &str)> = Vec::new();
         let of = match record {
             StoredRecord::Handoff(handoff) => {
                 known.insert((RecordKind::Handoff, handoff.id));
@@ -137,13 +138,13 @@ impl Checked {
             }
             StoredRecord::CutPoint { record, .. } => {
                 known.insert((RecordKind::CutPoint, record.handoff));
-                asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
+                references.push((RecordKind::Handoff, record.handoff, "its handoff"));
                 format!("cut point {}", record.handoff)
             }
             StoredRecord::ResponseId { record, .. } => {
                 let handoff = record.upstream.strip_prefix("handoff:");
                 let handoff: Option<HandoffId> = handoff.and_then(|id| id.parse().ok());
-                asked.extend(handoff.map(|id| (RecordKind::Handoff, id, "the handoff behind it")));
+                references.extend(handoff.map(|id| (RecordKind::Handoff, id, "the handoff behind it")));
                 format!("response id {}", record.shown)
             }
             StoredRecord::Conversation(record) => {
@@ -151,22 +152,22 @@ impl Checked {
                 let ids = |kind, ids: &[Uuid], what| {
                     ids.iter().map(move |id| (kind, *id, what)).collect::<Vec<_>>()
                 };
-                asked.extend(ids(RecordKind::Pair, &record.pairs, "a hidden pair"));
-                asked.extend(ids(
+                references.extend(ids(RecordKind::Pair, &record.pairs, "a hidden pair"));
+                references.extend(ids(
                     RecordKind::Handoff,
                     &record.left_out,
                     "a handoff that may be left out",
                 ));
-                asked.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
-                asked.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
+                references.extend(ids(RecordKind::CutPoint, &record.left_out, "a cut point"));
+                references.extend(ids(RecordKind::Insertion, &record.insertions, "an insertion"));
                 format!("conversation {}", record.key)
             }
-            StoredRecord::Packet(record) => {
-                asked.push((RecordKind::Handoff, record.handoff, "its handoff"));
-                format!("packet {}", record.handoff)
+            StoredRecord::Document(record) => {
+                references.push((RecordKind::Handoff, record.handoff, "its handoff"));
+                format!("document {}", record.handoff)
             }
         };
-        for (kind, id, what) in asked {
+        for (kind, id, what) in references {
             if !known.contains(&(kind, id)) {
                 self.problem(format!("{of}: {what} is missing: {id}"));
             }

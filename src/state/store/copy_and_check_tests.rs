@@ -10,16 +10,16 @@ use super::records::{RecordKind, Retention, StoredRecord};
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::store_in;
 use super::sqlite::SqliteStore;
-use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
+use super::tests::{conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
-use baton_core::record::{Change, HandoffId, HiddenPair, PacketRecord, PacketStatus, Update};
+use baton_core::record::{Change, DocumentRecord, HandoffId, HandoffStatus, HiddenPair, Update};
 
 /// Makes empty stores of a kind.
-type Make<'a> = Box<dyn Fn() -> SharedStore + 'a>;
+type StoreMaker<'a> = Box<dyn Fn() -> SharedStore + 'a>;
 
 /// Every kind that this machine has.
-fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<Make<'a>> {
-    let mut all: Vec<Make<'a>> = vec![
+fn kinds<'a>(dir: &'a tempfile::TempDir, server: Option<&'a RedisServer>) -> Vec<StoreMaker<'a>> {
+    let mut all: Vec<StoreMaker<'a>> = vec![
         Box::new(|| Arc::new(MemoryStore::default())),
         Box::new(|| {
             let dir = dir.path().join(Uuid::now_v7().to_string());
@@ -65,9 +65,9 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             .put_insertion(&text, &with(vec![Change::Inserted(vec![text.id])]))
             .await
             .unwrap();
-        let behind = format!("handoff:{}", fired.id);
+        let upstream = format!("handoff:{}", fired.id);
         store
-            .put_response_id("a", &format!("resp_{n}"), &behind)
+            .put_response_id("a", &format!("resp_{n}"), &upstream)
             .await
             .unwrap();
         if n % 7 == 0 {
@@ -79,15 +79,15 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
         };
         store.change(&with(vec![pinned])).await.unwrap();
         // Every third one is about the same as the one before.
-        let document = PacketRecord {
+        let document = DocumentRecord {
             handoff: fired.id,
             document: format!("{{\"n\": {n}}}"),
-            ..packet("a", &format!("branch {}", n / 3), 10 + n as u64)
+            ..document("a", &format!("branch {}", n / 3), 10 + n as u64)
         };
-        store.put_packet(&document).await.unwrap();
+        store.put_document(&document).await.unwrap();
         if n % 11 == 0 {
-            let archived = PacketStatus::Archived;
-            store.set_packet_status("a", fired.id, archived).await.unwrap();
+            let archived = HandoffStatus::Archived;
+            store.set_document_status("a", fired.id, archived).await.unwrap();
         }
         // A draft that waits for a person's yes.
         if n % 5 == 0 {
@@ -113,7 +113,7 @@ async fn all(store: &dyn Store) -> Vec<String> {
                 StoredRecord::Insertion { record, .. } => format!("{record:?}"),
                 StoredRecord::ResponseId { record, .. } => format!("{record:?}"),
                 StoredRecord::Conversation(record) => format!("{record:?}"),
-                StoredRecord::Packet(record) => format!("{record:?}"),
+                StoredRecord::Document(record) => format!("{record:?}"),
             }));
             next = page.next;
         }
@@ -149,8 +149,8 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
             );
             assert_eq!(copied.kinds[&RecordKind::Handoff].0.records, 300 + 60);
             assert_eq!(
-                copied.kinds[&RecordKind::Packet],
-                (copied.kinds[&RecordKind::Packet].0, 300)
+                copied.kinds[&RecordKind::Document],
+                (copied.kinds[&RecordKind::Document].0, 300)
             );
             assert_eq!(
                 all(&*target).await,
@@ -169,10 +169,12 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
                 target.conversation("c5").await.unwrap().unwrap().pins,
                 ["Mind 5."]
             );
-            let again = target.set_packet_status("a", ids[3], PacketStatus::Active).await;
+            let again = target
+                .set_document_status("a", ids[3], HandoffStatus::Active)
+                .await;
             assert_eq!(again.unwrap(), Some(vec![ids[5]]), "what it is about is known");
             target
-                .set_packet_status("a", ids[5], PacketStatus::Active)
+                .set_document_status("a", ids[5], HandoffStatus::Active)
                 .await
                 .unwrap();
             assert_eq!(
@@ -300,40 +302,40 @@ async fn a_copy_of_a_store_in_use_may_be_broken_off_and_begun_again() {
     }
 }
 
-/// A target in use has packets of its own: what is newer there stays in force.
+/// A target in use has documents of its own: what is newer there stays in force.
 #[tokio::test]
-async fn a_copied_packet_supersedes_no_newer_one() {
+async fn a_copied_document_supersedes_no_newer_one() {
     let dir = tempfile::tempdir().unwrap();
     let server = RedisServer::start_if_there(&[]);
     for to in kinds(&dir, server.as_ref()) {
         let (source, target) = (MemoryStore::default(), to());
-        let [older, newer] = [packet("a", "main", 5), packet("a", "main", 6)];
-        source.put_packet(&older).await.unwrap();
-        target.put_packet(&newer).await.unwrap();
+        let [older, newer] = [document("a", "main", 5), document("a", "main", 6)];
+        source.put_document(&older).await.unwrap();
+        target.put_document(&newer).await.unwrap();
         for _ in 0..2 {
             assert!(copy(&source, &*target).await.unwrap().is_whole());
-            let found = target.packets(&Default::default()).await.unwrap();
+            let found = target.documents(&Default::default()).await.unwrap();
             let found: Vec<_> = found.iter().map(|p| (p.handoff, p.status)).collect();
             let wanted = [
-                (newer.handoff, PacketStatus::Active),
-                (older.handoff, PacketStatus::Superseded),
+                (newer.handoff, HandoffStatus::Active),
+                (older.handoff, HandoffStatus::Superseded),
             ];
             assert_eq!(found, wanted, "{}", target.kind());
         }
-        let page = source.page(RecordKind::Packet, "").await.unwrap();
+        let page = source.page(RecordKind::Document, "").await.unwrap();
         assert_eq!(
             target.import(&page.records).await.unwrap(),
             0,
             "nothing is left to do"
         );
         // A newer one of the source supersedes the target's.
-        let newest = packet("a", "main", 7);
-        source.put_packet(&newest).await.unwrap();
+        let newest = document("a", "main", 7);
+        source.put_document(&newest).await.unwrap();
         copy(&source, &*target).await.unwrap();
-        let active = target.packets(&Default::default()).await.unwrap();
+        let active = target.documents(&Default::default()).await.unwrap();
         let active: Vec<_> = active
             .iter()
-            .filter(|p| p.status == PacketStatus::Active)
+            .filter(|p| p.status == HandoffStatus::Active)
             .collect();
         assert_eq!(active, [&newest], "{}", target.kind());
     }
@@ -375,7 +377,7 @@ async fn handoffs_expire_where_nothing_goes_on_from_them() {
         };
         let retention = Retention::before(5000);
         assert_eq!(store.sweep(&retention).await.unwrap(), 0);
-        assert_eq!(there().await, [true; 5], "for ever, unless it is asked for");
+        assert_eq!(there().await, [true; 5], "for ever, unless it is requested");
         let expiring = Retention {
             handoffs: Some(5000),
             ..retention

@@ -30,12 +30,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-use self::records::{Page, RecordKind, Retention, StoredRecord};
+use self::records::{RecordKind, RecordPage, Retention, StoredRecord};
 use self::replicas::Replica;
 use crate::state::config::{self, StoreKind};
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
-    Update, Written,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
+    Principal, Update, Written,
 };
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
@@ -74,15 +74,15 @@ pub struct HandoffFilter {
     pub limit: usize,
 }
 
-/// Selects packets for listings.
+/// Selects documents for listings.
 #[derive(Debug, Clone, Default)]
-pub struct PacketFilter {
+pub struct DocumentFilter {
     /// Only this principal's.
     pub principal: Option<String>,
     /// Only that of this handoff.
     pub handoff: Option<HandoffId>,
     /// Only those of this status.
-    pub status: Option<PacketStatus>,
+    pub status: Option<HandoffStatus>,
     /// Only those about this.
     pub topic: Option<String>,
     /// Leave the documents out.
@@ -91,13 +91,13 @@ pub struct PacketFilter {
     pub limit: usize,
 }
 
-impl PacketFilter {
-    /// Whether a packet is wanted; the limit is not looked at.
-    pub fn wants(&self, packet: &PacketRecord) -> bool {
-        self.principal.as_ref().is_none_or(|p| *p == packet.principal)
-            && self.handoff.is_none_or(|id| id == packet.handoff)
-            && self.status.is_none_or(|status| status == packet.status)
-            && self.topic.as_ref().is_none_or(|topic| *topic == packet.topic)
+impl DocumentFilter {
+    /// Whether a document is wanted; the limit is not looked at.
+    pub fn matches(&self, document: &DocumentRecord) -> bool {
+        self.principal.as_ref().is_none_or(|p| *p == document.principal)
+            && self.handoff.is_none_or(|id| id == document.handoff)
+            && self.status.is_none_or(|status| status == document.status)
+            && self.topic.as_ref().is_none_or(|topic| *topic == document.topic)
     }
 }
 
@@ -188,10 +188,10 @@ pub trait Store: Send + Sync + 'static {
     /// Changes a conversation's record.
     fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written>;
 
-    /// The upstream response id behind one that the agent was shown (Responses API).
+    /// The upstream response id of one that the agent was shown (Responses API).
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>>;
 
-    /// Stores the upstream id behind a response id.
+    /// Stores the upstream id of a response id.
     fn put_response_id<'a>(
         &'a self,
         principal: &'a str,
@@ -199,46 +199,47 @@ pub trait Store: Send + Sync + 'static {
         upstream: &'a str,
     ) -> StoreFuture<'a, ()>;
 
-    /// Writes a packet. One that is active supersedes, in the same transaction, the active one of the same principal,
+    /// Writes a document. One that is active supersedes, in the same transaction, the active one of the same principal,
     /// repository, branch and topic; returns the handoffs of those that it superseded.
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>>;
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>>;
 
-    /// Lists packets, newest first.
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>>;
+    /// Lists documents, newest first.
+    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>>;
 
-    /// Gives a packet another status, and supersedes as [`Store::put_packet`] does; `None` for an unknown id.
-    fn set_packet_status<'a>(
+    /// Gives a document another status, and supersedes as [`Store::put_document`] does; `None` for an unknown id.
+    fn set_document_status<'a>(
         &'a self,
         principal: &'a str,
         id: HandoffId,
-        status: PacketStatus,
+        status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>>;
 
-    /// Archives the packets that are superseded, of handoffs made before this time: in one transaction, so that none is
-    /// archived that somebody resumes. Returns whose they are, and the handoffs.
-    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
+    /// Archives the documents that are superseded, of handoffs made before this time: in one transaction, so that none
+    /// is archived that somebody resumes. Returns whose they are, and the handoffs.
+    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>>;
 
-    /// Deletes what was not used for long and nothing in use refers to; packets stay. Returns the number of deleted records.
+    /// Deletes what was not used for long and nothing in use refers to; documents stay. Returns the number of deleted
+    /// records.
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64>;
 
-    /// Some records of a kind, in an order of the store's own: those behind `after`, which is empty for the first page. A
-    /// store in use may tell a record twice.
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
+    /// Some records of a kind, in an order of the store's own: those after `after`, which is empty for the first page.
+    /// A store in use may return a record twice.
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
         let _ = (kind, after);
-        Box::pin(std::future::ready(Err(not_whole())))
+        Box::pin(std::future::ready(Err(copy_unsupported())))
     }
 
     /// Writes records of one kind as they are; a conversation only over an older version. Returns how many were not there
     /// like this.
     fn import<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let _ = records;
-        Box::pin(std::future::ready(Err(not_whole())))
+        Box::pin(std::future::ready(Err(copy_unsupported())))
     }
 
     /// How many of these records, all of one kind, are there, whatever they say.
     fn has<'a>(&'a self, records: &'a [StoredRecord]) -> StoreFuture<'a, u64> {
         let _ = records;
-        Box::pin(std::future::ready(Err(not_whole())))
+        Box::pin(std::future::ready(Err(copy_unsupported())))
     }
 
     /// Registers a process, or says that it is still there. Returns all that are registered, itself among them: none in a
@@ -263,8 +264,8 @@ pub trait Store: Send + Sync + 'static {
         self.ping()
     }
 
-    /// What of the settings of the store's server cannot hold what the config promises.
-    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
+    /// The setting of the store's server that breaks a promise of the config.
+    fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(std::future::ready(Ok(None)))
     }
 }
@@ -289,7 +290,7 @@ impl HandoffFilter {
 ///
 /// # Errors
 /// The directory or the file cannot be created or opened, or the server's certificates not be read.
-pub fn open(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+pub fn open(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match settings.kind {
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
         StoreKind::Sqlite => Ok(Arc::new(sqlite::SqliteStore::open(state_dir)?)),
@@ -302,7 +303,7 @@ pub fn open(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, S
 ///
 /// # Errors
 /// The file exists and cannot be opened, or has another schema version.
-pub fn open_for_reading(settings: &config::Store, state_dir: &Path) -> Result<SharedStore, StoreError> {
+pub fn open_for_reading(settings: &config::StoreConfig, state_dir: &Path) -> Result<SharedStore, StoreError> {
     match settings.kind {
         StoreKind::Redis => Ok(Arc::new(redis::RedisStore::of(settings)?)),
         StoreKind::Memory => Ok(Arc::new(memory::MemoryStore::default())),
@@ -314,14 +315,14 @@ pub fn open_for_reading(settings: &config::Store, state_dir: &Path) -> Result<Sh
 }
 
 /// The error of a store that is not gone through as a whole.
-fn not_whole() -> StoreError {
+fn copy_unsupported() -> StoreError {
     StoreError {
         message: "this store cannot be copied".to_owned(),
     }
 }
 
 /// The error of a write to a record of another principal. Ids are random, so this is a fault, not a race.
-fn foreign(what: &str) -> StoreError {
+fn foreign_record(what: &str) -> StoreError {
     StoreError {
         message: format!("{what}: the id belongs to another principal"),
     }
@@ -336,7 +337,7 @@ fn now_ms() -> u64 {
 /// Creates the state directory with access for its owner only: carry-over prompts contain what the agent saw.
 ///
 /// # Errors
-/// It cannot be created.
+/// The directory cannot be created.
 pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     let mut builder = fs::DirBuilder::new();
     builder.recursive(true);

@@ -1,6 +1,6 @@
 //! Records of any kind, for what goes through a whole store: copies and checks.
 
-use baton_core::record::{Conversation, CutPoint, Handoff, HiddenPair, Insertion, PacketRecord};
+use baton_core::record::{Conversation, CutPoint, DocumentRecord, Handoff, HiddenPair, Insertion};
 
 /// Records read at a time.
 pub(super) const PAGE: usize = 256;
@@ -20,8 +20,8 @@ pub enum RecordKind {
     ResponseId,
     /// Conversations.
     Conversation,
-    /// Packets.
-    Packet,
+    /// Documents.
+    Document,
 }
 
 impl RecordKind {
@@ -33,7 +33,7 @@ impl RecordKind {
         Self::Insertion,
         Self::ResponseId,
         Self::Conversation,
-        Self::Packet,
+        Self::Document,
     ];
 
     /// The name that `baton store` prints.
@@ -45,7 +45,7 @@ impl RecordKind {
             Self::Insertion => "insertions",
             Self::ResponseId => "response ids",
             Self::Conversation => "conversations",
-            Self::Packet => "packets",
+            Self::Document => "packets",
         }
     }
 }
@@ -73,13 +73,13 @@ pub enum StoredRecord {
         used_ms: u64,
     },
     Conversation(Box<Conversation>),
-    Packet(Box<PacketRecord>),
+    Document(Box<DocumentRecord>),
 }
 
-/// A response id of the Responses API, with what stands behind it upstream.
+/// A response id of the Responses API, with its upstream id.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ResponseId {
-    /// Who may see it.
+    /// The principal that owns it.
     pub principal: String,
     /// As the agent was shown it.
     pub shown: String,
@@ -89,12 +89,12 @@ pub struct ResponseId {
 
 /// Some records of a kind.
 #[derive(Debug, Default)]
-pub struct Page {
-    /// Those that could be read.
+pub struct RecordPage {
+    /// The readable records.
     pub records: Vec<StoredRecord>,
-    /// Those that could not: the id, and why not.
+    /// The unreadable records: the id and the reason.
     pub unreadable: Vec<(String, String)>,
-    /// What the next page is asked by; `None`: this is the last one.
+    /// The cursor of the next page; `None`: this is the last one.
     pub next: Option<String>,
 }
 
@@ -137,7 +137,7 @@ impl StoredRecord {
             Self::Insertion { .. } => RecordKind::Insertion,
             Self::ResponseId { .. } => RecordKind::ResponseId,
             Self::Conversation(_) => RecordKind::Conversation,
-            Self::Packet(_) => RecordKind::Packet,
+            Self::Document(_) => RecordKind::Document,
         }
     }
 
@@ -189,7 +189,7 @@ impl StoredRecord {
                 return (record.principal.len() + record.shown.len() + record.upstream.len()) as u64;
             }
             Self::Conversation(record) => serde_json::to_string(record),
-            Self::Packet(record) => return record.document.len() as u64,
+            Self::Document(record) => return record.document.len() as u64,
         };
         json.map_or(0, |json| json.len() as u64)
     }

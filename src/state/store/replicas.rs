@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long one stays in the register that is not heard of any more. Until then it is named as one that is away.
+/// How long a silent process stays in the register. Until then it is listed as offline.
 pub const KEPT: Duration = Duration::from_secs(60 * 60);
 
 /// A process that serves over the store.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Replica {
-    /// What it is called; two with the same name are one.
+    /// The replica's name; two with the same name are one.
     pub name: String,
     /// URL of its admin listener; no trailing slash.
     pub url: String,

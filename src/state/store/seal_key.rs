@@ -19,7 +19,7 @@ pub const FILE: &str = "seal.key";
 /// The file with the keys that made seals before.
 pub const OLDER: &str = "seal-older.keys";
 
-/// Held while the files are changed.
+/// Locked while the files are changed.
 const LOCK: &str = "seal.lock";
 
 /// Length of a key in bytes: the output size of HMAC-SHA256; longer keys add nothing.
@@ -33,7 +33,7 @@ pub const MOST_KEYS: usize = 16;
 pub struct StoredKey {
     /// The key.
     pub key: SealKey,
-    /// When it was made, in milliseconds since the Unix epoch, as far as its file tells.
+    /// When it was made, in milliseconds since the Unix epoch, as far as its file shows.
     pub made_ms: Option<u64>,
 }
 
@@ -211,7 +211,7 @@ fn replace_older(dir: &Path, older: &[StoredKey]) -> Result<(), StoreError> {
 }
 
 /// Replaces a file atomically. Its temporary name is always the same, so that a killed process leaves one at most, and
-/// the next one overwrites it: the lock is held.
+/// the next one overwrites it: the caller holds the lock.
 fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
     let temp = dir.join(format!("{name}.new"));
     let written = || -> io::Result<()> {
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(keys.newest.key.bytes().len(), KEY_BYTES);
         assert!(keys.older.is_empty() && keys.newest.made_ms.is_some());
         assert_eq!(load_or_make(&state).unwrap(), keys);
-        assert_eq!(names(&state), [FILE], "no temporary file stays behind");
+        assert_eq!(names(&state), [FILE], "no temporary file is left");
     }
 
     #[test]

@@ -13,15 +13,15 @@ use baton_core::mark::seal::{SealKey, SealKeys};
 pub struct Seals {
     /// The state directory; `None` where the keys are the config's.
     dir: Option<PathBuf>,
-    known: Mutex<Known>,
+    known: Mutex<KnownSeals>,
 }
 
-struct Known {
+struct KnownSeals {
     keys: Arc<SealKeys>,
     stamps: Stamps,
 }
 
-/// What tells that a file was replaced: both are only ever renamed into their place.
+/// What shows that a file was replaced: both are only ever renamed into their place.
 type Stamps = [Option<Stamp>; 2];
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Seals {
         let keys = Arc::new(keys);
         Self {
             dir,
-            known: Mutex::new(Known { keys, stamps }),
+            known: Mutex::new(KnownSeals { keys, stamps }),
         }
     }
 

@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::redis::tests::server::RedisServer;
 use super::redis::tests::store_in;
 use super::sqlite::{FILE, SqliteStore};
-use super::tests::{conversation, cut_point, handoff, insertion, packet, pair, update};
+use super::tests::{conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
 use baton_core::record::{
-    AskedUndo, Change, Origin, PacketStatus, Position, Repeat, ThinkingOmission, Update,
+    AskedUndo, Change, HandoffStatus, Origin, Position, Repeat, ThinkingOmission, Update,
 };
 
 /// What a newer version wrote in front of the fields that this one knows.
@@ -161,9 +161,9 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
     let pairs = std::slice::from_ref(&beside);
     store.put_pairs(pairs, &update(&known)).await.unwrap();
     store.put_insertion(&text, &update(&known)).await.unwrap();
-    let packets = [packet("a", "main", 1), packet("a", "main", 2)];
-    for packet in &packets {
-        store.put_packet(packet).await.unwrap();
+    let documents = [document("a", "main", 1), document("a", "main", 2)];
+    for document in &documents {
+        store.put_document(document).await.unwrap();
     }
     for kind in kinds {
         (opened.newer)(kind);
@@ -199,10 +199,10 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
         .unwrap();
     assert!(store.archive("a", fired.id, true).await.unwrap());
     let resumed = store
-        .set_packet_status("a", packets[0].handoff, PacketStatus::Active)
+        .set_document_status("a", documents[0].handoff, HandoffStatus::Active)
         .await;
-    assert_eq!(resumed.unwrap(), Some(vec![packets[1].handoff]));
-    assert_eq!(store.packets(&Default::default()).await.unwrap().len(), 2);
+    assert_eq!(resumed.unwrap(), Some(vec![documents[1].handoff]));
+    assert_eq!(store.documents(&Default::default()).await.unwrap().len(), 2);
 
     let front: Value = serde_json::from_str(&NEWER.replace("},", "}}")).unwrap();
     for kind in kinds {
@@ -231,7 +231,7 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
 #[tokio::test]
 async fn fields_of_a_newer_version_survive_in_sqlite() {
     let dir = tempfile::tempdir().unwrap();
-    // Handoffs and packets are columns there.
+    // Handoffs and documents are columns there.
     what_is_not_known_stays(
         &in_sqlite(&dir),
         &["conversations", "pairs", "cut_points", "insertions"],

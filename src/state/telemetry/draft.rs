@@ -1,9 +1,9 @@
 //! A try to make the document of a handoff, as the log and the metrics tell of it.
 
-/// One try. A trigger that nobody waits for may try several methods.
+/// One attempt. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
-    /// Who asked for it, by [`Origin`](baton_core::record::Origin)'s names: `person`, `auto`, `api`.
+    /// Who requested it, by [`Origin`](baton_core::record::Origin)'s names: `person`, `auto`, `api`.
     pub origin: &'static str,
     /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where it did not come to a try.
     pub method: &'static str,

@@ -1,9 +1,9 @@
-//! What came of stating behind a carry-over prompt what was seen of the work.
+//! The outcome of adding observed facts of the work to a carry-over prompt.
 
-/// What came of it, for a handoff of which the config wants that. Of others there is none.
+/// The outcome for a handoff, where the config asks for facts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FactsOutcome {
-    /// A block of facts stands behind the prompt.
+    /// A block of facts stands after the prompt.
     Written,
     /// Nothing was seen that is worth stating: the prompt is as it was.
     Nothing,

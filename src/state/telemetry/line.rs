@@ -2,7 +2,9 @@
 
 use std::fmt::Write;
 
-use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome, ThinkingRetry};
+use super::{
+    DraftEvent, ExchangeEvent, ExchangeOutcome, FactsOutcome, HandoffEvent, NudgeOutcome, ThinkingRetry,
+};
 use baton_core::commands::UndoOutcome;
 use baton_core::rewrite::untooled::Untooled;
 use baton_core::text::visible::acts;
@@ -12,9 +14,9 @@ use baton_core::text::visible::acts;
 const LINE: usize = 160;
 
 /// Maximum length of the message in characters.
-const SAID: usize = 118;
+const LINE_LENGTH: usize = 118;
 
-/// Length of the prefix of an id that tells it.
+/// Length of the unique prefix of an id.
 const BRIEF: usize = 13;
 
 /// Maximum length of a path, a model name and a reason in characters.
@@ -25,7 +27,7 @@ const REASON: usize = 40;
 impl ExchangeEvent {
     /// Logs the exchange as one line for people.
     pub fn log_line(&self) {
-        tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
+        tracing::info!(target: "baton", "{}", cut(&self.line(), LINE_LENGTH));
     }
 
     fn line(&self) -> String {
@@ -33,7 +35,7 @@ impl ExchangeEvent {
             Some(("POST", path)) => path,
             _ => &self.route,
         };
-        let mut line = String::with_capacity(SAID + 1);
+        let mut line = String::with_capacity(LINE_LENGTH + 1);
         push_cut(&mut line, brief(&self.id), BRIEF);
         line.push(' ');
         line.push_str(itoa::Buffer::new().format(self.status));
@@ -57,60 +59,60 @@ impl ExchangeEvent {
         let ms = (self.total.as_micros() + 500) / 1000;
         line.push_str(itoa::Buffer::new().format(ms));
         line.push_str(" ms");
-        for said in self.said() {
+        for note in self.notes() {
             line.push_str(", ");
-            line.push_str(&said);
+            line.push_str(&note);
         }
         line
     }
 
-    /// What is unusual about the exchange, most important first.
-    fn said(&self) -> Vec<String> {
-        let mut said = Vec::new();
-        if self.outcome != Outcome::Complete {
-            said.push(self.outcome.name().to_owned());
+    /// Notes on an unusual exchange, most important first.
+    fn notes(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.outcome != ExchangeOutcome::Complete {
+            notes.push(self.outcome.name().to_owned());
         }
         if let Some(id) = self.fired.last() {
-            said.push(format!("handed off {}", brief(id)));
+            notes.push(format!("handed off {}", brief(id)));
         }
         if self.facts.contains(&FactsOutcome::Written) {
-            said.push("facts stated".to_owned());
+            notes.push("facts stated".to_owned());
         }
         if !self.draft_legs.is_empty() {
             let drafted = self.drafted();
             let tokens = drafted.all_input() + drafted.output;
-            said.push(format!("draft of {tokens} tokens"));
+            notes.push(format!("draft of {tokens} tokens"));
         }
         for draft in self.drafts.iter().filter(|draft| !draft.is_complete()) {
             let (method, outcome) = (draft.method, draft.outcome.replace('_', " "));
-            said.push(match method {
+            notes.push(match method {
                 DraftEvent::NONE => format!("no draft: {outcome}"),
                 method => format!("draft ({method}) {outcome}"),
             });
         }
         if !self.recalls.is_empty() {
-            said.push(format!("recalled: {}", self.recalled()));
+            notes.push(format!("recalled: {}", self.recalled()));
         }
         if self.unpinned {
-            said.push("unpinned".to_owned());
+            notes.push("unpinned".to_owned());
         }
         if self.lost_pairs > 0 {
-            said.push(format!("{} hidden calls lost", self.lost_pairs));
+            notes.push(format!("{} hidden calls lost", self.lost_pairs));
         }
         if self.lost_insertions > 0 {
-            said.push(format!("{} inserted texts lost", self.lost_insertions));
+            notes.push(format!("{} inserted texts lost", self.lost_insertions));
         }
         if let Some(dropped) = self.dropped_thinking.some() {
-            said.push(format!("upstream dropped {dropped} thinking blocks"));
+            notes.push(format!("upstream dropped {dropped} thinking blocks"));
         }
         if let Some(retry) = self.thinking_retry {
-            said.push(match retry {
+            notes.push(match retry {
                 ThinkingRetry::Accepted => "thinking left out".to_owned(),
                 ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
             });
         }
         for nudged in &self.nudges {
-            said.push(match nudged {
+            notes.push(match nudged {
                 NudgeOutcome::Told => "nudged to hand off".to_owned(),
                 NudgeOutcome::Followed => "as nudged".to_owned(),
                 NudgeOutcome::NotWritten => "nudge not written".to_owned(),
@@ -119,29 +121,29 @@ impl ExchangeEvent {
             });
         }
         if let Some(undo) = self.undo {
-            said.push(match undo {
+            notes.push(match undo {
                 UndoOutcome::Undone => "handoff undone".to_owned(),
                 UndoOutcome::TakenBack => "undo taken back".to_owned(),
                 UndoOutcome::Refused => "undo refused".to_owned(),
             });
         }
         if let Some(id) = &self.pinned {
-            said.push(format!("pinned {}", brief(id)));
+            notes.push(format!("pinned {}", brief(id)));
         }
         if let Some(why) = self.untooled.filter(|why| *why != Untooled::NoClientTools) {
-            said.push(format!("no tool: {}", why.name()));
+            notes.push(format!("no tool: {}", why.name()));
         }
         if self.sent_bytes.len() > 1 {
-            said.push(format!("{} legs", self.sent_bytes.len()));
+            notes.push(format!("{} legs", self.sent_bytes.len()));
         }
-        said
+        notes
     }
 }
 
 impl HandoffEvent {
     /// Logs the handoff as one line for people.
     pub fn log_line(&self) {
-        tracing::info!(target: "baton", "{}", cut(&self.line(), SAID));
+        tracing::info!(target: "baton", "{}", cut(&self.line(), LINE_LENGTH));
     }
 
     fn line(&self) -> String {
@@ -261,13 +263,13 @@ mod tests {
                 .line()
                 .ends_with(", nudged to hand off, nudging stopped: close handoffs")
         );
-        for (facts, said) in [
+        for (facts, notes) in [
             (FactsOutcome::Written, "0199a3c2-7d1e, facts stated, 2 legs"),
             (FactsOutcome::Nothing, "0199a3c2-7d1e, 2 legs"),
         ] {
             let facts = vec![facts];
             let stated = ExchangeEvent { facts, ..event() };
-            assert!(stated.line().ends_with(said), "{}", stated.line());
+            assert!(stated.line().ends_with(notes), "{}", stated.line());
         }
         let retried = ExchangeEvent {
             dropped_thinking: baton_core::wire::DroppedThinking { prefix: 2, other: 0 },
@@ -286,7 +288,7 @@ mod tests {
         assert!(undone.line().ends_with(", handoff undone"));
         let quiet = ExchangeEvent {
             status: 404,
-            outcome: Outcome::UpstreamError,
+            outcome: ExchangeOutcome::UpstreamError,
             ..ExchangeEvent::new(ID, "openai", "GET /v1/models")
         };
         assert_eq!(
@@ -305,7 +307,7 @@ mod tests {
                 pinned: Some(ID.into()),
                 unpinned: true,
                 untooled: Some(Untooled::UnreadRepeatedKey),
-                outcome: Outcome::InBandError,
+                outcome: ExchangeOutcome::InBandError,
                 received_bytes: u64::MAX,
                 sent_bytes: vec![u64::MAX - 1; 9999],
                 total: Duration::from_secs(1 << 40),

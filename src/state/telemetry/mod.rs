@@ -36,7 +36,7 @@ use baton_core::wire::{DroppedThinking, ServedBy, Stop};
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tokens {
+pub struct UsageTokens {
     /// Input tokens that no cache served (Anthropic's sense; OpenAI's total less the cached ones).
     pub input: u64,
     /// Input tokens read from a cache.
@@ -51,7 +51,7 @@ pub struct Tokens {
 
 /// How an exchange ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum ExchangeOutcome {
     /// The response was sent to its end.
     Complete,
     /// The agent closed the connection.
@@ -66,7 +66,7 @@ pub enum Outcome {
     Refused,
 }
 
-impl Outcome {
+impl ExchangeOutcome {
     /// The outcome of a response that was sent to its end, from how its last leg stopped.
     pub fn of_end(stop: Stop) -> Self {
         match stop {
@@ -110,7 +110,7 @@ pub struct ExchangeEvent {
     pub fired: Vec<String>,
     /// The handoff events of `fired`.
     pub handoffs: Vec<HandoffEvent>,
-    /// What came of stating behind a carry-over prompt what was seen, for each handoff of which the config wants that.
+    /// The outcome of adding observed facts, for each handoff where the config asks for them.
     pub facts: Vec<FactsOutcome>,
     /// Whether the conversation has an active handoff whose sentinel is missing in the transcript.
     pub unpinned: bool,
@@ -124,13 +124,13 @@ pub struct ExchangeEvent {
     pub lost_insertions: u32,
     /// Blocks of thinking that upstream dropped from what the model saw, as far as it reports them.
     pub dropped_thinking: DroppedThinking,
-    /// What came of sending the request again without the thinking that upstream refused.
+    /// The outcome of a retry without the thinking that upstream refused.
     pub thinking_retry: Option<ThinkingRetry>,
     /// Sentinel-like texts of the model that were escaped.
     pub broken_up: u32,
-    /// What came of telling the model how full its context is.
+    /// The outcome of notifying the model of its context use.
     pub nudges: Vec<NudgeOutcome>,
-    /// What came of undoing a handoff, where that was asked for.
+    /// The outcome of a requested undo.
     pub undo: Option<UndoOutcome>,
     /// Whether the tool was offered.
     pub tooled: bool,
@@ -149,14 +149,15 @@ pub struct ExchangeEvent {
     /// Response bytes sent to the agent.
     pub response_bytes: u64,
     /// Usage by leg, indexed like `sent_bytes`; `None` for a leg that was not answered to its end. May be shorter.
-    pub tokens: Vec<Option<Tokens>>,
+    pub tokens: Vec<Option<UsageTokens>>,
     /// The model that answered each leg, indexed like `tokens`.
     pub served: Vec<Option<ServedBy>>,
     /// Name and version of the agent, the first word of its `user-agent`; bounded in length.
     pub agent: Option<String>,
     /// Whether the request was sent on a subscription, whose tokens have no price.
     pub subscription: bool,
-    /// Legs that asked for the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's doing.
+    /// Legs that requested the document of a handoff, as indexes of `sent_bytes`: what they cost is not the agent's
+    /// doing.
     pub draft_legs: Vec<u32>,
     /// The methods that these legs belong to, by the names in the config.
     pub draft_methods: Vec<&'static str>,
@@ -165,7 +166,7 @@ pub struct ExchangeEvent {
     /// Retries of later legs.
     pub retries: u32,
     /// How it ended.
-    pub outcome: Outcome,
+    pub outcome: ExchangeOutcome,
     /// When the request's first byte came.
     pub started: SystemTime,
     /// From the request's last byte to the first response byte from upstream.
@@ -216,7 +217,7 @@ impl ExchangeEvent {
             draft_methods: Vec::new(),
             drafts: Vec::new(),
             retries: 0,
-            outcome: Outcome::Complete,
+            outcome: ExchangeOutcome::Complete,
             started: UNIX_EPOCH,
             first_byte: None,
             total: Duration::ZERO,
@@ -225,7 +226,7 @@ impl ExchangeEvent {
     }
 
     /// Records the usage of the leg sent last, and the model that answered it.
-    pub fn count_tokens(&mut self, tokens: Tokens, served: ServedBy) {
+    pub fn count_tokens(&mut self, tokens: UsageTokens, served: ServedBy) {
         let legs = self.sent_bytes.len().max(1);
         self.tokens.resize(legs, None);
         self.tokens[legs - 1] = Some(tokens);
@@ -244,22 +245,22 @@ impl ExchangeEvent {
         self.tokens.iter().any(Option::is_some)
     }
 
-    /// The tokens of all legs but drafts: the true cost of what the agent asked for.
-    pub fn spent(&self) -> Tokens {
+    /// The tokens of all legs but drafts: the true cost of the agent's request.
+    pub fn spent(&self) -> UsageTokens {
         self.sum(false)
     }
 
     /// The tokens of drafts.
-    pub fn drafted(&self) -> Tokens {
+    pub fn drafted(&self) -> UsageTokens {
         self.sum(true)
     }
 
-    fn sum(&self, drafts: bool) -> Tokens {
+    fn sum(&self, drafts: bool) -> UsageTokens {
         let legs = (0u32..).zip(&self.tokens);
         let wanted = legs.filter(|(leg, _)| self.draft_legs.contains(leg) == drafts);
         wanted
             .filter_map(|(_, tokens)| *tokens)
-            .fold(Tokens::default(), |sum, leg: Tokens| Tokens {
+            .fold(UsageTokens::default(), |sum, leg: UsageTokens| UsageTokens {
                 input: sum.input.saturating_add(leg.input),
                 cache_read: sum.cache_read.saturating_add(leg.cache_read),
                 cache_write: sum.cache_write.saturating_add(leg.cache_write),
@@ -278,7 +279,7 @@ impl ExchangeEvent {
     }
 
     /// The tokens of each draft's leg, with its method; legs that were not answered to their end have none.
-    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, Tokens)> {
+    pub(crate) fn tokens_by_method(&self) -> impl Iterator<Item = (&'static str, UsageTokens)> {
         let legs = self.draft_legs.iter().zip(&self.draft_methods);
         legs.filter_map(|(leg, method)| {
             let tokens = self.tokens.get(usize::try_from(*leg).ok()?).copied()??;
@@ -292,7 +293,7 @@ impl ExchangeEvent {
         outcomes.join(",")
     }
 
-    /// What came of stating what was seen, separated by commas.
+    /// The outcomes of adding observed facts, separated by commas.
     fn fact_names(&self) -> String {
         let names: Vec<_> = self.facts.iter().map(|facts| facts.name()).collect();
         names.join(",")
@@ -329,7 +330,7 @@ impl ExchangeEvent {
             baton.legs = self.sent_bytes.len(),
             baton.draft_legs = (!self.draft_legs.is_empty()).then_some(self.draft_legs.len()),
             baton.drafts = (!self.drafts.is_empty()).then(|| self.draft_names()),
-            baton.draft_input_tokens = drafted.map(Tokens::all_input),
+            baton.draft_input_tokens = drafted.map(UsageTokens::all_input),
             baton.draft_output_tokens = drafted.map(|tokens| tokens.output),
             baton.retries = self.retries,
             baton.recalls = (!self.recalls.is_empty()).then(|| self.recalled()),
@@ -342,7 +343,7 @@ impl ExchangeEvent {
             baton.nudges = (!self.nudges.is_empty()).then(|| self.nudge_names()),
             baton.undo = self.undo.map(UndoOutcome::name),
             // OpenTelemetry includes cached tokens in the input.
-            gen_ai.usage.input_tokens = spent.map(Tokens::all_input),
+            gen_ai.usage.input_tokens = spent.map(UsageTokens::all_input),
             gen_ai.usage.cache_read.input_tokens = spent.map(|tokens| tokens.cache_read),
             gen_ai.usage.cache_creation.input_tokens = spent.map(|tokens| tokens.cache_write),
             gen_ai.usage.output_tokens = spent.map(|tokens| tokens.output),
@@ -358,7 +359,7 @@ impl ExchangeEvent {
     }
 }
 
-impl Tokens {
+impl UsageTokens {
     /// All input tokens, cached ones included.
     pub fn all_input(self) -> u64 {
         self.input
@@ -421,7 +422,7 @@ mod tests {
 
     #[test]
     fn an_exchange_is_one_line_with_stable_field_names() {
-        let tokens = Tokens {
+        let tokens = UsageTokens {
             input: 10,
             cache_read: 90,
             cache_write: 0,

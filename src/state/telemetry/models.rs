@@ -12,9 +12,9 @@ const OTHER: &str = "other";
 
 /// The models that have a label of their own.
 #[derive(Debug, Default)]
-pub(super) struct Models(Mutex<HashSet<String>>);
+pub(super) struct LabelledModels(Mutex<HashSet<String>>);
 
-impl Models {
+impl LabelledModels {
     /// Returns the label of a model: its own name while there are few. A name counts only once a request with it has
     /// succeeded, so that typos and probes do not use up the labels.
     pub(super) fn label(&self, model: &str, status: u16) -> String {
@@ -39,7 +39,7 @@ mod tests {
 
     #[test]
     fn names_are_few_plain_and_have_worked() {
-        let models = Models::default();
+        let models = LabelledModels::default();
         assert_eq!(models.label("typing-error", 404), OTHER);
         for i in 0..MODELS {
             assert_eq!(models.label(&format!("m{i}"), 200), format!("m{i}"));
@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(models.label("m0", 500), "m0");
         let long = "m".repeat(CHARS + 1);
         for odd in ["", "evil\"} 1\n", long.as_str()] {
-            assert_eq!(Models::default().label(odd, 200), OTHER);
+            assert_eq!(LabelledModels::default().label(odd, 200), OTHER);
         }
     }
 }

@@ -42,7 +42,7 @@ mod tests {
     use pretty_assertions::assert_eq;
 
     use super::*;
-    use crate::state::telemetry::{ExchangeEvent, Metrics, Tokens};
+    use crate::state::telemetry::{ExchangeEvent, Metrics, UsageTokens};
     use baton_core::record::WireId;
 
     fn counted() -> String {
@@ -54,13 +54,13 @@ mod tests {
             sent_bytes: vec![7, 3],
             status: 200,
             first_byte: Some(Duration::from_millis(300)),
-            tokens: vec![Some(Tokens::default())],
+            tokens: vec![Some(UsageTokens::default())],
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")
         });
         metrics.text().unwrap()
     }
 
-    /// What `promtool check metrics` asks of a text, as far as it can be asked of ours: each sample belongs to the
+    /// What `promtool check metrics` requires of a text, as far as it applies to ours: each sample belongs to the
     /// family above it, each family has a type that is known and a help text, names carry their unit.
     fn complaints(text: &str) -> Vec<String> {
         let mut wrong = Vec::new();
@@ -68,8 +68,8 @@ mod tests {
         let (mut helped, mut family, mut kind) = (String::new(), String::new(), String::new());
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {
-                let (name, told) = rest.split_once(' ').unwrap_or((rest, ""));
-                if told.is_empty() {
+                let (name, described) = rest.split_once(' ').unwrap_or((rest, ""));
+                if described.is_empty() {
                     wrong.push(format!("{name}: no help text"));
                 }
                 helped = name.to_owned();
@@ -136,9 +136,9 @@ mod tests {
             .unwrap()
             .write_all(plain(&counted()).as_bytes())
             .unwrap();
-        let said = tool.wait_with_output().unwrap();
-        let told = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-        let all = told(&said.stdout) + &told(&said.stderr);
-        assert!(said.status.success() && all.is_empty(), "{all}");
+        let output = tool.wait_with_output().unwrap();
+        let described = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        let all = described(&output.stdout) + &described(&output.stderr);
+        assert!(output.status.success() && all.is_empty(), "{all}");
     }
 }

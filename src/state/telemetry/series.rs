@@ -7,7 +7,7 @@ use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::histogram::Histogram;
 
-use super::{Outcome, Tokens};
+use super::{ExchangeOutcome, UsageTokens};
 use baton_core::record::WireId;
 
 /// One value for each wire, and one for exchanges without a wire.
@@ -28,7 +28,7 @@ impl<T> Default for PerWire<T> {
 
 /// The series by wire.
 pub(super) struct WireSeries {
-    pub(super) outcomes: Outcomes,
+    pub(super) outcomes: OutcomeSeries,
     pub(super) legs: Counter,
     pub(super) leg_retries: Counter,
     pub(super) pinned_requests: Counter,
@@ -45,17 +45,17 @@ pub(super) struct WireSeries {
 
 /// A counter for each outcome, created when the outcome first occurs.
 #[derive(Default)]
-pub(super) struct Outcomes([OnceLock<Counter>; 6]);
+pub(super) struct OutcomeSeries([OnceLock<Counter>; 6]);
 
-impl Outcomes {
-    pub(super) fn get(&self, outcome: Outcome, make: impl FnOnce() -> Counter) -> &Counter {
+impl OutcomeSeries {
+    pub(super) fn get(&self, outcome: ExchangeOutcome, make: impl FnOnce() -> Counter) -> &Counter {
         let i = match outcome {
-            Outcome::Complete => 0,
-            Outcome::Cancelled => 1,
-            Outcome::Truncated => 2,
-            Outcome::UpstreamError => 3,
-            Outcome::Refused => 4,
-            Outcome::InBandError => 5,
+            ExchangeOutcome::Complete => 0,
+            ExchangeOutcome::Cancelled => 1,
+            ExchangeOutcome::Truncated => 2,
+            ExchangeOutcome::UpstreamError => 3,
+            ExchangeOutcome::Refused => 4,
+            ExchangeOutcome::InBandError => 5,
         };
         self.0[i].get_or_init(make)
     }
@@ -80,7 +80,7 @@ pub(super) struct TokenSeries {
 pub(super) const KINDS: [&str; 4] = ["input", "cache_read", "cache_write", "output"];
 
 impl TokenSeries {
-    pub(super) fn count(&self, leg: Tokens) {
+    pub(super) fn count(&self, leg: UsageTokens) {
         // Exact up to 2^53.
         self.input.observe(leg.all_input() as f64);
         self.output.observe(leg.output as f64);

@@ -23,7 +23,7 @@ impl FormatTime for LogTime {
     }
 }
 
-/// Standard error, behind which nothing of a log line acts on a terminal: values may be texts of models and agents.
+/// Standard error, where nothing of a log line acts on a terminal: values may be texts of models and agents.
 struct LogWriter {
     json: bool,
 }

@@ -1,6 +1,6 @@
-//! What came of a retry without thinking.
+//! The outcome of a retry without thinking.
 
-/// What came of sending a pinned request again without the thinking that upstream had refused.
+/// The outcome of sending a pinned request again without the thinking that upstream had refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ThinkingRetry {
     /// Upstream answered it; later requests leave the same thinking out.

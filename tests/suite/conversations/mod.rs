@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex};
 
 use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::{HandoffId, Origin};
-use baton_proxy::state::config::{Config, Mode};
+use baton_proxy::state::config::{Config, HandoffMode};
 use baton_proxy::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
 use proptest::test_runner::{Config as Cases, RngSeed, TestCaseError, TestError, TestRunner};
@@ -259,7 +259,7 @@ impl Run {
         }
         config.recall.enabled = self.recall;
         if self.stops {
-            config.handoff.mode = Mode::Stop;
+            config.handoff.mode = HandoffMode::Stop;
         }
         config.recall.per_turn = u32::try_from(RECALLS).unwrap();
         if let Some((name, folder)) = self.profile.variant.place {

@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Arc;
 
 use baton_proxy::serve::proxy::Clock;
-use baton_proxy::state::config::{Config, Durability, StoreKind};
+use baton_proxy::state::config::{Config, ServerDurability, StoreKind};
 use baton_proxy::state::journal::Recorder;
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::store::redis::RedisStore;
@@ -172,9 +172,9 @@ pub fn shared(url: &str, prefix: &str) -> SharedStore {
 
 /// The same, with a limit of a call's time.
 pub fn shared_within(url: &str, prefix: &str, time: std::time::Duration) -> SharedStore {
-    let mut settings = baton_proxy::state::config::Store::from(StoreKind::Redis);
+    let mut settings = baton_proxy::state::config::StoreConfig::from(StoreKind::Redis);
     settings.address = Some(url.parse().unwrap());
-    settings.durability = Durability::Memory;
+    settings.durability = ServerDurability::Memory;
     prefix.clone_into(&mut settings.prefix);
     settings.timeout = time;
     Arc::new(RedisStore::of(&settings).unwrap())

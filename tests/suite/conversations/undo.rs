@@ -87,7 +87,9 @@ impl Run {
         let mut answer = Err(UndoRefused::UnknownConversation);
         // What the last request told is written behind its answer.
         for _ in 0..10 {
-            let asked = sessions.ask_undo(&handoff, None, &Windows::default(), 1).await;
+            let asked = sessions
+                .request_undo(&handoff, None, &Windows::default(), 1)
+                .await;
             answer = asked.map_err(|e| e.to_string())?;
             match answer {
                 Err(UndoRefused::NotActive { .. }) => tokio::time::sleep(Duration::from_millis(5)).await,

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
-    Update, Written,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
+    Principal, Update, Written,
 };
 use baton_proxy::state::config::Config;
 use baton_proxy::state::store::records::Retention;
-use baton_proxy::state::store::{HandoffFilter, PacketFilter, SharedStore, Store, StoreError, StoreFuture};
+use baton_proxy::state::store::{DocumentFilter, HandoffFilter, SharedStore, Store, StoreError, StoreFuture};
 use baton_strict::{Options, Queue, Received, Reply, Strict};
 use serde_json::{Value, json};
 use tokio::sync::oneshot;
@@ -299,22 +299,22 @@ impl Store for FlakyStore {
     ) -> StoreFuture<'a, ()> {
         self.write(self.inner.put_response_id(principal, shown, upstream))
     }
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        self.write(self.inner.put_packet(packet))
+    fn put_document<'a>(&'a self, packet: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        self.write(self.inner.put_document(packet))
     }
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
-        self.read(self.inner.packets(filter))
+    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
+        self.read(self.inner.documents(filter))
     }
-    fn set_packet_status<'a>(
+    fn set_document_status<'a>(
         &'a self,
         principal: &'a str,
         id: HandoffId,
-        status: PacketStatus,
+        status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
-        self.write(self.inner.set_packet_status(principal, id, status))
+        self.write(self.inner.set_document_status(principal, id, status))
     }
-    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        self.write(self.inner.archive_packets(before_ms))
+    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        self.write(self.inner.archive_documents(before_ms))
     }
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         self.write(self.inner.sweep(retention))

@@ -18,7 +18,7 @@ use baton_core::mark::seal::SealKey;
 use baton_proxy::serve::exchange;
 use baton_proxy::serve::proxy::{App, server};
 use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::drafts::Drafting;
+use baton_proxy::state::jobs::drafts::DraftQueue;
 use baton_proxy::state::journal::Recorder;
 use baton_proxy::state::session::Sessions;
 use baton_proxy::state::store::SharedStore;
@@ -132,7 +132,7 @@ pub fn sqlite(dir: &Path) -> SharedStore {
 pub struct Baton {
     pub addr: SocketAddr,
     /// The drafts of its conversations.
-    pub drafting: Arc<Drafting>,
+    pub drafting: Arc<DraftQueue>,
     /// Its conversations.
     pub sessions: Arc<Sessions>,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,

@@ -3,7 +3,7 @@
 
 use std::sync::atomic::Ordering;
 
-use baton_proxy::state::config::{Config, Mode};
+use baton_proxy::state::config::{Config, HandoffMode};
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use regex::Regex;
@@ -79,7 +79,7 @@ fn one_retry(config: &mut Config) {
 }
 
 fn stop_mode(config: &mut Config) {
-    config.handoff.mode = Mode::Stop;
+    config.handoff.mode = HandoffMode::Stop;
 }
 
 fn cases() -> Vec<Case> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_proxy::state::config::Mode;
+use baton_proxy::state::config::HandoffMode;
 use baton_proxy::state::store::HandoffFilter;
 use baton_strict::{Autopilot, Fault, Part, Queue, Reply};
 use http_body_util::BodyExt;
@@ -256,7 +256,7 @@ pub async fn chain_of_five(variant: Variant) {
 /// The answer ends with the sentinel, and the next message continues from there.
 pub async fn stop_mode(variant: Variant) {
     for stream in [true, false] {
-        let stop = |c: &mut baton_proxy::state::config::Config| c.handoff.mode = Mode::Stop;
+        let stop = |c: &mut baton_proxy::state::config::Config| c.handoff.mode = HandoffMode::Stop;
         let fixture = Fixture::with(variant, [handoff(), fresh()], memory(), stop).await;
         let answer = fixture.ask(&fixture.history(), stream).await;
         assert!(

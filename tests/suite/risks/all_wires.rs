@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use baton_proxy::state::config::{Config, Mode};
+use baton_proxy::state::config::{Config, HandoffMode};
 use baton_strict::{Fault, Reply};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::matrix::fixture::{Fixture, carry, fresh, handoff, handoff_beside, out
 use crate::matrix::variants::Variant;
 
 fn stops(config: &mut Config) {
-    config.handoff.mode = Mode::Stop;
+    config.handoff.mode = HandoffMode::Stop;
 }
 
 /// A fixture after a handoff that ended its answer, and the sentinel that was shown.

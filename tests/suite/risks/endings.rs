@@ -1,7 +1,7 @@
 //! Ends that are not the model's own: failures, side calls, stop mode.
 
-use baton_proxy::state::config::Mode;
-use baton_proxy::state::telemetry::Outcome;
+use baton_proxy::state::config::HandoffMode;
+use baton_proxy::state::telemetry::ExchangeOutcome;
 use baton_strict::{Fault, Reply, Stop};
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -49,7 +49,7 @@ async fn a_later_legs_error_with_a_success_status_is_retried() {
         let answer = fixture.ask(&fixture.history(), false).await;
         assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
         let event = fixture.baton.events(1).await.pop().unwrap();
-        assert_eq!((event.retries, event.outcome), (1, Outcome::Complete));
+        assert_eq!((event.retries, event.outcome), (1, ExchangeOutcome::Complete));
     }
 }
 
@@ -62,7 +62,7 @@ async fn a_later_leg_in_one_piece_that_breaks_off_is_retried() {
         let answer = fixture.ask(&fixture.history(), false).await;
         assert!(answer.text.ends_with("Fresh."), "{}", answer.text);
         let event = fixture.baton.events(1).await.pop().unwrap();
-        assert_eq!((event.retries, event.outcome), (1, Outcome::Complete));
+        assert_eq!((event.retries, event.outcome), (1, ExchangeOutcome::Complete));
     }
 }
 
@@ -128,7 +128,7 @@ async fn a_waiting_handoff_does_not_fire_in_a_side_call() {
 #[tokio::test]
 async fn a_repetition_in_stop_mode_runs_no_later_leg() {
     let cut = handoff().delay(std::time::Duration::from_millis(1));
-    let stop = |config: &mut baton_proxy::state::config::Config| config.handoff.mode = Mode::Stop;
+    let stop = |config: &mut baton_proxy::state::config::Config| config.handoff.mode = HandoffMode::Stop;
     let fixture = Fixture::with(ANTHROPIC, [cut, handoff()], memory(), stop).await;
     fixture.ask(&fixture.history(), true).await;
     fixture.ask(&fixture.history(), true).await;

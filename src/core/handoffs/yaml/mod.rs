@@ -17,7 +17,7 @@ mod markdown;
 mod members;
 mod model;
 pub mod names;
-mod of_packet;
+mod of_document;
 mod parse;
 mod parts;
 mod quality;

@@ -48,7 +48,7 @@ function packet(it) {
   const list = (title, items) => items.length ? [h("h3", null, title), h("ul", null, items)] : null;
   const since = { true: ", files changed after it", null: ", files may have changed after it" };
   const ran = (run) => item(h("code", null, line(run.command)), ` ${ended(run.exit)} in turn ${run.turn}${since[run.stale] ?? ""}`);
-  return h("section", { class: "packet", "aria-label": "Packet" },
+  return h("section", { class: "packet", "aria-label": "Document" },
     h("h2", null, "What baton saw"),
     h("p", { class: "dim" }, `${it.status} · `, h("code", null, line(it.folder))),
     h("p", null, h("b", null, "Next: "), line(doc.next_action ?? "") || "no next_action recorded; needs a human"),

@@ -10,7 +10,7 @@ use crate::serve::exchange::{Exchange, heavy, slow_answer};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{Draft, Job, State, Wanted};
+use crate::state::jobs::drafts::{DraftJob, DraftRecord, DraftSpec, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::handoffs::draft::{DraftAsk, End};
@@ -125,14 +125,14 @@ impl Exchange {
     }
 
     /// The draft to be made, or the one that waits.
-    fn job(&self, live: &LiveConversation, asked: Asked) -> Result<Job, String> {
+    fn job(&self, live: &LiveConversation, asked: Asked) -> Result<DraftJob, String> {
         let drafting = &self.app.drafting;
         match asked {
             Asked::Draft(ask) => {
-                let wanted = Wanted { ask, prompt: None };
+                let wanted = DraftSpec { ask, prompt: None };
                 let begun = drafting.begin(live.key(), &self.ctx.principal, wanted);
                 begun.map_err(|busy| match busy.state {
-                    State::Review => format!("a draft waits for your yes already ({}).", busy.id),
+                    DraftState::Review => format!("a draft waits for your yes already ({}).", busy.id),
                     _ => format!("a handoff is already being written ({}).", busy.id),
                 })
             }
@@ -171,7 +171,10 @@ impl Exchange {
     }
 
     /// The conversation's open draft: one that waits for a person may have been written by another process.
-    pub(super) async fn restored_draft(&self, live: &LiveConversation) -> Result<Option<Draft>, StoreError> {
+    pub(super) async fn restored_draft(
+        &self,
+        live: &LiveConversation,
+    ) -> Result<Option<DraftRecord>, StoreError> {
         let store = self.app.sessions.store();
         self.app.drafting.restored_in(store, live.key()).await
     }

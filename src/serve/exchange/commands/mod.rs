@@ -17,7 +17,7 @@ pub(super) use self::said::Said;
 use super::Exchange;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::State;
+use crate::state::jobs::drafts::DraftState;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::commands::{Command, help, parse};
@@ -148,11 +148,11 @@ impl Exchange {
 }
 
 /// How far a conversation's open draft is.
-fn drafted(state: State) -> &'static str {
+fn drafted(state: DraftState) -> &'static str {
     match state {
-        State::Asked => "A handoff was asked for; it is made with the next request",
-        State::Review => "A draft waits for your yes",
-        State::Accepted => "An accepted draft takes effect with the next request",
+        DraftState::Requested => "A handoff was asked for; it is made with the next request",
+        DraftState::Review => "A draft waits for your yes",
+        DraftState::Accepted => "An accepted draft takes effect with the next request",
         _ => "A handoff is being written",
     }
 }

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use pretty_assertions::assert_eq;
 
 use crate::serve::proxy::testing::{Act, Proxy, Script, config};
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 
 /// A wire: path of a stream, path of a reply, and a request.
 type Asked = (&'static str, &'static str, &'static str);
@@ -52,7 +52,7 @@ async fn start(bytes: Bytes) -> Proxy {
 }
 
 /// What the agent got as a body, and how the exchange ended.
-async fn ask(asked: Asked, stream: bool, bytes: Bytes) -> (String, Outcome) {
+async fn ask(asked: Asked, stream: bool, bytes: Bytes) -> (String, ExchangeOutcome) {
     let proxy = start(bytes).await;
     let path = if stream { asked.0 } else { asked.1 };
     let body = asked.2.replace("STREAM", if stream { "true" } else { "false" });
@@ -133,7 +133,7 @@ async fn an_error_in_a_stream_that_began_well_is_no_complete_answer() {
     ];
     for (asked, kind, body) in table {
         let (got, outcome) = ask(asked, true, answer(kind, "", body.as_bytes())).await;
-        assert_eq!(outcome, Outcome::InBandError, "{}: {got}", asked.0);
+        assert_eq!(outcome, ExchangeOutcome::InBandError, "{}: {got}", asked.0);
         assert_eq!(dechunked(&got), body, "told to the agent as it came");
     }
 }
@@ -154,7 +154,7 @@ async fn a_stream_without_an_error_is_complete() {
     ];
     for (asked, kind, body) in table {
         let (got, outcome) = ask(asked, true, answer(kind, "", body.as_bytes())).await;
-        assert_eq!(outcome, Outcome::Complete, "{}: {got}", asked.0);
+        assert_eq!(outcome, ExchangeOutcome::Complete, "{}: {got}", asked.0);
         assert_eq!(dechunked(&got), body);
     }
 }
@@ -180,12 +180,12 @@ async fn an_error_as_a_whole_reply_is_no_complete_answer() {
     ];
     for (asked, body) in table {
         let (got, outcome) = ask(asked, false, answer("application/json", "", body.as_bytes())).await;
-        assert_eq!(outcome, Outcome::InBandError, "{}: {got}", asked.1);
+        assert_eq!(outcome, ExchangeOutcome::InBandError, "{}: {got}", asked.1);
         assert_eq!(dechunked(&got), body);
     }
     let well = r#"{"id":"r","status":"completed","error":null,"output":[]}"#;
     let (_, outcome) = ask(RESPONSES, false, answer("application/json", "", well.as_bytes())).await;
-    assert_eq!(outcome, Outcome::Complete);
+    assert_eq!(outcome, ExchangeOutcome::Complete);
 }
 
 #[tokio::test]
@@ -225,7 +225,7 @@ async fn an_answer_that_fails_before_its_first_byte_is_a_502_of_the_wire() {
                 let body: serde_json::Value = serde_json::from_str(&dechunked(&got)).unwrap();
                 let found = body.pointer(place).unwrap().as_str().unwrap();
                 assert!(found == said || said.is_empty(), "{body}");
-                assert_eq!(outcome, Outcome::Refused);
+                assert_eq!(outcome, ExchangeOutcome::Refused);
             }
         }
     }
@@ -245,7 +245,7 @@ async fn an_answer_that_fails_behind_its_first_byte_is_cut_off() {
     );
     let (got, outcome) = ask(ANTHROPIC, true, bytes.into()).await;
     assert!(got.starts_with("HTTP/1.1 200 ") && got.contains(ping), "{got:?}");
-    assert_eq!(outcome, Outcome::Truncated);
+    assert_eq!(outcome, ExchangeOutcome::Truncated);
 }
 
 /// A response whose head has this many lines of this many bytes.

@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 use crate::serve::proxy::testing::{Act, Proxy, Script, config};
 use crate::serve::proxy::upload::RopeBody;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 
 macro_rules! packed {
     ($encoder:ident, $text:expr) => {{
@@ -221,7 +221,7 @@ async fn an_agent_that_stops_halfway_is_noted() {
         agent.write_all(head.as_bytes()).await.unwrap();
         tokio::time::sleep(Duration::from_millis(30)).await;
         drop(agent);
-        assert_eq!(proxy.events(at + 1).await[at].outcome, Outcome::Cancelled);
+        assert_eq!(proxy.events(at + 1).await[at].outcome, ExchangeOutcome::Cancelled);
     }
     assert!(upstream.received().is_empty());
 }

@@ -8,7 +8,7 @@ use pretty_assertions::assert_eq;
 use tokio::net::TcpStream;
 
 use crate::serve::proxy::testing::{Proxy, Script, config};
-use crate::state::config::{Client, Secret};
+use crate::state::config::{ClientKey, Secret};
 
 const TABLE: [(&str, &str, &str); 5] = [
     ("/v1/messages", "/error/type", "permission_error"),
@@ -165,7 +165,7 @@ async fn a_client_key_in_two_places_reaches_nobody() {
     const KEY: &str = "client-key-of-ada";
     let upstream = Script::saying("{}").await;
     let mut config = config(&upstream.url);
-    config.clients = vec![Client {
+    config.clients = vec![ClientKey {
         name: "ada".to_owned(),
         key: Secret::new(KEY),
     }];

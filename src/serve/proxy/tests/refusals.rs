@@ -7,8 +7,8 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::{TcpListener, TcpStream};
 
 use crate::serve::proxy::testing::{Act, Proxy, Script, config};
-use crate::state::config::{Client, Secret};
-use crate::state::telemetry::Outcome;
+use crate::state::config::{ClientKey, Secret};
+use crate::state::telemetry::ExchangeOutcome;
 
 async fn unused_port() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -40,7 +40,7 @@ async fn an_unreachable_upstream_is_a_502_of_the_wire() {
     assert!(
         events
             .iter()
-            .all(|e| e.outcome == Outcome::Refused && e.status == 502)
+            .all(|e| e.outcome == ExchangeOutcome::Refused && e.status == 502)
     );
 }
 
@@ -136,7 +136,7 @@ async fn unknown_names_and_forward_proxying_are_refused() {
 async fn client_keys_are_asked_for_and_not_sent_on() {
     let upstream = Script::saying("{}").await;
     let mut config = config(&upstream.url);
-    let key = |name: &str, key: &str| Client {
+    let key = |name: &str, key: &str| ClientKey {
         name: name.to_owned(),
         key: Secret::new(key),
     };

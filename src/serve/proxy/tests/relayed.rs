@@ -11,7 +11,7 @@ use crate::serve::proxy::download::StreamFault;
 use crate::serve::proxy::testing::{Act, Proxy, Script, config, ok};
 use crate::serve::proxy::upload::RopeBody;
 use crate::state::config::Secret;
-use crate::state::telemetry::Outcome;
+use crate::state::telemetry::ExchangeOutcome;
 
 fn head_and_body(answer: &str) -> (&str, &str) {
     answer.split_once("\r\n\r\n").unwrap()
@@ -59,7 +59,10 @@ async fn a_relayed_exchange_is_byte_for_byte() {
         )
     );
     let event = proxy.events(1).await.remove(0);
-    assert_eq!((event.status, event.outcome), (404, Outcome::UpstreamError));
+    assert_eq!(
+        (event.status, event.outcome),
+        (404, ExchangeOutcome::UpstreamError)
+    );
     assert_eq!(event.route, "POST /v1/files");
     assert_eq!(
         (event.received_bytes, event.response_bytes),
@@ -82,7 +85,7 @@ async fn a_transcript_goes_out_as_it_came() {
     );
     assert_eq!(sent_body, body);
     let event = proxy.events(1).await.remove(0);
-    assert_eq!(event.outcome, Outcome::Complete);
+    assert_eq!(event.outcome, ExchangeOutcome::Complete);
     assert_eq!((event.received_bytes, event.sent_bytes), (20, vec![20]));
     assert!(event.first_byte.is_some());
 }
@@ -126,7 +129,7 @@ async fn a_head_request_keeps_the_length() {
         .raw("HEAD /v1/files HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n")
         .await;
     assert!(got.contains("content-length: 77"), "{got}");
-    assert_eq!(proxy.events(1).await[0].outcome, Outcome::Complete);
+    assert_eq!(proxy.events(1).await[0].outcome, ExchangeOutcome::Complete);
 }
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n\
@@ -153,7 +156,7 @@ async fn a_stream_flows_and_ends_with_the_agent() {
         let event = proxy.events(1).await.remove(0);
         assert_eq!(
             (event.outcome, event.streamed, event.response_bytes),
-            (Outcome::Cancelled, true, 8)
+            (ExchangeOutcome::Cancelled, true, 8)
         );
         assert_eq!(proxy.app.free_exchanges(), 16);
     }
@@ -173,7 +176,7 @@ async fn an_agent_that_leaves_before_the_answer_ends_the_leg() {
         drop(agent);
         upstream.closed(1).await;
         let event = proxy.events(1).await.remove(0);
-        assert_eq!((event.outcome, event.status), (Outcome::Cancelled, 0));
+        assert_eq!((event.outcome, event.status), (ExchangeOutcome::Cancelled, 0));
     }
 }
 
@@ -186,7 +189,7 @@ async fn silence_ends_the_stream_without_a_proper_end() {
     let got = proxy.post("/v1/chat/completions", "", b"{}").await;
     assert!(got.contains("data: 1\n") && !got.ends_with("0\r\n\r\n"), "{got}");
     upstream.closed(1).await;
-    assert_eq!(proxy.events(1).await[0].outcome, Outcome::Truncated);
+    assert_eq!(proxy.events(1).await[0].outcome, ExchangeOutcome::Truncated);
 }
 
 #[tokio::test]
@@ -195,7 +198,7 @@ async fn an_upstream_that_breaks_off_is_not_laundered() {
     let proxy = Proxy::start(config(&upstream.url));
     let got = proxy.post("/v1/chat/completions", "", b"{}").await;
     assert!(!got.ends_with("0\r\n\r\n"), "{got}");
-    assert_eq!(proxy.events(1).await[0].outcome, Outcome::Truncated);
+    assert_eq!(proxy.events(1).await[0].outcome, ExchangeOutcome::Truncated);
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A browser on the data listener.
 
 use crate::serve::proxy::testing::{Proxy, Script, config};
-use crate::state::config::{Client, Secret};
+use crate::state::config::{ClientKey, Secret};
 
 const ACCEPT: &str = "accept: text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8\r\n";
 
@@ -10,7 +10,7 @@ async fn a_browser_gets_one_plain_page() {
     let upstream = Script::saying("{}").await;
     let mut config = config(&upstream.url);
     config.admin.listen = "127.0.0.1:8788".parse().unwrap();
-    config.clients = vec![Client {
+    config.clients = vec![ClientKey {
         name: "ada".to_owned(),
         key: Secret::new("client-key-of-ada"),
     }];

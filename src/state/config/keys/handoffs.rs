@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
-use super::key::{Section, key, optional, put};
-use crate::state::config::{FactsPolicy, Inject, Mode, PreambleMode, Review, Transcript};
+use super::key::{KeySection, key, optional, put};
+use crate::state::config::{
+    FactsPolicy, HandoffMode, InjectPolicy, PreambleMode, ReviewPolicy, TranscriptDetail,
+};
 use baton_core::handoffs::draft::Method;
 use baton_core::nudge::Windows;
 
@@ -25,7 +27,7 @@ const MARKER_CHARS: usize = 3;
 /// More tokens than any model takes.
 const TOKENS: u64 = 1 << 30;
 
-pub(super) const HANDOFF: Section = Section {
+pub(super) const HANDOFF: KeySection = KeySection {
     name: "handoff",
     keys: &[
         key("mode", |d, v, _| put(&mut d.config.handoff.mode, v.choice(MODES))),
@@ -97,50 +99,50 @@ pub(super) const HANDOFF: Section = Section {
             put(&mut d.config.handoff.review, v.choice(REVIEWS))
         }),
         key("documents", |d, v, _| {
-            put(&mut d.config.packets.enabled, v.flag())
+            put(&mut d.config.documents.enabled, v.flag())
         }),
         optional("dir", |d, v, e| {
-            put(&mut d.config.packets.dir, v.path(e).map(Some))
+            put(&mut d.config.documents.dir, v.path(e).map(Some))
         }),
         optional("git_dir", |d, v, e| {
-            put(&mut d.config.packets.git_dir, v.path(e).map(Some))
+            put(&mut d.config.documents.git_dir, v.path(e).map(Some))
         }),
         optional("topic", |d, v, _| {
-            put(&mut d.config.packets.topic, v.text().map(Some))
+            put(&mut d.config.documents.topic, v.text().map(Some))
         }),
         key("verdict_paths", |d, v, _| {
-            put(&mut d.config.packets.verdict_paths, v.texts(PATTERN_CHARS))
+            put(&mut d.config.documents.verdict_paths, v.texts(PATTERN_CHARS))
         }),
         optional("agent_mail_url", |d, v, _| {
-            put(&mut d.config.packets.agent_mail_url, v.base_url().map(Some))
+            put(&mut d.config.documents.agent_mail_url, v.base_url().map(Some))
         }),
         optional("agent_mail_token", |d, v, e| {
-            put(&mut d.config.packets.agent_mail_token, v.secret(e, 1).map(Some))
+            put(&mut d.config.documents.agent_mail_token, v.secret(e, 1).map(Some))
         }),
         optional("agent_mail_agents", |d, v, e| {
-            put(&mut d.config.packets.agent_mail_agents, v.named_secrets(e))
+            put(&mut d.config.documents.agent_mail_agents, v.named_secrets(e))
         }),
         key("archive_days", |d, v, _| {
             let days = v.days(0.0, 3650.0);
             put(
-                &mut d.config.packets.archive_after,
+                &mut d.config.documents.archive_after,
                 days.map(|days| Some(days).filter(|days| !days.is_zero())),
             )
         }),
         key("assumption_words", |d, v, _| {
-            put(&mut d.config.packets.assumption_words, v.texts(MARKER_CHARS))
+            put(&mut d.config.documents.assumption_words, v.texts(MARKER_CHARS))
         }),
     ],
 };
 
-pub(super) const COMMANDS: Section = Section {
+pub(super) const COMMANDS: KeySection = KeySection {
     name: "commands",
     keys: &[key("prefix", |d, v, _| {
         put(&mut d.config.commands.prefix, v.prefix())
     })],
 };
 
-pub(super) const DRAFT: Section = Section {
+pub(super) const DRAFT: KeySection = KeySection {
     name: "draft",
     keys: &[
         optional("git_dir", |d, v, e| {
@@ -184,7 +186,7 @@ pub(super) const DRAFT: Section = Section {
     ],
 };
 
-pub(super) const RECALL: Section = Section {
+pub(super) const RECALL: KeySection = KeySection {
     name: "recall",
     keys: &[
         key("enabled", |d, v, _| put(&mut d.config.recall.enabled, v.flag())),
@@ -197,23 +199,26 @@ pub(super) const RECALL: Section = Section {
     ],
 };
 
-const REVIEWS: &[(&str, Review)] = &[
-    ("never", Review::Never),
-    ("manual", Review::Manual),
-    ("always", Review::Always),
+const REVIEWS: &[(&str, ReviewPolicy)] = &[
+    ("never", ReviewPolicy::Never),
+    ("manual", ReviewPolicy::Manual),
+    ("always", ReviewPolicy::Always),
 ];
 const METHODS: &[(&str, Method)] = &[
     ("oneshot", Method::Oneshot),
     ("bundle", Method::Bundle),
     ("local", Method::Local),
 ];
-const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
-const INJECT: &[(&str, Inject)] = &[
-    ("auto", Inject::Auto),
-    ("always", Inject::Always),
-    ("never", Inject::Never),
+const MODES: &[(&str, HandoffMode)] = &[("continue", HandoffMode::Continue), ("stop", HandoffMode::Stop)];
+const INJECT: &[(&str, InjectPolicy)] = &[
+    ("auto", InjectPolicy::Auto),
+    ("always", InjectPolicy::Always),
+    ("never", InjectPolicy::Never),
 ];
-const TRANSCRIPTS: &[(&str, Transcript)] = &[("full", Transcript::Full), ("sentinel", Transcript::Sentinel)];
+const TRANSCRIPTS: &[(&str, TranscriptDetail)] = &[
+    ("full", TranscriptDetail::Full),
+    ("sentinel", TranscriptDetail::Sentinel),
+];
 const FACTS: &[(&str, FactsPolicy)] = &[
     ("drafts", FactsPolicy::Drafts),
     ("all", FactsPolicy::All),

@@ -8,12 +8,12 @@ mod process;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-pub(super) use self::key::{Draft, Key, Section};
+pub(super) use self::key::{ConfigDraft, ConfigKey, KeySection};
 use self::key::{TOKEN_CHARS, key, optional, put};
 use super::{
-    Admin, Bill, Client, Commands, Config, DraftPolicy, FactsPolicy, HandoffPolicy, Inject, Journal, Limits,
-    Log, Mode, Packets, PreambleMode, RecallPolicy, Review, Server, StoreKind, SubagentThresholds, Telemetry,
-    Transcript, Upstream,
+    Admin, Bill, ChatCommandPolicy, ClientKey, Config, DocumentPolicy, DraftPolicy, FactsPolicy, HandoffMode,
+    HandoffPolicy, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log, PreambleMode, RecallPolicy,
+    ReviewPolicy, StoreKind, SubagentThresholds, Telemetry, TranscriptDetail, UpstreamConfig,
 };
 use baton_core::handoffs::draft::Method;
 use baton_core::nudge::{Thresholds, Windows};
@@ -27,7 +27,7 @@ pub(super) const CLIENTS: &str = "clients";
 /// Idle connections kept for each upstream: the usual number of agents working at the same time.
 const UPSTREAM_IDLE: usize = 64;
 
-pub(super) const SECTIONS: &[Section] = &[
+pub(super) const SECTIONS: &[KeySection] = &[
     process::SERVER,
     process::ADMIN,
     process::STATE,
@@ -43,7 +43,7 @@ pub(super) const SECTIONS: &[Section] = &[
     process::LIMITS,
 ];
 
-pub(super) const UPSTREAM: &[Key<Upstream>] = &[
+pub(super) const UPSTREAM: &[ConfigKey<UpstreamConfig>] = &[
     key("base_url", |u, v, _| put(&mut u.base_url, v.base_url())),
     optional("wire", |u, v, _| put(&mut u.wire, v.choice(WIRES).map(Some))),
     optional("headers", |u, v, e| put(&mut u.headers, v.headers(e))),
@@ -54,7 +54,7 @@ pub(super) const UPSTREAM: &[Key<Upstream>] = &[
     optional("idle_secs", |u, v, _| put(&mut u.idle, v.secs(1.0, 7200.0))),
 ];
 
-pub(super) const CLIENT: &[Key<Client>] = &[
+pub(super) const CLIENT: &[ConfigKey<ClientKey>] = &[
     optional("name", |c, v, _| put(&mut c.name, v.text())),
     optional("key", |c, v, e| put(&mut c.key, v.secret(e, TOKEN_CHARS))),
 ];
@@ -97,8 +97,8 @@ const CONNECT: Duration = Duration::from_secs(10);
 /// Default of `upstreams.NAME.idle_secs`, as documented.
 const IDLE: Duration = Duration::from_secs(600);
 
-pub(super) fn blank_upstream() -> Upstream {
-    Upstream {
+pub(super) fn blank_upstream() -> UpstreamConfig {
+    UpstreamConfig {
         base_url: String::new(),
         wire: None,
         headers: Vec::new(),
@@ -110,11 +110,11 @@ pub(super) fn blank_upstream() -> Upstream {
 
 /// The draft that the built-in default is read into. The default sets every key that is not optional (a test checks it),
 /// so none of these values is ever used.
-pub(super) fn blank() -> Draft {
+pub(super) fn blank() -> ConfigDraft {
     let nowhere = std::net::SocketAddr::from(([127, 0, 0, 1], 0));
-    Draft {
+    ConfigDraft {
         config: Config {
-            server: Server {
+            server: ListenerConfig {
                 listen: nowhere,
                 hosts: Vec::new(),
                 origins: Vec::new(),
@@ -133,9 +133,9 @@ pub(super) fn blank() -> Draft {
             upstreams: BTreeMap::new(),
             clients: Vec::new(),
             handoff: HandoffPolicy {
-                mode: Mode::Continue,
-                inject: Inject::Auto,
-                transcript: Transcript::Full,
+                mode: HandoffMode::Continue,
+                inject: InjectPolicy::Auto,
+                transcript: TranscriptDetail::Full,
                 preamble: PreambleMode::Keep,
                 preamble_tags: Vec::new(),
                 description: None,
@@ -149,9 +149,9 @@ pub(super) fn blank() -> Draft {
                 windows: Windows::default(),
                 save_dir: None,
                 facts: FactsPolicy::Drafts,
-                review: Review::Never,
+                review: ReviewPolicy::Never,
             },
-            commands: Commands {
+            commands: ChatCommandPolicy {
                 prefix: String::new(),
             },
             draft: DraftPolicy {
@@ -168,7 +168,7 @@ pub(super) fn blank() -> Draft {
                 show: false,
                 secret_files: Vec::new(),
             },
-            packets: Packets::default(),
+            documents: DocumentPolicy::default(),
             recall: RecallPolicy {
                 enabled: false,
                 per_turn: 0,
@@ -191,7 +191,7 @@ pub(super) fn blank() -> Draft {
             },
             bill: Bill::default(),
             old_keys: Vec::new(),
-            limits: Limits {
+            limits: LimitConfig {
                 body_bytes: 0,
                 bodies_bytes: 0,
                 body_rate: 0,

@@ -1,12 +1,12 @@
 //! Keys about the process: listeners, where it keeps what, what it logs, and its limits.
 
-use super::key::{Section, TOKEN_CHARS, key, optional, put};
-use crate::state::config::{Durability, StoreKind};
+use super::key::{KeySection, TOKEN_CHARS, key, optional, put};
+use crate::state::config::{ServerDurability, StoreKind};
 
 /// Most peers: each list of the inspector asks all of them.
 const MOST_PEERS: usize = 32;
 
-pub(super) const SERVER: Section = Section {
+pub(super) const SERVER: KeySection = KeySection {
     name: "server",
     keys: &[
         key("listen", |d, v, _| put(&mut d.config.server.listen, v.address())),
@@ -22,7 +22,7 @@ pub(super) const SERVER: Section = Section {
     ],
 };
 
-pub(super) const ADMIN: Section = Section {
+pub(super) const ADMIN: KeySection = KeySection {
     name: "admin",
     keys: &[
         key("listen", |d, v, _| put(&mut d.config.admin.listen, v.address())),
@@ -41,14 +41,14 @@ pub(super) const ADMIN: Section = Section {
     ],
 };
 
-pub(super) const STATE: Section = Section {
+pub(super) const STATE: KeySection = KeySection {
     name: "state",
     keys: &[optional("dir", |d, v, e| {
         put(&mut d.state_dir, v.path(e).map(Some))
     })],
 };
 
-pub(super) const STORE: Section = Section {
+pub(super) const STORE: KeySection = KeySection {
     name: "store",
     keys: &[
         key("kind", |d, v, _| put(&mut d.config.store.kind, v.choice(STORES))),
@@ -87,7 +87,7 @@ pub(super) const STORE: Section = Section {
     ],
 };
 
-pub(super) const LOG: Section = Section {
+pub(super) const LOG: KeySection = KeySection {
     name: "log",
     keys: &[
         key("level", |d, v, _| put(&mut d.config.log.level, v.log_filter())),
@@ -96,14 +96,14 @@ pub(super) const LOG: Section = Section {
     ],
 };
 
-pub(super) const TELEMETRY: Section = Section {
+pub(super) const TELEMETRY: KeySection = KeySection {
     name: "telemetry",
     keys: &[key("otlp_endpoint", |d, v, _| {
         put(&mut d.config.telemetry.otlp_endpoint, v.collector())
     })],
 };
 
-pub(super) const JOURNAL: Section = Section {
+pub(super) const JOURNAL: KeySection = KeySection {
     name: "journal",
     keys: &[
         key("enabled", |d, v, _| put(&mut d.config.journal.enabled, v.flag())),
@@ -125,14 +125,14 @@ pub(super) const JOURNAL: Section = Section {
     ],
 };
 
-pub(super) const BILL: Section = Section {
+pub(super) const BILL: KeySection = KeySection {
     name: "bill",
     keys: &[optional("prices", |d, v, e| {
         put(&mut d.config.bill.prices, v.file(e).map(Some))
     })],
 };
 
-pub(super) const LIMITS: Section = Section {
+pub(super) const LIMITS: KeySection = KeySection {
     name: "limits",
     keys: &[
         key("body_bytes", |d, v, _| {
@@ -173,9 +173,9 @@ const STORES: &[(&str, StoreKind)] = &[
     ("sqlite", StoreKind::Sqlite),
     ("redis", StoreKind::Redis),
 ];
-const DURABILITIES: &[(&str, Durability)] = &[
-    ("replicated", Durability::Replicated),
-    ("fsync", Durability::Fsync),
-    ("memory", Durability::Memory),
+const DURABILITIES: &[(&str, ServerDurability)] = &[
+    ("replicated", ServerDurability::Replicated),
+    ("fsync", ServerDurability::Fsync),
+    ("memory", ServerDurability::Memory),
 ];
 const FORMATS: &[(&str, bool)] = &[("text", false), ("json", true)];

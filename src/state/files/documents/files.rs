@@ -1,41 +1,45 @@
-//! The files of a packet: each is whole or not there.
+//! The files of a document: each is whole or not there.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
-use super::value::Step;
+use super::value::DocumentStep;
 use crate::state::store::{make_dir, private_file};
-use baton_core::handoffs::document::fields::Packet;
+use baton_core::handoffs::document::fields::HandoffDocument;
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
-const LEFT_AFTER: Duration = Duration::from_secs(600);
+const ABANDONED_AFTER: Duration = Duration::from_secs(600);
 
-/// The document.
+/// The document as JSON.
 pub const JSON: &str = "handoff.json";
 
-/// The same for people.
+/// The document as Markdown.
 pub const MARKDOWN: &str = "handoff.md";
 
 /// Writes both files into a folder, which is made as needed: only its owner can read what the agent saw.
-pub(super) fn write(folder: &Path, packet: &Packet, step: &dyn Fn(Step)) -> io::Result<()> {
+pub(super) fn write(
+    folder: &Path,
+    document: &HandoffDocument,
+    step: &dyn Fn(DocumentStep),
+) -> io::Result<()> {
     make_dir(folder).map_err(|error| io::Error::other(error.message))?;
     sweep(folder);
-    replace(folder, JSON, packet.json().as_bytes(), step)?;
-    replace(folder, MARKDOWN, packet.markdown().as_bytes(), step)?;
+    replace(folder, JSON, document.json().as_bytes(), step)?;
+    replace(folder, MARKDOWN, document.markdown().as_bytes(), step)?;
     sync(folder)?;
     folder.parent().map_or(Ok(()), sync)
 }
 
-/// Whether both files are there and say what the packet says.
-pub(super) fn are_current(folder: &Path, packet: &Packet) -> bool {
+/// Whether both files are there and say what the document says.
+pub(super) fn are_current(folder: &Path, document: &HandoffDocument) -> bool {
     let says =
         |name: &str, text: String| fs::read(folder.join(name)).is_ok_and(|found| found == text.as_bytes());
-    says(JSON, packet.json()) && says(MARKDOWN, packet.markdown())
+    says(JSON, document.json()) && says(MARKDOWN, document.markdown())
 }
 
-/// Deletes what a killed process left.
+/// Deletes temporary files of killed processes.
 fn sweep(folder: &Path) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
@@ -47,7 +51,7 @@ fn sweep(folder: &Path) {
             let modified = entry.metadata().ok()?.modified().ok()?;
             SystemTime::now().duration_since(modified).ok()
         };
-        if is_temp && age().is_some_and(|age| age > LEFT_AFTER) {
+        if is_temp && age().is_some_and(|age| age > ABANDONED_AFTER) {
             // It is in nobody's way.
             let _ = fs::remove_file(entry.path());
         }
@@ -55,16 +59,16 @@ fn sweep(folder: &Path) {
 }
 
 /// Writes a file under a name of its own, flushes it, and gives it its name.
-fn replace(folder: &Path, name: &str, contents: &[u8], step: &dyn Fn(Step)) -> io::Result<()> {
+fn replace(folder: &Path, name: &str, contents: &[u8], step: &dyn Fn(DocumentStep)) -> io::Result<()> {
     let temp = folder.join(format!(".{name}.{}.tmp", uuid::Uuid::now_v7().simple()));
     let written = private_file().create_new(true).open(&temp).and_then(|mut file| {
-        step(Step::Opened);
+        step(DocumentStep::Opened);
         file.write_all(contents)?;
-        step(Step::Filled);
+        step(DocumentStep::Filled);
         file.sync_all()
     });
     let placed = written.and_then(|()| fs::rename(&temp, folder.join(name)));
-    step(Step::Named);
+    step(DocumentStep::Named);
     if placed.is_err() {
         let _ = fs::remove_file(&temp);
     }

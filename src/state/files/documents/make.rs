@@ -1,14 +1,14 @@
-//! Reads a transcript, and makes the packet.
+//! Reads a transcript, and makes the document.
 
-use super::value::{PacketSettings, Stored};
+use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use baton_core::handoffs::document::fields::{Packet, Source};
+use baton_core::handoffs::document::fields::{HandoffDocument, Source};
 use baton_core::handoffs::draft::{Index, Seen, Settings, Whereabouts};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
-/// The packet of a handoff. Without a transcript that can be read it tells what the carry-over prompt says.
-pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
+/// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
+pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
     let handoff = &stored.handoff;
     let mut index = Index::new(Settings {
         carry_overs: stored.carry_over.into_iter().collect(),
@@ -26,7 +26,7 @@ pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
         None => (Seen::default(), Whereabouts::default()),
     };
     let checkout = settings.git_dir.as_deref().and_then(repository::checkout);
-    Packet::of(&Source {
+    HandoffDocument::of(&Source {
         handoff,
         seen: &seen,
         folder: whereabouts.folder.as_deref(),

@@ -1,14 +1,14 @@
-//! Packets as files: `handoff.json` and `handoff.md` in a folder for each handoff, and a row in the store.
+//! Documents as files: `handoff.json` and `handoff.md` in a folder for each handoff, and a row in the store.
 //!
 //! ```text
-//! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► packet ─► row, superseding ─► files,
+//! handoff stored ─► queue (bounded; a full one drops) ─► read its transcript ─► document ─► row, superseding ─► files,
 //!                                                                                     and a handoff file in YAML
 //! ```
-//! One task does it behind the handoff, which never waits for it and which no failure touches. A process that is killed
-//! before the row is written leaves a handoff without a packet; one that is killed behind it leaves the row, and the next
-//! start writes the files that are missing or were not written again.
+//! One task does it after the handoff, which never waits for it and which no failure touches. A process that is killed
+//! before the row is written leaves a handoff without a document. One that is killed later leaves the row, and the next
+//! start writes the files that are missing or out of date.
 //!
-//! Knows drafts, packets and the store. Must not know: exchanges, sockets.
+//! Knows drafts, documents and the store. Must not know: exchanges, sockets.
 
 mod files;
 mod make;
@@ -19,6 +19,8 @@ mod value;
 mod writer;
 
 pub use files::{JSON, MARKDOWN};
-pub use steps::{Changed, Compared, archive_old, find, packet_of, set_status, still_true, write};
-pub use value::{NotWritten, PacketSettings, Reading, Stored};
-pub use writer::{Counts, PacketWriter};
+pub use steps::{
+    DriftReport, StatusChange, archive_old, compare_with_repository, document_of, find, set_status, write,
+};
+pub use value::{DocumentError, DocumentSettings, StoredHandoff, TranscriptReader};
+pub use writer::{DocumentCounts, DocumentWriter};

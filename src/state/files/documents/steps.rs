@@ -1,92 +1,93 @@
-//! The steps from a stored handoff to its packet's files.
+//! The steps from a stored handoff to its document's files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::value::{NotWritten, PacketSettings, Step, Stored, not_written};
+use super::value::{DocumentError, DocumentSettings, DocumentStep, StoredHandoff, document_error};
 use super::{files, make};
 use crate::state::files::yaml_files::{HandoffFolder, gather};
-use crate::state::store::{PacketFilter, SharedStore};
-use baton_core::handoffs::document::fields::Packet;
+use crate::state::store::{DocumentFilter, SharedStore};
+use baton_core::handoffs::document::fields::HandoffDocument;
 use baton_core::handoffs::yaml::{Drift, HandoffFile};
-use baton_core::record::{HandoffId, PacketRecord, PacketStatus};
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 
-/// Makes the packet of a handoff, stores it, and writes its files. Returns its folder.
+/// Makes the document of a handoff, stores it, and writes its files. Returns its folder.
 ///
 /// # Errors
-/// It cannot be stored or written; where it is stored, the next start writes the files.
+/// The document cannot be stored or written. If it is stored, the next start writes the files.
 pub async fn write(
-    settings: &Arc<PacketSettings>,
+    settings: &Arc<DocumentSettings>,
     store: &SharedStore,
-    stored: Stored,
-) -> Result<PathBuf, NotWritten> {
-    write_in_steps(settings, store, stored, at_no_step()).await
+    stored: StoredHandoff,
+) -> Result<PathBuf, DocumentError> {
+    write_in_steps(settings, store, stored, no_step_hook()).await
 }
 
 /// What is called at each step; tests kill the process there.
-pub(super) type AtStep = Arc<dyn Fn(Step) + Send + Sync>;
+pub(super) type StepHook = Arc<dyn Fn(DocumentStep) + Send + Sync>;
 
-pub(super) fn at_no_step() -> AtStep {
+pub(super) fn no_step_hook() -> StepHook {
     Arc::new(|_| {})
 }
 
 pub(super) async fn write_in_steps(
-    settings: &Arc<PacketSettings>,
+    settings: &Arc<DocumentSettings>,
     store: &SharedStore,
-    stored: Stored,
-    step: AtStep,
-) -> Result<PathBuf, NotWritten> {
+    stored: StoredHandoff,
+    step: StepHook,
+) -> Result<PathBuf, DocumentError> {
     let (principal, created_ms) = (stored.handoff.principal.clone(), stored.handoff.created_ms);
     let made = Arc::clone(settings);
-    let packet = tokio::task::spawn_blocking(move || make::packet(&made, stored)).await;
-    let packet = packet.map_err(|error| not_written("the packet was not made", error))?;
-    let folder = settings.dir.join(packet.id.to_string());
-    let record = PacketRecord {
-        handoff: packet.id,
+    let document = tokio::task::spawn_blocking(move || make::compose_document(&made, stored)).await;
+    let document = document.map_err(|error| document_error("the document was not made", error))?;
+    let folder = settings.dir.join(document.id.to_string());
+    let record = DocumentRecord {
+        handoff: document.id,
         principal,
-        repository: packet.repository.clone(),
-        branch: packet.branch.clone(),
-        topic: packet.topic.clone(),
-        status: PacketStatus::Active,
+        repository: document.repository.clone(),
+        branch: document.branch.clone(),
+        topic: document.topic.clone(),
+        status: HandoffStatus::Active,
         created_ms,
         folder: folder.to_string_lossy().into_owned(),
-        document: packet.json(),
+        document: document.json(),
     };
-    let superseded = store.put_packet(&record).await;
-    let superseded = superseded.map_err(|error| not_written("the packet was not stored", error))?;
-    step(Step::Stored);
+    let superseded = store.put_document(&record).await;
+    let superseded = superseded.map_err(|error| document_error("the document was not stored", error))?;
+    step(DocumentStep::Stored);
     // Before the two files: while one of those is missing, the next start looks for this one too.
-    beside(record.clone()).await;
-    step(Step::Beside);
-    put_in_steps(record.clone(), Arc::clone(&step)).await?;
-    again(store, &record.principal, &superseded, &step).await;
-    step(Step::Superseded);
+    write_yaml(record.clone()).await;
+    step(DocumentStep::YamlWritten);
+    write_files_in_steps(record.clone(), Arc::clone(&step)).await?;
+    rewrite_files(store, &record.principal, &superseded, &step).await;
+    step(DocumentStep::Superseded);
     Ok(folder)
 }
 
-/// Writes the handoff file of a packet into the folder of its session, once. A failure is logged: the packet is there.
-pub(super) async fn beside(record: PacketRecord) {
+/// Writes the handoff file of a document into the folder of its session, once. A failure is logged: the document is
+/// there.
+pub(super) async fn write_yaml(record: DocumentRecord) {
     let id = record.handoff;
     let written = tokio::task::spawn_blocking(move || {
-        let Some(packet) = packet_of(&record) else {
+        let Some(document) = document_of(&record) else {
             return Ok(());
         };
-        // Beside the packet's own folder.
+        // Beside the document's own folder.
         let dir = Path::new(&record.folder).parent().unwrap_or(Path::new("."));
         let folder = HandoffFolder::new(dir)?;
-        folder.write_packet(&packet).map(|_| ())
+        folder.write_document(&document).map(|_| ())
     });
     let error = match written.await {
         Ok(Ok(())) => return,
         Ok(Err(error)) => error.to_string(),
         Err(error) => error.to_string(),
     };
-    tracing::warn!(target: "baton", handoff = %id, %error, "a packet has no handoff file");
+    tracing::warn!(target: "baton", handoff = %id, %error, "a document has no handoff file");
 }
 
-/// Gives a packet another status, in the store and in its files, and in those of the packets that it supersedes. `None`
-/// for an unknown id; else whether it had another one before, and which it superseded.
+/// Sets the status of a handoff that has a document: in its own record, in the document's and in the files, and in
+/// those of the handoffs that it supersedes. `None` for an unknown id; else its status before, and which it superseded.
 ///
 /// # Errors
 /// The store cannot be read or written.
@@ -94,35 +95,38 @@ pub async fn set_status(
     store: &SharedStore,
     principal: &str,
     id: HandoffId,
-    status: PacketStatus,
-) -> Result<Option<Changed>, NotWritten> {
-    let failed = |error| not_written("the packet's status was not changed", error);
+    status: HandoffStatus,
+) -> Result<Option<StatusChange>, DocumentError> {
+    let failed = |error| document_error("the document's status was not changed", error);
     let Some(record) = find(store, principal, id).await? else {
         return Ok(None);
     };
     let superseded = store
-        .set_packet_status(principal, id, status)
+        .set_document_status(principal, id, status)
         .await
         .map_err(failed)?;
+    // The document's status first: `archive_old` reads it after it has set the mark.
+    let archived = store.archive(principal, id, status == HandoffStatus::Archived);
+    archived.await.map_err(failed)?;
     let superseded = superseded.unwrap_or_default();
     let all: Vec<HandoffId> = superseded.iter().copied().chain([id]).collect();
-    again(store, principal, &all, &at_no_step()).await;
-    Ok(Some(Changed {
+    rewrite_files(store, principal, &all, &no_step_hook()).await;
+    Ok(Some(StatusChange {
         before: record.status,
         superseded,
     }))
 }
 
-/// What a change of a status came to.
+/// The result of a change of status.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct StatusChange {
     /// The status before.
-    pub before: PacketStatus,
-    /// The handoffs whose packets it superseded.
+    pub before: HandoffStatus,
+    /// The handoffs whose documents it superseded.
     pub superseded: Vec<HandoffId>,
 }
 
-/// The packet of a handoff.
+/// The document of a handoff.
 ///
 /// # Errors
 /// The store cannot be read.
@@ -130,107 +134,116 @@ pub async fn find(
     store: &SharedStore,
     principal: &str,
     id: HandoffId,
-) -> Result<Option<PacketRecord>, NotWritten> {
-    let filter = PacketFilter {
+) -> Result<Option<DocumentRecord>, DocumentError> {
+    let filter = DocumentFilter {
         principal: Some(principal.to_owned()),
         handoff: Some(id),
-        ..PacketFilter::default()
+        ..DocumentFilter::default()
     };
-    let found = store.packets(&filter).await;
+    let found = store.documents(&filter).await;
     Ok(found
-        .map_err(|error| not_written("the packets were not read", error))?
+        .map_err(|error| document_error("the documents were not read", error))?
         .pop())
 }
 
-/// A packet, compared with a repository.
+/// A document, compared with a repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Compared {
-    /// What has moved since.
+pub struct DriftReport {
+    /// The changes since the handoff.
     pub drift: Drift,
     /// Whether there is a repository; without one the age is all that is known.
     pub repository: bool,
 }
 
-/// Compares the packet of a handoff with the repository in a folder: the one given, else the packet's own where that is
-/// here. Any other folder may be another project's. `None` where there is no packet.
+/// Compares the document of a handoff with the repository in a folder: the one given, else the document's own where
+/// that is here. Any other folder may be another project's. `None` where there is no document.
 ///
 /// # Errors
 /// The store cannot be read.
-pub async fn still_true(
+pub async fn compare_with_repository(
     store: &SharedStore,
     principal: &str,
     id: HandoffId,
     dir: Option<PathBuf>,
     limit: Duration,
-) -> Result<Option<Compared>, NotWritten> {
-    let Some(packet) = find(store, principal, id)
+) -> Result<Option<DriftReport>, DocumentError> {
+    let Some(document) = find(store, principal, id)
         .await?
-        .and_then(|record| packet_of(&record))
+        .and_then(|record| document_of(&record))
     else {
         return Ok(None);
     };
     let compared = tokio::task::spawn_blocking(move || {
-        let own = Some(PathBuf::from(&packet.repository)).filter(|dir| dir.is_dir());
-        let file = HandoffFile::of_whole_packet(&packet);
+        let own = Some(PathBuf::from(&document.repository)).filter(|dir| dir.is_dir());
+        let file = HandoffFile::of_whole_document(&document);
         let (drift, repository) = gather::compared(&file, dir.or(own).as_deref(), limit);
-        Compared { drift, repository }
+        DriftReport { drift, repository }
     });
     let compared = compared.await;
     compared
         .map(Some)
-        .map_err(|error| not_written("the packet was not compared", error))
+        .map_err(|error| document_error("the document was not compared", error))
 }
 
-/// The packet of a record, with the status that counts; `None` where a later version wrote it.
-pub fn packet_of(record: &PacketRecord) -> Option<Packet> {
-    let packet = Packet::read(&record.document).ok()?;
-    Some(packet.with_status(record.status))
+/// The document of a record, with the status that counts; `None` where a later version wrote it.
+pub fn document_of(record: &DocumentRecord) -> Option<HandoffDocument> {
+    let document = HandoffDocument::read(&record.document).ok()?;
+    Some(document.with_status(record.status))
 }
 
-/// Writes the files of these packets again, with their status, where they are in this machine's folders: a store may be
-/// shared. A failure is logged.
-async fn again(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &AtStep) {
+/// Writes the files of these documents again, with their status, where they are in this machine's folders: a store may
+/// be shared. A failure is logged.
+async fn rewrite_files(store: &SharedStore, principal: &str, ids: &[HandoffId], step: &StepHook) {
     for id in ids {
         let written = match find(store, principal, *id).await {
             Ok(Some(record)) if Path::new(&record.folder).is_dir() => {
-                put_in_steps(record, Arc::clone(step)).await
+                write_files_in_steps(record, Arc::clone(step)).await
             }
             Ok(_) => Ok(()),
             Err(error) => Err(error),
         };
         if let Err(error) = written {
-            tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files do not have its new status");
+            tracing::warn!(target: "baton", handoff = %id, %error, "a document's files do not have its new status");
         }
     }
 }
 
-/// Archives the packets that were superseded and are of handoffs made before this time, in the store and in their files.
-/// Returns how many.
+/// Archives the handoffs that were superseded and made before this time, with their documents and files. Returns how
+/// many.
 ///
 /// # Errors
 /// The store cannot be read or written.
-pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, NotWritten> {
-    let archived = store.archive_packets(before_ms).await;
-    let archived = archived.map_err(|error| not_written("old packets were not archived", error))?;
+pub async fn archive_old(store: &SharedStore, before_ms: u64) -> Result<usize, DocumentError> {
+    let failed = |error| document_error("old handoffs were not archived", error);
+    let archived = store.archive_documents(before_ms).await.map_err(failed)?;
     for (principal, id) in &archived {
-        again(store, principal, &[*id], &at_no_step()).await;
+        store.archive(principal, *id, true).await.map_err(failed)?;
+        // Somebody may have resumed it in between.
+        let record = find(store, principal, *id).await?;
+        if record.is_some_and(|record| record.status != HandoffStatus::Archived) {
+            store.archive(principal, *id, false).await.map_err(failed)?;
+        }
+        rewrite_files(store, principal, &[*id], &no_step_hook()).await;
     }
     Ok(archived.len())
 }
 
-/// Writes a packet's files.
-pub(super) async fn put(record: PacketRecord) -> Result<(), NotWritten> {
-    put_in_steps(record, at_no_step()).await
+/// Writes a document's files.
+pub(super) async fn write_files(record: DocumentRecord) -> Result<(), DocumentError> {
+    write_files_in_steps(record, no_step_hook()).await
 }
 
-async fn put_in_steps(record: PacketRecord, step: AtStep) -> Result<(), NotWritten> {
+async fn write_files_in_steps(record: DocumentRecord, step: StepHook) -> Result<(), DocumentError> {
     let done = tokio::task::spawn_blocking(move || {
-        let Some(packet) = packet_of(&record) else {
-            return Err(not_written(&record.folder, "another version wrote this packet"));
+        let Some(document) = document_of(&record) else {
+            return Err(document_error(
+                &record.folder,
+                "another version wrote this document",
+            ));
         };
-        let written = files::write(record.folder.as_ref(), &packet, &*step);
-        written.map_err(|error| not_written(&record.folder, error))
+        let written = files::write(record.folder.as_ref(), &document, &*step);
+        written.map_err(|error| document_error(&record.folder, error))
     });
     done.await
-        .map_err(|error| not_written("the packet was not written", error))?
+        .map_err(|error| document_error("the document was not written", error))?
 }

@@ -1,4 +1,4 @@
-//! What a packet is made of, and with.
+//! The input and the settings of documents.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use baton_core::handoffs::draft;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
 
-/// What packets are made and written with.
+/// Settings of documents.
 #[derive(Debug, Clone)]
-pub struct PacketSettings {
+pub struct DocumentSettings {
     pub(super) dir: PathBuf,
     pub(super) git_dir: Option<PathBuf>,
     pub(super) topic: Option<String>,
@@ -22,71 +22,71 @@ pub struct PacketSettings {
     pub(super) reading: draft::Settings,
 }
 
-/// A point at which a process may be killed while a packet is written.
+/// A point at which a process may be killed while a document is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum DocumentStep {
     /// The row is in the store.
     Stored,
     /// The handoff file in YAML is written.
-    Beside,
-    /// One of the two files is begun, under another name.
+    YamlWritten,
+    /// A temporary file is open.
     Opened,
-    /// It has its contents.
+    /// The temporary file has its contents.
     Filled,
-    /// It has its name.
+    /// The file has its name.
     Named,
     /// The files of those that it superseded say so.
     Superseded,
 }
 
-impl PacketSettings {
-    /// Those of a config; `None` where packets are off.
+impl DocumentSettings {
+    /// The settings of a config; `None` where documents are off.
     pub fn of(config: &Config) -> Option<Self> {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
-        config.packets.enabled.then(|| Self {
-            dir: config.packets_dir(),
-            git_dir: config.packets.git_dir.clone(),
-            topic: config.packets.topic.clone(),
-            archive_after: config.packets.archive_after,
+        config.documents.enabled.then(|| Self {
+            dir: config.handoffs_dir(),
+            git_dir: config.documents.git_dir.clone(),
+            topic: config.documents.topic.clone(),
+            archive_after: config.documents.archive_after,
             reading: config.draft_settings(None, Redactor::lazy(&config.journal.redact).knowing(secrets)),
         })
     }
 }
 
 /// Gives the request that the model was working on, as it went upstream; `None` where there is none to be read.
-pub type Reading = Box<dyn FnOnce() -> Option<Bytes> + Send>;
+pub type TranscriptReader = Box<dyn FnOnce() -> Option<Bytes> + Send>;
 
-/// A handoff that is stored, with what its packet is made of.
-pub struct Stored {
+/// A handoff that is stored, with what its document is made of.
+pub struct StoredHandoff {
     /// The handoff.
     pub handoff: Handoff,
     /// The carry-over prompt that its transcript begins with.
     pub carry_over: Option<String>,
     /// The exchange in which it fired.
     pub exchange: Option<String>,
-    /// Bytes of the request before it and of the first one behind it.
+    /// Bytes of the request before it and of the first one after it.
     pub bytes: Size,
     /// The transcript.
-    pub transcript: Reading,
+    pub transcript: TranscriptReader,
 }
 
-/// Why there is no packet.
+/// Why there is no document.
 #[derive(Debug, Clone)]
-pub struct NotWritten {
-    /// What failed, in words.
+pub struct DocumentError {
+    /// The failed operation and its error.
     pub why: String,
 }
 
-impl fmt::Display for NotWritten {
+impl fmt::Display for DocumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.why)
     }
 }
 
-impl std::error::Error for NotWritten {}
+impl std::error::Error for DocumentError {}
 
-pub(super) fn not_written(what: &str, error: impl fmt::Display) -> NotWritten {
-    NotWritten {
+pub(super) fn document_error(what: &str, error: impl fmt::Display) -> DocumentError {
+    DocumentError {
         why: format!("{what}: {error}"),
     }
 }

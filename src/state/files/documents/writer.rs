@@ -1,4 +1,4 @@
-//! The task that writes packets behind the handoffs.
+//! The task that writes the documents of stored handoffs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,94 +9,94 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::MissedTickBehavior;
 
 use super::files::{self, JSON, MARKDOWN};
-use super::steps::{Changed, archive_old, beside, packet_of, put, set_status, write};
-use super::value::{PacketSettings, Stored};
-use crate::state::store::{PacketFilter, SharedStore};
-use baton_core::record::{HandoffId, PacketStatus};
+use super::steps::{StatusChange, archive_old, document_of, set_status, write, write_files, write_yaml};
+use super::value::{DocumentSettings, StoredHandoff};
+use crate::state::store::{DocumentFilter, SharedStore};
+use baton_core::record::{HandoffId, HandoffStatus};
 
 /// Handoffs that may wait: each holds its request in memory. Handoffs are minutes apart.
-const WAITING: usize = 16;
+const QUEUE_CAPACITY: usize = 16;
 
-/// Packets whose files are looked for at start, the newest ones.
-const MENDED: usize = 200;
+/// Documents whose files are looked for at start, the newest ones.
+const REPAIRED_AT_START: usize = 200;
 
-/// How often packets are looked at for their age.
-const ARCHIVED_EVERY: Duration = Duration::from_secs(3600);
+/// How often documents are looked at for their age.
+const ARCHIVE_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Packets written, failed, and dropped since there were too many at once.
+/// Documents written, failed, and dropped since there were too many at once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Both files are there.
+pub struct DocumentCounts {
+    /// Both files were written.
     pub written: u64,
-    /// One could not be made, stored or written.
+    /// A document could not be made, stored or written.
     pub failed: u64,
     /// The queue was full.
     pub dropped: u64,
 }
 
 #[derive(Debug, Default)]
-struct Counters {
+struct DocumentCounters {
     written: AtomicU64,
     failed: AtomicU64,
     dropped: AtomicU64,
 }
 
-enum Message {
-    Handoff(Box<Stored>),
+enum DocumentJob {
+    Handoff(Box<StoredHandoff>),
     Resumed(String, HandoffId),
     Flush(oneshot::Sender<()>),
 }
 
-/// Where handoffs are given that are stored. Giving one never waits.
+/// Queue of stored handoffs whose documents are to be written. Sending never waits.
 #[derive(Clone, Default)]
-pub struct PacketWriter(Option<Shared>);
+pub struct DocumentWriter(Option<DocumentQueue>);
 
 #[derive(Clone)]
-struct Shared {
-    queue: mpsc::Sender<Message>,
-    counters: Arc<Counters>,
+struct DocumentQueue {
+    queue: mpsc::Sender<DocumentJob>,
+    counters: Arc<DocumentCounters>,
 }
 
-impl PacketWriter {
+impl DocumentWriter {
     /// Writes nothing.
     pub fn off() -> Self {
         Self::default()
     }
 
     /// Starts the task; without settings it writes nothing. Call it within the runtime.
-    pub fn start(settings: Option<PacketSettings>, store: SharedStore) -> Self {
+    pub fn start(settings: Option<DocumentSettings>, store: SharedStore) -> Self {
         let Some(settings) = settings else {
             return Self::off();
         };
-        let (queue, waiting) = mpsc::channel(WAITING);
-        let counters = Arc::new(Counters::default());
+        let (queue, waiting) = mpsc::channel(QUEUE_CAPACITY);
+        let counters = Arc::new(DocumentCounters::default());
         tokio::spawn(run(Arc::new(settings), store, waiting, Arc::clone(&counters)));
-        Self(Some(Shared { queue, counters }))
+        Self(Some(DocumentQueue { queue, counters }))
     }
 
-    /// Whether packets are written.
+    /// Whether documents are written.
     pub fn is_on(&self) -> bool {
         self.0.is_some()
     }
 
     /// A handoff was stored.
-    pub fn handoff(&self, stored: Stored) {
+    pub fn handoff(&self, stored: StoredHandoff) {
         let id = stored.handoff.id;
-        if !self.give(Message::Handoff(Box::new(stored)))
+        if !self.enqueue(DocumentJob::Handoff(Box::new(stored)))
             && let Some(shared) = &self.0
         {
             shared.counters.dropped.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(target: "baton", handoff = %id, "no packet: too many handoffs at once");
+            tracing::warn!(target: "baton", handoff = %id, "no document: too many handoffs at once");
         }
     }
 
-    /// A person resumed a handoff by its line: its packet is active again.
+    /// A person resumed a handoff by its line: its document is active again.
     pub fn resumed(&self, principal: &str, id: HandoffId) {
         // Where the queue is full, only a status stays as it was.
-        let _ = self.give(Message::Resumed(principal.to_owned(), id));
+        let _ = self.enqueue(DocumentJob::Resumed(principal.to_owned(), id));
     }
 
-    fn give(&self, message: Message) -> bool {
+    fn enqueue(&self, message: DocumentJob) -> bool {
         let shared = self.0.as_ref();
         shared.is_some_and(|shared| shared.queue.try_send(message).is_ok())
     }
@@ -106,17 +106,17 @@ impl PacketWriter {
         let Some(shared) = &self.0 else { return true };
         let (done, written) = oneshot::channel();
         let flushed =
-            async { shared.queue.send(Message::Flush(done)).await.is_ok() && written.await.is_ok() };
+            async { shared.queue.send(DocumentJob::Flush(done)).await.is_ok() && written.await.is_ok() };
         tokio::time::timeout(most, flushed).await.unwrap_or(false)
     }
 
     /// How many there were since the start.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> DocumentCounts {
         let Some(shared) = &self.0 else {
-            return Counts::default();
+            return DocumentCounts::default();
         };
         let read = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Counts {
+        DocumentCounts {
             written: read(&shared.counters.written),
             failed: read(&shared.counters.failed),
             dropped: read(&shared.counters.dropped),
@@ -125,13 +125,13 @@ impl PacketWriter {
 }
 
 async fn run(
-    settings: Arc<PacketSettings>,
+    settings: Arc<DocumentSettings>,
     store: SharedStore,
-    mut waiting: mpsc::Receiver<Message>,
-    counters: Arc<Counters>,
+    mut waiting: mpsc::Receiver<DocumentJob>,
+    counters: Arc<DocumentCounters>,
 ) {
-    mend(&settings, &store).await;
-    let mut due = tokio::time::interval(ARCHIVED_EVERY);
+    repair_files(&settings, &store).await;
+    let mut due = tokio::time::interval(ARCHIVE_INTERVAL);
     due.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let message = tokio::select! {
@@ -144,50 +144,52 @@ async fn run(
         };
         let Some(message) = message else { return };
         match message {
-            Message::Handoff(stored) => {
+            DocumentJob::Handoff(stored) => {
                 let id = stored.handoff.id;
                 match write(&settings, &store, *stored).await {
                     Ok(_) => counters.written.fetch_add(1, Ordering::Relaxed),
                     Err(error) => {
-                        tracing::warn!(target: "baton", handoff = %id, %error, "packet not written");
+                        tracing::warn!(target: "baton", handoff = %id, %error, "document not written");
                         counters.failed.fetch_add(1, Ordering::Relaxed)
                     }
                 };
             }
-            Message::Resumed(principal, id) => resume(&store, &principal, id).await,
-            Message::Flush(done) => _ = done.send(()),
+            DocumentJob::Resumed(principal, id) => resume(&store, &principal, id).await,
+            DocumentJob::Flush(done) => _ = done.send(()),
         }
     }
 }
 
 /// Archives what was superseded long ago.
-async fn archive(settings: &PacketSettings, store: &SharedStore) {
+async fn archive(settings: &DocumentSettings, store: &SharedStore) {
     let Some(age) = settings.archive_after else { return };
     // A clock before 1970 makes everything new.
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let before = u64::try_from(now.saturating_sub(age).as_millis()).unwrap_or(u64::MAX);
     match archive_old(store, before).await {
         Ok(0) => {}
-        Ok(packets) => tracing::info!(target: "baton", packets, "superseded packets were archived by age"),
-        Err(error) => tracing::warn!(target: "baton", %error, "superseded packets were not archived"),
+        Ok(documents) => {
+            tracing::info!(target: "baton", packets = documents, "superseded documents were archived by age")
+        }
+        Err(error) => tracing::warn!(target: "baton", %error, "superseded documents were not archived"),
     }
 }
 
-/// Writes the files that are missing, or say something else, of packets that are stored: of a process that was killed, or
-/// a folder that was not writable then. Those in another folder are another process's, or of a state directory that was
-/// moved.
-async fn mend(settings: &PacketSettings, store: &SharedStore) {
-    let newest = PacketFilter {
-        limit: MENDED,
-        ..PacketFilter::default()
+/// Writes the files that are missing, or say something else, of documents that are stored: of a process that was
+/// killed, or a folder that was not writable then. Those in another folder are another process's, or of a state
+/// directory that was moved.
+async fn repair_files(settings: &DocumentSettings, store: &SharedStore) {
+    let newest = DocumentFilter {
+        limit: REPAIRED_AT_START,
+        ..DocumentFilter::default()
     };
-    let Ok(packets) = store.packets(&newest).await else {
+    let Ok(documents) = store.documents(&newest).await else {
         return;
     };
-    for record in packets {
+    for record in documents {
         let folder = PathBuf::from(&record.folder);
         // One of another version is left as it is.
-        let Some(packet) = packet_of(&record) else {
+        let Some(document) = document_of(&record) else {
             continue;
         };
         if folder.parent() != Some(&settings.dir) {
@@ -195,7 +197,7 @@ async fn mend(settings: &PacketSettings, store: &SharedStore) {
         }
         let state = tokio::task::spawn_blocking(move || {
             let is_there = folder.join(JSON).is_file() && folder.join(MARKDOWN).is_file();
-            (is_there, is_there && files::are_current(&folder, &packet))
+            (is_there, is_there && files::are_current(&folder, &document))
         });
         let (is_there, is_current) = state.await.unwrap_or((true, true));
         if is_current {
@@ -203,24 +205,24 @@ async fn mend(settings: &PacketSettings, store: &SharedStore) {
         }
         let id = record.handoff;
         if !is_there {
-            beside(record.clone()).await;
+            write_yaml(record.clone()).await;
         }
-        if let Err(error) = put(record).await {
-            tracing::warn!(target: "baton", handoff = %id, %error, "a packet's files cannot be written again");
+        if let Err(error) = write_files(record).await {
+            tracing::warn!(target: "baton", handoff = %id, %error, "a document's files cannot be written again");
         }
     }
 }
 
 async fn resume(store: &SharedStore, principal: &str, id: HandoffId) {
-    match set_status(store, principal, id, PacketStatus::Active).await {
-        Ok(Some(Changed { before, superseded })) if before != PacketStatus::Active => tracing::info!(
+    match set_status(store, principal, id, HandoffStatus::Active).await {
+        Ok(Some(StatusChange { before, superseded })) if before != HandoffStatus::Active => tracing::info!(
             target: "baton",
             handoff = %id,
             before = before.name(),
             superseded = superseded.len(),
-            "resumed: its packet is active again"
+            "resumed: its document is active again"
         ),
         Ok(_) => {}
-        Err(error) => tracing::warn!(target: "baton", handoff = %id, %error, "packet not made active"),
+        Err(error) => tracing::warn!(target: "baton", handoff = %id, %error, "document not made active"),
     }
 }

@@ -25,18 +25,18 @@ const LIMIT: Duration = Duration::from_secs(10);
 /// Bytes of an answer.
 const ANSWER_BYTES: usize = 4 << 20;
 
-/// The protocol's version that is asked for where a server wants a session.
+/// The protocol's version that is requested where a server wants a session.
 const PROTOCOL: &str = "2025-06-18";
 
 /// The header of a session.
 const SESSION: &str = "mcp-session-id";
 
-/// The tool behind which a server keeps those that it does not list (`MCP_TOOLS_MODE=core`, the default of version 0.1.0), and
-/// what it answers to their own names.
+/// The tool through which a server offers those that it does not list (`MCP_TOOLS_MODE=core`, the default of version
+/// 0.1.0), and what it answers to their own names.
 const CALL_EXTENDED: &str = "call_extended_tool";
 const UNKNOWN_TOOL: &str = "Unknown tool";
 
-/// Messages that are asked for.
+/// Messages that are requested.
 const INBOX: u64 = 10;
 
 /// Why a call failed: whose fault, in words.
@@ -125,14 +125,15 @@ impl AgentMail {
         })
     }
 
-    /// The same for agents that registered with these tokens: newer servers do nothing in an agent's name without its own.
+    /// A client for agents that registered with these tokens: newer servers do nothing in an agent's name without its
+    /// own.
     #[must_use]
     pub fn with_agents(mut self, agents: impl IntoIterator<Item = (String, String)>) -> Self {
         self.agents.extend(agents);
         self
     }
 
-    /// Calls a tool; returns what it answers. Servers that show agents few tools have the others behind one of those.
+    /// Calls a tool; returns what it answers. Servers that show agents few tools offer the others through one of those.
     ///
     /// # Errors
     /// The server is not there, refuses, takes too long, or the tool fails.
@@ -274,10 +275,10 @@ impl AgentMail {
     }
 }
 
-/// The same within the time for a call.
-async fn limited(asked: impl Future<Output = Result<Value, MailError>>) -> Result<Value, MailError> {
+/// A call with its time limit.
+async fn limited(request: impl Future<Output = Result<Value, MailError>>) -> Result<Value, MailError> {
     let late = || MailError::new(format!("Agent Mail did not answer within {} s", LIMIT.as_secs()));
-    tokio::time::timeout(LIMIT, asked).await.map_err(|_| late())?
+    tokio::time::timeout(LIMIT, request).await.map_err(|_| late())?
 }
 
 /// A byte in a path segment of a URI.
@@ -314,10 +315,10 @@ fn result_of(id: u64, answer: &HttpReply) -> Result<Value, MailError> {
         return Err(MailError::new("Agent Mail's answer is no JSON-RPC"));
     };
     if let Some(error) = message.get("error") {
-        let told = error.get("message").and_then(Value::as_str);
+        let message = error.get("message").and_then(Value::as_str);
         return Err(MailError::new(format!(
             "Agent Mail: {}",
-            told.unwrap_or("an error without words")
+            message.unwrap_or("an error without words")
         )));
     }
     message
@@ -326,12 +327,12 @@ fn result_of(id: u64, answer: &HttpReply) -> Result<Value, MailError> {
         .ok_or_else(|| MailError::new("Agent Mail's answer has no result"))
 }
 
-/// What a tool answered: structured, or JSON in its first text.
+/// The result of a tool: structured, or JSON in its first text.
 fn tool_result(tool: &str, result: Value) -> Result<Value, MailError> {
     let text = result.pointer("/content/0/text").and_then(Value::as_str);
     if result.get("isError") == Some(&Value::Bool(true)) {
-        let told = text.unwrap_or("it failed without words");
-        return Err(MailError::new(format!("{tool}: {told}")));
+        let message = text.unwrap_or("it failed without words");
+        return Err(MailError::new(format!("{tool}: {message}")));
     }
     if let Some(structured) = result.get("structuredContent").filter(|value| !value.is_null()) {
         return Ok(structured.clone());

@@ -1,4 +1,4 @@
-//! What can go wrong with a handoff file.
+//! The errors of handoff files.
 
 use std::fmt;
 use std::io;
@@ -9,13 +9,13 @@ use baton_core::handoffs::yaml::{FieldError, Malformed};
 /// Why a file was not written, read or moved.
 #[derive(Debug)]
 pub enum FileError {
-    /// What it says breaks the format's rules.
+    /// The content breaks the format's rules.
     Invalid(Vec<FieldError>),
-    /// It is no YAML mapping.
+    /// The file is no YAML mapping.
     Malformed(PathBuf, Malformed),
     /// The path is not one that may be touched, and why.
     Refused(PathBuf, &'static str),
-    /// It is not there.
+    /// The file does not exist.
     Missing(PathBuf),
     /// Another process holds the folder.
     Busy(PathBuf),

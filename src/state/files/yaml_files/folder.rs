@@ -9,7 +9,7 @@ use super::newest;
 use super::paths::{absolute, no_links};
 use baton_core::handoffs::yaml::names;
 
-/// Files that were put away, in the folder of their session.
+/// Archived files, in the folder of their session.
 pub(super) const ARCHIVE: &str = ".archive";
 
 /// A folder of handoff files, one folder a session in it.
@@ -27,7 +27,7 @@ impl HandoffFolder {
         Ok(Self { dir: absolute(dir)? })
     }
 
-    /// Where it is.
+    /// The folder's path.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -118,7 +118,7 @@ fn has_files(dir: &Path) -> bool {
     entries.any(|entry| entry.is_ok_and(|entry| entry.file_name().to_str().is_some_and(names::is_file)))
 }
 
-/// What is in a folder, with its kind; nothing where the folder is not there. Links are neither files nor folders here.
+/// The entries of a folder with their kinds; none for a missing folder. Links are neither files nor folders here.
 fn entries(dir: &Path) -> Result<Vec<(String, fs::FileType)>, FileError> {
     let read = match fs::read_dir(dir) {
         Ok(read) => read,

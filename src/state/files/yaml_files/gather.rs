@@ -1,5 +1,5 @@
-//! What git and beads tell of a folder. Each question has a limit of its own and all together have one; a tool that is
-//! missing, fails or takes too long tells nothing, and that is no error.
+//! Queries git and beads about a folder. Each query has a time limit and all together have one; a tool that is
+//! missing, fails or takes too long reports nothing, and that is no error.
 
 use std::collections::HashSet;
 use std::fs;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::newest::time_of;
 use super::now;
-use crate::state::files::repository::ask;
+use crate::state::files::repository::run_program;
 use baton_core::handoffs::yaml::{self, Drift, HandoffFile, Repository};
 
 /// Time for questions that git answers at once, and for those that look at the whole tree or the history.
@@ -24,10 +24,10 @@ const COMMITS: &str = "-5";
 /// Files of a kind that git may add: the rest is a `git status` away.
 const FILES: usize = 50;
 
-/// Files that git is asked about by name: they stand in its command line.
+/// Files that git is queried about by name: they stand in its command line.
 const COMPARED: usize = 1000;
 
-/// What git tells of a folder.
+/// The Git state of a folder.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GitState {
     /// The branch that is checked out; empty where none is.
@@ -44,24 +44,24 @@ pub struct GitState {
 
 /// Asks programs until a moment.
 #[derive(Debug, Clone, Copy)]
-pub struct Asker<'d> {
-    /// The folder that they are asked about.
+pub struct GitRunner<'d> {
+    /// The folder that they run in.
     pub dir: &'d Path,
     /// When all of it has to be done.
     pub until: Instant,
 }
 
-impl Asker<'_> {
-    fn ask(&self, program: &str, arguments: &[&str], limit: Duration) -> Option<String> {
+impl GitRunner<'_> {
+    fn run(&self, program: &str, arguments: &[&str], limit: Duration) -> Option<String> {
         let left = self.until.saturating_duration_since(Instant::now());
         let limit = limit.min(left);
         (!limit.is_zero())
-            .then(|| ask(program, self.dir, arguments, limit))
+            .then(|| run_program(program, self.dir, arguments, limit))
             .flatten()
     }
 
     fn git(&self, arguments: &[&str], limit: Duration) -> Option<String> {
-        self.ask("git", arguments, limit)
+        self.run("git", arguments, limit)
     }
 
     /// Whether git keeps the folder.
@@ -75,7 +75,7 @@ impl Asker<'_> {
         branch.unwrap_or_default().trim().to_owned()
     }
 
-    /// What git tells; `None` outside of a repository.
+    /// Reads the Git state; `None` outside of a repository.
     pub fn git_state(&self) -> Option<GitState> {
         if !self.is_repository() {
             return None;
@@ -119,11 +119,11 @@ impl Asker<'_> {
         if let Some(name) = assignee {
             arguments.extend(["--assignee", name]);
         }
-        let answer = self.ask("br", &arguments, BEADS);
+        let answer = self.run("br", &arguments, BEADS);
         answer.map_or(Vec::new(), |answer| yaml::beads(&answer))
     }
 
-    /// What the repository says of a file that was written earlier; `None` outside of one.
+    /// Changes in the repository since an earlier file was written; `None` outside of one.
     pub fn since(&self, file: &HandoffFile) -> Option<Repository> {
         if !self.is_repository() {
             return None;
@@ -146,11 +146,11 @@ impl Asker<'_> {
             .into_iter()
             .filter(|path| !deleted.contains(path))
             .collect();
-        // Git is asked about its own files alone: of one outside it would refuse the whole question.
+        // Git is queried about its own files alone: one outside would fail the whole query.
         let inside =
             |path: &&str| !path.starts_with(['/', '\\']) && !path.split('/').any(|part| part == "..");
-        let asked: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
-        let touched = self.touched(&since, &asked);
+        let queried: Vec<_> = paths.iter().copied().filter(inside).take(COMPARED).collect();
+        let touched = self.touched(&since, &queried);
         for path in paths {
             match fs::metadata(self.dir.join(path)) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -206,7 +206,7 @@ impl Asker<'_> {
 }
 
 impl GitState {
-    /// Adds to a file what git tells and it does not say yet.
+    /// Adds to a file what git reports and it does not state yet.
     pub fn add_to(&self, file: &mut HandoffFile) {
         let named: HashSet<String> = {
             let files = &file.files;
@@ -227,9 +227,9 @@ impl GitState {
                     .cloned(),
             );
         }
-        let mut finding = |name: &str, told: String| {
-            if !told.is_empty() {
-                file.findings.entry(name.to_owned()).or_insert(told);
+        let mut finding = |name: &str, text: String| {
+            if !text.is_empty() {
+                file.findings.entry(name.to_owned()).or_insert(text);
             }
         };
         finding("git_branch", self.branch.clone());
@@ -237,14 +237,15 @@ impl GitState {
     }
 }
 
-/// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is told.
-pub fn still_true(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
+/// Whether a file is still true: compared with the repository in a folder, within a time; without one its age is
+/// reported.
+pub fn drift_in(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> Drift {
     compared(file, dir, limit).0
 }
 
-/// The same, and whether there is a repository.
+/// The drift of a file, and whether there is a repository.
 pub fn compared(file: &HandoffFile, dir: Option<&Path>, limit: Duration) -> (Drift, bool) {
-    let asker = dir.map(|dir| Asker {
+    let asker = dir.map(|dir| GitRunner {
         dir,
         until: Instant::now() + limit,
     });

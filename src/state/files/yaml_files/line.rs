@@ -19,16 +19,16 @@ const FRESH: Duration = Duration::from_secs(30);
 #[derive(Debug)]
 pub struct LineReader {
     folder: HandoffFolder,
-    known: HashMap<PathBuf, Known>,
+    known: HashMap<PathBuf, CachedLine>,
 }
 
 /// When a file was created, as it says in seconds, and when it was written.
-type Age = (Time, Option<SystemTime>);
+type FileAge = (Time, Option<SystemTime>);
 
 #[derive(Debug)]
-struct Known {
-    told: GoalAndNow,
-    created: Age,
+struct CachedLine {
+    goal: GoalAndNow,
+    created: FileAge,
     modified: Option<SystemTime>,
     read: Instant,
 }
@@ -51,7 +51,7 @@ impl LineReader {
             Some(session) => vec![session.to_owned()],
             None => self.folder.sessions()?,
         };
-        let mut newest: Option<(Age, GoalAndNow)> = None;
+        let mut newest: Option<(FileAge, GoalAndNow)> = None;
         for session in sessions {
             let Some(found) = self.of_session(&session, now)? else {
                 continue;
@@ -60,7 +60,7 @@ impl LineReader {
                 newest = Some(found);
             }
         }
-        Ok(newest.map(|(_, told)| told))
+        Ok(newest.map(|(_, goal)| goal))
     }
 
     /// Forgets what was read.
@@ -68,35 +68,39 @@ impl LineReader {
         self.known.clear();
     }
 
-    /// The newest file of a session that tells something.
-    fn of_session(&mut self, session: &str, now: Instant) -> Result<Option<(Age, GoalAndNow)>, FileError> {
+    /// The newest file of a session that states something.
+    fn of_session(
+        &mut self,
+        session: &str,
+        now: Instant,
+    ) -> Result<Option<(FileAge, GoalAndNow)>, FileError> {
         let dir = self.folder.session_dir(session)?;
         for name in newest::sort(&dir, self.folder.files(session)?) {
             let path = dir.join(name);
             // What cannot be read is passed over.
-            if let Some(found) = self.of_file(&path, now).filter(|(_, told)| !told.is_empty()) {
+            if let Some(found) = self.of_file(&path, now).filter(|(_, goal)| !goal.is_empty()) {
                 return Ok(Some(found));
             }
         }
         Ok(None)
     }
 
-    fn of_file(&mut self, path: &Path, now: Instant) -> Option<(Age, GoalAndNow)> {
+    fn of_file(&mut self, path: &Path, now: Instant) -> Option<(FileAge, GoalAndNow)> {
         let modified = fs::symlink_metadata(path).ok()?.modified().ok();
         if let Some(known) = self.known.get(path)
             && known.modified == modified
             && now.saturating_duration_since(known.read) < FRESH
         {
-            return Some((known.created, known.told.clone()));
+            return Some((known.created, known.goal.clone()));
         }
         let text = text_of(path).ok()?;
-        let known = Known {
-            told: goal_and_now(&text),
+        let known = CachedLine {
+            goal: goal_and_now(&text),
             created: (created(&value_of(&text, "created_at"), path), modified),
             modified,
             read: now,
         };
-        let found = (known.created, known.told.clone());
+        let found = (known.created, known.goal.clone());
         self.known.insert(path.to_owned(), known);
         Some(found)
     }

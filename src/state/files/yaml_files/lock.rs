@@ -18,12 +18,12 @@ const LIMIT: Duration = Duration::from_secs(20);
 /// Pause between two tries.
 const PAUSE: Duration = Duration::from_millis(3);
 
-/// Held while a folder is changed.
-pub(super) struct Lock {
+/// Locked while a folder is changed.
+pub(super) struct FolderLock {
     _file: File,
 }
 
-impl Lock {
+impl FolderLock {
     pub(super) fn of(dir: &Path) -> Result<Self, FileError> {
         let path = dir.join(LOCK);
         no_links(&path)?;

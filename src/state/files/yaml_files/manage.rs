@@ -1,19 +1,19 @@
-//! Puts files away and deletes them. Only regular files of ours inside the folder are ever touched.
+//! Archives files and deletes them. Only regular files of ours inside the folder are ever touched.
 
 use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use super::error::FileError;
 use super::folder::{ARCHIVE, HandoffFolder, files_in};
-use super::lock::Lock;
+use super::lock::FolderLock;
 use super::newest;
 use super::paths::{absolute, no_links};
-use super::rotate::{moved, put_away};
+use super::rotate::{archive_file, move_file};
 use baton_core::handoffs::yaml::names;
 use baton_core::handoffs::yaml::time::Time;
 
 /// A file that may be moved or deleted.
-struct Managed {
+struct ManagedFile {
     /// The folder of its session.
     dir: PathBuf,
     name: String,
@@ -33,8 +33,8 @@ impl HandoffFolder {
                 "it is in the archive already",
             ));
         }
-        let _lock = Lock::of(&managed.dir)?;
-        put_away(&managed.dir, &managed.name)
+        let _lock = FolderLock::of(&managed.dir)?;
+        archive_file(&managed.dir, &managed.name)
     }
 
     /// Takes a file out of the archive of its session; returns where it is now.
@@ -46,8 +46,8 @@ impl HandoffFolder {
         if !managed.archived {
             return Err(FileError::Refused(path.to_owned(), "it is not in the archive"));
         }
-        let _lock = Lock::of(&managed.dir)?;
-        moved(&managed.path(), &managed.dir, &managed.name)
+        let _lock = FolderLock::of(&managed.dir)?;
+        move_file(&managed.path(), &managed.dir, &managed.name)
     }
 
     /// Deletes a file.
@@ -56,7 +56,7 @@ impl HandoffFolder {
     /// It is none of ours, or cannot be deleted.
     pub fn delete(&self, path: &Path) -> Result<(), FileError> {
         let managed = self.managed(path)?;
-        let _lock = Lock::of(&managed.dir)?;
+        let _lock = FolderLock::of(&managed.dir)?;
         let path = managed.path();
         fs::remove_file(&path).map_err(FileError::at(&path))
     }
@@ -70,7 +70,7 @@ impl HandoffFolder {
         let before = now.seconds.saturating_sub_unsigned(older_than);
         let mut deleted = Vec::new();
         for dir in self.session_dirs()? {
-            let _lock = Lock::of(&dir)?;
+            let _lock = FolderLock::of(&dir)?;
             for dir in [dir.clone(), dir.join(ARCHIVE)] {
                 no_links(&dir)?;
                 for name in files_in(&dir)? {
@@ -110,7 +110,7 @@ impl HandoffFolder {
     }
 
     /// The file at a path, if it is one of ours.
-    fn managed(&self, path: &Path) -> Result<Managed, FileError> {
+    fn managed(&self, path: &Path) -> Result<ManagedFile, FileError> {
         let refused = |why| Err(FileError::Refused(path.to_owned(), why));
         let whole = absolute(path)?;
         let Ok(inside) = whole.strip_prefix(self.dir()) else {
@@ -136,7 +136,7 @@ impl HandoffFolder {
         if !found.is_file() {
             return refused("no regular file");
         }
-        Ok(Managed {
+        Ok(ManagedFile {
             dir: self.dir().join(session),
             name: name.to_owned(),
             archived,
@@ -144,7 +144,7 @@ impl HandoffFolder {
     }
 }
 
-impl Managed {
+impl ManagedFile {
     fn path(&self) -> PathBuf {
         match self.archived {
             true => self.dir.join(ARCHIVE).join(&self.name),

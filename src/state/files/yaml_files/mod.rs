@@ -1,10 +1,9 @@
-//! Handoff files on disk: `DIR/SESSION/NAME.yaml`. What they say is `packet::ntm`'s; this room has the folders, the lock,
-//! the clock, and the tools that are asked: git, beads, Agent Mail.
+//! Handoff files on disk: `DIR/SESSION/NAME.yaml`. Their content is read and written by `baton_core::handoffs::yaml`;
+//! this room has the folders, the lock, the clock, and the tools that are queried: git, beads, Agent Mail.
 //!
 //! Everything here is for people and agents beside the proxy; nothing of it stands in the way of an exchange.
 
 pub mod agent_mail;
-mod beside;
 mod error;
 mod folder;
 pub mod gather;
@@ -12,6 +11,7 @@ mod line;
 mod lock;
 mod manage;
 mod newest;
+mod of_document;
 mod paths;
 mod read;
 mod rotate;
@@ -24,8 +24,8 @@ mod tests;
 pub use error::FileError;
 pub use folder::HandoffFolder;
 pub use line::LineReader;
-pub use read::{Found, Listed, Listing, read_file};
-pub use write::{Naming, Written, write_text, write_to};
+pub use read::{FileSearch, FileSummary, HandoffYaml, read_file};
+pub use write::{FileNaming, WrittenFile, write_text, write_to};
 
 use baton_core::handoffs::yaml::time::Time;
 

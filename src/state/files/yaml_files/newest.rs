@@ -1,5 +1,6 @@
-//! The order of files by age: by the time in the name, not by the name, since an automatic file's name sorts behind every
-//! manual one. Names of manual files have minutes alone, so files of one minute are told apart by when they were written.
+//! The order of files by age: by the time in the name, not by the name, since an automatic file's name sorts after
+//! every manual one. Names of manual files have minutes alone, so files of one minute are ordered by when they were
+//! written.
 
 use std::collections::HashMap;
 use std::fs;
@@ -28,7 +29,7 @@ pub(super) fn time_of(at: SystemTime) -> Time {
     }
 }
 
-/// The time that a file's name tells; of other names, when it was written.
+/// The time in a file's name; of other names, when it was written.
 pub(super) fn age(dir: &Path, name: &str) -> Named {
     names::time(name).unwrap_or_else(|| {
         let at = written(&dir.join(name)).map_or(0, |at| at.seconds);
@@ -46,7 +47,7 @@ pub(super) fn sort(dir: &Path, files: Vec<String>) -> Vec<String> {
     for (named, _) in &aged {
         *of_minute.entry(named.minute).or_default() += 1;
     }
-    // The file system is asked for those alone that the names leave open.
+    // The file system is queried only for those that the names leave open.
     aged.sort_by_cached_key(|(named, name)| {
         let (within, written) = match of_minute[&named.minute] {
             1 => (0, None),
@@ -65,7 +66,7 @@ fn within_minute(dir: &Path, name: &str, named: Named) -> (u64, Option<Time>) {
         Some(at) if at.seconds - at.seconds.rem_euclid(MINUTE) == named.minute => {
             second(at.seconds.rem_euclid(MINUTE)) + u64::from(at.nanos)
         }
-        // It was copied since, or its name tells the time of another place.
+        // It was copied since, or its name has the time of another zone.
         _ => second(i64::from(named.second.unwrap_or_default())),
     };
     (within, written)

@@ -16,19 +16,19 @@ use baton_core::handoffs::yaml::{
 
 /// A file that was found and read.
 #[derive(Debug)]
-pub struct Found {
-    /// Where it is.
+pub struct HandoffYaml {
+    /// The file's path.
     pub path: PathBuf,
-    /// What it says.
+    /// The parsed content.
     pub file: HandoffFile,
-    /// What breaks a rule of the format.
+    /// Violations of the format's rules.
     pub errors: Vec<FieldError>,
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Default)]
-pub struct Listing<T> {
-    /// What was found.
+pub struct FileSearch<T> {
+    /// The files that were found.
     pub found: T,
     /// Files that could not be read, and were passed over.
     pub warnings: Vec<FileError>,
@@ -36,8 +36,8 @@ pub struct Listing<T> {
 
 /// One file of a list. The names are API.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Listed {
-    /// Where it is.
+pub struct FileSummary {
+    /// The file's path.
     pub path: PathBuf,
     /// Its session.
     pub session: String,
@@ -51,15 +51,15 @@ pub struct Listed {
     pub is_auto: bool,
 }
 
-/// Reads a file. What breaks a rule is told and does not stop the reading.
+/// Reads a file. What breaks a rule is reported and does not stop the reading.
 ///
 /// # Errors
-/// It is not there, no regular file, too large, not UTF-8, or no YAML mapping.
-pub fn read_file(path: &Path) -> Result<Found, FileError> {
+/// The file is missing, no regular file, too large, not UTF-8, or no YAML mapping.
+pub fn read_file(path: &Path) -> Result<HandoffYaml, FileError> {
     let text = text_of(path)?;
     let read = read(&text).map_err(|error| FileError::Malformed(path.to_owned(), error))?;
     let errors = read.errors();
-    Ok(Found {
+    Ok(HandoffYaml {
         path: path.to_owned(),
         file: read.file,
         errors,
@@ -85,16 +85,16 @@ impl HandoffFolder {
     ///
     /// # Errors
     /// The folder cannot be read. That there is no file is none.
-    pub fn latest(&self, session: Option<&str>) -> Result<Listing<Option<Found>>, FileError> {
+    pub fn latest(&self, session: Option<&str>) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
         match session {
             Some(session) => self.latest_of(session),
             None => self.latest_of_any(),
         }
     }
 
-    fn latest_of(&self, session: &str) -> Result<Listing<Option<Found>>, FileError> {
+    fn latest_of(&self, session: &str) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
         let dir = self.session_dir(session)?;
-        let mut listing = Listing::default();
+        let mut listing = FileSearch::default();
         for name in newest::sort(&dir, self.files(session)?) {
             match read_file(&dir.join(name)) {
                 Ok(found) => {
@@ -107,8 +107,8 @@ impl HandoffFolder {
         Ok(listing)
     }
 
-    fn latest_of_any(&self) -> Result<Listing<Option<Found>>, FileError> {
-        let mut listing: Listing<Option<Found>> = Listing::default();
+    fn latest_of_any(&self) -> Result<FileSearch<Option<HandoffYaml>>, FileError> {
+        let mut listing: FileSearch<Option<HandoffYaml>> = FileSearch::default();
         let mut newest = None;
         for session in self.sessions()? {
             let of_session = self.latest_of(&session)?;
@@ -131,7 +131,11 @@ impl HandoffFolder {
     ///
     /// # Errors
     /// The folder cannot be read.
-    pub fn list(&self, session: Option<&str>, limit: usize) -> Result<Listing<Vec<Listed>>, FileError> {
+    pub fn list(
+        &self,
+        session: Option<&str>,
+        limit: usize,
+    ) -> Result<FileSearch<Vec<FileSummary>>, FileError> {
         let sessions = match session {
             Some(session) => vec![names::session(session).to_owned()],
             None => self.sessions()?,
@@ -151,7 +155,7 @@ impl HandoffFolder {
         if limit > 0 {
             all.truncate(limit);
         }
-        let mut listing: Listing<Vec<Listed>> = Listing::default();
+        let mut listing: FileSearch<Vec<FileSummary>> = FileSearch::default();
         for (_, session, path) in all {
             match listed(session, path) {
                 Ok(one) => listing.found.push(one),
@@ -178,14 +182,14 @@ pub(super) fn created(created_at: &str, path: &Path) -> Time {
         .unwrap_or(Time::of_seconds(0))
 }
 
-fn listed(session: String, path: PathBuf) -> Result<Listed, FileError> {
+fn listed(session: String, path: PathBuf) -> Result<FileSummary, FileError> {
     let text = text_of(&path)?;
     let date = match value_of(&text, "created_at") {
         date if Time::parse(&date).is_some() => date,
         _ => created("", &path).rfc3339(),
     };
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Ok(Listed {
+    Ok(FileSummary {
         session,
         date,
         status: value_of(&text, "status"),

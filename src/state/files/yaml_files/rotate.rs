@@ -12,7 +12,7 @@ use baton_core::handoffs::yaml::names;
 /// Files that a folder holds.
 pub(super) const MOST: usize = 50;
 
-/// Moves the oldest files of a folder away until one more fits. Its lock is held.
+/// Archives the oldest files of a folder until one more fits. The caller holds its lock.
 pub(super) fn rotate(dir: &Path) -> Result<usize, FileError> {
     let files = files_in(dir)?;
     if files.len() < MOST {
@@ -21,20 +21,21 @@ pub(super) fn rotate(dir: &Path) -> Result<usize, FileError> {
     let sorted = newest::sort(dir, files);
     let old = &sorted[MOST - 1..];
     for name in old {
-        put_away(dir, name)?;
+        archive_file(dir, name)?;
     }
     Ok(old.len())
 }
 
 /// Moves a file into the archive of its folder, under its name or, where that is taken, with a number.
-pub(super) fn put_away(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
+pub(super) fn archive_file(dir: &Path, name: &str) -> Result<PathBuf, FileError> {
     let archive = dir.join(ARCHIVE);
     make_dir(&archive)?;
-    moved(&dir.join(name), &archive, name)
+    move_file(&dir.join(name), &archive, name)
 }
 
-/// Moves a file into another folder, under this name or, where that is taken, with a number. The lock of its session is held.
-pub(super) fn moved(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
+/// Moves a file into another folder, under this name or, where that is taken, with a number. The caller holds the lock
+/// of its session.
+pub(super) fn move_file(from: &Path, into: &Path, name: &str) -> Result<PathBuf, FileError> {
     let stem = name.strip_suffix(names::SUFFIX).unwrap_or(name);
     let place = (1..)
         .map(|n| into.join(names::numbered(stem, n)))

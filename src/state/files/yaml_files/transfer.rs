@@ -5,8 +5,8 @@
 //!                                │ conflict: give back what was granted, wait, try once more
 //!                                └ still, any other error, or cancelled: give back, reserve for the old agent
 //! ```
-//! What follows a failure has a deadline of its own, so that neither a hanging server nor a person's Ctrl-C leaves the
-//! files reserved for nobody.
+//! The clean-up after a failure has a deadline of its own, so that neither a hanging server nor a person's Ctrl-C
+//! leaves the files reserved for nobody.
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -27,30 +27,30 @@ const GRACE: Duration = Duration::from_secs(2);
 /// Time to put things back.
 const CLEAN_UP: Duration = Duration::from_secs(10);
 
-/// Somebody else holds a path.
+/// A path that another agent has reserved.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Conflict {
+pub struct ReservationConflict {
     /// The path or glob.
     pub path: String,
-    /// Who holds it.
+    /// The agents that have reserved it.
     pub holders: Vec<String>,
 }
 
-/// What a transfer came to. The names are API.
+/// The result of a transfer. The names are API.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub struct Outcome {
-    /// Who held the files.
+pub struct TransferOutcome {
+    /// The agent that had reserved the files.
     pub from_agent: String,
-    /// Who was to get them.
+    /// The agent that receives them.
     pub to_agent: String,
-    /// What was asked for: each path once, sorted.
+    /// The requested paths, each once, sorted.
     pub requested_paths: Vec<String>,
-    /// What the new agent holds now.
+    /// Paths that the new agent has reserved now.
     pub granted_paths: Vec<String>,
-    /// What the old agent gave up, for a while at least.
+    /// Paths that the old agent released, at least for a while.
     pub released_paths: Vec<String>,
-    /// Who else holds what.
-    pub conflicts: Vec<Conflict>,
+    /// Reservations of other agents.
+    pub conflicts: Vec<ReservationConflict>,
     /// Whether the old agent holds its files again.
     pub rolled_back: bool,
     /// Whether the new agent holds all of them.
@@ -62,13 +62,13 @@ pub struct Outcome {
 
 /// The paths of a transfer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Paths {
+struct TransferPaths {
     exclusive: Vec<String>,
     shared: Vec<String>,
     all: Vec<String>,
 }
 
-impl Paths {
+impl TransferPaths {
     /// Each path once, sorted; one that is exclusive anywhere is exclusive.
     fn of(reservations: &[ReservationSnapshot]) -> Self {
         let mut all: BTreeMap<&str, bool> = BTreeMap::new();
@@ -87,15 +87,15 @@ impl Paths {
     }
 }
 
-/// What reserving came to.
+/// The result of reserving.
 #[derive(Default)]
-struct Grant {
+struct ReservationGrant {
     granted: Vec<String>,
-    conflicts: Vec<Conflict>,
+    conflicts: Vec<ReservationConflict>,
     error: Option<MailError>,
 }
 
-impl Grant {
+impl ReservationGrant {
     fn is_complete(&self) -> bool {
         self.conflicts.is_empty() && self.error.is_none()
     }
@@ -109,31 +109,31 @@ struct Transfer<'t> {
     to: &'t str,
     ttl: i64,
     grace: Duration,
-    paths: Paths,
+    paths: TransferPaths,
 }
 
 /// Transfers the reservations of a file to another agent. `cancelled` ends when the person gives up; then, too, the old
 /// agent gets its files back.
 pub async fn transfer(
     mail: &AgentMail,
-    asked: &ReservationTransfer,
+    requested: &ReservationTransfer,
     to: &str,
     cancelled: impl Future<Output = ()>,
-) -> Outcome {
-    let paths = Paths::of(&asked.reservations);
-    let mut outcome = Outcome {
-        from_agent: asked.from_agent.clone(),
+) -> TransferOutcome {
+    let paths = TransferPaths::of(&requested.reservations);
+    let mut outcome = TransferOutcome {
+        from_agent: requested.from_agent.clone(),
         to_agent: to.to_owned(),
         requested_paths: paths.all.clone(),
-        ..Outcome::default()
+        ..TransferOutcome::default()
     };
-    if asked.project_key.is_empty() {
+    if requested.project_key.is_empty() {
         return failed(
             outcome,
             "the file names no project (reservation_transfer.project_key)",
         );
     }
-    if asked.from_agent.is_empty() || to.is_empty() {
+    if requested.from_agent.is_empty() || to.is_empty() {
         return failed(
             outcome,
             "both agents need a name (reservation_transfer.from_agent, --to)",
@@ -144,13 +144,13 @@ pub async fn transfer(
         return outcome;
     }
     let seconds = |given: i64, default: i64| if given > 0 { given } else { default };
-    let grace = u64::try_from(asked.grace_period_seconds).unwrap_or_default();
+    let grace = u64::try_from(requested.grace_period_seconds).unwrap_or_default();
     let transfer = Transfer {
         mail,
-        project: &asked.project_key,
-        from: &asked.from_agent,
+        project: &requested.project_key,
+        from: &requested.from_agent,
         to,
-        ttl: seconds(asked.ttl_seconds, TTL_SECONDS),
+        ttl: seconds(requested.ttl_seconds, TTL_SECONDS),
         grace: if grace > 0 {
             Duration::from_secs(grace)
         } else {
@@ -164,14 +164,14 @@ pub async fn transfer(
     }
 }
 
-fn failed(mut outcome: Outcome, error: impl Into<String>) -> Outcome {
+fn failed(mut outcome: TransferOutcome, error: impl Into<String>) -> TransferOutcome {
     outcome.error = error.into();
     outcome
 }
 
 impl Transfer<'_> {
     /// The same agent goes on: its reservations last longer.
-    async fn renew(&self, mut outcome: Outcome) -> Outcome {
+    async fn renew(&self, mut outcome: TransferOutcome) -> TransferOutcome {
         let arguments = json!({
             "project_key": self.project,
             "agent_name": self.to,
@@ -183,16 +183,23 @@ impl Transfer<'_> {
             Err(error) => return failed(outcome, error.message),
         };
         let renewed = count(&answer, "renewed");
-        let asked = self.paths.all.len();
-        if renewed < asked {
-            return failed(outcome, format!("{renewed} of {asked} reservations were renewed"));
+        let requested = self.paths.all.len();
+        if renewed < requested {
+            return failed(
+                outcome,
+                format!("{renewed} of {requested} reservations were renewed"),
+            );
         }
         outcome.granted_paths.clone_from(&self.paths.all);
         outcome.success = true;
         outcome
     }
 
-    async fn run(&self, mut outcome: Outcome, cancelled: impl Future<Output = ()>) -> Outcome {
+    async fn run(
+        &self,
+        mut outcome: TransferOutcome,
+        cancelled: impl Future<Output = ()>,
+    ) -> TransferOutcome {
         // What was granted so far is noted there, so that it is known when the work is cut off.
         let granted = std::sync::Mutex::new(Vec::new());
         let released = std::sync::Mutex::new(false);
@@ -225,7 +232,7 @@ impl Transfer<'_> {
         &self,
         granted: &std::sync::Mutex<Vec<String>>,
         released: &std::sync::Mutex<bool>,
-    ) -> Result<(), (MailError, Vec<Conflict>)> {
+    ) -> Result<(), (MailError, Vec<ReservationConflict>)> {
         let note = |paths: Vec<String>| {
             if let Ok(mut granted) = granted.lock() {
                 *granted = paths;
@@ -235,9 +242,9 @@ impl Transfer<'_> {
             .release(self.from, &self.paths.all)
             .await
             .map_err(|error| (error, Vec::new()))?;
-        let asked = self.paths.all.len();
-        if count < asked {
-            let message = format!("{count} of {asked} reservations were released");
+        let requested = self.paths.all.len();
+        if count < requested {
+            let message = format!("{count} of {requested} reservations were released");
             return Err((MailError::new(message), Vec::new()));
         }
         if let Ok(mut released) = released.lock() {
@@ -251,8 +258,8 @@ impl Transfer<'_> {
             tokio::time::sleep(self.grace).await;
             grant = self.reserve(self.to, &note).await;
         }
-        if grant.is_complete() && grant.granted.len() < asked {
-            let message = format!("{} of {asked} paths were granted", grant.granted.len());
+        if grant.is_complete() && grant.granted.len() < requested {
+            let message = format!("{} of {requested} paths were granted", grant.granted.len());
             grant.error = Some(MailError::new(message));
         }
         if grant.is_complete() {
@@ -272,7 +279,8 @@ impl Transfer<'_> {
                 let _ = self.release(self.to, granted).await;
             }
             let grant = self.reserve(self.from, &|_| {}).await;
-            // Reservations are advice: one is granted beside another holder's, and the conflict is told. It was there before.
+            // Reservations are advice: one is granted beside another holder's, and the conflict is reported. It was
+            // there before.
             let has = |path: &String| grant.granted.contains(path);
             grant.error.is_none() && self.paths.all.iter().all(has)
         };
@@ -290,8 +298,8 @@ impl Transfer<'_> {
     }
 
     /// Reserves everything for an agent: exclusive paths first, then shared ones.
-    async fn reserve(&self, agent: &str, note: &impl Fn(Vec<String>)) -> Grant {
-        let mut all = Grant::default();
+    async fn reserve(&self, agent: &str, note: &impl Fn(Vec<String>)) -> ReservationGrant {
+        let mut all = ReservationGrant::default();
         for (paths, exclusive) in [(&self.paths.exclusive, true), (&self.paths.shared, false)] {
             if paths.is_empty() || all.error.is_some() {
                 continue;
@@ -339,9 +347,9 @@ fn granted(answer: &Value) -> Vec<String> {
     texts(answer, "granted")
 }
 
-fn conflicts(answer: &Value) -> Vec<Conflict> {
+fn conflicts(answer: &Value) -> Vec<ReservationConflict> {
     let list = answer.get("conflicts").and_then(Value::as_array);
-    let conflict = |item: &Value| Conflict {
+    let conflict = |item: &Value| ReservationConflict {
         path: item
             .get("path")
             .and_then(Value::as_str)

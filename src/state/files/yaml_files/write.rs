@@ -7,13 +7,13 @@ use std::time::{Duration, SystemTime};
 
 use super::error::FileError;
 use super::folder::{ARCHIVE, HandoffFolder};
-use super::lock::Lock;
+use super::lock::FolderLock;
 use super::paths::{absolute, make_dir, no_links};
 use super::rotate::rotate;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
 
-/// What a temporary file's name begins and ends with.
+/// Prefix and suffix of a temporary file's name.
 const TEMP: (&str, &str) = (".handoff-", ".tmp");
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
@@ -24,7 +24,7 @@ const COPIES: usize = 100_000;
 
 /// How a file is named.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Naming {
+pub enum FileNaming {
     /// By minute and description.
     Manual(String),
     /// By second; nobody gave a description.
@@ -33,26 +33,26 @@ pub enum Naming {
 
 /// A file that was written.
 #[derive(Debug)]
-pub struct Written {
-    /// Where it is.
+pub struct WrittenFile {
+    /// The file's path.
     pub path: PathBuf,
-    /// What went wrong beside it and does not matter to it: rotation, ledger.
+    /// Failures that do not affect the file: rotation, ledger.
     pub warnings: Vec<FileError>,
 }
 
 /// A point at which a process may be killed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Step {
+pub(super) enum FileStep {
     Locked,
     Rotated,
     Opened,
     Filled,
     Flushed,
     Named,
-    Told,
+    Recorded,
 }
 
-impl Step {
+impl FileStep {
     #[cfg(test)]
     pub(super) const ALL: [Self; 7] = [
         Self::Locked,
@@ -61,48 +61,53 @@ impl Step {
         Self::Filled,
         Self::Flushed,
         Self::Named,
-        Self::Told,
+        Self::Recorded,
     ];
 }
 
 impl HandoffFolder {
-    /// Writes a file into the folder of its session, makes room for it first, and tells the ledger. `updated_at` is
-    /// renewed; what is empty gets its default.
+    /// Writes a file into the folder of its session, makes room for it first, and appends to the ledger. `updated_at`
+    /// is renewed; what is empty gets its default.
     ///
     /// # Errors
     /// The file breaks a rule of the format, the folder may not be written, or writing failed. Nothing is left then.
-    pub fn write(&self, file: &mut HandoffFile, naming: &Naming, now: Time) -> Result<Written, FileError> {
+    pub fn write(
+        &self,
+        file: &mut HandoffFile,
+        naming: &FileNaming,
+        now: Time,
+    ) -> Result<WrittenFile, FileError> {
         self.write_in_steps(file, naming, now, &mut |_| {})
     }
 
     pub(super) fn write_in_steps(
         &self,
         file: &mut HandoffFile,
-        naming: &Naming,
+        naming: &FileNaming,
         now: Time,
-        step: &mut dyn FnMut(Step),
-    ) -> Result<Written, FileError> {
+        step: &mut dyn FnMut(FileStep),
+    ) -> Result<WrittenFile, FileError> {
         let text = ready(file, now)?;
         let dir = self.session_dir(&file.session)?;
         make_dir(&dir)?;
-        let _lock = Lock::of(&dir)?;
-        step(Step::Locked);
+        let _lock = FolderLock::of(&dir)?;
+        step(FileStep::Locked);
         sweep(&dir);
         let mut warnings: Vec<_> = rotate(&dir).err().into_iter().collect();
-        step(Step::Rotated);
+        step(FileStep::Rotated);
         let stem = match naming {
-            Naming::Manual(description) => names::manual(now, &names::description(description)),
-            Naming::Automatic => names::automatic(now),
+            FileNaming::Manual(description) => names::manual(now, &names::description(description)),
+            FileNaming::Automatic => names::automatic(now),
         };
         let path = place(&dir, &stem, &text, step)?;
-        step(Step::Named);
-        let automatic = *naming == Naming::Automatic;
+        step(FileStep::Named);
+        let automatic = *naming == FileNaming::Automatic;
         warnings.extend(self.tell(file, &path, automatic, now).err());
-        step(Step::Told);
-        Ok(Written { path, warnings })
+        step(FileStep::Recorded);
+        Ok(WrittenFile { path, warnings })
     }
 
-    /// Appends to the ledger of the file's session, whose folder's lock is held.
+    /// Appends to the ledger of the file's session, whose folder the caller has locked.
     fn tell(&self, file: &HandoffFile, path: &Path, automatic: bool, now: Time) -> Result<(), FileError> {
         let ledger = self.ledger(&file.session);
         if let Some(dir) = ledger.parent() {
@@ -166,16 +171,20 @@ fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
 }
 
 /// A temporary file that is complete and flushed.
-fn filled(dir: &Path, text: &str, step: &mut dyn FnMut(Step)) -> Result<tempfile::NamedTempFile, FileError> {
+fn filled(
+    dir: &Path,
+    text: &str,
+    step: &mut dyn FnMut(FileStep),
+) -> Result<tempfile::NamedTempFile, FileError> {
     let failed = || FileError::at(dir);
     let mut temp = tempfile::Builder::new()
         .prefix(TEMP.0)
         .suffix(TEMP.1)
         .tempfile_in(dir)
         .map_err(failed())?;
-    step(Step::Opened);
+    step(FileStep::Opened);
     temp.write_all(text.as_bytes()).map_err(failed())?;
-    step(Step::Filled);
+    step(FileStep::Filled);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -183,12 +192,12 @@ fn filled(dir: &Path, text: &str, step: &mut dyn FnMut(Step)) -> Result<tempfile
         temp.as_file().set_permissions(mode).map_err(failed())?;
     }
     temp.as_file().sync_all().map_err(failed())?;
-    step(Step::Flushed);
+    step(FileStep::Flushed);
     Ok(temp)
 }
 
 /// Gives a text the first free name: neither the folder nor its archive has a file of it.
-fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(Step)) -> Result<PathBuf, FileError> {
+fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> Result<PathBuf, FileError> {
     let mut temp = filled(dir, text, step)?;
     let archive = dir.join(ARCHIVE);
     for n in 1..COPIES {

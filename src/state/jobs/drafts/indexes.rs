@@ -11,28 +11,28 @@ const MOST_BYTES: usize = 64 << 20;
 
 /// The indexes, within a bound of memory. One that is in use is not in here: who asks at the same time makes another.
 #[derive(Debug)]
-pub struct Indexes {
+pub struct IndexPool {
     most: usize,
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<PooledIndex>>,
 }
 
 /// An index that waits for the next draft. The list is in the order of the last ones.
 #[derive(Debug)]
-struct Kept {
+struct PooledIndex {
     conversation: String,
-    /// The carry-over prompts that it was told of: with others its messages read otherwise.
+    /// The carry-over prompts that it was given: with others its messages read otherwise.
     carry_overs: Vec<String>,
     bytes: usize,
     index: Index,
 }
 
-impl Default for Indexes {
+impl Default for IndexPool {
     fn default() -> Self {
         Self::within(MOST_BYTES)
     }
 }
 
-impl Indexes {
+impl IndexPool {
     /// Keeps at most so many bytes.
     pub fn within(most: usize) -> Self {
         Self {
@@ -57,12 +57,12 @@ impl Indexes {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<PooledIndex>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, conversation: &str, carry_overs: &[String]) -> Option<Index> {
-        let mut kept = self.kept();
+        let mut kept = self.lock();
         let at = kept.iter().position(|one| one.conversation == conversation)?;
         let one = kept.remove(at);
         (one.carry_overs == carry_overs).then_some(one.index)
@@ -70,14 +70,14 @@ impl Indexes {
 
     fn keep(&self, conversation: String, carry_overs: Vec<String>, index: Index) {
         let own: usize = carry_overs.iter().map(String::len).sum();
-        let one = Kept {
+        let one = PooledIndex {
             bytes: index.bytes() + own,
             conversation,
             carry_overs,
             index,
         };
-        let gone: Vec<Kept> = {
-            let mut kept = self.kept();
+        let gone: Vec<PooledIndex> = {
+            let mut kept = self.lock();
             // Another one of the conversation may have been lent at the same time.
             kept.retain(|other| other.conversation != one.conversation);
             kept.push(one);
@@ -98,7 +98,7 @@ impl Indexes {
 /// An index in use; it is kept when this is dropped.
 #[derive(Debug)]
 pub struct LentIndex<'a> {
-    indexes: &'a Indexes,
+    indexes: &'a IndexPool,
     conversation: String,
     carry_overs: Vec<String>,
     index: Index,
@@ -153,7 +153,7 @@ mod tests {
     }
 
     fn lent(
-        indexes: &Indexes,
+        indexes: &IndexPool,
         conversation: &str,
         messages: &[Value],
         carry_over: Option<&str>,
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_draft_at_a_megabyte_of_history_reads_only_what_is_new() {
-        let indexes = Indexes::default();
+        let indexes = IndexPool::default();
         let mut messages = history();
         assert!(json!(messages).to_string().len() > 1 << 20);
         assert_eq!(lent(&indexes, "a", &messages, None).0, messages.len());
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!(read, 2);
         assert_eq!(
             rows,
-            lent(&Indexes::default(), "a", &messages, None).1,
+            lent(&IndexPool::default(), "a", &messages, None).1,
             "as a fresh one"
         );
         // Another prefix, another conversation, another carry-over prompt: all is read.
@@ -194,20 +194,20 @@ mod tests {
     fn the_indexes_of_the_last_drafts_are_kept_within_a_bound() {
         let messages = history();
         let one = {
-            let indexes = Indexes::default();
+            let indexes = IndexPool::default();
             lent(&indexes, "a", &messages, None);
-            indexes.kept().iter().map(|one| one.bytes).sum::<usize>()
+            indexes.lock().iter().map(|one| one.bytes).sum::<usize>()
         };
         let size = json!(messages).to_string().len();
         assert!(one < size / 4, "{one} of {size}");
-        let narrow = Indexes::within(one * 5 / 2);
+        let narrow = IndexPool::within(one * 5 / 2);
         for conversation in ["a", "b", "a", "c"] {
             lent(&narrow, conversation, &messages, None);
         }
-        let kept: Vec<_> = narrow.kept().iter().map(|one| one.conversation.clone()).collect();
+        let kept: Vec<_> = narrow.lock().iter().map(|one| one.conversation.clone()).collect();
         assert_eq!(kept, ["a", "c"]);
-        let none = Indexes::within(0);
+        let none = IndexPool::within(0);
         lent(&none, "a", &messages, None);
-        assert!(none.kept().is_empty());
+        assert!(none.lock().is_empty());
     }
 }

@@ -1,39 +1,39 @@
-//! A draft that is being written: held by who writes it. However that ends, the conversation is free for another one.
+//! A draft that is being written, owned by its writer. However that ends, the conversation is free for another one.
 
 use std::sync::Arc;
 
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{Drafting, Made, State, Wanted};
+use super::{DraftQueue, DraftResult, DraftSpec, DraftState};
 use baton_core::handoffs::draft::{End, Failure, Method};
 use baton_core::record::HandoffId;
 
-/// A draft that is being written. Dropped before its end is told, it counts as cancelled: the agent has left.
+/// A draft that is being written. Dropped before its end is reported, it counts as cancelled: the agent has left.
 #[derive(Debug)]
-pub struct Job {
-    drafting: Arc<Drafting>,
+pub struct DraftJob {
+    drafting: Arc<DraftQueue>,
     id: Uuid,
-    wanted: Wanted,
-    accepted: Option<Accepted>,
+    wanted: DraftSpec,
+    accepted: Option<AcceptedDraft>,
     cancelled: watch::Receiver<bool>,
     over: bool,
 }
 
-/// A document that a person said yes to.
+/// A document that a person accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Accepted {
+pub struct AcceptedDraft {
     /// The document, as it is now.
     pub document: String,
     /// How it was made; `None`: it was given.
     pub method: Option<Method>,
 }
 
-impl Job {
+impl DraftJob {
     pub(super) fn new(
-        drafting: Arc<Drafting>,
+        drafting: Arc<DraftQueue>,
         id: Uuid,
-        (wanted, accepted): (Wanted, Option<Accepted>),
+        (wanted, accepted): (DraftSpec, Option<AcceptedDraft>),
         cancelled: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -51,25 +51,25 @@ impl Job {
         self.id
     }
 
-    /// What was asked for.
-    pub fn wanted(&self) -> &Wanted {
+    /// The request for it.
+    pub fn wanted(&self) -> &DraftSpec {
         &self.wanted
     }
 
-    /// The document, where it is written already and a person said yes.
-    pub fn accepted(&self) -> Option<&Accepted> {
+    /// The document, where it is written already and a person accepted it.
+    pub fn accepted(&self) -> Option<&AcceptedDraft> {
         self.accepted.as_ref()
     }
 
-    /// It is written and stored under the draft's id, and waits for a person.
+    /// Marks the draft as written: it is stored under its id and waits for a person.
     pub fn review(mut self, method: Option<Method>, document: String) {
-        let made = Made {
+        let made = DraftResult {
             handoff: Some(self.id),
             method,
             document: Some(document),
             failure: None,
         };
-        self.finish(State::Review, None, made);
+        self.finish(DraftState::Review, None, made);
     }
 
     /// Is done when somebody cancels it.
@@ -81,55 +81,55 @@ impl Job {
         }
     }
 
-    /// It is a handoff.
+    /// Ends the draft as a handoff.
     pub fn done(mut self, method: Option<Method>, document: String, handoff: HandoffId) {
-        let made = Made {
+        let made = DraftResult {
             handoff: Some(handoff),
             method,
             document: Some(document),
             failure: None,
         };
-        self.finish(State::Done, None, made);
+        self.finish(DraftState::Done, None, made);
     }
 
-    /// It came to nothing.
+    /// Ends the draft without a handoff.
     pub fn ended(mut self, end: &End) {
         let (state, failure) = match end {
-            End::Complete(_) => (State::Done, None),
-            End::Empty => (State::Empty, None),
-            End::Cancelled | End::Review => (State::Cancelled, None),
-            End::Failed(why) => (State::Failed, Some(why.name())),
+            End::Complete(_) => (DraftState::Done, None),
+            End::Empty => (DraftState::Empty, None),
+            End::Cancelled | End::Review => (DraftState::Cancelled, None),
+            End::Failed(why) => (DraftState::Failed, Some(why.name())),
         };
-        let made = Made {
+        let made = DraftResult {
             failure,
-            ..Made::default()
+            ..DraftResult::default()
         };
         self.finish(state, Some(end.to_string()), made);
     }
 
-    fn finish(&mut self, state: State, why: Option<String>, made: Made) {
+    fn finish(&mut self, state: DraftState, why: Option<String>, made: DraftResult) {
         self.over = true;
         self.drafting.finish(self.id, state, why, made);
     }
 }
 
-impl Drop for Job {
+impl Drop for DraftJob {
     fn drop(&mut self) {
         if self.over {
             return;
         }
         if std::thread::panicking() {
             let why = Failure::Internal;
-            let made = Made {
+            let made = DraftResult {
                 failure: Some(why.name()),
-                ..Made::default()
+                ..DraftResult::default()
             };
-            self.finish(State::Failed, Some(why.to_string()), made);
+            self.finish(DraftState::Failed, Some(why.to_string()), made);
         } else {
             self.finish(
-                State::Cancelled,
+                DraftState::Cancelled,
                 Some("the agent left".to_owned()),
-                Made::default(),
+                DraftResult::default(),
             );
         }
     }

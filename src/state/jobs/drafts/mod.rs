@@ -1,6 +1,6 @@
-//! The drafts of all conversations: asked for, being written, ended. At most one of a conversation is open.
+//! The drafts of all conversations: requested, being written, ended. At most one of a conversation is open.
 //!
-//! Knows who asked for what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
+//! Knows who requested what, how far it is, and how to stop it. Must not know: how a draft is written (`exchange`), who
 //! shows it.
 
 mod indexes;
@@ -19,27 +19,27 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::watch;
 use uuid::Uuid;
 
-pub use self::indexes::{Indexes, LentIndex};
-pub use self::job::{Accepted, Job};
-pub use self::record::{Draft, State, Wanted};
+pub use self::indexes::{IndexPool, LentIndex};
+pub use self::job::{AcceptedDraft, DraftJob};
+pub use self::record::{DraftRecord, DraftSpec, DraftState};
 use baton_core::handoffs::draft::Method;
 use baton_core::record::HandoffId;
 
-/// Ended drafts that are remembered, so that who asked for them can be told.
+/// Ended drafts that are remembered, so that the requester can be notified.
 const ENDED: usize = 256;
 
 /// Why a draft cannot be begun: another one of the conversation is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Busy {
+pub struct OpenDraft {
     /// The open one.
     pub id: Uuid,
     /// How far it is.
-    pub state: State,
+    pub state: DraftState,
 }
 
 /// Why a draft cannot be cancelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NotOpen {
+pub enum CancelRefusal {
     /// There is no such draft.
     Unknown,
     /// It has ended.
@@ -48,51 +48,51 @@ pub enum NotOpen {
 
 /// The drafts.
 #[derive(Debug)]
-pub struct Drafting {
-    all: Mutex<All>,
+pub struct DraftQueue {
+    all: Mutex<DraftTable>,
     /// How long one waits for a person.
     expires: Duration,
     /// Open drafts: where there are none, requests do not ask further.
     open: AtomicUsize,
-    /// What drafts are made from.
-    indexes: Indexes,
+    /// The indexes that drafts are made from.
+    indexes: IndexPool,
 }
 
 #[derive(Debug, Default)]
-struct All {
-    drafts: HashMap<Uuid, Entry>,
+struct DraftTable {
+    drafts: HashMap<Uuid, DraftEntry>,
     /// The open draft of each conversation.
     open: HashMap<String, Uuid>,
 }
 
 #[derive(Debug)]
-struct Entry {
-    draft: Draft,
-    /// Tells who writes it to stop.
+struct DraftEntry {
+    draft: DraftRecord,
+    /// Signals its writer to stop.
     cancel: watch::Sender<bool>,
-    /// Whether somebody was told that it waits for a person.
-    told: bool,
+    /// Whether somebody was notified that it waits for a person.
+    notified: bool,
 }
 
-impl Default for Drafting {
+impl Default for DraftQueue {
     fn default() -> Self {
         Self::expiring_after(Duration::from_secs(24 * 60 * 60))
     }
 }
 
-impl Drafting {
+impl DraftQueue {
     /// None yet. One that waits for a person for so long is expired.
     pub fn expiring_after(expires: Duration) -> Self {
         Self {
             all: Mutex::default(),
             expires,
             open: AtomicUsize::new(0),
-            indexes: Indexes::default(),
+            indexes: IndexPool::default(),
         }
     }
 
     /// The indexes of the conversations that were drafted last.
-    pub fn indexes(&self) -> &Indexes {
+    pub fn indexes(&self) -> &IndexPool {
         &self.indexes
     }
 
@@ -101,8 +101,8 @@ impl Drafting {
         self.open.load(Ordering::Acquire) == 0
     }
 
-    /// Whether a draft of the conversation was asked for with this key.
-    pub fn was_asked(&self, conversation: &str, key: Option<&str>) -> bool {
+    /// Whether a draft of the conversation was requested with this key.
+    pub fn was_requested(&self, conversation: &str, key: Option<&str>) -> bool {
         let all = self.lock();
         let mut here = all.drafts.values().map(|entry| &entry.draft);
         key.is_some() && here.any(|draft| draft.key.as_deref() == key && draft.conversation == conversation)
@@ -113,22 +113,22 @@ impl Drafting {
     ///
     /// # Errors
     /// Another one is open.
-    pub fn ask(
+    pub fn request(
         &self,
         conversation: &str,
         principal: &str,
-        wanted: Wanted,
+        wanted: DraftSpec,
         key: Option<String>,
-    ) -> Result<Draft, Busy> {
+    ) -> Result<DraftRecord, OpenDraft> {
         let mut all = self.lock();
-        let same = |entry: &&Entry| {
+        let same = |entry: &&DraftEntry| {
             let draft = &entry.draft;
             key.is_some() && draft.key == key && draft.conversation == conversation
         };
         if let Some(entry) = all.drafts.values().find(same) {
             return Ok(entry.draft.clone());
         }
-        let mut draft = Draft::new(conversation, principal, wanted, State::Asked);
+        let mut draft = DraftRecord::new(conversation, principal, wanted, DraftState::Requested);
         draft.key = key;
         self.insert(&mut all, draft.clone())?;
         Ok(draft)
@@ -138,10 +138,15 @@ impl Drafting {
     ///
     /// # Errors
     /// Another one is open.
-    pub fn begin(self: &Arc<Self>, conversation: &str, principal: &str, wanted: Wanted) -> Result<Job, Busy> {
-        let draft = Draft::new(conversation, principal, wanted, State::Writing);
+    pub fn begin(
+        self: &Arc<Self>,
+        conversation: &str,
+        principal: &str,
+        wanted: DraftSpec,
+    ) -> Result<DraftJob, OpenDraft> {
+        let draft = DraftRecord::new(conversation, principal, wanted, DraftState::Writing);
         let cancelled = self.insert(&mut self.lock(), draft.clone())?;
-        Ok(Job::new(
+        Ok(DraftJob::new(
             Arc::clone(self),
             draft.id,
             (draft.wanted, None),
@@ -156,38 +161,38 @@ impl Drafting {
     }
 
     /// Takes the draft that waits for the conversation's next request: it is being written now.
-    pub fn take(self: &Arc<Self>, conversation: &str) -> Option<Job> {
+    pub fn take(self: &Arc<Self>, conversation: &str) -> Option<DraftJob> {
         let mut all = self.lock();
         let id = *all.open.get(conversation)?;
         let entry = all.drafts.get_mut(&id)?;
         if !entry.draft.state.waits() {
             return None;
         }
-        let accepted = entry.draft.document.clone().map(|document| Accepted {
+        let accepted = entry.draft.document.clone().map(|document| AcceptedDraft {
             document,
             method: entry.draft.method,
         });
-        entry.draft.state = State::Writing;
+        entry.draft.state = DraftState::Writing;
         entry.draft.updated_ms = now_ms();
         let (wanted, cancelled) = (entry.draft.wanted.clone(), entry.cancel.subscribe());
-        Some(Job::new(Arc::clone(self), id, (wanted, accepted), cancelled))
+        Some(DraftJob::new(Arc::clone(self), id, (wanted, accepted), cancelled))
     }
 
     /// A draft by id.
-    pub fn get(&self, id: Uuid) -> Option<Draft> {
+    pub fn get(&self, id: Uuid) -> Option<DraftRecord> {
         self.lock().drafts.get(&id).map(|entry| entry.draft.clone())
     }
 
     /// The open draft of a conversation.
-    pub fn open_in(&self, conversation: &str) -> Option<Draft> {
+    pub fn open_in(&self, conversation: &str) -> Option<DraftRecord> {
         let mut all = self.lock();
         self.expire(&mut all);
         let id = all.open.get(conversation)?;
         all.drafts.get(id).map(|entry| entry.draft.clone())
     }
 
-    /// What is to be told of a conversation's drafts: the open one, else the newest where it came to nothing.
-    pub fn newest_in(&self, conversation: &str) -> Option<Draft> {
+    /// The draft to report for a conversation: the open one, else the newest if it failed.
+    pub fn newest_in(&self, conversation: &str) -> Option<DraftRecord> {
         if let Some(open) = self.open_in(conversation) {
             return Some(open);
         }
@@ -196,7 +201,7 @@ impl Drafting {
         let newest = here
             .filter(|draft| draft.conversation == conversation)
             .max_by_key(|draft| draft.id)?;
-        matches!(newest.state, State::Failed | State::Empty).then(|| newest.clone())
+        matches!(newest.state, DraftState::Failed | DraftState::Empty).then(|| newest.clone())
     }
 
     /// The file that a draft's document was written to.
@@ -207,10 +212,10 @@ impl Drafting {
     }
 
     /// All that are open, oldest first.
-    pub fn all_open(&self) -> Vec<Draft> {
+    pub fn all_open(&self) -> Vec<DraftRecord> {
         let mut all = self.lock();
         self.expire(&mut all);
-        let mut open: Vec<Draft> = all
+        let mut open: Vec<DraftRecord> = all
             .open
             .values()
             .filter_map(|id| all.drafts.get(id))
@@ -224,19 +229,19 @@ impl Drafting {
     ///
     /// # Errors
     /// There is no such draft, or it has ended.
-    pub fn cancel(&self, id: Uuid) -> Result<(), NotOpen> {
+    pub fn cancel(&self, id: Uuid) -> Result<(), CancelRefusal> {
         let mut all = self.lock();
-        let entry = all.drafts.get_mut(&id).ok_or(NotOpen::Unknown)?;
+        let entry = all.drafts.get_mut(&id).ok_or(CancelRefusal::Unknown)?;
         match entry.draft.state {
-            State::Asked | State::Review | State::Accepted => {
-                self.end(&mut all, id, State::Cancelled, None);
+            DraftState::Requested | DraftState::Review | DraftState::Accepted => {
+                self.end(&mut all, id, DraftState::Cancelled, None);
                 Ok(())
             }
-            State::Writing => {
+            DraftState::Writing => {
                 let _ = entry.cancel.send(true);
                 Ok(())
             }
-            _ => Err(NotOpen::Ended),
+            _ => Err(CancelRefusal::Ended),
         }
     }
 
@@ -245,9 +250,9 @@ impl Drafting {
     ///
     /// # Errors
     /// There is no such draft, or it waits for nobody.
-    pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<Draft, NotOpen> {
+    pub fn accept(&self, id: Uuid, edited: Option<String>) -> Result<DraftRecord, CancelRefusal> {
         self.decide(id, |draft| {
-            draft.state = State::Accepted;
+            draft.state = DraftState::Accepted;
             if let Some(edited) = edited {
                 draft.document = Some(edited);
             }
@@ -258,18 +263,18 @@ impl Drafting {
     ///
     /// # Errors
     /// There is no such draft, or it waits for nobody.
-    pub fn reject(&self, id: Uuid) -> Result<Draft, NotOpen> {
-        let rejected = self.decide(id, |draft| draft.state = State::Rejected)?;
-        self.end(&mut self.lock(), id, State::Rejected, None);
+    pub fn reject(&self, id: Uuid) -> Result<DraftRecord, CancelRefusal> {
+        let rejected = self.decide(id, |draft| draft.state = DraftState::Rejected)?;
+        self.end(&mut self.lock(), id, DraftState::Rejected, None);
         Ok(rejected)
     }
 
-    fn decide(&self, id: Uuid, decide: impl FnOnce(&mut Draft)) -> Result<Draft, NotOpen> {
+    fn decide(&self, id: Uuid, decide: impl FnOnce(&mut DraftRecord)) -> Result<DraftRecord, CancelRefusal> {
         let mut all = self.lock();
         self.expire(&mut all);
-        let entry = all.drafts.get_mut(&id).ok_or(NotOpen::Unknown)?;
-        if !matches!(entry.draft.state, State::Review | State::Accepted) {
-            return Err(NotOpen::Ended);
+        let entry = all.drafts.get_mut(&id).ok_or(CancelRefusal::Unknown)?;
+        if !matches!(entry.draft.state, DraftState::Review | DraftState::Accepted) {
+            return Err(CancelRefusal::Ended);
         }
         decide(&mut entry.draft);
         entry.draft.updated_ms = now_ms();
@@ -280,18 +285,18 @@ impl Drafting {
     ///
     /// # Errors
     /// Another one of the conversation is open.
-    pub fn restore(&self, mut draft: Draft) -> Result<(), Busy> {
-        draft.state = State::Review;
+    pub fn restore(&self, mut draft: DraftRecord) -> Result<(), OpenDraft> {
+        draft.state = DraftState::Review;
         self.insert(&mut self.lock(), draft).map(drop)
     }
 
-    /// The draft that waits for a person in this conversation, the first time that this is asked.
+    /// The draft that waits for a person in this conversation, on the first call only.
     pub fn pending_once(&self, conversation: &str) -> Option<Uuid> {
         let mut all = self.lock();
         self.expire(&mut all);
         let id = *all.open.get(conversation)?;
         let entry = all.drafts.get_mut(&id)?;
-        let first = entry.draft.state == State::Review && !std::mem::replace(&mut entry.told, true);
+        let first = entry.draft.state == DraftState::Review && !std::mem::replace(&mut entry.notified, true);
         first.then_some(id)
     }
 
@@ -300,15 +305,21 @@ impl Drafting {
     }
 
     /// Ends what nobody has decided for too long.
-    fn expire(&self, all: &mut All) {
+    fn expire(&self, all: &mut DraftTable) {
         let since = now_ms().saturating_sub(self.expires_ms());
-        let is_old = |entry: &Entry| entry.draft.state == State::Review && entry.draft.updated_ms <= since;
+        let is_old =
+            |entry: &DraftEntry| entry.draft.state == DraftState::Review && entry.draft.updated_ms <= since;
         let old = all
             .open
             .values()
             .filter(|id| all.drafts.get(id).is_some_and(is_old));
         for id in old.copied().collect::<Vec<_>>() {
-            self.end(all, id, State::Expired, Some("nobody said yes or no".to_owned()));
+            self.end(
+                all,
+                id,
+                DraftState::Expired,
+                Some("nobody said yes or no".to_owned()),
+            );
         }
     }
 
@@ -320,22 +331,22 @@ impl Drafting {
         let mut all = self.lock();
         let waits = |id: &Uuid| {
             let entry = all.drafts.get(id)?;
-            (entry.draft.state != State::Writing).then_some(*id)
+            (entry.draft.state != DraftState::Writing).then_some(*id)
         };
         if let Some(id) = all.open.get(conversation).and_then(waits) {
             let why = "another handoff took effect before".to_owned();
-            self.end(&mut all, id, State::Dropped, Some(why));
+            self.end(&mut all, id, DraftState::Dropped, Some(why));
         }
     }
 
-    fn insert(&self, all: &mut All, draft: Draft) -> Result<watch::Receiver<bool>, Busy> {
+    fn insert(&self, all: &mut DraftTable, draft: DraftRecord) -> Result<watch::Receiver<bool>, OpenDraft> {
         self.expire(all);
         if let Some(open) = all
             .open
             .get(&draft.conversation)
             .and_then(|id| all.drafts.get(id))
         {
-            return Err(Busy {
+            return Err(OpenDraft {
                 id: open.draft.id,
                 state: open.draft.state,
             });
@@ -345,10 +356,10 @@ impl Drafting {
         all.open.insert(draft.conversation.clone(), draft.id);
         all.drafts.insert(
             draft.id,
-            Entry {
+            DraftEntry {
                 draft,
                 cancel,
-                told: false,
+                notified: false,
             },
         );
         self.open.store(all.open.len(), Ordering::Release);
@@ -356,7 +367,7 @@ impl Drafting {
     }
 
     /// The job of a draft is over.
-    fn finish(&self, id: Uuid, state: State, why: Option<String>, made: Made) {
+    fn finish(&self, id: Uuid, state: DraftState, why: Option<String>, made: DraftResult) {
         let mut all = self.lock();
         if let Some(entry) = all.drafts.get_mut(&id) {
             entry.draft.handoff = made.handoff;
@@ -367,7 +378,7 @@ impl Drafting {
         self.end(&mut all, id, state, why);
     }
 
-    fn end(&self, all: &mut All, id: Uuid, state: State, why: Option<String>) {
+    fn end(&self, all: &mut DraftTable, id: Uuid, state: DraftState, why: Option<String>) {
         let Some(entry) = all.drafts.get_mut(&id) else {
             return;
         };
@@ -381,14 +392,14 @@ impl Drafting {
         self.open.store(all.open.len(), Ordering::Release);
     }
 
-    fn lock(&self) -> MutexGuard<'_, All> {
+    fn lock(&self) -> MutexGuard<'_, DraftTable> {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What came of a draft.
+/// The result of a draft.
 #[derive(Debug, Default)]
-struct Made {
+struct DraftResult {
     handoff: Option<HandoffId>,
     method: Option<Method>,
     document: Option<String>,
@@ -401,10 +412,10 @@ fn now_ms() -> u64 {
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)
 }
 
-impl All {
+impl DraftTable {
     /// Makes room among the ended ones: ids sort by time.
     fn forget_oldest(&mut self) {
-        let ended = |(id, entry): (&Uuid, &Entry)| (!entry.draft.state.is_open()).then_some(*id);
+        let ended = |(id, entry): (&Uuid, &DraftEntry)| (!entry.draft.state.is_open()).then_some(*id);
         let mut ended: Vec<Uuid> = self.drafts.iter().filter_map(ended).collect();
         if ended.len() < ENDED {
             return;

@@ -1,4 +1,4 @@
-//! What is known of one draft.
+//! The state of one draft.
 
 use std::path::PathBuf;
 
@@ -7,16 +7,16 @@ use uuid::Uuid;
 use baton_core::handoffs::draft::{DraftAsk, Method, document_of};
 use baton_core::record::{Handoff, HandoffId, Origin};
 
-/// What is to be made.
+/// The prompt and options of a requested draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wanted {
-    /// What was asked for.
+pub struct DraftSpec {
+    /// The request for it.
     pub ask: DraftAsk,
     /// The carry-over prompt, where who asks brings it: nothing is to be written then.
     pub prompt: Option<String>,
 }
 
-impl From<DraftAsk> for Wanted {
+impl From<DraftAsk> for DraftSpec {
     fn from(ask: DraftAsk) -> Self {
         Self { ask, prompt: None }
     }
@@ -24,16 +24,16 @@ impl From<DraftAsk> for Wanted {
 
 /// How far a draft is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum State {
+pub enum DraftState {
     /// It waits for the conversation's next request.
-    Asked,
+    Requested,
     /// It is being written.
     Writing,
     /// It is written, and waits for a person's yes.
     Review,
-    /// A person said yes: it takes effect with the conversation's next request.
+    /// A person accepted it: it takes effect with the conversation's next request.
     Accepted,
-    /// It is a handoff.
+    /// The draft became a handoff.
     Done,
     /// The model wrote nothing.
     Empty,
@@ -41,19 +41,19 @@ pub enum State {
     Cancelled,
     /// It failed.
     Failed,
-    /// A person said no.
+    /// A person rejected it.
     Rejected,
-    /// Nobody said anything for too long.
+    /// Nobody answered for too long.
     Expired,
     /// Another handoff took effect before.
     Dropped,
 }
 
-impl State {
+impl DraftState {
     /// Its name in the API.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Asked => "asked",
+            Self::Requested => "asked",
             Self::Writing => "writing",
             Self::Review => "review",
             Self::Accepted => "accepted",
@@ -69,28 +69,31 @@ impl State {
 
     /// Whether another draft of the conversation has to wait.
     pub fn is_open(self) -> bool {
-        matches!(self, Self::Asked | Self::Writing | Self::Review | Self::Accepted)
+        matches!(
+            self,
+            Self::Requested | Self::Writing | Self::Review | Self::Accepted
+        )
     }
 
     /// Whether it is made with the conversation's next request.
     pub fn waits(self) -> bool {
-        matches!(self, Self::Asked | Self::Accepted)
+        matches!(self, Self::Requested | Self::Accepted)
     }
 }
 
 /// A draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Draft {
+pub struct DraftRecord {
     /// A UUIDv7.
     pub id: Uuid,
     /// Key of the conversation.
     pub conversation: String,
     /// Whose that is.
     pub principal: String,
-    /// What was asked for.
-    pub wanted: Wanted,
+    /// The request for it.
+    pub wanted: DraftSpec,
     /// How far it is.
-    pub state: State,
+    pub state: DraftState,
     /// How it was made, once it is.
     pub method: Option<Method>,
     /// The document, once it is written.
@@ -111,7 +114,7 @@ pub struct Draft {
     pub updated_ms: u64,
 }
 
-impl Draft {
+impl DraftRecord {
     /// A draft whose handoff is stored and waits for a person's yes; `None` where the model made the handoff itself.
     pub fn stored(handoff: &Handoff) -> Option<Self> {
         let (origin, method) = match handoff.origin {
@@ -135,11 +138,11 @@ impl Draft {
             handoff: Some(handoff.id),
             created_ms: handoff.created_ms,
             updated_ms: handoff.created_ms,
-            ..Self::new(conversation, principal, ask.into(), State::Review)
+            ..Self::new(conversation, principal, ask.into(), DraftState::Review)
         })
     }
 
-    pub(super) fn new(conversation: &str, principal: &str, wanted: Wanted, state: State) -> Self {
+    pub(super) fn new(conversation: &str, principal: &str, wanted: DraftSpec, state: DraftState) -> Self {
         let now_ms = super::now_ms();
         Self {
             id: Uuid::now_v7(),

@@ -2,14 +2,14 @@
 
 use uuid::Uuid;
 
-use super::{Draft, Drafting, State, now_ms};
+use super::{DraftQueue, DraftRecord, DraftState, now_ms};
 use crate::state::store::{HandoffFilter, SharedStore, StoreError};
 use baton_core::record::{Handoff, Origin};
 
 /// Bits of a UUIDv7 that are not its time.
 const RANDOM_BITS: u32 = 80;
 
-impl Drafting {
+impl DraftQueue {
     /// The open draft of a conversation; where none is known here, the one that waits for a person by the store.
     ///
     /// # Errors
@@ -18,16 +18,16 @@ impl Drafting {
         &self,
         store: &SharedStore,
         conversation: &str,
-    ) -> Result<Option<Draft>, StoreError> {
+    ) -> Result<Option<DraftRecord>, StoreError> {
         if let Some(open) = self.open_in(conversation) {
             return Ok(Some(open));
         }
         let Some(handoff) = self.waiting(store, conversation).await? else {
             return Ok(None);
         };
-        // One that was decided here a moment ago is told so, and not brought back.
+        // One that was decided here a moment ago is recorded as such, and not restored.
         if self.get(handoff.id).is_none()
-            && let Some(draft) = Draft::stored(&handoff)
+            && let Some(draft) = DraftRecord::stored(&handoff)
         {
             // Another one that was begun meanwhile is the open one.
             let _ = self.restore(draft);
@@ -65,9 +65,9 @@ fn is_of_the_chat(handoff: &Handoff) -> bool {
     handoff.spelled_out.is_some()
 }
 
-impl Draft {
+impl DraftRecord {
     /// Whether a person can say something to it.
     pub fn is_for_review(&self) -> bool {
-        matches!(self.state, State::Review | State::Accepted)
+        matches!(self.state, DraftState::Review | DraftState::Accepted)
     }
 }

@@ -1,34 +1,34 @@
 use super::*;
 use baton_core::handoffs::draft::{DraftAsk, End, Failure};
 
-fn wanted() -> Wanted {
+fn wanted() -> DraftSpec {
     DraftAsk::default().into()
 }
 
-fn drafting() -> Arc<Drafting> {
-    Arc::new(Drafting::default())
+fn drafting() -> Arc<DraftQueue> {
+    Arc::new(DraftQueue::default())
 }
 
 #[test]
 fn a_conversation_has_one_open_draft_and_others_are_told_which() {
     let drafting = drafting();
     assert!(drafting.is_idle());
-    let first = drafting.ask("a", "local", wanted(), None).unwrap();
-    let busy = drafting.ask("a", "local", wanted(), None).unwrap_err();
-    assert_eq!((busy.id, busy.state), (first.id, State::Asked));
+    let first = drafting.request("a", "local", wanted(), None).unwrap();
+    let busy = drafting.request("a", "local", wanted(), None).unwrap_err();
+    assert_eq!((busy.id, busy.state), (first.id, DraftState::Requested));
     assert_eq!(drafting.begin("a", "local", wanted()).unwrap_err().id, first.id);
-    assert!(drafting.ask("b", "local", wanted(), None).is_ok());
+    assert!(drafting.request("b", "local", wanted(), None).is_ok());
     let job = drafting.take("a").unwrap();
     assert_eq!(job.id(), first.id);
     assert!(drafting.take("a").is_none() && !drafting.waits("a") && drafting.waits("b"));
     assert_eq!(
         drafting.begin("a", "local", wanted()).unwrap_err().state,
-        State::Writing
+        DraftState::Writing
     );
     let handoff = Uuid::now_v7();
     job.done(Some(Method::Oneshot), "# Goal".to_owned(), handoff);
     let done = drafting.get(first.id).unwrap();
-    assert_eq!((done.state, done.handoff), (State::Done, Some(handoff)));
+    assert_eq!((done.state, done.handoff), (DraftState::Done, Some(handoff)));
     assert!(drafting.begin("a", "local", wanted()).is_ok());
     assert_eq!(drafting.all_open().len(), 1, "that one was dropped with its job");
 }
@@ -36,11 +36,11 @@ fn a_conversation_has_one_open_draft_and_others_are_told_which() {
 #[test]
 fn the_same_key_asks_once() {
     let drafting = drafting();
-    let ask = |conversation: &str| drafting.ask(conversation, "local", wanted(), Some("k".to_owned()));
+    let ask = |conversation: &str| drafting.request(conversation, "local", wanted(), Some("k".to_owned()));
     let first = ask("a").unwrap();
     assert_eq!(ask("a").unwrap().id, first.id);
     drafting.take("a").unwrap().ended(&End::Empty);
-    assert_eq!(ask("a").unwrap().state, State::Empty);
+    assert_eq!(ask("a").unwrap().state, DraftState::Empty);
     assert_ne!(ask("b").unwrap().id, first.id);
 }
 
@@ -52,13 +52,13 @@ fn however_a_draft_ends_the_conversation_is_free() {
         (draft.state, draft.failure)
     };
     for (end, expected) in [
-        (Some(End::Empty), (State::Empty, None)),
-        (Some(End::Cancelled), (State::Cancelled, None)),
+        (Some(End::Empty), (DraftState::Empty, None)),
+        (Some(End::Cancelled), (DraftState::Cancelled, None)),
         (
             Some(End::Failed(Failure::Refused)),
-            (State::Failed, Some("refusal")),
+            (DraftState::Failed, Some("refusal")),
         ),
-        (None, (State::Cancelled, None)),
+        (None, (DraftState::Cancelled, None)),
     ] {
         let job = drafting.begin("a", "local", wanted()).unwrap();
         let id = job.id();
@@ -71,29 +71,29 @@ fn however_a_draft_ends_the_conversation_is_free() {
     }
     let job = drafting.begin("a", "local", wanted()).unwrap();
     let id = job.id();
-    let held = std::panic::AssertUnwindSafe(job);
+    let moved = std::panic::AssertUnwindSafe(job);
     let panicked = std::panic::catch_unwind(move || {
-        let _job = held;
+        let _job = moved;
         panic!("a fault of the test's");
     });
     assert!(panicked.is_err() && drafting.is_idle());
-    assert_eq!(state(id), (State::Failed, Some("internal")));
+    assert_eq!(state(id), (DraftState::Failed, Some("internal")));
 }
 
 #[tokio::test]
 async fn a_cancelled_draft_tells_its_writer_and_one_that_waits_ends_at_once() {
     let drafting = drafting();
-    let waits = drafting.ask("a", "local", wanted(), None).unwrap();
+    let waits = drafting.request("a", "local", wanted(), None).unwrap();
     drafting.cancel(waits.id).unwrap();
-    assert_eq!(drafting.get(waits.id).unwrap().state, State::Cancelled);
-    assert_eq!(drafting.cancel(waits.id), Err(NotOpen::Ended));
-    assert_eq!(drafting.cancel(Uuid::nil()), Err(NotOpen::Unknown));
+    assert_eq!(drafting.get(waits.id).unwrap().state, DraftState::Cancelled);
+    assert_eq!(drafting.cancel(waits.id), Err(CancelRefusal::Ended));
+    assert_eq!(drafting.cancel(Uuid::nil()), Err(CancelRefusal::Unknown));
     let job = drafting.begin("a", "local", wanted()).unwrap();
     drafting.cancel(job.id()).unwrap();
     job.cancelled().await;
     assert_eq!(
         drafting.get(job.id()).unwrap().state,
-        State::Writing,
+        DraftState::Writing,
         "until its writer says so"
     );
 }
@@ -101,12 +101,12 @@ async fn a_cancelled_draft_tells_its_writer_and_one_that_waits_ends_at_once() {
 #[test]
 fn a_handoff_drops_what_waits_and_not_what_is_being_written() {
     let drafting = drafting();
-    let waits = drafting.ask("a", "local", wanted(), None).unwrap();
+    let waits = drafting.request("a", "local", wanted(), None).unwrap();
     let job = drafting.begin("b", "local", wanted()).unwrap();
     drafting.handed_over("a");
     drafting.handed_over("b");
-    assert_eq!(drafting.get(waits.id).unwrap().state, State::Dropped);
-    assert_eq!(drafting.get(job.id()).unwrap().state, State::Writing);
+    assert_eq!(drafting.get(waits.id).unwrap().state, DraftState::Dropped);
+    assert_eq!(drafting.get(job.id()).unwrap().state, DraftState::Writing);
 }
 
 #[test]
@@ -131,17 +131,20 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     let job = drafting.begin("a", "local", wanted()).unwrap();
     let id = job.id();
     job.review(Some(Method::Bundle), "# Goal".to_owned());
-    assert_eq!(drafting.get(id).unwrap().state, State::Review);
+    assert_eq!(drafting.get(id).unwrap().state, DraftState::Review);
     assert_eq!(
         drafting.begin("a", "local", wanted()).unwrap_err().state,
-        State::Review
+        DraftState::Review
     );
     assert!(!drafting.waits("a") && drafting.take("a").is_none());
     assert_eq!(
         (drafting.pending_once("a"), drafting.pending_once("a")),
         (Some(id), None)
     );
-    assert_eq!(drafting.accept(Uuid::nil(), None).unwrap_err(), NotOpen::Unknown);
+    assert_eq!(
+        drafting.accept(Uuid::nil(), None).unwrap_err(),
+        CancelRefusal::Unknown
+    );
     drafting.accept(id, None).unwrap();
     drafting.accept(id, Some("# Another".to_owned())).unwrap();
     let job = drafting.take("a").unwrap();
@@ -150,14 +153,14 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
         (accepted.document.as_str(), accepted.method),
         ("# Another", Some(Method::Bundle))
     );
-    assert_eq!(drafting.accept(id, None).unwrap_err(), NotOpen::Ended);
+    assert_eq!(drafting.accept(id, None).unwrap_err(), CancelRefusal::Ended);
     job.done(Some(Method::Bundle), "# Another".to_owned(), Uuid::now_v7());
     assert!(drafting.is_idle());
 }
 
 #[test]
 fn a_person_says_no_or_nothing_for_too_long() {
-    let review = |drafting: &Arc<Drafting>| {
+    let review = |drafting: &Arc<DraftQueue>| {
         let job = drafting.begin("a", "local", wanted()).unwrap();
         let id = job.id();
         job.review(None, "# Goal".to_owned());
@@ -166,10 +169,10 @@ fn a_person_says_no_or_nothing_for_too_long() {
     let patient = drafting();
     let id = review(&patient);
     patient.reject(id).unwrap();
-    assert_eq!(patient.get(id).unwrap().state, State::Rejected);
+    assert_eq!(patient.get(id).unwrap().state, DraftState::Rejected);
     assert!(patient.is_idle());
-    let hasty = Arc::new(Drafting::expiring_after(Duration::ZERO));
+    let hasty = Arc::new(DraftQueue::expiring_after(Duration::ZERO));
     let id = review(&hasty);
     assert!(hasty.all_open().is_empty() && hasty.is_idle());
-    assert_eq!(hasty.get(id).unwrap().state, State::Expired);
+    assert_eq!(hasty.get(id).unwrap().state, DraftState::Expired);
 }

@@ -5,7 +5,7 @@ use baton_core::record::HiddenResult;
 
 /// A call that is to be answered with a text.
 #[derive(Clone, Copy)]
-pub struct CallToAnswer<'a> {
+pub struct RecallCall<'a> {
     /// The tool's name.
     pub tool: &'static str,
     /// The arguments' JSON text.
@@ -14,7 +14,7 @@ pub struct CallToAnswer<'a> {
     pub principal: &'a str,
     /// The conversation's key.
     pub conversation: &'a str,
-    /// What of the request at hand was cut, and is not in the model's view.
+    /// The part of the request that was cut from the model's view.
     pub cut: CutPart<'a>,
 }
 
@@ -27,7 +27,7 @@ pub enum AnswerOutcome {
     Nothing,
     /// The arguments ask for nothing.
     BadArguments,
-    /// It was called more often than it may be.
+    /// The limit of calls was exceeded.
     TooOften,
 }
 
@@ -46,8 +46,8 @@ impl AnswerOutcome {
     }
 }
 
-/// What answers calls. It may take some time over a long history, and is asked where that blocks nobody.
-pub trait Answers: Send + Sync {
+/// Answers calls. A long history may take some time, so it runs on a blocking thread.
+pub trait CallAnswerer: Send + Sync {
     /// The answer to one call, and how it came out. It is stored, and the model sees it again in every later request.
-    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome);
+    fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome);
 }

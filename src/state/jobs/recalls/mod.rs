@@ -1,4 +1,4 @@
-//! What answers the calls of our tools that are answered with a text.
+//! Answers calls of baton's tools whose result is a text.
 //!
 //! Knows the request at hand, as far as the model does not see it any more. Must not know: who asks (`exchange`), how an
 //! answer gets back to the model.
@@ -6,5 +6,5 @@
 mod call;
 mod recaller;
 
-pub use call::{AnswerOutcome, Answers, CallToAnswer};
+pub use call::{AnswerOutcome, CallAnswerer, RecallCall};
 pub use recaller::Recaller;

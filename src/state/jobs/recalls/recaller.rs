@@ -1,8 +1,8 @@
-//! Answers `session_recall`: keeps the indexes of the conversations that asked last.
+//! Answers `session_recall`: keeps the indexes of the conversations that searched last.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::{AnswerOutcome, Answers, CallToAnswer};
+use super::{AnswerOutcome, CallAnswerer, RecallCall};
 use baton_core::handoffs::recall::{Index, NotAsked, Question, Settings};
 use baton_core::record::HiddenResult;
 
@@ -10,11 +10,11 @@ use baton_core::record::HiddenResult;
 pub struct Recaller {
     settings: Settings,
     most: usize,
-    kept: Mutex<Vec<Kept>>,
+    kept: Mutex<Vec<CachedRecallIndex>>,
 }
 
 /// An index that waits for the next question. The list is in the order of the last ones.
-struct Kept {
+struct CachedRecallIndex {
     conversation: String,
     bytes: usize,
     index: Index,
@@ -30,21 +30,21 @@ impl Recaller {
         }
     }
 
-    fn kept(&self) -> MutexGuard<'_, Vec<Kept>> {
+    fn lock(&self) -> MutexGuard<'_, Vec<CachedRecallIndex>> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn take(&self, conversation: &str) -> Index {
-        let mut kept = self.kept();
+        let mut kept = self.lock();
         let at = kept.iter().position(|one| one.conversation == conversation);
         at.map_or_else(Index::default, |at| kept.remove(at).index)
     }
 
     fn keep(&self, conversation: &str, index: Index) {
         let bytes = index.bytes();
-        let gone: Vec<Kept> = {
-            let mut kept = self.kept();
-            kept.push(Kept {
+        let gone: Vec<CachedRecallIndex> = {
+            let mut kept = self.lock();
+            kept.push(CachedRecallIndex {
                 conversation: conversation.to_owned(),
                 bytes,
                 index,
@@ -63,8 +63,8 @@ impl Recaller {
     }
 }
 
-impl Answers for Recaller {
-    fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome) {
+impl CallAnswerer for Recaller {
+    fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
         let Ok(question) = Question::read(call.arguments) else {
             return (HiddenResult::error(NotAsked::TOLD), AnswerOutcome::BadArguments);
         };
@@ -89,7 +89,7 @@ mod tests {
     use baton_core::wire::{Operation, Requests};
 
     fn bytes(recaller: &Recaller) -> usize {
-        recaller.kept().iter().map(|one| one.bytes).sum()
+        recaller.lock().iter().map(|one| one.bytes).sum()
     }
 
     #[test]
@@ -98,7 +98,7 @@ mod tests {
         let body = serde_json::json!({"messages": [{"role": "user", "content": text}]}).to_string();
         let view = Anthropic.read(&body.into(), Operation::Generate).unwrap();
         let ask = |recaller: &Recaller, conversation: &str| {
-            let (answer, outcome) = recaller.answer(&CallToAnswer {
+            let (answer, outcome) = recaller.answer(&RecallCall {
                 tool: "session_recall",
                 arguments: r#"{"query":"port"}"#,
                 principal: "local",
@@ -119,7 +119,7 @@ mod tests {
         for conversation in ["a", "b", "a", "c"] {
             ask(&narrow, conversation);
         }
-        let kept: Vec<_> = narrow.kept().iter().map(|one| one.conversation.clone()).collect();
+        let kept: Vec<_> = narrow.lock().iter().map(|one| one.conversation.clone()).collect();
         assert_eq!(kept, ["a", "c"]);
         let none = Recaller::new(Settings::default(), 0);
         ask(&none, "a");

@@ -27,13 +27,16 @@ fn what_went_by_is_read_back_byte_for_byte() {
     let id = note(&recorder, 1, &received, &sent, &[cut], &answer);
     assert!(recorder.flush(LONG));
     let query = query(dir.path());
-    assert_eq!(query.body(&id, Side::Received).unwrap().unwrap(), received);
-    assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), sent.concat());
-    assert_eq!(query.body(&id, Side::Response(0)).unwrap().unwrap(), answer);
-    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), answer);
-    assert_eq!(query.body(&id, Side::Sent(1)).unwrap(), None);
+    assert_eq!(query.body(&id, BodySide::Received).unwrap().unwrap(), received);
+    assert_eq!(
+        query.body(&id, BodySide::Sent(0)).unwrap().unwrap(),
+        sent.concat()
+    );
+    assert_eq!(query.body(&id, BodySide::Response(0)).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), answer);
+    assert_eq!(query.body(&id, BodySide::Sent(1)).unwrap(), None);
     let exchange = query.exchange(&id).unwrap().unwrap();
-    let states = |messages: &[Message]| {
+    let states = |messages: &[MessageSummary]| {
         messages
             .iter()
             .map(|m| format!("{:?}", m.state))
@@ -78,7 +81,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
     let mut n = 0;
     for first in 1..spans.len() {
         let opens = received.slice(..spans[0].start);
-        // Behind a whole message, inside of one, and in front of one, where the comma is another's.
+        // After a whole message, inside of one, and in front of one, where the comma is another's.
         let inside = spans[first - 1].end - 2;
         let begun = received.slice(spans[first - 1].start..inside);
         let comma = Bytes::from_static(b",");
@@ -101,7 +104,7 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
                 comma.clone(),
                 received.slice(spans[first].start..tools),
             ],
-            // A message more behind those that are kept.
+            // A message more after those that are kept.
             vec![
                 opens.clone(),
                 head.clone(),
@@ -121,14 +124,14 @@ fn a_cut_request_is_kept_as_if_it_had_been_read() {
             assert!(recorder.flush(LONG));
             assert_eq!(nodes(), before, "{first}: the same rows");
             let query = query(dir.path());
-            assert_eq!(query.body(&id, Side::Sent(0)).unwrap().unwrap(), flat);
-            assert_eq!(query.body(&relayed, Side::Received).unwrap().unwrap(), flat);
+            assert_eq!(query.body(&id, BodySide::Sent(0)).unwrap().unwrap(), flat);
+            assert_eq!(query.body(&relayed, BodySide::Received).unwrap().unwrap(), flat);
         }
     }
     assert_eq!(recorder.dropped(), 0);
 }
 
-/// Bodies begin alike for some blocks and differ in what stands before, between or behind the messages; a turn more or
+/// Bodies begin alike for some blocks and differ in what stands before, between or after the messages. A turn more or
 /// less moves the ends of messages over the ends of blocks.
 #[test]
 fn bodies_that_begin_alike_are_kept_as_they_are() {
@@ -154,7 +157,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
         bodies.push(changed.into());
         bodies.push(whole.clone());
     }
-    let large = json!({"model": "m", "messages": [said("user", &"l ".repeat(keyed_hash::BLOCK)), said("assistant", "b")]});
+    let large = json!({"model": "m", "messages": [chat_message("user", &"l ".repeat(keyed_hash::BLOCK)), chat_message("assistant", "b")]});
     bodies.push(large.to_string().into());
     bodies.push(large.to_string().into());
     let ids: Vec<_> = (1..)
@@ -164,7 +167,7 @@ fn bodies_that_begin_alike_are_kept_as_they_are() {
     assert!(recorder.flush(LONG));
     let query = query(dir.path());
     for (id, body) in ids.iter().zip(&bodies) {
-        let kept = query.body(id, Side::Received).unwrap().unwrap();
+        let kept = query.body(id, BodySide::Received).unwrap().unwrap();
         assert!(kept == *body, "{id}");
         let kept = query.exchange(id).unwrap().unwrap().received.messages.len();
         let sent: Value = serde_json::from_slice(body).unwrap();
@@ -212,7 +215,7 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
     assert!(stored < 2 * text, "stored {stored}, text {text}");
     assert!(stored * 50 < naive, "stored {stored}, all bodies {naive}");
     for (id, received) in checked.iter().step_by(37) {
-        assert_eq!(query.body(id, Side::Received).unwrap().unwrap(), *received);
+        assert_eq!(query.body(id, BodySide::Received).unwrap().unwrap(), *received);
     }
     assert_eq!(recorder.dropped(), 0);
 }
@@ -221,7 +224,7 @@ fn a_conversation_costs_space_by_its_text_and_not_by_its_turns() {
 fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
-    let received = body(&[said("user", "hello")]);
+    let received = body(&[chat_message("user", "hello")]);
     let id = id(1);
     let recording = recorder.exchange(&id);
     recording.begin(|| begun(&id, "c", &received));
@@ -238,7 +241,7 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
     drop(recording);
     recorder.end(&over(&id, "c", received.len(), &[received.len(); 3]));
     assert!(recorder.flush(LONG));
-    let outputs = |row: &Row| {
+    let outputs = |row: &ExchangeRow| {
         let tokens = row.event.tokens.iter();
         tokens.map(|leg| leg.map(|t| t.output)).collect::<Vec<_>>()
     };

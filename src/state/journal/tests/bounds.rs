@@ -12,13 +12,13 @@ fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
         ..settings()
     };
     let recorder = start(&small, dir.path(), &[]).unwrap();
-    let received = body(&[said("user", &"x".repeat(100 << 10))]);
+    let received = body(&[chat_message("user", &"x".repeat(100 << 10))]);
     let id = note_relayed(&recorder, 1, &received);
     let other = note(
         &recorder,
         2,
-        &body(&[said("user", "y")]),
-        &[body(&[said("user", "y")])],
+        &body(&[chat_message("user", "y")]),
+        &[body(&[chat_message("user", "y")])],
         &[],
         &Bytes::from_static(b"{}"),
     );
@@ -27,7 +27,7 @@ fn a_full_queue_drops_copies_counts_them_and_keeps_the_row() {
     let query = query(dir.path());
     let row = query.row(&id).unwrap().unwrap();
     assert!(row.partial && row.event.received_bytes > 100 << 10);
-    assert_eq!(query.body(&id, Side::Received).unwrap(), None);
+    assert_eq!(query.body(&id, BodySide::Received).unwrap(), None);
     assert!(!query.row(&other).unwrap().unwrap().partial);
 }
 
@@ -39,7 +39,7 @@ fn a_long_answer_is_cut_off_and_says_so() {
         ..settings()
     };
     let recorder = start(&short, dir.path(), &[]).unwrap();
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     let id = note(
         &recorder,
         1,
@@ -50,7 +50,7 @@ fn a_long_answer_is_cut_off_and_says_so() {
     );
     assert!(recorder.flush(LONG));
     let query = query(dir.path());
-    assert_eq!(query.body(&id, Side::Shown).unwrap().unwrap(), b"0123456789");
+    assert_eq!(query.body(&id, BodySide::Shown).unwrap().unwrap(), b"0123456789");
     let exchange = query.exchange(&id).unwrap().unwrap();
     assert!(exchange.shown.truncated && exchange.legs[0].response.truncated);
 }
@@ -67,7 +67,7 @@ fn switched_off_there_is_no_file_and_no_work() {
     recording.begin(|| panic!("nobody asks for it"));
     assert!(!recorder.is_on() && !recording.is_on() && recorder.watch().is_none());
     assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 0);
-    assert!(Query::open(dir.path()).unwrap().is_none());
+    assert!(JournalReader::open(dir.path()).unwrap().is_none());
 }
 
 #[cfg(unix)]
@@ -76,7 +76,7 @@ fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     std::os::unix::fs::symlink("nowhere/at/all", dir.path().join(FILE)).unwrap();
     let recorder = started(dir.path());
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     note(
         &recorder,
         1,
@@ -93,7 +93,7 @@ fn a_file_that_cannot_be_made_costs_the_copies_and_nothing_else() {
 fn starts_at_once_make_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let taps: Vec<_> = (0..4).map(|_| started(dir.path())).collect();
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     for (n, recorder) in taps.iter().enumerate() {
         note(
             recorder,
@@ -105,7 +105,10 @@ fn starts_at_once_make_one_file() {
         );
         assert!(recorder.flush(LONG));
     }
-    assert_eq!(query(dir.path()).list(&Filter::default()).unwrap().len(), 4);
+    assert_eq!(
+        query(dir.path()).list(&ExchangeFilter::default()).unwrap().len(),
+        4
+    );
     drop(taps);
     let names = std::fs::read_dir(dir.path())
         .unwrap()

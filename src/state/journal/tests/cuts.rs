@@ -8,7 +8,7 @@ use proptest::sample::Index;
 
 use super::*;
 use crate::state::journal::chunk_store::{ChunkStore, FirstSeen};
-use crate::state::journal::note::Note;
+use crate::state::journal::note::JournalNote;
 use crate::state::journal::retention;
 use baton_core::text::splice::{Edit, splice};
 use baton_core::text::{Span, cost};
@@ -45,7 +45,7 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
     let mut steps = |messages: &[Value]| {
         let received = body(messages);
         let view = read(&received);
-        let transcript = Transcript {
+        let transcript = BodyLayout {
             list: view.list,
             turns: view.turns.clone(),
         };
@@ -64,7 +64,7 @@ fn a_request_that_is_cut_like_the_one_before_costs_what_is_new() {
     let grown = steps(&all[..63]);
     assert!(grown < 8 * kept, "{grown} steps for {kept} bytes more");
     let mut changed = all[..63].to_vec();
-    changed[62] = said("user", "another word");
+    changed[62] = chat_message("user", "another word");
     let grown = steps(&changed);
     assert!(grown < 1000, "{grown} steps for another last message");
 }
@@ -87,7 +87,7 @@ fn a_body_that_begins_like_another_costs_what_follows() {
         let view = read(&received);
         let mut beginnings = Beginnings::new(&key);
         beginnings.read(&received);
-        let transcript = Transcript {
+        let transcript = BodyLayout {
             list: view.list,
             turns: view.turns,
         };
@@ -107,7 +107,7 @@ fn a_body_that_begins_like_another_costs_what_follows() {
     let (again, _) = steps(&all);
     assert!(
         again < 2 * rest + 4096,
-        "{again} steps for {rest} bytes behind what is known"
+        "{again} steps for {rest} bytes after what is known"
     );
 }
 
@@ -133,8 +133,8 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
         beginnings.read(&received);
         assert!(beginnings.hashes().len() > 2);
         let recording = recorder.exchange(&id);
-        recording.begin(|| Begun {
-            transcript: Some(Transcript {
+        recording.begin(|| ReceivedRequest {
+            transcript: Some(BodyLayout {
                 list: view.list,
                 turns: view.turns.clone(),
             }),
@@ -150,10 +150,13 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
     let query = query(dir.path());
     for (id, received, sent) in &sent {
         assert!(
-            query.body(id, Side::Received).unwrap().unwrap() == *received,
+            query.body(id, BodySide::Received).unwrap().unwrap() == *received,
             "{id}"
         );
-        assert!(query.body(id, Side::Sent(0)).unwrap().unwrap() == *sent, "{id}");
+        assert!(
+            query.body(id, BodySide::Sent(0)).unwrap().unwrap() == *sent,
+            "{id}"
+        );
     }
     assert_eq!(recorder.dropped(), 0);
 }
@@ -161,22 +164,22 @@ fn cut_requests_of_a_growing_conversation_are_kept_as_they_are() {
 /// A change inside a string of the envelope: where, how many letters go, and what comes. The letters differ from place to
 /// place, so that no two changes come to the same by chance.
 #[derive(Debug, Clone, Copy)]
-struct Change(usize, usize, &'static str);
+struct EnvelopeEdit(usize, usize, &'static str);
 
-impl Change {
+impl EnvelopeEdit {
     fn edit(self, body: &[u8], key: &str) -> Edit {
         let at = memchr::memmem::find(body, key.as_bytes()).unwrap() + key.len() + self.0;
         Edit::replace(Span::new(at, at + self.1), self.2)
     }
 }
 
-fn change() -> impl Strategy<Value = Change> {
+fn change() -> impl Strategy<Value = EnvelopeEdit> {
     (
         0..4_usize,
         0..3_usize,
         prop::sample::select(vec!["", "y", "z", "yz"]),
     )
-        .prop_map(|(at, len, with)| Change(at, len, with))
+        .prop_map(|(at, len, with)| EnvelopeEdit(at, len, with))
 }
 
 /// A request and how it is cut.
@@ -187,12 +190,12 @@ struct Drawn {
     messages: Vec<bool>,
     comma: &'static str,
     first: Index,
-    /// Whether the cut ends behind a message, inside of one, or in front of one.
+    /// Whether the cut ends after a message, inside of one, or in front of one.
     ends: usize,
     /// Whether the first message stays in front of the one that takes the others' place.
     system_stays: bool,
     head: bool,
-    changes: (Change, Change),
+    changes: (EnvelopeEdit, EnvelopeEdit),
     failed: bool,
 }
 
@@ -259,8 +262,8 @@ fn pick<T: Clone>(differs: bool, other: &T, base: &T) -> T {
 impl Drawn {
     fn received(&self) -> Bytes {
         let letter = |more: bool| if more { 'X' } else { 'h' };
-        let said = |more: &bool| format!(r#"{{"role":"user","content":"t{}"}}"#, letter(*more));
-        let messages: Vec<String> = self.messages.iter().map(said).collect();
+        let message = |more: &bool| format!(r#"{{"role":"user","content":"t{}"}}"#, letter(*more));
+        let messages: Vec<String> = self.messages.iter().map(message).collect();
         let (a, b) = (letter(self.envelope.0), letter(self.envelope.1));
         format!(
             r#"{{"a":"abcdefg{a}","messages":[{}],"b":"abcdefg{b}"}}"#,
@@ -308,18 +311,18 @@ proptest! {
         let dir = tempfile::tempdir().unwrap();
         let conn = schema::make(dir.path()).unwrap();
         let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
-        let bounds = |max_bytes| retention::Bounds { max_bytes, max_age_ms: u64::MAX };
+        let bounds = |max_bytes| retention::JournalBounds { max_bytes, max_age_ms: u64::MAX };
         let mut written = Vec::new();
         let mut collected = 0;
         for (n, (drawn, collects)) in all.iter().enumerate() {
             let received = drawn.received();
             let rope = drawn.rope(&received);
             let id = id(n as u32);
-            let begun = Begun { wire: drawn.wire, ..begun(&id, "c", &received) };
-            let sent = Note::Sent { id: Arc::from(id.as_str()), leg: 0, at_ms: 1, sent: Box::new(leg_of(&rope, &[])) };
+            let begun = ReceivedRequest { wire: drawn.wire, ..begun(&id, "c", &received) };
+            let sent = JournalNote::Sent { id: Arc::from(id.as_str()), leg: 0, at_ms: 1, sent: Box::new(leg_of(&rope, &[])) };
             let event = Box::new(over(&id, "c", received.len(), &[1]));
             archive.begin_writing().unwrap();
-            for note in [Note::Begin(Box::new(begun)), sent, Note::End { event, partial: false }] {
+            for note in [JournalNote::Begin(Box::new(begun)), sent, JournalNote::End { event, partial: false }] {
                 archive.write(note).unwrap();
             }
             if drawn.failed {
@@ -341,9 +344,9 @@ proptest! {
                 prop_assert!(n < collected, "{id} is gone");
                 continue;
             };
-            let kept = query.body(id, Side::Received).unwrap().unwrap();
+            let kept = query.body(id, BodySide::Received).unwrap().unwrap();
             prop_assert_eq!(String::from_utf8_lossy(&kept), String::from_utf8_lossy(received));
-            let kept = query.body(id, Side::Sent(0)).unwrap().unwrap();
+            let kept = query.body(id, BodySide::Sent(0)).unwrap().unwrap();
             prop_assert_eq!(String::from_utf8_lossy(&kept), String::from_utf8_lossy(sent));
             let json: Value = serde_json::from_slice(sent).unwrap();
             prop_assert_eq!(exchange.legs[0].sent.messages.len(), json["messages"].as_array().unwrap().len());

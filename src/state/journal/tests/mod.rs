@@ -15,7 +15,7 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::state::telemetry::{ExchangeEvent, Outcome};
+use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome};
 use baton_core::record::WireId;
 use baton_core::rewrite::{SizeChange, Why};
 use baton_core::wire::{self, Operation, Requests, Stop, Usage};
@@ -42,11 +42,11 @@ fn id(n: u32) -> String {
     uuid::Uuid::from_u128(0x0199_a3c2_0000_7000_8000_0000_0000_0000 + u128::from(n)).to_string()
 }
 
-fn begun(id: &str, conversation: &str, received: &Bytes) -> Begun {
+fn begun(id: &str, conversation: &str, received: &Bytes) -> ReceivedRequest {
     let mut headers = HeaderMap::new();
     headers.insert("x-api-key", "sk-ant-REAL0123456789".parse().unwrap());
     headers.insert("anthropic-version", "2023-06-01".parse().unwrap());
-    Begun {
+    ReceivedRequest {
         id: id.to_owned(),
         at_ms: queue::now_ms(),
         principal: "local".to_owned(),
@@ -70,7 +70,7 @@ fn over(id: &str, conversation: &str, received: usize, sent: &[usize]) -> Exchan
         status: 200,
         received_bytes: received as u64,
         sent_bytes: sent.iter().map(|n| *n as u64).collect(),
-        outcome: Outcome::Complete,
+        outcome: ExchangeOutcome::Complete,
         ..ExchangeEvent::new(id, "anthropic", "POST /v1/messages")
     }
 }
@@ -128,12 +128,12 @@ fn body(messages: &[Value]) -> Bytes {
     body.to_string().into()
 }
 
-fn said(role: &str, text: &str) -> Value {
+fn chat_message(role: &str, text: &str) -> Value {
     json!({"role": role, "content": text})
 }
 
-fn query(dir: &Path) -> Query {
-    Query::open(dir).unwrap().unwrap()
+fn query(dir: &Path) -> JournalReader {
+    JournalReader::open(dir).unwrap().unwrap()
 }
 
 /// A conversation whose turns each say something new, as long as `words` words.
@@ -145,8 +145,8 @@ fn talk(turns: usize, words: usize) -> Vec<Value> {
     (0..turns)
         .flat_map(|turn| {
             [
-                said("user", &format!("{turn} {}", text(2 * turn))),
-                said("assistant", &text(2 * turn + 1)),
+                chat_message("user", &format!("{turn} {}", text(2 * turn))),
+                chat_message("assistant", &text(2 * turn + 1)),
             ]
         })
         .collect()
@@ -160,8 +160,8 @@ fn arrive(recorder: &Recorder, n: u32, received: &Bytes) -> String {
     let view = wire::anthropic::Anthropic
         .read(received, Operation::Generate)
         .unwrap();
-    recorder.exchange(&id).begin(|| Begun {
-        transcript: Some(Transcript {
+    recorder.exchange(&id).begin(|| ReceivedRequest {
+        transcript: Some(BodyLayout {
             list: view.list,
             turns: view.turns.clone(),
         }),

@@ -6,7 +6,7 @@ use super::*;
 use crate::state::journal::queue::MOST_LOST_ENDS;
 use crate::state::journal::retention;
 
-fn settled(dir: &Path, most: u64) -> Query {
+fn settled(dir: &Path, most: u64) -> JournalReader {
     for _ in 0..400 {
         let query = query(dir);
         if query.totals().unwrap().exchanges <= most {
@@ -17,7 +17,7 @@ fn settled(dir: &Path, most: u64) -> Query {
     panic!("not tidied: {:?}", query(dir).totals());
 }
 
-fn chunks_and_nodes(query: &Query) -> i64 {
+fn chunks_and_nodes(query: &JournalReader) -> i64 {
     let count = "SELECT (SELECT COUNT(*) FROM pieces) + (SELECT COUNT(*) FROM nodes)";
     query.conn.query_row(count, [], |row| row.get(0)).unwrap()
 }
@@ -59,10 +59,10 @@ fn the_oldest_go_when_there_is_too_much_and_take_their_texts_along() {
     let received = body(&all[..3]);
     let id = note_relayed(&recorder, 99, &received);
     let read = || {
-        Query::open(dir.path())
+        JournalReader::open(dir.path())
             .unwrap()
             .unwrap()
-            .body(&id, Side::Received)
+            .body(&id, BodySide::Received)
             .unwrap()
     };
     assert!(recorder.flush(LONG));
@@ -84,13 +84,13 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
     drop(recorder);
     let conn = schema::open(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
-    let one_byte = Bounds {
+    let one_byte = JournalBounds {
         max_bytes: 1,
         max_age_ms: u64::MAX,
     };
     // One step drops eight; then what they alone had goes.
     assert!(retention::step(&mut archive, one_byte, 0, false).unwrap());
-    let enough = Bounds {
+    let enough = JournalBounds {
         max_bytes: u64::MAX,
         max_age_ms: u64::MAX,
     };
@@ -98,10 +98,10 @@ fn shared_texts_outlive_the_exchange_that_brought_them() {
     let query = query(dir.path());
     assert_eq!(query.totals().unwrap().exchanges, 2);
     assert_eq!(
-        query.body(&ids[9], Side::Received).unwrap().unwrap(),
+        query.body(&ids[9], BodySide::Received).unwrap().unwrap(),
         body(&all[..19])
     );
-    assert_eq!(query.body(&ids[0], Side::Received).unwrap(), None);
+    assert_eq!(query.body(&ids[0], BodySide::Received).unwrap(), None);
 }
 
 /// Bytes on the disk: the file, its log and the log's index.
@@ -122,14 +122,14 @@ fn the_bound_holds_under_a_flood_log_included() {
     let recorder = start(&small, dir.path(), &[]).unwrap();
     let (mut most, mut bytes) = (0, 0_u64);
     for n in 0..4_200 {
-        // Words that nobody has said before, 2 KB of them.
+        // Words that are new, 2 KB of them.
         let words = (0..250).map(|i| {
             format!(
                 "{:x}",
                 (u64::from(n) * 1_000 + i).wrapping_mul(0x9e37_79b9_7f4a_7c15)
             )
         });
-        let received = body(&[said("user", &words.collect::<Vec<_>>().join(" "))]);
+        let received = body(&[chat_message("user", &words.collect::<Vec<_>>().join(" "))]);
         bytes += received.len() as u64;
         note_relayed(&recorder, n, &received);
         most = most.max(on_disk(dir.path()));
@@ -141,7 +141,7 @@ fn the_bound_holds_under_a_flood_log_included() {
     assert!(recorder.flush(LONG));
     most = most.max(on_disk(dir.path()));
     println!(
-        "{bytes} bytes said, at most {most} on the disk, {} copies dropped",
+        "{bytes} bytes written, at most {most} on the disk, {} copies dropped",
         recorder.dropped()
     );
     assert!(bytes > 5 * bound && most <= bound, "{most} of {bound}");
@@ -155,7 +155,7 @@ fn the_bound_holds_under_a_flood_log_included() {
 fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
     let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, HashKey::new());
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
     for n in 0..40 {
         let recording = recorder.exchange(&id(n));
@@ -178,12 +178,12 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
         recorder.end(&over(&id(n), "c", one.len(), &[]));
     }
     let conn = schema::make(dir.path()).unwrap();
-    let writer = Writer {
+    let writer = JournalWriter {
         archive: Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap(),
         notes,
         load,
         live: None,
-        bounds: Bounds {
+        bounds: JournalBounds {
             max_bytes: 1 << 40,
             max_age_ms: u64::MAX,
         },
@@ -197,17 +197,17 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     }
     drop((recorder, recording));
     thread.join().unwrap();
-    // And whoever still looks for room among exchanges under way finds those behind them.
+    // And whoever still looks for room among exchanges under way finds those after them.
     let conn = schema::open(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
     archive.begin_writing().unwrap();
     for n in 2_000..2_020 {
         archive
-            .write(note::Note::Begin(Box::new(begun(&id(n), "d", &one))))
+            .write(note::JournalNote::Begin(Box::new(begun(&id(n), "d", &one))))
             .unwrap();
     }
     archive.settle().unwrap();
-    let none = Bounds {
+    let none = JournalBounds {
         max_bytes: 4,
         max_age_ms: u64::MAX,
     };
@@ -219,7 +219,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     );
 }
 
-/// Words that nobody has said before, and that hardly pack: about `bytes` of them.
+/// Words that are new, and that hardly pack: about `bytes` of them.
 fn noise(n: u32, bytes: usize) -> Bytes {
     let words = (0..bytes as u64 / 17).map(|i| {
         let n = (u64::from(n) << 32 | i) + 1;
@@ -231,7 +231,7 @@ fn noise(n: u32, bytes: usize) -> Bytes {
         )
     });
     let text = words.collect::<Vec<_>>().join(" ");
-    json!({"model": "m", "messages": [said("user", &text)]})
+    json!({"model": "m", "messages": [chat_message("user", &text)]})
         .to_string()
         .into()
 }
@@ -291,7 +291,7 @@ fn an_exchange_whose_body_found_no_room_does_not_claim_to_be_whole() {
     let query = query(dir.path());
     assert!(
         query
-            .body(&id, Side::Received)
+            .body(&id, BodySide::Received)
             .unwrap()
             .is_none_or(|body| body.is_empty())
     );
@@ -303,9 +303,9 @@ fn what_a_rolled_back_transaction_took_along_is_marked() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
-    let one = body(&[said("user", "y")]);
-    let begin = |n| note::Note::Begin(Box::new(begun(&id(n), "c", &one)));
-    let end = |n| note::Note::End {
+    let one = body(&[chat_message("user", "y")]);
+    let begin = |n| note::JournalNote::Begin(Box::new(begun(&id(n), "c", &one)));
+    let end = |n| note::JournalNote::End {
         event: Box::new(over(&id(n), "c", one.len(), &[])),
         partial: false,
     };
@@ -332,7 +332,7 @@ fn ends_that_cannot_be_written_are_bounded() {
     let dir = tempfile::tempdir().unwrap();
     let conn = schema::make(dir.path()).unwrap();
     let mut archive = Archive::new(conn, Redactor::new(&[]), Vec::new(), HashKey::new()).unwrap();
-    let end = note::Note::End {
+    let end = note::JournalNote::End {
         event: Box::new(over(&id(1), "c", 1, &[])),
         partial: false,
     };
@@ -340,16 +340,16 @@ fn ends_that_cannot_be_written_are_bounded() {
         archive.lose_ends(vec![id(2), id(3)]);
         archive.skip(&end);
     }
-    assert_eq!(archive.unended(), MOST_LOST_ENDS);
+    assert_eq!(archive.open_exchanges(), MOST_LOST_ENDS);
 }
 
 #[test]
 fn an_odd_body_costs_its_own_copy_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     let recording = recorder.exchange(&id(1));
-    recording.begin(|| Begun {
+    recording.begin(|| ReceivedRequest {
         model: Some("odd".to_owned()),
         ..begun(&id(1), "c", &one)
     });
@@ -366,14 +366,14 @@ fn an_odd_body_costs_its_own_copy_and_nothing_else() {
     let query = query(dir.path());
     assert!(query.row(&id(1)).unwrap().unwrap().partial);
     assert!(!query.row(&other).unwrap().unwrap().partial);
-    assert_eq!(query.body(&other, Side::Received).unwrap().unwrap(), one);
+    assert_eq!(query.body(&other, BodySide::Received).unwrap().unwrap(), one);
     assert_eq!(recorder.dropped(), 1);
 }
 
 #[test]
 fn what_a_killed_process_left_is_read_and_marked() {
     let dir = tempfile::tempdir().unwrap();
-    let one = body(&[said("user", "y")]);
+    let one = body(&[chat_message("user", "y")]);
     {
         let recorder = started(dir.path());
         let recording = recorder.exchange(&id(1));
@@ -387,7 +387,10 @@ fn what_a_killed_process_left_is_read_and_marked() {
     let row = query(dir.path()).row(&id(1)).unwrap().unwrap();
     assert!(!row.open && row.partial);
     assert_eq!(
-        query(dir.path()).body(&id(1), Side::Received).unwrap().unwrap(),
+        query(dir.path())
+            .body(&id(1), BodySide::Received)
+            .unwrap()
+            .unwrap(),
         one
     );
 }

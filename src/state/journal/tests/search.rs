@@ -34,19 +34,23 @@ fn conversations_are_counted_titled_and_searched() {
     assert_eq!(query.search("the \"ROOF\"", 10).unwrap().hits.len(), 1);
     let none = query.search("nowhere to be found", 10).unwrap();
     assert!(none.hits.is_empty() && none.complete);
-    let message = query.message(&id, Side::Received, 0).unwrap().unwrap();
+    let message = query.message(&id, BodySide::Received, 0).unwrap().unwrap();
     assert_eq!(message.parts[1].text.as_deref(), Some("Mend the \"roof\" ä\nnow"));
     assert_eq!(query.ended_after(0, 10).unwrap().len(), 1);
-    assert!(query.message(&id, Side::Received, 1).unwrap().is_none());
+    assert!(query.message(&id, BodySide::Received, 1).unwrap().is_none());
 }
 
 #[test]
 fn a_text_is_found_though_the_exchange_that_brought_it_is_gone() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
-    let opening = said("user", "Where is the \"golden\" needle?");
+    let opening = chat_message("user", "Where is the \"golden\" needle?");
     let first = body(std::slice::from_ref(&opening));
-    let second = body(&[opening, said("assistant", "In the hay."), said("user", "Go on.")]);
+    let second = body(&[
+        opening,
+        chat_message("assistant", "In the hay."),
+        chat_message("user", "Go on."),
+    ]);
     let nothing = Bytes::from_static(b"{}");
     let gone = note(&recorder, 1, &first, from_ref(&first), &[], &nothing);
     let there = note(&recorder, 2, &second, from_ref(&second), &[], &nothing);

@@ -8,7 +8,7 @@ use super::*;
 fn a_legs_address_is_kept_without_what_its_path_and_query_hold() {
     let dir = tempfile::tempdir().unwrap();
     let recorder = started(dir.path());
-    let received = body(&[said("user", "a")]);
+    let received = body(&[chat_message("user", "a")]);
     let segment = format!("{}{}", "q7Rt2LmX9vB4", "nK8sW3zH6pYd");
     let host = "https://3f2504e04f8911d39a0c0305e82c3301a1b2c3d4.gw.example:8443";
     let kept = [
@@ -58,9 +58,9 @@ fn no_secret_is_in_the_file_in_any_form() {
     ];
     let all = secrets.join(" and ");
     let received = body(&[
-        said("user", &all),
-        said("assistant", "ok"),
-        said("user", &format!("again {all}")),
+        chat_message("user", &all),
+        chat_message("assistant", "ok"),
+        chat_message("user", &format!("again {all}")),
     ]);
     let mut stream = String::new();
     for chunk in all.as_bytes().chunks(5) {
@@ -85,17 +85,17 @@ fn no_secret_is_in_the_file_in_any_form() {
             Ok(text)
         })
         .unwrap();
-    let mut held: Vec<u8> = texts.flat_map(Result::unwrap).collect();
-    for side in [Side::Received, Side::Response(0)] {
-        held.extend(query.body(&id, side).unwrap().unwrap());
+    let mut stored: Vec<u8> = texts.flat_map(Result::unwrap).collect();
+    for side in [BodySide::Received, BodySide::Response(0)] {
+        stored.extend(query.body(&id, side).unwrap().unwrap());
     }
     let titles: String = query
         .conn
         .query_row("SELECT title FROM titles", [], |row| row.get(0))
         .unwrap();
-    held.extend_from_slice(titles.as_bytes());
+    stored.extend_from_slice(titles.as_bytes());
     for name in ["journal.db", "journal.db-wal"] {
-        held.extend(std::fs::read(dir.path().join(name)).unwrap());
+        stored.extend(std::fs::read(dir.path().join(name)).unwrap());
     }
     for secret in secrets
         .iter()
@@ -104,11 +104,11 @@ fn no_secret_is_in_the_file_in_any_form() {
     {
         let inner = &secret[secret.len() / 3..];
         assert!(
-            memchr::memmem::find(&held, inner.as_bytes()).is_none(),
+            memchr::memmem::find(&stored, inner.as_bytes()).is_none(),
             "{secret}"
         );
     }
-    let shown = String::from_utf8(query.body(&id, Side::Shown).unwrap().unwrap()).unwrap();
+    let shown = String::from_utf8(query.body(&id, BodySide::Shown).unwrap().unwrap()).unwrap();
     assert!(shown.contains("[redacted:github-token]"), "{shown}");
-    serde_json::from_slice::<Value>(&query.body(&id, Side::Received).unwrap().unwrap()).unwrap();
+    serde_json::from_slice::<Value>(&query.body(&id, BodySide::Received).unwrap().unwrap()).unwrap();
 }

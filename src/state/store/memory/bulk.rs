@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::inner::{Inner, Touched};
+use super::inner::{MemoryRecords, Timestamped};
 use crate::state::store::StoreError;
 use crate::state::store::records::{RecordKind, ResponseId, Retention, StoredRecord};
 use baton_core::record::{CutPoint, HandoffId, HiddenPair, Insertion};
 
-impl Inner {
+impl MemoryRecords {
     pub(super) fn sweep(&mut self, retention: &Retention) -> u64 {
         let count = |inner: &Self| {
             inner.conversations.len()
@@ -29,7 +29,7 @@ impl Inner {
             .retain(|_, p| p.at_ms >= retention.places || conversations.contains_key(&p.value.conversation));
         self.insertions
             .retain(|_, i| i.at_ms >= retention.places || conversations.contains_key(&i.value.conversation));
-        let stale = |pair: &Touched<HiddenPair>| {
+        let stale = |pair: &Timestamped<HiddenPair>| {
             pair.at_ms < retention.pairs && !self.conversations.contains_key(&pair.value.conversation)
         };
         let gone: Vec<Uuid> = self
@@ -64,35 +64,36 @@ impl Inner {
                     .collect()
             }
             RecordKind::Pair => {
-                let of = |pair: &Touched<HiddenPair>| StoredRecord::Pair {
+                let of = |pair: &Timestamped<HiddenPair>| StoredRecord::Pair {
                     record: Box::new(pair.value.clone()),
                     used_ms: pair.at_ms,
                 };
                 self.pairs.values().map(of).collect()
             }
             RecordKind::CutPoint => {
-                let of = |point: &Touched<CutPoint>| StoredRecord::CutPoint {
+                let of = |point: &Timestamped<CutPoint>| StoredRecord::CutPoint {
                     record: point.value.clone(),
                     used_ms: point.at_ms,
                 };
                 self.cut_points.values().map(of).collect()
             }
             RecordKind::Insertion => {
-                let of = |insertion: &Touched<Insertion>| StoredRecord::Insertion {
+                let of = |insertion: &Timestamped<Insertion>| StoredRecord::Insertion {
                     record: insertion.value.clone(),
                     used_ms: insertion.at_ms,
                 };
                 self.insertions.values().map(of).collect()
             }
             RecordKind::ResponseId => {
-                let of = |(key, upstream): (&(String, String), &Touched<String>)| StoredRecord::ResponseId {
-                    record: ResponseId {
-                        principal: key.0.clone(),
-                        shown: key.1.clone(),
-                        upstream: upstream.value.clone(),
-                    },
-                    used_ms: upstream.at_ms,
-                };
+                let of =
+                    |(key, upstream): (&(String, String), &Timestamped<String>)| StoredRecord::ResponseId {
+                        record: ResponseId {
+                            principal: key.0.clone(),
+                            shown: key.1.clone(),
+                            upstream: upstream.value.clone(),
+                        },
+                        used_ms: upstream.at_ms,
+                    };
                 self.response_ids.iter().map(of).collect()
             }
             RecordKind::Conversation => {
@@ -100,9 +101,9 @@ impl Inner {
                 all.map(|record| StoredRecord::Conversation(Box::new(record.clone())))
                     .collect()
             }
-            RecordKind::Packet => {
-                let all = self.packets.values();
-                all.map(|record| StoredRecord::Packet(Box::new(record.clone())))
+            RecordKind::Document => {
+                let all = self.documents.values();
+                all.map(|record| StoredRecord::Document(Box::new(record.clone())))
                     .collect()
             }
         }
@@ -132,22 +133,22 @@ impl Inner {
             StoredRecord::Insertion { record, used_ms } => {
                 let value = record.clone();
                 let at_ms = *used_ms;
-                self.insertions.insert(record.id, Touched { value, at_ms });
+                self.insertions.insert(record.id, Timestamped { value, at_ms });
             }
             StoredRecord::ResponseId { record, used_ms } => {
                 let key = (record.principal.clone(), record.shown.clone());
                 let (value, at_ms) = (record.upstream.clone(), *used_ms);
-                self.response_ids.insert(key, Touched { value, at_ms });
+                self.response_ids.insert(key, Timestamped { value, at_ms });
             }
             StoredRecord::Conversation(record) => {
                 self.conversations.insert(record.key.clone(), (**record).clone());
             }
-            StoredRecord::Packet(packet) => return self.import_packet(packet),
+            StoredRecord::Document(document) => return self.import_document(document),
         }
         Ok(true)
     }
 
-    /// What is stored under the id of a record.
+    /// The stored record of an id.
     pub(super) fn stored(&self, record: &StoredRecord) -> Option<StoredRecord> {
         Some(match record {
             StoredRecord::Handoff(handoff) => {
@@ -188,8 +189,8 @@ impl Inner {
             StoredRecord::Conversation(record) => {
                 StoredRecord::Conversation(Box::new(self.conversations.get(&record.key)?.clone()))
             }
-            StoredRecord::Packet(packet) => {
-                StoredRecord::Packet(Box::new(self.packets.get(&packet.handoff)?.clone()))
+            StoredRecord::Document(document) => {
+                StoredRecord::Document(Box::new(self.documents.get(&document.handoff)?.clone()))
             }
         })
     }

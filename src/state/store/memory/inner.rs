@@ -4,33 +4,33 @@ use std::collections::{HashMap, HashSet};
 
 use uuid::Uuid;
 
-use crate::state::store::{HandoffFilter, PacketFilter, StoreError, foreign, now_ms};
+use crate::state::store::{DocumentFilter, HandoffFilter, StoreError, foreign_record, now_ms};
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Update,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion, Update,
     Written,
 };
 
 /// All records.
 #[derive(Debug, Default)]
-pub(super) struct Inner {
+pub(super) struct MemoryRecords {
     pub(super) handoffs: HashMap<HandoffId, Handoff>,
-    pub(super) pairs: HashMap<Uuid, Touched<HiddenPair>>,
+    pub(super) pairs: HashMap<Uuid, Timestamped<HiddenPair>>,
     /// By principal, then sibling, so that a look-up allocates no key.
     pub(super) beside: HashMap<String, HashMap<String, Vec<Uuid>>>,
-    pub(super) cut_points: HashMap<HandoffId, Touched<CutPoint>>,
-    pub(super) insertions: HashMap<Uuid, Touched<Insertion>>,
+    pub(super) cut_points: HashMap<HandoffId, Timestamped<CutPoint>>,
+    pub(super) insertions: HashMap<Uuid, Timestamped<Insertion>>,
     pub(super) conversations: HashMap<String, Conversation>,
-    pub(super) response_ids: HashMap<(String, String), Touched<String>>,
-    pub(super) packets: HashMap<HandoffId, PacketRecord>,
+    pub(super) response_ids: HashMap<(String, String), Timestamped<String>>,
+    pub(super) documents: HashMap<HandoffId, DocumentRecord>,
 }
 
 #[derive(Debug)]
-pub(super) struct Touched<T> {
+pub(super) struct Timestamped<T> {
     pub(super) value: T,
     pub(super) at_ms: u64,
 }
 
-impl Inner {
+impl MemoryRecords {
     pub(super) fn put_handoff(
         &mut self,
         handoff: &Handoff,
@@ -53,7 +53,7 @@ impl Inner {
         let mut new = handoff.clone();
         if let Some(old) = self.handoffs.get(&handoff.id) {
             if old.principal != handoff.principal {
-                return Err(foreign("write a handoff"));
+                return Err(foreign_record("write a handoff"));
             }
             new.archived = old.archived;
         }
@@ -61,56 +61,57 @@ impl Inner {
         Ok(())
     }
 
-    pub(super) fn put_packet(&mut self, packet: &PacketRecord) -> Result<Vec<HandoffId>, StoreError> {
-        let old = self.packets.get(&packet.handoff);
-        if old.is_some_and(|old| old.principal != packet.principal) {
-            return Err(foreign("write a packet"));
+    pub(super) fn put_document(&mut self, document: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
+        let old = self.documents.get(&document.handoff);
+        if old.is_some_and(|old| old.principal != document.principal) {
+            return Err(foreign_record("write a document"));
         }
         let mut superseded = Vec::new();
-        if packet.status == PacketStatus::Active {
-            let others = self.packets.values_mut().filter(|other| {
-                other.handoff != packet.handoff
-                    && other.status == PacketStatus::Active
-                    && other.is_about_the_same(packet)
+        if document.status == HandoffStatus::Active {
+            let others = self.documents.values_mut().filter(|other| {
+                other.handoff != document.handoff
+                    && other.status == HandoffStatus::Active
+                    && other.is_about_the_same(document)
             });
             for other in others {
-                other.status = PacketStatus::Superseded;
+                other.status = HandoffStatus::Superseded;
                 superseded.push(other.handoff);
             }
         }
-        self.packets.insert(packet.handoff, packet.clone());
+        self.documents.insert(document.handoff, document.clone());
         Ok(superseded)
     }
 
-    /// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
-    pub(super) fn import_packet(&mut self, packet: &PacketRecord) -> Result<bool, StoreError> {
-        let newer = |other: &PacketRecord| {
-            other.status == PacketStatus::Active
-                && other.is_about_the_same(packet)
-                && (other.created_ms, other.handoff) > (packet.created_ms, packet.handoff)
+    /// Writes a document of another store: a newer one that is active here supersedes it. Returns whether anything
+    /// changed.
+    pub(super) fn import_document(&mut self, document: &DocumentRecord) -> Result<bool, StoreError> {
+        let newer = |other: &DocumentRecord| {
+            other.status == HandoffStatus::Active
+                && other.is_about_the_same(document)
+                && (other.created_ms, other.handoff) > (document.created_ms, document.handoff)
         };
-        let mut packet = packet.clone();
-        if packet.status == PacketStatus::Active && self.packets.values().any(newer) {
-            packet.status = PacketStatus::Superseded;
+        let mut document = document.clone();
+        if document.status == HandoffStatus::Active && self.documents.values().any(newer) {
+            document.status = HandoffStatus::Superseded;
         }
-        if self.packets.get(&packet.handoff) == Some(&packet) {
+        if self.documents.get(&document.handoff) == Some(&document) {
             return Ok(false);
         }
-        self.put_packet(&packet).map(|_| true)
+        self.put_document(&document).map(|_| true)
     }
 
-    pub(super) fn packets(&self, filter: &PacketFilter) -> Vec<PacketRecord> {
-        let mut found: Vec<&PacketRecord> = self.packets.values().filter(|p| filter.wants(p)).collect();
+    pub(super) fn documents(&self, filter: &DocumentFilter) -> Vec<DocumentRecord> {
+        let mut found: Vec<&DocumentRecord> = self.documents.values().filter(|p| filter.matches(p)).collect();
         found.sort_unstable_by_key(|p| std::cmp::Reverse((p.created_ms, p.handoff)));
         if filter.limit > 0 {
             found.truncate(filter.limit);
         }
-        let listed = |packet: &PacketRecord| match filter.without_documents {
-            true => PacketRecord {
+        let listed = |document: &DocumentRecord| match filter.without_documents {
+            true => DocumentRecord {
                 document: String::new(),
-                ..packet.clone()
+                ..document.clone()
             },
-            false => packet.clone(),
+            false => document.clone(),
         };
         found.into_iter().map(listed).collect()
     }
@@ -120,7 +121,7 @@ impl Inner {
         let stored = self.conversations.get(&update.known.key).cloned();
         update
             .on(stored, 1)
-            .ok_or_else(|| foreign("write a conversation"))
+            .ok_or_else(|| foreign_record("write a conversation"))
     }
 
     pub(super) fn put_conversation(&mut self, written: &Written) {
@@ -176,7 +177,7 @@ impl Inner {
             old.is_some_and(|old| old.value.principal != pair.principal)
         };
         if pairs.iter().any(foreign_id) {
-            return Err(foreign("write a hidden pair"));
+            return Err(foreign_record("write a hidden pair"));
         }
         for pair in pairs {
             self.put_pair(pair);
@@ -192,7 +193,7 @@ impl Inner {
             let known = self.beside.entry(pair.principal.clone()).or_default();
             known.entry(key.to_owned()).or_default().push(pair.id);
         }
-        let touched = Touched {
+        let touched = Timestamped {
             value: pair.clone(),
             at_ms: pair.created_ms.max(used_ms),
         };
@@ -202,7 +203,7 @@ impl Inner {
     pub(super) fn check_cut_point(&self, point: &CutPoint) -> Result<(), StoreError> {
         let old = self.cut_points.get(&point.handoff);
         match old.is_some_and(|old| old.value.principal != point.principal) {
-            true => Err(foreign("write a cut point")),
+            true => Err(foreign_record("write a cut point")),
             false => Ok(()),
         }
     }
@@ -210,7 +211,7 @@ impl Inner {
     pub(super) fn put_cut_point(&mut self, point: &CutPoint) -> Result<(), StoreError> {
         self.check_cut_point(point)?;
         let old = self.cut_points.get(&point.handoff);
-        let touched = Touched {
+        let touched = Timestamped {
             value: point.clone(),
             at_ms: old.map_or(0, |old| old.at_ms).max(point.created_ms),
         };
@@ -234,11 +235,11 @@ impl Inner {
     }
 
     pub(super) fn cut_points_at(&mut self, principal: &str, digests: &[String]) -> Vec<CutPoint> {
-        let wanted: HashSet<Compared<'_>> = digests.iter().map(|digest| Compared(digest)).collect();
+        let wanted: HashSet<CountedDigest<'_>> = digests.iter().map(|digest| CountedDigest(digest)).collect();
         let known = self.cut_points.values().map(|point| &point.value);
         let mut ids: Vec<HandoffId> = known
             .filter(|point| {
-                point.principal == principal && wanted.contains(&Compared(&point.position.digest))
+                point.principal == principal && wanted.contains(&CountedDigest(&point.position.digest))
             })
             .map(|point| point.handoff)
             .collect();
@@ -254,9 +255,9 @@ impl Inner {
         let written = self.changed(update)?;
         let old = self.insertions.get(&insertion.id);
         if old.is_some_and(|old| old.value.principal != insertion.principal) {
-            return Err(foreign("write an insertion"));
+            return Err(foreign_record("write an insertion"));
         }
-        let touched = Touched {
+        let touched = Timestamped {
             value: insertion.clone(),
             at_ms: old.map_or(0, |old| old.at_ms).max(insertion.created_ms),
         };
@@ -292,7 +293,7 @@ impl Inner {
     }
 
     /// Removes a pair and its entry beside its sibling.
-    pub(super) fn unlink(&mut self, id: Uuid) -> Option<Touched<HiddenPair>> {
+    pub(super) fn unlink(&mut self, id: Uuid) -> Option<Timestamped<HiddenPair>> {
         let old = self.pairs.remove(&id)?;
         if let Some(key) = old.value.place.key()
             && let Some(known) = self.beside.get_mut(&old.value.principal)
@@ -309,9 +310,9 @@ impl Inner {
 
 /// A digest whose comparisons are counted in tests.
 #[derive(Eq, Hash)]
-struct Compared<'a>(&'a str);
+struct CountedDigest<'a>(&'a str);
 
-impl PartialEq for Compared<'_> {
+impl PartialEq for CountedDigest<'_> {
     fn eq(&self, other: &Self) -> bool {
         #[cfg(test)]
         tests::COMPARED.with(|count| count.set(count.get() + 1));
@@ -333,7 +334,7 @@ mod tests {
     #[test]
     fn many_digests_and_cut_points_cost_as_many_comparisons() {
         for n in [100, 1_000, 10_000] {
-            let mut inner = Inner::default();
+            let mut inner = MemoryRecords::default();
             for i in 0..n {
                 let point = CutPoint {
                     handoff: Uuid::from_u128(i as u128),

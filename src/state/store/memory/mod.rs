@@ -8,18 +8,18 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use self::inner::{Inner, Touched};
-use super::records::{Page, RecordKind, Retention, StoredRecord};
-use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, now_ms};
+use self::inner::{MemoryRecords, Timestamped};
+use super::records::{RecordKind, RecordPage, Retention, StoredRecord};
+use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, now_ms};
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
-    Update, Written,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
+    Principal, Update, Written,
 };
 
-/// All records in maps behind one lock, which is never held across an await.
+/// All records in maps behind one lock, which is never locked across an await.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    inner: Mutex<Inner>,
+    inner: Mutex<MemoryRecords>,
     shared: bool,
 }
 
@@ -32,7 +32,7 @@ impl MemoryStore {
         }
     }
 
-    fn inner(&self) -> MutexGuard<'_, Inner> {
+    fn inner(&self) -> MutexGuard<'_, MemoryRecords> {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -157,7 +157,7 @@ impl Store for MemoryStore {
         shown: &'a str,
         upstream: &'a str,
     ) -> StoreFuture<'a, ()> {
-        let id = Touched {
+        let id = Timestamped {
             value: upstream.to_owned(),
             at_ms: now_ms(),
         };
@@ -166,41 +166,44 @@ impl Store for MemoryStore {
         done(Ok(()))
     }
 
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        done(self.inner().put_packet(packet))
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        done(self.inner().put_document(document))
     }
 
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
-        done(Ok(self.inner().packets(filter)))
+    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
+        done(Ok(self.inner().documents(filter)))
     }
 
-    fn set_packet_status<'a>(
+    fn set_document_status<'a>(
         &'a self,
         principal: &'a str,
         id: HandoffId,
-        status: PacketStatus,
+        status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         let mut inner = self.inner();
         let found = inner
-            .packets
+            .documents
             .get(&id)
             .filter(|p| p.principal == principal)
             .cloned();
-        let Some(packet) = found else {
+        let Some(document) = found else {
             return done(Ok(None));
         };
-        done(inner.put_packet(&PacketRecord { status, ..packet }).map(Some))
+        done(
+            inner
+                .put_document(&DocumentRecord { status, ..document })
+                .map(Some),
+        )
     }
 
-    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
         let mut inner = self.inner();
-        let old = inner
-            .packets
-            .values_mut()
-            .filter(|packet| packet.status == PacketStatus::Superseded && packet.created_ms < before_ms);
-        let archived = old.map(|packet| {
-            packet.status = PacketStatus::Archived;
-            (packet.principal.clone(), packet.handoff)
+        let old = inner.documents.values_mut().filter(|document| {
+            document.status == HandoffStatus::Superseded && document.created_ms < before_ms
+        });
+        let archived = old.map(|document| {
+            document.status = HandoffStatus::Archived;
+            (document.principal.clone(), document.handoff)
         });
         done(Ok(archived.collect()))
     }
@@ -209,11 +212,11 @@ impl Store for MemoryStore {
         done(Ok(self.inner().sweep(retention)))
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, _: &'a str) -> StoreFuture<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, _: &'a str) -> StoreFuture<'a, RecordPage> {
         let records = self.inner().records(kind);
-        done(Ok(Page {
+        done(Ok(RecordPage {
             records,
-            ..Page::default()
+            ..RecordPage::default()
         }))
     }
 

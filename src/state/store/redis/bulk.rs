@@ -1,21 +1,21 @@
-//! What goes through the whole store: pages of records, and records written as they are.
+//! Bulk access: pages of records, and import of records as they are.
 
 use std::collections::HashMap;
 
 use redis::{Pipeline, Value};
 
-use super::kinds::{self, Kind};
-use super::packets;
-use super::shared::Shared;
-use super::values::{from_json, handoff, strange, texts};
+use super::documents;
+use super::kinds::{self, RedisKind};
+use super::shared::RedisCluster;
+use super::values::{from_json, handoff, texts, unexpected_reply};
 use super::{
-    ARCHIVED, CONVERSATION, CUT_POINT, Durable, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID, Record,
-    ResponseId,
+    ARCHIVED, CONVERSATION, CUT_POINT, DOCUMENT, Durable, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID,
+    RedisRecord, RedisResponseId,
 };
 use crate::state::store::StoreError;
-use crate::state::store::records::{self, PAGE, Page, RecordKind, StoredRecord};
+use crate::state::store::records::{self, PAGE, RecordKind, RecordPage, StoredRecord};
 
-fn kind_of(kind: RecordKind) -> Kind {
+fn kind_of(kind: RecordKind) -> RedisKind {
     match kind {
         RecordKind::Handoff => HANDOFF,
         RecordKind::Pair => PAIR,
@@ -23,20 +23,20 @@ fn kind_of(kind: RecordKind) -> Kind {
         RecordKind::Insertion => INSERTION,
         RecordKind::ResponseId => RESPONSE_ID,
         RecordKind::Conversation => CONVERSATION,
-        RecordKind::Packet => PACKET,
+        RecordKind::Document => DOCUMENT,
     }
 }
 
-impl Shared {
-    /// A page by the server's own cursor, which may tell a record twice and misses none that is there all the time.
-    pub(super) async fn page(&self, kind: RecordKind, after: &str) -> Result<Page, StoreError> {
+impl RedisCluster {
+    /// A page by the server's own cursor, which may return a record twice and misses none that is there all the time.
+    pub(super) async fn page(&self, kind: RecordKind, after: &str) -> Result<RecordPage, StoreError> {
         let what = "read a page of records";
         let of = kind_of(kind);
         let mut pipe = Pipeline::new();
         let cursor = Some(after).filter(|after| !after.is_empty()).unwrap_or("0");
         let key = format!("{}{}", self.prefix, of.times);
         pipe.cmd("ZSCAN").arg(key).arg(cursor).arg("COUNT").arg(PAGE);
-        let (cursor, found) = match self.ask(what, pipe).await?.into_iter().next() {
+        let (cursor, found) = match self.query(what, pipe).await?.into_iter().next() {
             Some(Value::Array(pair)) => {
                 let mut pair = pair.into_iter();
                 let cursor = texts(pair.next().unwrap_or_default())?.into_iter().next();
@@ -45,13 +45,13 @@ impl Shared {
                     texts(pair.next().unwrap_or_default())?,
                 )
             }
-            _ => return Err(strange(what)),
+            _ => return Err(unexpected_reply(what)),
         };
-        // Each with its score behind it.
+        // Each with its score after it.
         let ids: Vec<String> = found.into_iter().step_by(2).collect();
-        let mut page = Page {
+        let mut page = RecordPage {
             next: Some(cursor).filter(|cursor| cursor != "0"),
-            ..Page::default()
+            ..RecordPage::default()
         };
         for (id, read) in ids.iter().zip(self.by_id(what, kind, &ids).await?) {
             match read {
@@ -67,8 +67,8 @@ impl Shared {
     pub(super) async fn import(&self, records: &[StoredRecord]) -> Result<u64, StoreError> {
         let mut changed = 0;
         for (record, mut stored) in records.iter().zip(self.stored(records).await?) {
-            if let StoredRecord::Packet(packet) = record {
-                changed += u64::from(self.import_packet(packet, stored).await?);
+            if let StoredRecord::Document(document) = record {
+                changed += u64::from(self.import_document(document, stored).await?);
                 continue;
             }
             // A conversation may be changed between the look and the write.
@@ -96,7 +96,7 @@ impl Shared {
         Ok(changed)
     }
 
-    /// What is stored under the ids of records of one kind, in their order. What cannot be read is not there.
+    /// The stored records of one kind by id, in the order of the ids, without unreadable ones.
     pub(super) async fn stored(
         &self,
         records: &[StoredRecord],
@@ -117,7 +117,7 @@ impl Shared {
         ids: &[String],
     ) -> Result<Vec<Option<Result<StoredRecord, StoreError>>>, StoreError> {
         let of = kind_of(kind);
-        let fields = ["o", "r", ARCHIVED, HEAD, packets::STATUS];
+        let fields = ["o", "r", ARCHIVED, HEAD, documents::STATUS];
         let found = self
             .records_by_id(what, of, "", fields, ids.iter().cloned())
             .await?;
@@ -150,7 +150,7 @@ fn parsed(
             used_ms,
         },
         RecordKind::ResponseId => {
-            let id: ResponseId = from_json(&record)?;
+            let id: RedisResponseId = from_json(&record)?;
             StoredRecord::ResponseId {
                 record: records::ResponseId {
                     principal: owner,
@@ -161,7 +161,9 @@ fn parsed(
             }
         }
         RecordKind::Conversation => StoredRecord::Conversation(from_json(&record)?),
-        RecordKind::Packet => StoredRecord::Packet(Box::new(packets::packet(owner, &status, &record)?)),
+        RecordKind::Document => {
+            StoredRecord::Document(Box::new(documents::document(owner, &status, &record)?))
+        }
     })
 }
 
@@ -173,22 +175,22 @@ fn id_of(record: &StoredRecord) -> String {
         StoredRecord::Insertion { record, .. } => record.id.to_string(),
         StoredRecord::ResponseId { record, .. } => kinds::response(&record.principal, &record.shown),
         StoredRecord::Conversation(conversation) => conversation.key.clone(),
-        StoredRecord::Packet(packet) => packet.handoff.to_string(),
+        StoredRecord::Document(document) => document.handoff.to_string(),
     }
 }
 
 /// A record to be written with the last use that it has; a conversation over the version `over`.
-fn as_is(record: &StoredRecord, over: u64) -> Result<Record, StoreError> {
+fn as_is(record: &StoredRecord, over: u64) -> Result<RedisRecord, StoreError> {
     Ok(match record {
-        StoredRecord::Handoff(handoff) => Record::handoff(handoff)?.archived(handoff.archived),
-        StoredRecord::Pair { record, used_ms } => Record::pair(record)?.used(*used_ms),
-        StoredRecord::CutPoint { record, used_ms } => Record::cut_point(record)?.used(*used_ms),
-        StoredRecord::Insertion { record, used_ms } => Record::insertion(record)?.used(*used_ms),
+        StoredRecord::Handoff(handoff) => RedisRecord::handoff(handoff)?.archived(handoff.archived),
+        StoredRecord::Pair { record, used_ms } => RedisRecord::pair(record)?.used(*used_ms),
+        StoredRecord::CutPoint { record, used_ms } => RedisRecord::cut_point(record)?.used(*used_ms),
+        StoredRecord::Insertion { record, used_ms } => RedisRecord::insertion(record)?.used(*used_ms),
         StoredRecord::ResponseId { record, used_ms } => {
-            Record::response_id(&record.principal, &record.shown, &record.upstream, *used_ms)?
+            RedisRecord::response_id(&record.principal, &record.shown, &record.upstream, *used_ms)?
         }
-        StoredRecord::Conversation(conversation) => Record::conversation(conversation, over)?,
+        StoredRecord::Conversation(conversation) => RedisRecord::conversation(conversation, over)?,
         // A script of their own writes them.
-        StoredRecord::Packet(_) => return Err(strange("write records")),
+        StoredRecord::Document(_) => return Err(unexpected_reply("write records")),
     })
 }

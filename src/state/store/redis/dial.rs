@@ -14,9 +14,9 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_rustls::TlsConnector;
 
-use super::scripts::Script;
-use super::settings::{ServerState, Wait};
-use crate::state::config::{Durability, StoreAddress, Topology};
+use super::scripts::RedisScript;
+use super::settings::{ServerState, WriteWait};
+use crate::state::config::{ServerDurability, StoreAddress, Topology};
 
 /// Redirections followed for one connection: a cluster needs one, and another while a slot moves.
 const REDIRECTIONS: usize = 4;
@@ -25,32 +25,32 @@ const REDIRECTIONS: usize = 4;
 const BACKLOG: usize = 1024;
 
 /// How connections are made.
-pub(super) struct Dial {
+pub(super) struct Dialer {
     pub(super) address: StoreAddress,
-    pub(super) durability: Durability,
-    /// A key of the store, which tells a cluster's node.
+    pub(super) durability: ServerDurability,
+    /// A key of the store, which determines a cluster's node.
     pub(super) slot: String,
     tls: Option<TlsConnector>,
 }
 
 /// An open connection to the primary.
-pub(super) struct Line {
+pub(super) struct PrimaryConnection {
     pub(super) connection: MultiplexedConnection,
     /// The digests of the scripts, by their numbers.
     pub(super) digests: Vec<String>,
-    /// What the server said of itself.
+    /// The server's role, version and settings.
     pub(super) server: ServerState,
-    /// What makes a write durable there, or why nothing does.
-    pub(super) wait: Result<Wait, String>,
+    /// How a write becomes durable there, or why it cannot.
+    pub(super) wait: Result<WriteWait, String>,
     /// Drives the connection.
     _driver: AbortOnDrop,
 }
 
-impl Dial {
+impl Dialer {
     /// `ca`: the certificates that the server's is signed by; `None`: Mozilla's roots.
     pub(super) fn new(
         address: StoreAddress,
-        durability: Durability,
+        durability: ServerDurability,
         slot: String,
         ca: Option<&Path>,
     ) -> Result<Self, String> {
@@ -64,7 +64,7 @@ impl Dial {
     }
 
     /// Finds the primary and connects to it.
-    pub(super) async fn connect(&self) -> Result<Line, String> {
+    pub(super) async fn connect(&self) -> Result<PrimaryConnection, String> {
         let (host, port) = match &self.address.topology {
             Topology::Sentinel { group } => self.ask_sentinels(group).await?,
             Topology::Single | Topology::Cluster => return self.connect_to_any().await,
@@ -72,7 +72,7 @@ impl Dial {
         self.line(&host, port).await
     }
 
-    async fn connect_to_any(&self) -> Result<Line, String> {
+    async fn connect_to_any(&self) -> Result<PrimaryConnection, String> {
         let mut last = String::new();
         for (host, port) in &self.address.servers {
             match self.line(host, *port).await {
@@ -84,39 +84,39 @@ impl Dial {
     }
 
     /// Connects to a server, and to the one that it names where the records are elsewhere.
-    async fn line(&self, host: &str, port: u16) -> Result<Line, String> {
+    async fn line(&self, host: &str, port: u16) -> Result<PrimaryConnection, String> {
         let (mut host, mut port) = (host.to_owned(), port);
         for _ in 0..REDIRECTIONS {
             let place = format!("{host}:{port}");
-            let told = |error: String| format!("{place}: {error}");
-            let (mut connection, driver) = self.open(&host, port, true).await.map_err(told)?;
-            let mut asked = Cmd::new();
-            asked.arg("EXISTS").arg(&self.slot);
-            match one(&mut connection, &asked).await {
+            let describe = |error: String| format!("{place}: {error}");
+            let (mut connection, driver) = self.open(&host, port, true).await.map_err(describe)?;
+            let mut command = Cmd::new();
+            command.arg("EXISTS").arg(&self.slot);
+            match one(&mut connection, &command).await {
                 Ok(_) => {}
-                Err(error) => match moved(&error) {
+                Err(error) => match redirection(&error) {
                     Some((other, at)) => {
                         // An empty host is this one.
                         host = Some(other).filter(|other| !other.is_empty()).unwrap_or(host);
                         port = at;
                         continue;
                     }
-                    None => return Err(told(error)),
+                    None => return Err(describe(error)),
                 },
             }
-            return self.greeted(connection, driver).await.map_err(told);
+            return self.greet(connection, driver).await.map_err(describe);
         }
         Err(format!("{}: redirected too often", self.address))
     }
 
     /// Loads the scripts and asks the server what it is.
-    async fn greeted(
+    async fn greet(
         &self,
         mut connection: MultiplexedConnection,
         driver: AbortOnDrop,
-    ) -> Result<Line, String> {
+    ) -> Result<PrimaryConnection, String> {
         let mut pipe = Pipeline::new();
-        for script in Script::ALL {
+        for script in RedisScript::ALL {
             pipe.cmd("SCRIPT").arg("LOAD").arg(script.source());
         }
         pipe.cmd("INFO");
@@ -124,7 +124,7 @@ impl Dial {
         let answers = connection.send_packed_commands(&pipe, 0, pipe.len()).await;
         let mut answers = answers.map_err(|error| error.to_string())?.into_iter();
         let mut digests = Vec::new();
-        for answer in answers.by_ref().take(Script::ALL.len()) {
+        for answer in answers.by_ref().take(RedisScript::ALL.len()) {
             digests.push(text(answer)?);
         }
         let info = text(answers.next().unwrap_or_default())?;
@@ -137,7 +137,7 @@ impl Dial {
         if server.role != "master" {
             return Err(format!("it is a {}, and cannot be written to", server.role));
         }
-        Ok(Line {
+        Ok(PrimaryConnection {
             connection,
             digests,
             wait: server.wait(self.durability),
@@ -161,9 +161,9 @@ impl Dial {
     async fn ask_sentinel(&self, host: &str, port: u16, group: &str) -> Result<(String, u16), String> {
         // Sentinels have logins of their own, and mostly none.
         let (mut connection, _driver) = self.open(host, port, false).await?;
-        let mut asked = Cmd::new();
-        asked.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
-        let Value::Array(found) = one(&mut connection, &asked).await? else {
+        let mut command = Cmd::new();
+        command.arg("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(group);
+        let Value::Array(found) = one(&mut connection, &command).await? else {
             return Err(format!("it knows no group {group}"));
         };
         let mut found = found.into_iter().map(text);
@@ -184,7 +184,7 @@ impl Dial {
             .await
             .map_err(|error| error.to_string())?;
         stream.set_nodelay(true).map_err(|error| error.to_string())?;
-        let stream: Box<dyn Stream> = match &self.tls {
+        let stream: Box<dyn DuplexStream> = match &self.tls {
             Some(tls) => {
                 let name = ServerName::try_from(host.to_owned()).map_err(|error| error.to_string())?;
                 Box::new(
@@ -225,8 +225,8 @@ impl Dial {
     }
 }
 
-trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
-impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+trait DuplexStream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> DuplexStream for S {}
 
 /// A task that ends with its owner.
 struct AbortOnDrop(JoinHandle<()>);
@@ -249,8 +249,8 @@ async fn one(connection: &mut MultiplexedConnection, command: &Cmd) -> Result<Va
     }
 }
 
-/// Where the records are, by a redirection: `MOVED 3999 127.0.0.1:6381`.
-fn moved(error: &str) -> Option<(String, u16)> {
+/// The target of a redirection: `MOVED 3999 127.0.0.1:6381`.
+fn redirection(error: &str) -> Option<(String, u16)> {
     let mut words = error.strip_prefix("MOVED ")?.split_whitespace().skip(1);
     let (host, port) = words.next()?.rsplit_once(':')?;
     Some((host.to_owned(), port.parse().ok()?))
@@ -276,14 +276,14 @@ fn connector(ca: Option<&Path>) -> Result<TlsConnector, String> {
     match ca {
         None => roots.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
         Some(file) => {
-            let told = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-            let all = CertificateDer::pem_file_iter(file).map_err(|error| told(&error))?;
+            let describe = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
+            let all = CertificateDer::pem_file_iter(file).map_err(|error| describe(&error))?;
             for certificate in all {
-                let certificate = certificate.map_err(|error| told(&error))?;
-                roots.add(certificate).map_err(|error| told(&error))?;
+                let certificate = certificate.map_err(|error| describe(&error))?;
+                roots.add(certificate).map_err(|error| describe(&error))?;
             }
             if roots.is_empty() {
-                return Err(told(&io::Error::other("it has no certificate")));
+                return Err(describe(&io::Error::other("it has no certificate")));
             }
         }
     }
@@ -303,11 +303,11 @@ mod tests {
     #[test]
     fn redirections_are_read() {
         assert_eq!(
-            moved("MOVED 3999 127.0.0.1:6381"),
+            redirection("MOVED 3999 127.0.0.1:6381"),
             Some(("127.0.0.1".into(), 6381))
         );
-        assert_eq!(moved("MOVED 3999 ::1:6381"), Some(("::1".into(), 6381)));
-        assert_eq!(moved("MOVED 3999 :6381"), Some((String::new(), 6381)));
-        assert_eq!(moved("ERR no"), None);
+        assert_eq!(redirection("MOVED 3999 ::1:6381"), Some(("::1".into(), 6381)));
+        assert_eq!(redirection("MOVED 3999 :6381"), Some((String::new(), 6381)));
+        assert_eq!(redirection("ERR no"), None);
     }
 }

@@ -14,61 +14,61 @@ use baton_core::record::{Conversation, CutPoint, Handoff, HandoffId, HiddenPair,
 
 /// A kind of record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Kind {
+pub(super) struct RedisKind {
     /// Its name in keys.
     pub(super) name: &'static str,
     /// The index by time.
     pub(super) times: &'static str,
     /// The kind whose record field `c` names: what it owns is not swept while it is there.
     pub(super) owned_by: &'static str,
-    /// The index of what uses a record, the record's id behind it: what is used is not swept.
+    /// The index of what uses a record, the record's id after it: what is used is not swept.
     pub(super) used_by: &'static str,
 }
 
-pub(super) const CONVERSATION: Kind = Kind {
+pub(super) const CONVERSATION: RedisKind = RedisKind {
     name: "conv",
     times: "i:conv:used",
     owned_by: "",
     used_by: "",
 };
 
-pub(super) const HANDOFF: Kind = Kind {
+pub(super) const HANDOFF: RedisKind = RedisKind {
     name: "handoff",
     times: "i:handoff:made",
     owned_by: "conv",
     used_by: "i:conv:at:",
 };
 
-pub(super) const PAIR: Kind = Kind {
+pub(super) const PAIR: RedisKind = RedisKind {
     name: "pair",
     times: "i:pair:used",
     owned_by: "conv",
     used_by: "",
 };
 
-pub(super) const CUT_POINT: Kind = Kind {
+pub(super) const CUT_POINT: RedisKind = RedisKind {
     name: "cut",
     times: "i:cut:used",
     owned_by: "conv",
     used_by: "",
 };
 
-pub(super) const INSERTION: Kind = Kind {
+pub(super) const INSERTION: RedisKind = RedisKind {
     name: "insertion",
     times: "i:insertion:used",
     owned_by: "conv",
     used_by: "",
 };
 
-pub(super) const RESPONSE_ID: Kind = Kind {
+pub(super) const RESPONSE_ID: RedisKind = RedisKind {
     name: "resp",
     times: "i:resp:used",
     owned_by: "",
     used_by: "",
 };
 
-/// Written by a script of its own, since one packet supersedes another.
-pub(super) const PACKET: Kind = Kind {
+/// Written by a script of its own, since one document supersedes another.
+pub(super) const DOCUMENT: RedisKind = RedisKind {
     name: "packet",
     times: "packets",
     owned_by: "",
@@ -76,7 +76,7 @@ pub(super) const PACKET: Kind = Kind {
 };
 
 /// A record that only shows that one can be written.
-pub(super) const PROBE: Kind = Kind {
+pub(super) const PROBE: RedisKind = RedisKind {
     name: "probe",
     times: "i:probe:used",
     owned_by: "",
@@ -94,8 +94,8 @@ pub(super) const ARCHIVED: &str = "a";
 
 /// A record to be written.
 #[derive(Debug)]
-pub(super) struct Record {
-    kind: Kind,
+pub(super) struct RedisRecord {
+    kind: RedisKind,
     id: String,
     owner: String,
     /// The version that the stored one must have; `None`: any.
@@ -109,14 +109,14 @@ pub(super) struct Record {
     used_ms: u64,
 }
 
-/// What stands behind a response id.
+/// The upstream id of a response id.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct ResponseId {
+pub(super) struct RedisResponseId {
     pub(super) shown: String,
     pub(super) upstream: String,
 }
 
-impl Record {
+impl RedisRecord {
     pub(super) fn handoff(handoff: &Handoff) -> Result<Self, StoreError> {
         let listed = Handoff {
             head: String::new(),
@@ -152,7 +152,7 @@ impl Record {
             fields: vec![("r", json(pair)?), ("c", pair.conversation.clone())],
             first: Vec::new(),
             indexes: sibling
-                .map(|sibling| (beside(&pair.principal, sibling), pair.created_ms))
+                .map(|sibling| (sibling_index(&pair.principal, sibling), pair.created_ms))
                 .into_iter()
                 .collect(),
             used_ms: pair.created_ms,
@@ -225,7 +225,7 @@ impl Record {
         upstream: &str,
         used_ms: u64,
     ) -> Result<Self, StoreError> {
-        let record = ResponseId {
+        let record = RedisResponseId {
             shown: shown.to_owned(),
             upstream: upstream.to_owned(),
         };
@@ -295,7 +295,7 @@ impl Record {
 }
 
 /// The index of the pairs beside a sibling.
-pub(super) fn beside(principal: &str, sibling: &str) -> String {
+pub(super) fn sibling_index(principal: &str, sibling: &str) -> String {
     format!("i:pair:by:{}", short(&[principal, sibling]))
 }
 

@@ -1,8 +1,8 @@
-//! One connection to the primary, kept open: opened again when it breaks, with waits that end.
+//! A persistent connection to the primary: reopened when it breaks, with bounded waits.
 //!
-//! A task of its own opens the connection, and again after a fault, every quarter of a second at least. Callers wait for
-//! a first attempt, or for one that follows a fault; while the server is known to be away they fail at once. Every call
-//! ends within the link's time, and so many are under way at most.
+//! A task of its own opens the connection, and again after a fault, every quarter of a second at least. Callers wait
+//! for a first attempt, or for one that follows a fault; while the server is known to be offline they fail at once.
+//! Every call ends within the link's time, and so many are under way at most.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -12,9 +12,9 @@ use redis::{Pipeline, ServerErrorKind, Value};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use super::dial::{Dial, Line};
+use super::dial::{Dialer, PrimaryConnection};
 use super::scripts::ScriptCall;
-use super::settings::Wait;
+use super::settings::WriteWait;
 use crate::state::store::StoreError;
 
 /// Calls that may be under way. More would only wait for each other.
@@ -28,32 +28,32 @@ const WAIT_SHARE: f64 = 0.75;
 
 /// A connection that is kept open.
 pub(super) struct Link {
-    shared: Arc<Shared>,
+    shared: Arc<LinkCore>,
     connector: OnceLock<JoinHandle<()>>,
     places: Semaphore,
     time: Duration,
 }
 
-struct Shared {
-    dial: Arc<Dial>,
-    state: watch::Sender<State>,
+struct LinkCore {
+    dial: Arc<Dialer>,
+    state: watch::Sender<LinkState>,
     broken: Notify,
     /// Counts connections, so that a fault of an old one breaks no newer one.
     opened: AtomicU64,
 }
 
 #[derive(Clone)]
-enum State {
+enum LinkState {
     /// An attempt is under way.
     Opening,
-    Open(u64, Arc<Line>),
+    Open(u64, Arc<PrimaryConnection>),
     /// The last attempt failed.
-    Away(String),
+    Offline(String),
 }
 
-/// What is sent in one piece.
-pub(super) enum Request {
-    /// A script; answered when it is durable, where that is asked for.
+/// A request to the server.
+pub(super) enum LinkRequest {
+    /// A script; answered when it is durable, where that is requested.
     Script(ScriptCall, Durable),
     /// Plain commands.
     Plain(Pipeline),
@@ -76,10 +76,10 @@ impl Drop for Link {
 
 impl Link {
     /// Opens nothing yet. No call takes longer than `time`.
-    pub(super) fn new(dial: Arc<Dial>, time: Duration) -> Self {
-        let (state, _) = watch::channel(State::Opening);
+    pub(super) fn new(dial: Arc<Dialer>, time: Duration) -> Self {
+        let (state, _) = watch::channel(LinkState::Opening);
         Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(LinkCore {
                 dial,
                 state,
                 broken: Notify::new(),
@@ -92,16 +92,20 @@ impl Link {
     }
 
     /// The connection, when it is open.
-    pub(super) async fn line(&self) -> Result<Arc<Line>, StoreError> {
+    pub(super) async fn line(&self) -> Result<Arc<PrimaryConnection>, StoreError> {
         let found = tokio::time::timeout(self.time, self.open()).await;
         found.map_or_else(
-            |_| Err(self.away("it takes too long to connect")),
+            |_| Err(self.offline("it takes too long to connect")),
             |found| found.map(|(_, line)| line),
         )
     }
 
     /// Sends a request, which must be idempotent: it may be sent twice.
-    pub(super) async fn send(&self, what: &'static str, request: &Request) -> Result<Vec<Value>, StoreError> {
+    pub(super) async fn send(
+        &self,
+        what: &'static str,
+        request: &LinkRequest,
+    ) -> Result<Vec<Value>, StoreError> {
         let Ok(_place) = self.places.try_acquire() else {
             return Err(self.failed(what, "too many calls wait for it"));
         };
@@ -121,7 +125,7 @@ impl Link {
     async fn send_twice(
         &self,
         what: &'static str,
-        request: &Request,
+        request: &LinkRequest,
         used: &mut Option<u64>,
     ) -> Result<Vec<Value>, StoreError> {
         let mut last = String::new();
@@ -130,8 +134,8 @@ impl Link {
             *used = Some(opened);
             match self.send_by(&line, request).await {
                 Ok(values) => return Ok(values),
-                Err(Fault::Refused(error)) => return Err(self.failed(what, &error)),
-                Err(Fault::Broken(error)) => {
+                Err(LinkFault::Refused(error)) => return Err(self.failed(what, &error)),
+                Err(LinkFault::Broken(error)) => {
                     self.shared.report(opened);
                     last = error;
                 }
@@ -140,23 +144,30 @@ impl Link {
         Err(self.failed(what, &last))
     }
 
-    async fn send_by(&self, line: &Line, request: &Request) -> Result<Vec<Value>, Fault> {
+    async fn send_by(
+        &self,
+        line: &PrimaryConnection,
+        request: &LinkRequest,
+    ) -> Result<Vec<Value>, LinkFault> {
         let mut waited = None;
         let owned;
         let pipe = match request {
-            Request::Plain(pipe) => pipe,
-            Request::Script(call, durable) => {
+            LinkRequest::Plain(pipe) => pipe,
+            LinkRequest::Script(call, durable) => {
                 let mut pipe = Pipeline::new();
                 pipe.add_command(call.command(&line.digests));
                 if *durable == Durable::Yes {
-                    let wait = line.wait.as_ref().map_err(|why| Fault::Refused(why.clone()))?;
+                    let wait = line
+                        .wait
+                        .as_ref()
+                        .map_err(|why| LinkFault::Refused(why.clone()))?;
                     let millis = (self.time.as_secs_f64() * WAIT_SHARE * 1000.0) as u64;
                     match wait {
-                        Wait::No => {}
-                        Wait::Replica => drop(pipe.cmd("WAIT").arg(1).arg(millis)),
-                        Wait::File => drop(pipe.cmd("WAITAOF").arg(1).arg(0).arg(millis)),
+                        WriteWait::No => {}
+                        WriteWait::Replica => drop(pipe.cmd("WAIT").arg(1).arg(millis)),
+                        WriteWait::File => drop(pipe.cmd("WAITAOF").arg(1).arg(0).arg(millis)),
                     }
-                    waited = Some(*wait).filter(|wait| *wait != Wait::No);
+                    waited = Some(*wait).filter(|wait| *wait != WriteWait::No);
                 }
                 owned = pipe;
                 &owned
@@ -167,7 +178,7 @@ impl Link {
             .clone()
             .send_packed_commands(pipe, 0, pipe.len())
             .await;
-        let mut values = sent.map_err(|error| Fault::Broken(error.to_string()))?;
+        let mut values = sent.map_err(|error| LinkFault::Broken(error.to_string()))?;
         for value in &values {
             if let Value::ServerError(error) = value {
                 let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
@@ -182,8 +193,8 @@ impl Link {
                         | ServerErrorKind::ClusterDown
                         | ServerErrorKind::BusyLoading
                         | ServerErrorKind::TryAgain,
-                    ) => Fault::Broken(text),
-                    _ => Fault::Refused(text),
+                    ) => LinkFault::Broken(text),
+                    _ => LinkFault::Refused(text),
                 });
             }
         }
@@ -194,9 +205,11 @@ impl Link {
                 _ => false,
             };
             if !reached {
-                return Err(Fault::Refused(
+                return Err(LinkFault::Refused(
                     match wait {
-                        Wait::File => "it is not in the server's file in time (store.durability = \"fsync\")",
+                        WriteWait::File => {
+                            "it is not in the server's file in time (store.durability = \"fsync\")"
+                        }
                         _ => "no replica has it in time (store.durability = \"replicated\")",
                     }
                     .to_owned(),
@@ -213,18 +226,20 @@ impl Link {
     }
 
     /// The connection: at once, or when an attempt that is under way has ended.
-    async fn open(&self) -> Result<(u64, Arc<Line>), StoreError> {
+    async fn open(&self) -> Result<(u64, Arc<PrimaryConnection>), StoreError> {
         self.start();
         let mut states = self.shared.state.subscribe();
-        let known = states.wait_for(|state| !matches!(state, State::Opening)).await;
+        let known = states
+            .wait_for(|state| !matches!(state, LinkState::Opening))
+            .await;
         match known.as_deref() {
-            Ok(State::Open(opened, line)) => Ok((*opened, Arc::clone(line))),
-            Ok(State::Away(why)) => Err(self.away(why)),
-            Ok(State::Opening) | Err(_) => Err(self.away("it is not opened")),
+            Ok(LinkState::Open(opened, line)) => Ok((*opened, Arc::clone(line))),
+            Ok(LinkState::Offline(why)) => Err(self.offline(why)),
+            Ok(LinkState::Opening) | Err(_) => Err(self.offline("it is not opened")),
         }
     }
 
-    fn away(&self, why: &str) -> StoreError {
+    fn offline(&self, why: &str) -> StoreError {
         StoreError {
             message: format!("{} cannot be reached: {why}", self.shared.dial.address),
         }
@@ -237,20 +252,20 @@ impl Link {
     }
 }
 
-/// Why a request was not done.
-enum Fault {
+/// The failure of a request.
+enum LinkFault {
     /// The connection, or what it leads to, is not what it was: another one may do.
     Broken(String),
     /// The server refused it.
     Refused(String),
 }
 
-impl Shared {
+impl LinkCore {
     /// A connection is of no use any more.
     fn report(&self, opened: u64) {
         let stale = self.state.send_if_modified(|state| match state {
-            State::Open(known, _) if *known == opened => {
-                *state = State::Opening;
+            LinkState::Open(known, _) if *known == opened => {
+                *state = LinkState::Opening;
                 true
             }
             _ => false,
@@ -262,22 +277,22 @@ impl Shared {
 }
 
 /// Opens the connection, and again whenever it is reported broken.
-async fn keep(shared: Arc<Shared>) {
+async fn keep(shared: Arc<LinkCore>) {
     let (first, longest) = PAUSES;
     let mut pause = first;
-    let mut told = false;
+    let mut reported = false;
     loop {
         match tokio::time::timeout(CONNECT, shared.dial.connect()).await {
             Ok(Ok(line)) => {
                 if let Err(why) = &line.wait {
                     tracing::error!(server = %shared.dial.address, why, "the store's server cannot hold handoffs");
                 }
-                if told {
+                if reported {
                     tracing::info!(server = %shared.dial.address, "the store's server is back");
-                    told = false;
+                    reported = false;
                 }
                 let opened = shared.opened.fetch_add(1, Ordering::Relaxed) + 1;
-                shared.state.send_replace(State::Open(opened, Arc::new(line)));
+                shared.state.send_replace(LinkState::Open(opened, Arc::new(line)));
                 pause = first;
                 shared.broken.notified().await;
             }
@@ -286,11 +301,11 @@ async fn keep(shared: Arc<Shared>) {
                     Ok(Err(why)) => why,
                     _ => "it takes too long to connect".to_owned(),
                 };
-                if !told {
+                if !reported {
                     tracing::error!(server = %shared.dial.address, why, "the store's server cannot be reached");
-                    told = true;
+                    reported = true;
                 }
-                shared.state.send_replace(State::Away(why));
+                shared.state.send_replace(LinkState::Offline(why));
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(longest);
             }

@@ -1,15 +1,15 @@
 //! The store in a server that several proxies share: Redis or Valkey.
 //!
-//! All keys have one prefix, which is in one slot of a cluster: each write of several records is one script, and atomic.
-//! The record of a conversation is written over the version that the writer knows, or the change is made again on the
-//! newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's file,
-//! and what is read does not wait behind it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
+//! All keys have one prefix, which is in one slot of a cluster: each write of several records is one script, and
+//! atomic. The record of a conversation is written over the version that the writer knows, or the change is made again
+//! on the newer one. Reads and writes have connections of their own: a write may wait for a replica or for the server's
+//! file, and what is read does not queue after it. Nothing here ends by itself in the server; [`Store::sweep`] deletes.
 
 mod bulk;
 mod dial;
+mod documents;
 mod kinds;
 mod link;
-mod packets;
 mod scripts;
 mod settings;
 mod shared;
@@ -26,34 +26,34 @@ use std::time::Duration;
 use redis::{Pipeline, Value};
 use uuid::Uuid;
 
-use self::dial::Dial;
+use self::dial::Dialer;
 use self::kinds::{
-    ARCHIVED, CONVERSATION, CUT_POINT, HANDOFF, HEAD, INSERTION, PACKET, PAIR, RESPONSE_ID, Record,
-    ResponseId,
+    ARCHIVED, CONVERSATION, CUT_POINT, DOCUMENT, HANDOFF, HEAD, INSERTION, PAIR, RESPONSE_ID, RedisRecord,
+    RedisResponseId,
 };
-use self::link::{Durable, Link, Request};
-use self::scripts::Script;
-use self::shared::Shared;
+use self::link::{Durable, Link, LinkRequest};
+use self::scripts::RedisScript;
+use self::shared::RedisCluster;
 use self::values::{from_json, from_json_bytes, handoff};
-use super::records::{Page, RecordKind, Retention, StoredRecord};
+use super::records::{RecordKind, RecordPage, Retention, StoredRecord};
 use super::replicas::Replica;
-use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, now_ms};
-use crate::state::config::{self, Durability, StoreAddress};
+use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, now_ms};
+use crate::state::config::{self, ServerDurability, StoreAddress};
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
-    Update, Written,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
+    Principal, Update, Written,
 };
 
-/// Connections for writes: one may wait for a replica, and what is written meanwhile does not wait behind it.
+/// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
 const WRITERS: usize = 4;
 
 /// How the store is reached, and what it promises.
 #[derive(Debug, Clone)]
-pub struct Options {
+pub struct RedisOptions {
     /// The server.
     pub address: StoreAddress,
     /// When a write is durable.
-    pub durability: Durability,
+    pub durability: ServerDurability,
     /// In front of every key.
     pub prefix: String,
     /// How long a call may take.
@@ -64,7 +64,7 @@ pub struct Options {
 
 /// The Redis store.
 pub struct RedisStore {
-    shared: Arc<Shared>,
+    shared: Arc<RedisCluster>,
 }
 
 impl RedisStore {
@@ -72,11 +72,11 @@ impl RedisStore {
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub fn of(settings: &config::Store) -> Result<Self, StoreError> {
+    pub fn of(settings: &config::StoreConfig) -> Result<Self, StoreError> {
         let address = settings.address.clone().ok_or_else(|| StoreError {
             message: "store.url is missing".to_owned(),
         })?;
-        Self::open(&Options {
+        Self::open(&RedisOptions {
             address,
             durability: settings.durability,
             prefix: settings.prefix.clone(),
@@ -89,16 +89,16 @@ impl RedisStore {
     ///
     /// # Errors
     /// The certificates cannot be read.
-    pub fn open(options: &Options) -> Result<Self, StoreError> {
+    pub fn open(options: &RedisOptions) -> Result<Self, StoreError> {
         // Braces: a cluster places keys by what stands in them.
         let prefix = format!("{{{}}}:", options.prefix);
         let slot = format!("{prefix}slot");
         let ca = options.ca_file.as_deref();
-        let dial = Dial::new(options.address.clone(), options.durability, slot.clone(), ca);
+        let dial = Dialer::new(options.address.clone(), options.durability, slot.clone(), ca);
         let dial = Arc::new(dial.map_err(|message| StoreError { message })?);
         let link = || Link::new(Arc::clone(&dial), options.time);
         Ok(Self {
-            shared: Arc::new(Shared {
+            shared: Arc::new(RedisCluster {
                 prefix,
                 slot,
                 durability: options.durability,
@@ -142,8 +142,8 @@ impl Store for RedisStore {
         update: &'a Update,
     ) -> StoreFuture<'a, Written> {
         let records = move || {
-            let mut all = vec![Record::handoff(handoff)?];
-            all.extend(point.map(Record::cut_point).transpose()?);
+            let mut all = vec![RedisRecord::handoff(handoff)?];
+            all.extend(point.map(RedisRecord::cut_point).transpose()?);
             Ok(all)
         };
         Box::pin(
@@ -154,7 +154,7 @@ impl Store for RedisStore {
 
     fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let records = vec![Record::handoff(handoff)?];
+            let records = vec![RedisRecord::handoff(handoff)?];
             self.shared
                 .write("write a handoff", records, Durable::Yes)
                 .await
@@ -170,9 +170,9 @@ impl Store for RedisStore {
         let key = self.shared.key(HANDOFF, &id.to_string());
         let value = u8::from(archived).to_string();
         let args = [&*key, principal, ARCHIVED, &value].map(|arg| arg.as_bytes().to_vec());
-        let call = self.shared.call(Script::Set, args.into());
+        let call = self.shared.call(RedisScript::Set, args.into());
         Box::pin(async move {
-            let request = Request::Script(call, Durable::Yes);
+            let request = LinkRequest::Script(call, Durable::Yes);
             let answer = self.shared.writer().send("archive a handoff", &request).await?;
             Ok(answer.first() == Some(&Value::Int(1)))
         })
@@ -195,7 +195,7 @@ impl Store for RedisStore {
                 PAIR,
                 principal,
                 siblings,
-                kinds::beside,
+                kinds::sibling_index,
                 order,
             );
             let mut found = found.await?;
@@ -205,7 +205,7 @@ impl Store for RedisStore {
     }
 
     fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
-        let records = move || pairs.iter().map(Record::pair).collect();
+        let records = move || pairs.iter().map(RedisRecord::pair).collect();
         Box::pin(
             self.shared
                 .update("write hidden pairs", records, update, Durable::Yes),
@@ -214,7 +214,7 @@ impl Store for RedisStore {
 
     fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let records = vec![Record::cut_point(point)?];
+            let records = vec![RedisRecord::cut_point(point)?];
             self.shared
                 .write("write a cut point", records, Durable::Yes)
                 .await
@@ -245,7 +245,7 @@ impl Store for RedisStore {
     }
 
     fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
-        let records = move || Ok(vec![Record::insertion(insertion)?]);
+        let records = move || Ok(vec![RedisRecord::insertion(insertion)?]);
         Box::pin(
             self.shared
                 .update("write an insertion", records, update, Durable::Yes),
@@ -276,7 +276,7 @@ impl Store for RedisStore {
             pipe.cmd("HGET").arg(self.shared.key(CONVERSATION, key)).arg("r");
             match self
                 .shared
-                .ask("read a conversation", pipe)
+                .query("read a conversation", pipe)
                 .await?
                 .into_iter()
                 .next()
@@ -304,7 +304,9 @@ impl Store for RedisStore {
                 .shared
                 .records(what, RESPONSE_ID, principal, ["r"], [id])
                 .await?;
-            let record = found.first().map(|(_, [record])| from_json::<ResponseId>(record));
+            let record = found
+                .first()
+                .map(|(_, [record])| from_json::<RedisResponseId>(record));
             Ok(record.transpose()?.map(|record| record.upstream))
         })
     }
@@ -316,7 +318,7 @@ impl Store for RedisStore {
         upstream: &'a str,
     ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            let record = Record::response_id(principal, shown, upstream, now_ms())?;
+            let record = RedisRecord::response_id(principal, shown, upstream, now_ms())?;
             let written = self
                 .shared
                 .write("write a response id", vec![record], Durable::Yes)
@@ -325,30 +327,30 @@ impl Store for RedisStore {
         })
     }
 
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        Box::pin(self.shared.put_packet(packet))
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        Box::pin(self.shared.put_document(document))
     }
 
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
-        Box::pin(self.shared.packets(filter))
+    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
+        Box::pin(self.shared.documents(filter))
     }
 
-    fn set_packet_status<'a>(
+    fn set_document_status<'a>(
         &'a self,
         principal: &'a str,
         id: HandoffId,
-        status: PacketStatus,
+        status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
-        Box::pin(self.shared.set_packet_status(principal, id, status))
+        Box::pin(self.shared.set_document_status(principal, id, status))
     }
 
-    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        Box::pin(self.shared.archive_packets(before_ms))
+    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        Box::pin(self.shared.archive_documents(before_ms))
     }
 
     fn sweep<'a>(&'a self, retention: &'a Retention) -> StoreFuture<'a, u64> {
         Box::pin(async move {
-            // What they own goes behind them.
+            // What they own goes after them.
             let kinds = [
                 (CONVERSATION, Some(retention.conversations)),
                 (PAIR, Some(retention.pairs)),
@@ -367,7 +369,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
         Box::pin(self.shared.page(kind, after))
     }
 
@@ -398,11 +400,11 @@ impl Store for RedisStore {
     fn ping(&self) -> StoreFuture<'_, ()> {
         let mut pipe = Pipeline::new();
         pipe.cmd("EXISTS").arg(&self.shared.slot);
-        Box::pin(async move { self.shared.ask("ask the store", pipe).await.map(drop) })
+        Box::pin(async move { self.shared.query("ask the store", pipe).await.map(drop) })
     }
 
     fn probe(&self) -> StoreFuture<'_, ()> {
-        let records = vec![Record::probe()];
+        let records = vec![RedisRecord::probe()];
         Box::pin(async move {
             self.shared
                 .write("try to write", records, Durable::Yes)
@@ -411,7 +413,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn unfit(&self) -> StoreFuture<'_, Option<String>> {
+    fn settings_problem(&self) -> StoreFuture<'_, Option<String>> {
         Box::pin(async move {
             let line = self.shared.writer().line().await?;
             Ok(line.server.fit(self.shared.durability).err())

@@ -4,18 +4,18 @@ use redis::Cmd;
 
 /// A script.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Script {
+pub(super) enum RedisScript {
     Write,
     Read,
     Find,
     Set,
     Sweep,
-    Packet,
+    Document,
     Replicas,
     Archive,
 }
 
-impl Script {
+impl RedisScript {
     /// Every script, in the order of their numbers.
     pub(super) const ALL: [Self; 8] = [
         Self::Write,
@@ -23,7 +23,7 @@ impl Script {
         Self::Find,
         Self::Set,
         Self::Sweep,
-        Self::Packet,
+        Self::Document,
         Self::Replicas,
         Self::Archive,
     ];
@@ -36,7 +36,7 @@ impl Script {
             Self::Find => include_str!("scripts/find.lua"),
             Self::Set => include_str!("scripts/set.lua"),
             Self::Sweep => include_str!("scripts/sweep.lua"),
-            Self::Packet => include_str!("scripts/packet.lua"),
+            Self::Document => include_str!("scripts/document.lua"),
             Self::Replicas => include_str!("scripts/replicas.lua"),
             Self::Archive => include_str!("scripts/archive.lua"),
         }
@@ -46,14 +46,14 @@ impl Script {
 /// A script with its arguments: the server has the scripts since the connection was opened, and is sent their digests.
 #[derive(Debug, Clone)]
 pub(super) struct ScriptCall {
-    pub(super) script: Script,
+    pub(super) script: RedisScript,
     /// A key of the store: a cluster finds by it the server that has all of them.
     pub(super) slot: String,
     pub(super) args: Vec<Vec<u8>>,
 }
 
 impl ScriptCall {
-    /// The command, with the script's digest as the server told it.
+    /// The command, with the script's digest as the server returned it.
     pub(super) fn command(&self, digests: &[String]) -> Cmd {
         let mut command = redis::cmd("EVALSHA");
         let digest = digests.get(self.script as usize);

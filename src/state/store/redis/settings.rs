@@ -1,8 +1,8 @@
 //! Whether a server's settings can hold what the config promises.
 
-use crate::state::config::Durability;
+use crate::state::config::ServerDurability;
 
-/// What a server says of itself.
+/// The state that a server reports.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ServerState {
     /// Version of the protocol that it implements: what Valkey calls its `redis_version`.
@@ -21,15 +21,15 @@ pub(super) struct ServerState {
     pub(super) memory_limit: u64,
 }
 
-/// The first version that can be asked to wait for its own file.
+/// The first version that supports waiting for its own file.
 const WAITS_FOR_FILE: (u32, u32) = (7, 2);
 
 /// The first version with what the scripts use.
 const OLDEST: (u32, u32) = (7, 0);
 
-/// What makes a write durable.
+/// The condition under which a write is durable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Wait {
+pub(super) enum WriteWait {
     /// Its answer is enough.
     No,
     /// A replica has it.
@@ -64,11 +64,12 @@ impl ServerState {
         }
     }
 
-    /// How a write is made durable by what the server is now: a replica that is away may come back, and each write tells.
+    /// How a write is made durable by what the server is now: an offline replica may come back, and each write shows
+    /// it.
     ///
     /// # Errors
     /// As [`fit`](Self::fit), but for a missing replica.
-    pub(super) fn wait(&self, durability: Durability) -> Result<Wait, String> {
+    pub(super) fn wait(&self, durability: ServerDurability) -> Result<WriteWait, String> {
         let replicas = self.replicas.max(1);
         Self {
             replicas,
@@ -81,7 +82,7 @@ impl ServerState {
     ///
     /// # Errors
     /// The settings cannot hold that; says which, and what to set.
-    pub(super) fn fit(&self, durability: Durability) -> Result<Wait, String> {
+    pub(super) fn fit(&self, durability: ServerDurability) -> Result<WriteWait, String> {
         if self.version < OLDEST {
             let (major, minor) = self.version;
             return Err(format!("it is version {major}.{minor}: 7.0 or later is needed"));
@@ -94,24 +95,24 @@ impl ServerState {
             ));
         }
         match durability {
-            Durability::Memory => Ok(Wait::No),
-            Durability::Replicated if self.replicas == 0 => Err(
+            ServerDurability::Memory => Ok(WriteWait::No),
+            ServerDurability::Replicated if self.replicas == 0 => Err(
                 "store.durability is \"replicated\", and it has no replica: connect one, or set \"fsync\" or \"memory\""
                     .to_owned(),
             ),
-            Durability::Replicated => Ok(Wait::Replica),
-            Durability::Fsync if !self.appends => Err(
+            ServerDurability::Replicated => Ok(WriteWait::Replica),
+            ServerDurability::Fsync if !self.appends => Err(
                 "store.durability is \"fsync\", and its appendonly is no: set `appendonly yes` and `appendfsync always`"
                     .to_owned(),
             ),
-            Durability::Fsync if self.fsync.as_deref() == Some("always") => Ok(Wait::No),
-            Durability::Fsync if self.fsync.as_deref() == Some("no") => Err(
+            ServerDurability::Fsync if self.fsync.as_deref() == Some("always") => Ok(WriteWait::No),
+            ServerDurability::Fsync if self.fsync.as_deref() == Some("no") => Err(
                 "store.durability is \"fsync\", and its appendfsync is no: set `appendfsync always`".to_owned(),
             ),
-            Durability::Fsync if self.version >= WAITS_FOR_FILE => Ok(Wait::File),
-            Durability::Fsync => Err(format!(
+            ServerDurability::Fsync if self.version >= WAITS_FOR_FILE => Ok(WriteWait::File),
+            ServerDurability::Fsync => Err(format!(
                 "store.durability is \"fsync\", and its appendfsync is {}: set `appendfsync always`, or use version 7.2, \
-                 which can be asked to wait",
+                 which supports waiting",
                 self.fsync.as_deref().unwrap_or("not told (CONFIG GET is not allowed)")
             )),
         }
@@ -138,27 +139,27 @@ mod tests {
 
     #[test]
     fn each_promise_is_held_or_the_setting_is_named() {
-        use Durability::{Fsync, Memory, Replicated};
+        use ServerDurability::{Fsync, Memory, Replicated};
         let with = |change: fn(&mut ServerState)| {
             let mut server = server();
             change(&mut server);
             server
         };
-        assert_eq!(server().fit(Memory), Ok(Wait::No));
-        assert_eq!(server().fit(Replicated), Ok(Wait::Replica));
-        assert_eq!(server().fit(Fsync), Ok(Wait::No));
+        assert_eq!(server().fit(Memory), Ok(WriteWait::No));
+        assert_eq!(server().fit(Replicated), Ok(WriteWait::Replica));
+        assert_eq!(server().fit(Fsync), Ok(WriteWait::No));
         let every_second = |s: &mut ServerState| s.fsync = Some("everysec".into());
         let newer = with(|s| {
             s.fsync = Some("everysec".into());
             s.version = (7, 2);
         });
-        assert_eq!(newer.fit(Fsync), Ok(Wait::File));
-        assert_eq!(with(|s| s.memory_limit = 0).fit(Memory), Ok(Wait::No));
+        assert_eq!(newer.fit(Fsync), Ok(WriteWait::File));
+        assert_eq!(with(|s| s.memory_limit = 0).fit(Memory), Ok(WriteWait::No));
         let unevicting = with(|s| {
             s.memory_limit = 0;
             s.eviction = "allkeys-lru".into();
         });
-        assert_eq!(unevicting.fit(Memory), Ok(Wait::No));
+        assert_eq!(unevicting.fit(Memory), Ok(WriteWait::No));
         for (unfit, durability, named) in [
             (with(|s| s.version = (6, 2)), Memory, "6.2"),
             (

@@ -1,5 +1,5 @@
-//! What the calls of the store are made of: scripts, pipelines, reads that find and touch records, writes that are made
-//! again where another one was first.
+//! The building blocks of the store's calls: scripts, pipelines, reads that find and touch records, writes that are
+//! made again where another one was first.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -10,13 +10,13 @@ use redis::{Pipeline, Value};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, Kind, Record};
-use super::link::{Durable, Link, Request};
-use super::scripts::{Script, ScriptCall};
-use super::values::{from_json, handoff, is_stale, step, strange, texts};
-use crate::state::config::Durability;
+use super::kinds::{self, ARCHIVED, HANDOFF, HANDOFF_IDS, RedisKind, RedisRecord};
+use super::link::{Durable, Link, LinkRequest};
+use super::scripts::{RedisScript, ScriptCall};
+use super::values::{from_json, handoff, is_stale, step, texts, unexpected_reply};
+use crate::state::config::ServerDurability;
 use crate::state::store::replicas::Replica;
-use crate::state::store::{HandoffFilter, StoreError, foreign, now_ms};
+use crate::state::store::{HandoffFilter, StoreError, foreign_record, now_ms};
 use baton_core::record::{Handoff, Update, Written};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
@@ -26,18 +26,18 @@ const MOST_OVERTAKEN: usize = 256;
 pub(super) const PAGE: usize = 256;
 
 /// The connections, and the names of keys.
-pub(super) struct Shared {
+pub(super) struct RedisCluster {
     pub(super) prefix: String,
     pub(super) slot: String,
-    pub(super) durability: Durability,
+    pub(super) durability: ServerDurability,
     pub(super) time: Duration,
     pub(super) reader: Link,
     pub(super) writers: Vec<Link>,
     pub(super) next_writer: AtomicUsize,
 }
 
-impl Shared {
-    pub(super) fn call(&self, script: Script, args: Vec<Vec<u8>>) -> ScriptCall {
+impl RedisCluster {
+    pub(super) fn call(&self, script: RedisScript, args: Vec<Vec<u8>>) -> ScriptCall {
         ScriptCall {
             script,
             slot: self.slot.clone(),
@@ -45,7 +45,7 @@ impl Shared {
         }
     }
 
-    pub(super) fn key(&self, kind: Kind, id: &str) -> String {
+    pub(super) fn key(&self, kind: RedisKind, id: &str) -> String {
         format!("{}{}:{id}", self.prefix, kind.name)
     }
 
@@ -64,38 +64,38 @@ impl Shared {
     pub(super) async fn read(
         &self,
         what: &'static str,
-        script: Script,
+        script: RedisScript,
         args: Vec<Vec<u8>>,
     ) -> Result<Vec<String>, StoreError> {
-        let request = Request::Script(self.call(script, args), Durable::No);
+        let request = LinkRequest::Script(self.call(script, args), Durable::No);
         let answer = self.reader().send(what, &request).await?;
         texts(answer.into_iter().next().unwrap_or_default())
     }
 
     /// Plain commands, whose answers are texts, numbers or lists of them.
-    pub(super) async fn ask(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
-        self.reader().send(what, &Request::Plain(pipe)).await
+    pub(super) async fn query(&self, what: &'static str, pipe: Pipeline) -> Result<Vec<Value>, StoreError> {
+        self.reader().send(what, &LinkRequest::Plain(pipe)).await
     }
 
     /// Writes records; `Some`: a record has another version, and is this one.
     pub(super) async fn write(
         &self,
         what: &'static str,
-        records: Vec<Record>,
+        records: Vec<RedisRecord>,
         durable: Durable,
     ) -> Result<Option<String>, StoreError> {
         let mut args = vec![self.prefix.clone().into_bytes()];
         for record in records {
             record.args(&mut args);
         }
-        let request = Request::Script(self.call(Script::Write, args), durable);
+        let request = LinkRequest::Script(self.call(RedisScript::Write, args), durable);
         let answer = self.writer().send(what, &request).await?;
         let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
         match (answer.next().as_deref(), answer.next()) {
             (Some("written"), _) => Ok(None),
             (Some("overtaken"), stored) => Ok(Some(stored.unwrap_or_default())),
-            (Some("foreign"), _) => Err(foreign(what)),
-            _ => Err(strange(what)),
+            (Some("foreign"), _) => Err(foreign_record(what)),
+            _ => Err(unexpected_reply(what)),
         }
     }
 
@@ -103,7 +103,7 @@ impl Shared {
     pub(super) async fn update(
         &self,
         what: &'static str,
-        records: impl Fn() -> Result<Vec<Record>, StoreError>,
+        records: impl Fn() -> Result<Vec<RedisRecord>, StoreError>,
         update: &Update,
         durable: Durable,
     ) -> Result<Written, StoreError> {
@@ -111,14 +111,14 @@ impl Shared {
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();
         for attempt in 0..MOST_OVERTAKEN {
-            // Each attempt ends within a call's time; no other one begins behind it.
+            // Each attempt ends within a call's time; no other one begins after it.
             if attempt > 0 && began.elapsed() >= self.time {
                 break;
             }
             let over = stored.as_ref().map_or(0, |stored| stored.version);
-            let written = update.on(stored, step()?).ok_or_else(|| foreign(what))?;
+            let written = update.on(stored, step()?).ok_or_else(|| foreign_record(what))?;
             let mut all = records()?;
-            all.push(Record::conversation(&written.record, over)?);
+            all.push(RedisRecord::conversation(&written.record, over)?);
             match self.write(what, all, durable).await? {
                 None => return Ok(written),
                 Some(newer) if newer.is_empty() => stored = None,
@@ -130,11 +130,11 @@ impl Shared {
         })
     }
 
-    /// Records by id, in the order asked, without unknown ones: with their last use, and the fields asked for.
+    /// Records by id, in the requested order, without unknown ones: with their last use and the requested fields.
     pub(super) async fn records<const N: usize>(
         &self,
         what: &'static str,
-        kind: Kind,
+        kind: RedisKind,
         owner: &str,
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
@@ -147,7 +147,7 @@ impl Shared {
     pub(super) async fn records_by_id<const N: usize>(
         &self,
         what: &'static str,
-        kind: Kind,
+        kind: RedisKind,
         owner: &str,
         fields: [&str; N],
         ids: impl IntoIterator<Item = String>,
@@ -161,7 +161,7 @@ impl Shared {
             args.extend(fields);
             args.extend(ids.iter().map(String::as_str));
             let args = args.into_iter().map(|arg| arg.as_bytes().to_vec()).collect();
-            let mut answer = self.read(what, Script::Read, args).await?.into_iter();
+            let mut answer = self.read(what, RedisScript::Read, args).await?.into_iter();
             while let (Some(id), Some(used)) = (answer.next(), answer.next()) {
                 let values = [(); N].map(|()| answer.next().unwrap_or_default());
                 found.push((id, (used.parse().unwrap_or_default(), values)));
@@ -174,7 +174,7 @@ impl Shared {
     pub(super) async fn parsed<T: DeserializeOwned>(
         self: &Arc<Self>,
         what: &'static str,
-        kind: Kind,
+        kind: RedisKind,
         owner: &str,
         ids: impl IntoIterator<Item = Uuid>,
     ) -> Result<Vec<T>, StoreError> {
@@ -195,7 +195,7 @@ impl Shared {
     pub(super) async fn find<T: DeserializeOwned>(
         self: &Arc<Self>,
         what: &'static str,
-        kind: Kind,
+        kind: RedisKind,
         owner: &str,
         indexes: HashSet<String>,
     ) -> Result<Vec<T>, StoreError> {
@@ -205,7 +205,7 @@ impl Shared {
             let args = [&*self.prefix, kind.name, owner, kind.times].into_iter();
             let args = args.chain(indexes.iter().map(String::as_str));
             let args = args.map(|arg| arg.as_bytes().to_vec()).collect();
-            let mut answer = self.read(what, Script::Find, args).await?.into_iter();
+            let mut answer = self.read(what, RedisScript::Find, args).await?.into_iter();
             while let (Some(id), Some(used), Some(record)) = (answer.next(), answer.next(), answer.next()) {
                 found.push(from_json(&record)?);
                 if is_stale(used.parse().unwrap_or_default()) {
@@ -223,7 +223,7 @@ impl Shared {
     pub(super) async fn found_at<T: DeserializeOwned, K: Ord>(
         self: &Arc<Self>,
         what: &'static str,
-        kind: Kind,
+        kind: RedisKind,
         principal: &str,
         keys: &[String],
         index: fn(&str, &str) -> String,
@@ -235,8 +235,8 @@ impl Shared {
         Ok(found)
     }
 
-    /// Marks records as used now, behind the answer. Once a day for each.
-    pub(super) fn touch(self: &Arc<Self>, kind: Kind, ids: Vec<String>) {
+    /// Marks records as used now, after the answer. Once a day for each.
+    pub(super) fn touch(self: &Arc<Self>, kind: RedisKind, ids: Vec<String>) {
         let shared = Arc::clone(self);
         tokio::spawn(async move {
             let mut pipe = Pipeline::new();
@@ -246,7 +246,10 @@ impl Shared {
                 pipe.cmd("ZADD").arg(&key).arg("XX").arg("GT").arg(now).arg(id);
             }
             // The next reader tries again.
-            let _ = shared.writer().send("touch records", &Request::Plain(pipe)).await;
+            let _ = shared
+                .writer()
+                .send("touch records", &LinkRequest::Plain(pipe))
+                .await;
         });
     }
 
@@ -272,7 +275,13 @@ impl Shared {
                 }
                 None => pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1),
             };
-            let ids = texts(self.ask(what, pipe).await?.into_iter().next().unwrap_or_default())?;
+            let ids = texts(
+                self.query(what, pipe)
+                    .await?
+                    .into_iter()
+                    .next()
+                    .unwrap_or_default(),
+            )?;
             let last = ids.len() < PAGE;
             for (_, values) in self.records(what, HANDOFF, "", ["r", ARCHIVED], ids).await? {
                 let handoff = handoff(values, String::new())?;
@@ -295,7 +304,7 @@ impl Shared {
     pub(super) async fn register(&self, name: &str, record: String) -> Result<Vec<Replica>, StoreError> {
         let kept = crate::state::store::replicas::KEPT.as_millis().to_string();
         let args = [self.prefix.clone(), name.to_owned(), record, kept].map(String::into_bytes);
-        let request = Request::Script(self.call(Script::Replicas, args.into()), Durable::No);
+        let request = LinkRequest::Script(self.call(RedisScript::Replicas, args.into()), Durable::No);
         let answer = self.writer().send("register a replica", &request).await?;
         let all = texts(answer.into_iter().next().unwrap_or_default())?;
         let mut all: Vec<Replica> = all.iter().filter_map(|record| from_json(record).ok()).collect();
@@ -304,7 +313,7 @@ impl Shared {
     }
 
     /// Deletes what was last used before a time and is not in use.
-    pub(super) async fn sweep_kind(&self, kind: Kind, before_ms: u64) -> Result<u64, StoreError> {
+    pub(super) async fn sweep_kind(&self, kind: RedisKind, before_ms: u64) -> Result<u64, StoreError> {
         let (mut gone, mut kept) = (0, 0);
         loop {
             let (before, from) = (before_ms.to_string(), kept.to_string());
@@ -320,7 +329,7 @@ impl Shared {
                 kind.used_by,
             ];
             let args = args.map(|arg| arg.as_bytes().to_vec()).into();
-            let request = Request::Script(self.call(Script::Sweep, args), Durable::No);
+            let request = LinkRequest::Script(self.call(RedisScript::Sweep, args), Durable::No);
             let answer = self.writer().send("sweep old records", &request).await?;
             let answer = texts(answer.into_iter().next().unwrap_or_default())?;
             let mut counts = answer

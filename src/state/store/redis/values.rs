@@ -1,4 +1,4 @@
-//! What the server answers, read into records.
+//! Parses the server's replies into records.
 
 use redis::Value;
 use serde::de::DeserializeOwned;
@@ -51,7 +51,7 @@ pub(super) fn from_json_bytes<T: DeserializeOwned>(record: &[u8]) -> Result<T, S
     })
 }
 
-pub(super) fn strange(what: &str) -> StoreError {
+pub(super) fn unexpected_reply(what: &str) -> StoreError {
     StoreError {
         message: format!("{what}: the server's answer has another form"),
     }

@@ -5,16 +5,16 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
-use super::{packet_rows, rows};
-use crate::state::store::records::{PAGE, Page, RecordKind, ResponseId, StoredRecord};
+use super::{document_rows, rows};
+use crate::state::store::records::{PAGE, RecordKind, RecordPage, ResponseId, StoredRecord};
 use baton_core::record::Conversation;
 
-/// What parts the two halves of a response id's key.
+/// The separator in a response id's key.
 const BETWEEN: char = '\u{1f}';
 
 /// A page of records, in the order in which they were written first.
-pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite::Result<Page> {
-    let mut page = Page::default();
+pub(super) fn page(conn: &Connection, kind: RecordKind, after: &str) -> rusqlite::Result<RecordPage> {
+    let mut page = RecordPage::default();
     if kind == RecordKind::ResponseId {
         let (principal, shown) = after.split_once(BETWEEN).unwrap_or(("", ""));
         let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE (principal, shown) > (?1, ?2)
@@ -82,7 +82,7 @@ pub(super) fn import(conn: &Connection, records: &[StoredRecord]) -> rusqlite::R
                 rows::put_response_id(conn, &record.principal, &record.shown, &record.upstream, *used_ms)?;
             }
             StoredRecord::Conversation(conversation) => rows::put_conversation(conn, conversation)?,
-            StoredRecord::Packet(packet) => changed -= u64::from(!packet_rows::import(conn, packet)?),
+            StoredRecord::Document(document) => changed -= u64::from(!document_rows::import(conn, document)?),
         }
     }
     Ok(changed)
@@ -133,11 +133,11 @@ fn table(kind: RecordKind) -> (&'static str, &'static str) {
         RecordKind::Insertion => ("insertions", "id"),
         RecordKind::ResponseId => ("response_ids", "shown"),
         RecordKind::Conversation => ("conversations", "key"),
-        RecordKind::Packet => ("packets", "handoff"),
+        RecordKind::Document => ("packets", "handoff"),
     }
 }
 
-/// What is stored under the id of a record.
+/// The stored record of an id.
 fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<StoredRecord>> {
     let id = match like {
         StoredRecord::Handoff(handoff) => RowId::Uuid(handoff.id),
@@ -145,7 +145,7 @@ fn stored(conn: &Connection, like: &StoredRecord) -> rusqlite::Result<Option<Sto
         StoredRecord::CutPoint { record, .. } => RowId::Uuid(record.handoff),
         StoredRecord::Insertion { record, .. } => RowId::Uuid(record.id),
         StoredRecord::Conversation(conversation) => RowId::Key(conversation.key.clone()),
-        StoredRecord::Packet(packet) => RowId::Uuid(packet.handoff),
+        StoredRecord::Document(document) => RowId::Uuid(document.handoff),
         StoredRecord::ResponseId { record, .. } => {
             let sql = "SELECT principal, shown, upstream, touched_ms FROM response_ids WHERE principal = ?1 AND shown = ?2";
             let mut statement = conn.prepare_cached(sql)?;
@@ -187,8 +187,8 @@ fn record(conn: &Connection, kind: RecordKind, id: &RowId) -> rusqlite::Result<O
         RecordKind::Insertion => {
             touched(conn, &sql, id)?.map(|(record, used_ms)| StoredRecord::Insertion { record, used_ms })
         }
-        RecordKind::Packet => {
-            packet_rows::one(conn, id)?.map(|packet| StoredRecord::Packet(Box::new(packet)))
+        RecordKind::Document => {
+            document_rows::one(conn, id)?.map(|document| StoredRecord::Document(Box::new(document)))
         }
         RecordKind::ResponseId | RecordKind::Conversation => None,
     })

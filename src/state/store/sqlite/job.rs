@@ -1,13 +1,13 @@
-//! What is queued for a database worker.
+//! The jobs of a database worker.
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use crate::state::store::StoreError;
 
-/// What a write survives once its caller has been answered.
+/// The failures that an acknowledged write survives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Durability {
+pub(super) enum JobDurability {
     /// A power loss: the write is flushed to the disk before the caller is answered.
     PowerLoss,
     /// The end of the process: the flush follows soon after the answer, and the caller does not wait for the disk.
@@ -15,9 +15,9 @@ pub(super) enum Durability {
 }
 
 /// A piece of SQL with the channel for its result.
-pub(super) trait Job: Send {
-    /// What the write must survive.
-    fn durability(&self) -> Durability;
+pub(super) trait SqlJob: Send {
+    /// The failures that the write must survive.
+    fn durability(&self) -> JobDurability;
     /// Runs the SQL.
     fn run(&mut self, conn: &Connection) -> rusqlite::Result<()>;
     /// Answers the caller with the value of `run`, or with the error.
@@ -25,18 +25,18 @@ pub(super) trait Job: Send {
 }
 
 /// A closure as a job.
-pub(super) struct Task<F, T> {
-    durability: Durability,
+pub(super) struct SqlTask<F, T> {
+    durability: JobDurability,
     what: &'static str,
     run: Option<F>,
     value: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
 }
 
-impl<F, T> Task<F, T> {
+impl<F, T> SqlTask<F, T> {
     /// `what` names the job in errors.
     pub(super) fn new(
-        durability: Durability,
+        durability: JobDurability,
         what: &'static str,
         run: F,
         reply: oneshot::Sender<Result<T, StoreError>>,
@@ -51,12 +51,12 @@ impl<F, T> Task<F, T> {
     }
 }
 
-impl<F, T> Job for Task<F, T>
+impl<F, T> SqlJob for SqlTask<F, T>
 where
     F: FnOnce(&Connection) -> rusqlite::Result<T> + Send,
     T: Send,
 {
-    fn durability(&self) -> Durability {
+    fn durability(&self) -> JobDurability {
         self.durability
     }
 

@@ -8,8 +8,8 @@
 //! calls) without SQL.
 
 mod bulk;
+mod document_rows;
 mod job;
-mod packet_rows;
 mod places;
 mod rows;
 mod schema;
@@ -27,16 +27,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rusqlite::Connection;
 use uuid::Uuid;
 
-use self::job::Durability;
-use self::places::Places;
+use self::job::JobDurability;
+use self::places::PlaceSet;
 use self::rows::{TouchedInsertion, TouchedPair, TouchedPoint};
 use self::worker::DbWorker;
-use self::writer::{Flush, Writer, to_disk};
-use super::records::{Page, RecordKind, Retention, StoredRecord};
-use super::{HandoffFilter, PacketFilter, Store, StoreError, StoreFuture, make_dir, now_ms};
+use self::writer::{Flush, SqliteWriter, to_disk};
+use super::records::{RecordKind, RecordPage, Retention, StoredRecord};
+use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, make_dir, now_ms};
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, PacketRecord, PacketStatus, Principal,
-    Update, Written,
+    Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
+    Principal, Update, Written,
 };
 
 /// The file's name in the state directory.
@@ -50,8 +50,8 @@ const TOUCH_AFTER_MS: u64 = 24 * 60 * 60 * 1000;
 pub struct SqliteStore {
     writer: DbWorker,
     reader: DbWorker,
-    siblings: Places,
-    places: Places,
+    siblings: PlaceSet,
+    places: PlaceSet,
     commits: Arc<AtomicU64>,
 }
 
@@ -86,10 +86,10 @@ impl SqliteStore {
     fn start(writer: Connection, file: PathBuf, flush: Flush) -> Result<Self, StoreError> {
         let reader = schema::open_reader(&file)?;
         let explained = |err| schema::explain(&file, &err);
-        let siblings = Places::of_pairs(&reader).map_err(explained)?;
-        let places = Places::of_insertions(&reader).map_err(explained)?;
+        let siblings = PlaceSet::of_pairs(&reader).map_err(explained)?;
+        let places = PlaceSet::of_insertions(&reader).map_err(explained)?;
         let commits = Arc::new(AtomicU64::new(0));
-        let writer = Writer::new(writer, &file, Arc::clone(&commits), flush);
+        let writer = SqliteWriter::new(writer, &file, Arc::clone(&commits), flush);
         Ok(Self {
             writer: DbWorker::writer(writer, &file)?,
             reader: DbWorker::reader(reader, &file)?,
@@ -117,7 +117,7 @@ impl SqliteStore {
         found.into_iter().map(|(pair, _)| pair).collect()
     }
 
-    /// The same for cut points.
+    /// Marks cut points as used.
     fn touched_points(&self, found: Vec<TouchedPoint>) -> Vec<CutPoint> {
         let now = now_ms();
         let stale =
@@ -131,7 +131,7 @@ impl SqliteStore {
         found.into_iter().map(|(point, _)| point).collect()
     }
 
-    /// The same for insertions.
+    /// Marks insertions as used.
     fn touched_insertions(&self, found: Vec<TouchedInsertion>) -> Vec<Insertion> {
         let now = now_ms();
         let stale = |(insertion, at): &TouchedInsertion| {
@@ -151,9 +151,9 @@ impl SqliteStore {
 impl SqliteStore {
     /// Blocks the writer's thread until the sender is used or dropped.
     pub(crate) fn hold_writer(&self) -> std::sync::mpsc::Sender<()> {
-        let (release, held) = std::sync::mpsc::channel::<()>();
+        let (release, resumed) = std::sync::mpsc::channel::<()>();
         drop(self.writer.submit("hold the writer", move |_| {
-            let _ = held.recv();
+            let _ = resumed.recv();
             Ok(())
         }));
         release
@@ -353,7 +353,7 @@ impl Store for SqliteStore {
         // that rejects the prefix.
         Box::pin(
             self.writer
-                .call_with(Durability::ProcessExit, "write a conversation", move |conn| {
+                .call_with(JobDurability::ProcessExit, "write a conversation", move |conn| {
                     rows::change(conn, &update)
                 }),
         )
@@ -379,40 +379,40 @@ impl Store for SqliteStore {
         }))
     }
 
-    fn put_packet<'a>(&'a self, packet: &'a PacketRecord) -> StoreFuture<'a, Vec<HandoffId>> {
-        let packet = packet.clone();
+    fn put_document<'a>(&'a self, document: &'a DocumentRecord) -> StoreFuture<'a, Vec<HandoffId>> {
+        let document = document.clone();
         // It can be made again from the journal; a power loss may take the last one.
         Box::pin(
             self.writer
-                .call_with(Durability::ProcessExit, "write a packet", move |conn| {
-                    packet_rows::put(conn, &packet)
+                .call_with(JobDurability::ProcessExit, "write a document", move |conn| {
+                    document_rows::put(conn, &document)
                 }),
         )
     }
 
-    fn packets<'a>(&'a self, filter: &'a PacketFilter) -> StoreFuture<'a, Vec<PacketRecord>> {
+    fn documents<'a>(&'a self, filter: &'a DocumentFilter) -> StoreFuture<'a, Vec<DocumentRecord>> {
         let filter = filter.clone();
         Box::pin(
             self.reader
-                .call("list packets", move |conn| packet_rows::list(conn, &filter)),
+                .call("list documents", move |conn| document_rows::list(conn, &filter)),
         )
     }
 
-    fn set_packet_status<'a>(
+    fn set_document_status<'a>(
         &'a self,
         principal: &'a str,
         id: HandoffId,
-        status: PacketStatus,
+        status: HandoffStatus,
     ) -> StoreFuture<'a, Option<Vec<HandoffId>>> {
         let principal = principal.to_owned();
-        Box::pin(self.writer.call("change a packet", move |conn| {
-            packet_rows::set_status(conn, &principal, id, status)
+        Box::pin(self.writer.call("change a document", move |conn| {
+            document_rows::set_status(conn, &principal, id, status)
         }))
     }
 
-    fn archive_packets(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
-        Box::pin(self.writer.call("archive old packets", move |conn| {
-            packet_rows::archive(conn, before_ms)
+    fn archive_documents(&self, before_ms: u64) -> StoreFuture<'_, Vec<(Principal, HandoffId)>> {
+        Box::pin(self.writer.call("archive old documents", move |conn| {
+            document_rows::archive(conn, before_ms)
         }))
     }
 
@@ -421,13 +421,13 @@ impl Store for SqliteStore {
         // The index keeps the swept siblings: a superfluous entry does no harm.
         Box::pin(
             self.writer
-                .call_with(Durability::ProcessExit, "sweep old records", move |conn| {
+                .call_with(JobDurability::ProcessExit, "sweep old records", move |conn| {
                     rows::sweep(conn, &retention)
                 }),
         )
     }
 
-    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, Page> {
+    fn page<'a>(&'a self, kind: RecordKind, after: &'a str) -> StoreFuture<'a, RecordPage> {
         let after = after.to_owned();
         Box::pin(self.reader.call("read a page of records", move |conn| {
             bulk::page(conn, kind, &after)

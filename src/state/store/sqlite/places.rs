@@ -1,4 +1,4 @@
-//! What hidden pairs and insertions are looked up by, as an index in memory: most requests need no SQL.
+//! An index in memory of the keys of hidden pairs and insertions: most requests need no SQL.
 
 use std::collections::HashSet;
 use std::collections::hash_map::RandomState;
@@ -10,12 +10,12 @@ use rusqlite::Connection;
 use super::rows;
 
 /// The places that have a hidden pair or an insertion, as 64-bit hashes. A collision costs one look-up.
-pub(super) struct Places {
+pub(super) struct PlaceSet {
     hasher: RandomState,
     known: RwLock<HashSet<u64>>,
 }
 
-impl Places {
+impl PlaceSet {
     /// The siblings of all hidden pairs.
     ///
     /// # Errors
@@ -56,7 +56,7 @@ impl Places {
         known.is_empty()
     }
 
-    /// Those of these places that may have something.
+    /// The places that may have a record.
     pub(super) fn hits(&self, principal: &str, places: &[String]) -> Vec<String> {
         let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
         if known.is_empty() {

@@ -7,13 +7,13 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use crate::state::store::records::Retention;
-use crate::state::store::{HandoffFilter, foreign};
+use crate::state::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;
 use baton_core::record::{
     Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin, Update, Written,
 };
 
-/// Columns of a handoff except its head and what stands behind that, in the order `read_handoff` expects.
+/// Columns of a handoff except its head and what stands after that, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
                        history_bytes, reason, prompt, origin, spelled_out";
 
@@ -52,7 +52,7 @@ const PUT_CONVERSATION: &str =
     "INSERT INTO conversations (key, principal, updated_ms, record) VALUES (?1, ?2, ?3, ?4)
         ON CONFLICT (key) DO UPDATE SET updated_ms = ?3, record = ?4 WHERE principal = ?2";
 
-/// Writes the upstream id behind a response id.
+/// Writes the upstream id of a response id.
 const PUT_RESPONSE_ID: &str = "INSERT OR REPLACE INTO response_ids (principal, shown, upstream, touched_ms)
         VALUES (?1, ?2, ?3, ?4)";
 
@@ -337,7 +337,7 @@ pub(super) fn places(conn: &Connection, mut each: impl FnMut(String, String)) ->
 pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<Written> {
     let written = update.on(conversation(conn, &update.known.key)?, 1);
     let written = written.ok_or_else(|| {
-        let error = foreign("write a conversation");
+        let error = foreign_record("write a conversation");
         rusqlite::Error::ToSqlConversionFailure(Box::new(error))
     })?;
     put_conversation(conn, &written.record)?;
@@ -475,7 +475,9 @@ fn read_touched<T: DeserializeOwned>(row: &Row<'_>) -> rusqlite::Result<(T, u64)
 /// The error where no row was changed: the id exists and belongs to another principal.
 pub(super) fn owned(changed: usize, what: &str) -> rusqlite::Result<()> {
     if changed == 0 {
-        return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign(what))));
+        return Err(rusqlite::Error::ToSqlConversionFailure(Box::new(foreign_record(
+            what,
+        ))));
     }
     Ok(())
 }

@@ -97,7 +97,7 @@ const STEPS: &[&str] = &[
 pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
     if matches!(fs::exists(file), Ok(false)) {
         // SQLite gives its side files the mode of the main file, which it would create with the umask.
-        make_whole(file, fill, |err| unopened(file, &err))?;
+        make_whole(file, fill, |err| open_error(file, &err))?;
     }
     let mut conn = connect(file)?;
     migrate(&mut conn, file)?;
@@ -113,7 +113,7 @@ pub(super) fn open_newest(file: &Path) -> Result<Connection, StoreError> {
 /// Reopens the file for writing.
 ///
 /// # Errors
-/// It cannot be opened, is damaged, or has another schema version.
+/// The database cannot be opened, is damaged, or has another schema version.
 pub(super) fn reopen(file: &Path) -> Result<Connection, StoreError> {
     let conn = connect(file)?;
     let found = settle(&conn).and_then(|()| version(&conn));
@@ -164,11 +164,11 @@ pub(super) fn log_of(file: &Path) -> PathBuf {
 /// Opens an existing file without migrating it; `None` where there is none, or it is empty.
 ///
 /// # Errors
-/// It cannot be opened, is damaged, or has another schema version.
+/// The database cannot be opened, is damaged, or has another schema version.
 pub(super) fn open_existing(file: &Path) -> Result<Option<Connection>, StoreError> {
     match fs::metadata(file) {
         Err(err) if err.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(err) => return Err(unopened(file, &err)),
+        Err(err) => return Err(open_error(file, &err)),
         Ok(_) => {}
     }
     let conn = connect(file)?;
@@ -208,7 +208,7 @@ pub(super) fn explain(file: &Path, err: &rusqlite::Error) -> StoreError {
                 file.display()
             ),
         },
-        _ => unopened(file, err),
+        _ => open_error(file, err),
     }
 }
 
@@ -277,7 +277,7 @@ fn newer(file: &Path, found: usize) -> StoreError {
     }
 }
 
-fn unopened(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
+fn open_error(file: &Path, err: &dyn std::fmt::Display) -> StoreError {
     StoreError {
         message: format!(
             "cannot open {}: {err}; the state directory must exist and be writable (--state-dir gives another)",

@@ -8,8 +8,8 @@ use std::time::Instant;
 use rusqlite::Connection;
 use tokio::sync::oneshot;
 
-use super::job::{Durability, Job, Task};
-use super::writer::Writer;
+use super::job::{JobDurability, SqlJob, SqlTask};
+use super::writer::SqliteWriter;
 use crate::state::store::StoreError;
 
 /// Most writes in one transaction. Bounds how long the first job waits for the last one.
@@ -17,7 +17,7 @@ const BATCH: usize = 256;
 
 /// The sending side of a worker thread. Dropping it waits until the thread has worked off its queue and closed the file.
 pub(super) struct DbWorker {
-    queue: Option<mpsc::Sender<Box<dyn Job>>>,
+    queue: Option<mpsc::Sender<Box<dyn SqlJob>>>,
     thread: Option<thread::JoinHandle<()>>,
 }
 
@@ -40,7 +40,7 @@ impl DbWorker {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) fn writer(mut writer: Writer, file: &Path) -> Result<Self, StoreError> {
+    pub(super) fn writer(mut writer: SqliteWriter, file: &Path) -> Result<Self, StoreError> {
         Self::start("baton-write", file, move |jobs| {
             loop {
                 let first = match writer.due() {
@@ -63,7 +63,7 @@ impl DbWorker {
     fn start(
         name: &str,
         file: &Path,
-        work: impl FnOnce(mpsc::Receiver<Box<dyn Job>>) + Send + 'static,
+        work: impl FnOnce(mpsc::Receiver<Box<dyn SqlJob>>) + Send + 'static,
     ) -> Result<Self, StoreError> {
         let (queue, jobs) = mpsc::channel();
         let thread = thread::Builder::new()
@@ -78,8 +78,8 @@ impl DbWorker {
         })
     }
 
-    /// Runs `run` on the thread and waits for its result; writes are flushed before the answer. A caller that goes away
-    /// does not cancel the job.
+    /// Runs `run` on the thread and waits for its result; writes are flushed before the answer. A caller that is
+    /// cancelled does not cancel the job.
     ///
     /// # Errors
     /// The job or its transaction failed, or the thread has ended.
@@ -88,7 +88,7 @@ impl DbWorker {
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.call_with(Durability::PowerLoss, what, run).await
+        self.call_with(JobDurability::PowerLoss, what, run).await
     }
 
     /// As [`call`](Self::call), with the given durability.
@@ -97,7 +97,7 @@ impl DbWorker {
     /// The job or its transaction failed, or the thread has ended.
     pub(super) async fn call_with<T: Send + 'static>(
         &self,
-        durability: Durability,
+        durability: JobDurability,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> Result<T, StoreError> {
@@ -115,17 +115,17 @@ impl DbWorker {
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, StoreError>> {
-        self.enqueue(Durability::ProcessExit, what, run)
+        self.enqueue(JobDurability::ProcessExit, what, run)
     }
 
     fn enqueue<T: Send + 'static>(
         &self,
-        durability: Durability,
+        durability: JobDurability,
         what: &'static str,
         run: impl FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     ) -> oneshot::Receiver<Result<T, StoreError>> {
         let (reply, answer) = oneshot::channel();
-        let task = Task::new(durability, what, run, reply);
+        let task = SqlTask::new(durability, what, run, reply);
         if let Some(queue) = &self.queue {
             // A thread that has ended drops the job and with it `reply`, which the caller sees as a closed channel.
             let _ = queue.send(Box::new(task));

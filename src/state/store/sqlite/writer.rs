@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ffi};
 
-use super::job::{Durability, Job};
+use super::job::{JobDurability, SqlJob};
 use super::schema::{self, LOG_PAGES};
 use super::wal;
 use crate::state::store::sync_dir;
@@ -33,7 +33,7 @@ pub(super) fn to_disk() -> Flush {
 }
 
 /// State of the writing worker.
-pub(super) struct Writer {
+pub(super) struct SqliteWriter {
     conn: Connection,
     file: PathBuf,
     opened: OpenedFiles,
@@ -55,7 +55,7 @@ struct FailedFlush {
 
 impl FailedFlush {
     /// Whether the last attempt is too recent for another one.
-    fn was_just_tried(&self) -> bool {
+    fn was_retried_recently(&self) -> bool {
         let tried = self.tried.as_ref();
         tried.is_some_and(|(tried, _)| tried.elapsed() < VERIFY_EVERY)
     }
@@ -70,7 +70,7 @@ impl fmt::Display for FailedFlush {
     }
 }
 
-impl Writer {
+impl SqliteWriter {
     /// Takes over the connection. `commits` counts the transactions.
     pub(super) fn new(conn: Connection, file: &Path, commits: Arc<AtomicU64>, flush: Flush) -> Self {
         Self {
@@ -92,7 +92,7 @@ impl Writer {
 
     /// Runs all jobs in one transaction and answers them. A job that fails rolls back only its own writes; where the
     /// transaction itself is lost (disk full, failed commit, failed flush, deleted file), all jobs fail.
-    pub(super) fn commit(&mut self, batch: Vec<Box<dyn Job>>) {
+    pub(super) fn commit(&mut self, batch: Vec<Box<dyn SqlJob>>) {
         if let Err(why) = self.may_write() {
             self.due.get_or_insert_with(|| Instant::now() + VERIFY_EVERY);
             let failed = as_sql_error(why);
@@ -102,8 +102,10 @@ impl Writer {
             return;
         }
         let conn = &self.conn;
-        let to_disk = batch.iter().any(|job| job.durability() == Durability::PowerLoss);
-        let mut held = Vec::with_capacity(batch.len());
+        let to_disk = batch
+            .iter()
+            .any(|job| job.durability() == JobDurability::PowerLoss);
+        let mut executed = Vec::with_capacity(batch.len());
         let mut lost = exec(conn, "BEGIN IMMEDIATE").err();
         for mut job in batch {
             let mut own = None;
@@ -113,7 +115,7 @@ impl Writer {
                 let fault = if conn.is_autocommit() { &mut lost } else { &mut own };
                 *fault = Some(err);
             }
-            held.push((job, own));
+            executed.push((job, own));
         }
         if lost.is_none() {
             lost = exec(conn, "COMMIT").err();
@@ -135,7 +137,7 @@ impl Writer {
         self.due.get_or_insert_with(|| Instant::now() + SOON);
         // Counted before the callers are answered, so that a caller sees its own commit counted.
         self.commits.fetch_add(1, Ordering::Relaxed);
-        for (job, own) in held {
+        for (job, own) in executed {
             job.finish(own.as_ref().or(lost.as_ref()));
         }
     }
@@ -167,7 +169,7 @@ impl Writer {
         let Some(failed) = self.unverified.take() else {
             return Ok(());
         };
-        let failed = match failed.was_just_tried() {
+        let failed = match failed.was_retried_recently() {
             true => failed,
             false => match self.verify() {
                 Ok(frames) => {
@@ -188,16 +190,16 @@ impl Writer {
     /// `quick_check`. Every acknowledged write is in these frames, or a successful checkpoint has moved it to the file.
     /// Returns the number of frames.
     fn verify(&mut self) -> Result<u64, String> {
-        let told = |err: rusqlite::Error| err.to_string();
+        let message = |err: rusqlite::Error| err.to_string();
         let conn = schema::reopen(&self.file).map_err(|err| err.message)?;
-        let counted = log_state(&conn).map_err(told)?.0;
-        exec(&conn, "BEGIN IMMEDIATE").map_err(told)?;
+        let counted = log_state(&conn).map_err(message)?.0;
+        exec(&conn, "BEGIN IMMEDIATE").map_err(message)?;
         let log = self.rewritten(u64::from(counted));
-        exec(&conn, "ROLLBACK").map_err(told)?;
+        exec(&conn, "ROLLBACK").map_err(message)?;
         let (log, frames) = log?;
         let sound: String = conn
             .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
-            .map_err(told)?;
+            .map_err(message)?;
         if sound != "ok" {
             return Err(sound);
         }
@@ -271,17 +273,17 @@ fn log_state(conn: &Connection) -> rusqlite::Result<(u32, u32)> {
 /// Identity of the database file and of its log at open. While the program runs, either may be deleted or replaced, and
 /// writes would go to a file that nobody finds any more.
 struct OpenedFiles {
-    file: Option<Identity>,
-    log: Option<Identity>,
+    file: Option<FileIdentity>,
+    log: Option<FileIdentity>,
 }
 
 /// Device and inode number of a file.
 #[cfg(unix)]
-type Identity = (u64, u64);
+type FileIdentity = (u64, u64);
 
 /// On systems where an open file can be neither deleted nor renamed, its existence is enough.
 #[cfg(not(unix))]
-type Identity = ();
+type FileIdentity = ();
 
 impl OpenedFiles {
     fn of(file: &Path) -> Self {
@@ -315,14 +317,14 @@ impl OpenedFiles {
 }
 
 #[cfg(unix)]
-fn identity(path: &Path) -> Option<Identity> {
+fn identity(path: &Path) -> Option<FileIdentity> {
     use std::os::unix::fs::MetadataExt;
     let found = fs::metadata(path).ok()?;
     Some((found.dev(), found.ino()))
 }
 
 #[cfg(not(unix))]
-fn identity(path: &Path) -> Option<Identity> {
+fn identity(path: &Path) -> Option<FileIdentity> {
     fs::metadata(path).ok().map(|_| ())
 }
 
@@ -336,7 +338,7 @@ fn as_sql_error(why: String) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(why.into())
 }
 
-fn in_savepoint(conn: &Connection, job: &mut dyn Job) -> rusqlite::Result<()> {
+fn in_savepoint(conn: &Connection, job: &mut dyn SqlJob) -> rusqlite::Result<()> {
     exec(conn, "SAVEPOINT job")?;
     let result = job.run(conn);
     if result.is_err() && !conn.is_autocommit() {

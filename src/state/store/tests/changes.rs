@@ -94,27 +94,30 @@ pub(super) async fn undos_wait(store: &dyn Store) {
         undone: None,
     };
     let record = make(pinned).await;
-    let UndoAnswer::Asked(asked) = record.ask_undo(fired.id, 7) else {
+    let UndoAnswer::Asked(requested) = record.ask_undo(fired.id, 7) else {
         panic!("{record:?}");
     };
-    make(Change::UndoAsked(asked)).await;
+    make(Change::UndoAsked(requested)).await;
     let found = store.conversation("undo").await.unwrap().unwrap();
-    assert_eq!(found.asked_undo.as_deref(), Some(&asked));
-    let other = record::AskedUndo { at_ms: 1, ..asked };
+    assert_eq!(found.asked_undo.as_deref(), Some(&requested));
+    let other = record::AskedUndo {
+        at_ms: 1,
+        ..requested
+    };
     assert_eq!(
         make(Change::UndoOver(other)).await.asked_undo.as_deref(),
-        Some(&asked)
+        Some(&requested)
     );
-    assert_eq!(make(Change::UndoOver(asked)).await.asked_undo, None);
-    let told = Change::Followed {
+    assert_eq!(make(Change::UndoOver(requested)).await.asked_undo, None);
+    let followed = Change::Followed {
         from: Some(fired.id),
         to: None,
         undone: Some(fired.id),
     };
-    make(told).await;
+    make(followed).await;
     let found = store.conversation("undo").await.unwrap().unwrap();
     assert_eq!((found.active, found.undone), (None, Some(fired.id)));
-    make(Change::UndoAsked(asked)).await;
+    make(Change::UndoAsked(requested)).await;
     let again = Change::Fired {
         handoff: fired.id,
         placed: false,
@@ -174,7 +177,7 @@ pub(super) async fn sweeping_keeps_what_is_used(store: &dyn Store) {
         )
         .await
         .unwrap();
-    // A fork reads a pair of the old conversation; a write behind it makes sure that it was noted. Writing the pair
+    // A fork reads a pair of the old conversation; a later write makes sure that it was noted. Writing the pair
     // again, as it was made, does not make its last use an earlier one.
     assert_eq!(store.pairs("w", &[forked.id]).await.unwrap().len(), 1);
     store.put_response_id("w", "r", "u").await.unwrap();

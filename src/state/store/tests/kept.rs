@@ -43,7 +43,7 @@ pub(super) async fn handoffs_are_kept(store: &dyn Store) {
     };
     assert!(store.put_draft(&taken).await.is_err(), "another's id");
 
-    // Written again, it stays put away.
+    // Written again, it stays archived.
     assert!(!store.archive("b", one.id, true).await.unwrap());
     assert!(!store.archive("a", Uuid::now_v7(), true).await.unwrap());
     assert!(store.archive("a", one.id, true).await.unwrap());
@@ -113,7 +113,7 @@ pub(super) async fn pairs_are_kept(store: &dyn Store) {
     assert_eq!(
         found,
         [aside, one.clone()],
-        "in the order asked, without the unknown"
+        "in the requested order, without the unknown"
     );
     assert!(store.pairs("a", &[]).await.unwrap().is_empty());
 
@@ -162,7 +162,7 @@ pub(super) async fn cut_points_are_kept(store: &dyn Store) {
     assert_eq!(
         found,
         [two.clone(), one.clone()],
-        "in the order asked, without the unknown"
+        "in the requested order, without the unknown"
     );
     assert!(store.cut_points("a", &[]).await.unwrap().is_empty());
     let digests = ["d0", "d1"].map(String::from);
@@ -216,7 +216,7 @@ pub(super) async fn insertions_are_kept(store: &dyn Store) {
     assert_eq!(
         found,
         [two, one.clone()],
-        "in the order asked, without the unknown"
+        "in the requested order, without the unknown"
     );
     assert!(store.insertions("a", &[]).await.unwrap().is_empty());
     let places = ["i0", "i1", "i1"].map(String::from);

@@ -1,8 +1,8 @@
 //! What every store must do, run over each of them.
 
 mod changes;
+mod documents;
 mod kept;
-mod packets;
 
 use std::sync::Arc;
 
@@ -113,14 +113,14 @@ pub(crate) fn cut_point(handoff: &Handoff, digest: &str) -> CutPoint {
     }
 }
 
-pub(crate) fn packet(principal: &str, branch: &str, created_ms: u64) -> PacketRecord {
-    PacketRecord {
+pub(crate) fn document(principal: &str, branch: &str, created_ms: u64) -> DocumentRecord {
+    DocumentRecord {
         handoff: Uuid::now_v7(),
         principal: principal.into(),
         repository: "/home/ada/app".into(),
         branch: branch.into(),
         topic: "c".into(),
-        status: PacketStatus::Active,
+        status: HandoffStatus::Active,
         created_ms,
         folder: "/p".into(),
         document: "{}".into(),
@@ -139,16 +139,16 @@ pub(crate) async fn conforms(new: impl Fn() -> SharedStore) {
     kept::small_records_are_kept(&*new()).await;
     kept::long_prompts_are_kept(&*new()).await;
     changes::sweeping_keeps_what_is_used(&*new()).await;
-    packets::one_packet_of_a_kind_is_active(&*new()).await;
-    packets::no_moment_has_two_active_packets_or_none(&new(), false).await;
-    packets::superseded_packets_are_archived_by_age(&*new()).await;
+    documents::one_document_of_a_kind_is_active(&*new()).await;
+    documents::no_moment_has_two_active_documents_or_none(&new(), false).await;
+    documents::superseded_documents_are_archived_by_age(&*new()).await;
 }
 
 #[tokio::test]
 async fn memory_conforms() {
     conforms(|| Arc::new(MemoryStore::default())).await;
     let store: SharedStore = Arc::new(MemoryStore::default());
-    packets::no_moment_has_two_active_packets_or_none(&store, true).await;
+    documents::no_moment_has_two_active_documents_or_none(&store, true).await;
 }
 
 #[tokio::test]
@@ -160,7 +160,7 @@ async fn sqlite_conforms() {
     })
     .await;
     let store: SharedStore = Arc::new(SqliteStore::open(&dir.path().join("at-once")).unwrap());
-    packets::no_moment_has_two_active_packets_or_none(&store, true).await;
+    documents::no_moment_has_two_active_documents_or_none(&store, true).await;
 }
 
 #[tokio::test]

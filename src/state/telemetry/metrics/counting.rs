@@ -1,4 +1,4 @@
-//! What an exchange adds to the metrics.
+//! Adds an exchange to the metrics.
 
 use std::sync::{Arc, OnceLock};
 
@@ -8,7 +8,9 @@ use super::labels::{
 };
 use super::{Metrics, WireCounter};
 use crate::state::jobs::recalls::AnswerOutcome;
-use crate::state::telemetry::series::{KINDS, ModelSeries, ModelsSeries, Outcomes, TokenSeries, WireSeries};
+use crate::state::telemetry::series::{
+    KINDS, ModelSeries, ModelsSeries, OutcomeSeries, TokenSeries, WireSeries,
+};
 use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent, ThinkingRetry};
 use baton_core::commands::UndoOutcome;
 use baton_core::record::{Origin, WireId};
@@ -156,7 +158,7 @@ impl Metrics {
         let by_wire = ByWire { wire: label(wire) };
         let counter = |family: &WireCounter| family.get_or_create_owned(&by_wire);
         WireSeries {
-            outcomes: Outcomes::default(),
+            outcomes: OutcomeSeries::default(),
             legs: counter(&self.legs),
             leg_retries: counter(&self.leg_retries),
             pinned_requests: counter(&self.pinned_requests),

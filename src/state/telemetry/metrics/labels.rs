@@ -64,8 +64,8 @@ pub(super) struct ByReason {
     pub(super) reason: &'static str,
 }
 
-/// What becomes of a packet.
-pub(super) const PACKET_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
+/// The result of writing a document.
+pub(super) const DOCUMENT_RESULTS: [&str; 3] = ["written", "failed", "dropped"];
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
 pub(super) struct ByResult {

@@ -18,10 +18,10 @@ use prometheus_client::registry::Registry;
 
 use self::labels::{
     ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin,
-    ByOutcome, ByReason, ByResult, ByTokenType, ByWire, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS,
-    PACKET_RESULTS, TOKEN_BUCKETS,
+    ByOutcome, ByReason, ByResult, ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS,
+    FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
 };
-use super::models::Models;
+use super::models::LabelledModels;
 use super::series::{ModelsSeries, PerWire, WireSeries};
 
 type CountDropped = Box<dyn Fn() -> u64 + Send + Sync>;
@@ -33,7 +33,7 @@ type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 /// All metrics of a process.
 pub struct Metrics {
     registry: Registry,
-    models: Models,
+    models: LabelledModels,
     token_usage: Histograms<ByTokenType>,
     first_token: Histograms<ByModel>,
     duration: Histograms<ByModel>,
@@ -45,8 +45,8 @@ pub struct Metrics {
     journal_dropped: Counter,
     count_dropped: OnceLock<CountDropped>,
     traces_dropped: Counter,
-    packets: Family<ByResult, Counter>,
-    count_packets: OnceLock<CountPackets>,
+    documents: Family<ByResult, Counter>,
+    count_documents: OnceLock<CountPackets>,
     recalls: Family<ByOutcome, Counter>,
     handoffs: Family<ByOrigin, Counter>,
     handoff_facts: Family<ByOutcome, Counter>,
@@ -85,7 +85,7 @@ impl Metrics {
     pub fn new() -> Self {
         let mut metrics = Self {
             registry: Registry::default(),
-            models: Models::default(),
+            models: LabelledModels::default(),
             token_usage: Family::new_with_constructor(|| Histogram::new(TOKEN_BUCKETS)),
             first_token: Family::new_with_constructor(|| Histogram::new(FIRST_TOKEN_BUCKETS)),
             duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
@@ -97,8 +97,8 @@ impl Metrics {
             journal_dropped: Counter::default(),
             count_dropped: OnceLock::new(),
             traces_dropped: Counter::default(),
-            packets: Family::default(),
-            count_packets: OnceLock::new(),
+            documents: Family::default(),
+            count_documents: OnceLock::new(),
             recalls: Family::default(),
             handoffs: Family::default(),
             handoff_facts: Family::default(),
@@ -141,10 +141,11 @@ impl Metrics {
         let _ = self.count_dropped.set(Box::new(count));
     }
 
-    /// Sets the callback that counts packets at each scrape: written, failed, dropped. Only the first call has an effect.
-    pub fn count_packets_by(&self, count: impl Fn() -> [u64; 3] + Send + Sync + 'static) {
+    /// Sets the callback that counts documents at each scrape: written, failed, dropped. Only the first call has an
+    /// effect.
+    pub fn count_documents_by(&self, count: impl Fn() -> [u64; 3] + Send + Sync + 'static) {
         // A second proxy in the same process has its own metrics.
-        let _ = self.count_packets.set(Box::new(count));
+        let _ = self.count_documents.set(Box::new(count));
     }
 
     /// The counter of exchanges whose spans were dropped, for the exporter.
@@ -164,9 +165,9 @@ impl Metrics {
             let known = self.journal_dropped.get();
             self.journal_dropped.inc_by(count().saturating_sub(known));
         }
-        if let Some(count) = self.count_packets.get() {
-            for (result, count) in PACKET_RESULTS.into_iter().zip(count()) {
-                let counter = self.packets.get_or_create_owned(&ByResult { result });
+        if let Some(count) = self.count_documents.get() {
+            for (result, count) in DOCUMENT_RESULTS.into_iter().zip(count()) {
+                let counter = self.documents.get_or_create_owned(&ByResult { result });
                 counter.inc_by(count.saturating_sub(counter.get()));
             }
         }

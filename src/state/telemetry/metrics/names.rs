@@ -1,4 +1,4 @@
-//! Under which names the metrics are shown, and what is said of each. The names are API; the encoder appends `_total` to
+//! Under which names the metrics are shown, and their help texts. The names are API; the encoder appends `_total` to
 //! counters.
 
 use prometheus_client::metrics::info::Info;
@@ -28,14 +28,14 @@ impl Metrics {
             "baton_tokens" "Tokens by how they are billed" self.tokens;
             "baton_journal_dropped" "Copies that the journal dropped or could not write" self.journal_dropped;
             "baton_traces_dropped" "Exchanges whose spans the queue or the collector did not accept" self.traces_dropped;
-            "baton_packets" "Documents of handoffs, by what became of them" self.packets;
+            "baton_packets" "Documents of handoffs, by what became of them" self.documents;
             "baton_handoffs" "Handoffs that fired, by who began them" self.handoffs;
             "baton_recalls" "Searches of what was cut, by how they came out" self.recalls;
-            "baton_handoff_facts" "Handoffs behind whose prompt the facts that were seen were to stand, by what came of it" self.handoff_facts;
+            "baton_handoff_facts" "Handoffs whose prompt was to be followed by the observed facts, by outcome" self.handoff_facts;
             "baton_handoff_prompt_bytes" "Sizes of carry-over prompts" self.handoff_prompt;
             "baton_handoff_before_bytes" "Sizes of upstream requests in which a handoff fired" self.handoff_before;
             "baton_handoff_after_bytes" "Sizes of the first upstream requests after a handoff" self.handoff_after;
-            "baton_nudges" "What came of telling models how full their context is" self.nudges;
+            "baton_nudges" "Notifications to models about how full their context is, by outcome" self.nudges;
             "baton_undos" "Undos of handoffs, by how they came out" self.undos;
             "baton_thinking_retries" "Retries of pinned requests without the thinking that upstream refused, by how they came out" self.thinking_retries;
             "baton_thinking_dropped" "Blocks of thinking that upstream reports to have dropped from what the model saw, by reason" self.dropped_thinking;

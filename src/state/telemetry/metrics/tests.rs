@@ -6,7 +6,7 @@ use pretty_assertions::assert_eq;
 
 use super::*;
 use crate::state::jobs::recalls::AnswerOutcome;
-use crate::state::telemetry::Tokens;
+use crate::state::telemetry::UsageTokens;
 use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent};
 use baton_core::record::WireId;
 
@@ -38,7 +38,7 @@ fn event(model: &str) -> ExchangeEvent {
         first_byte: Some(Duration::from_millis(300)),
         tokens: vec![
             None,
-            Some(Tokens {
+            Some(UsageTokens {
                 input: 1,
                 cache_read: 2,
                 cache_write: 3,

@@ -8,7 +8,7 @@ use opentelemetry_sdk::trace::{SpanData, SpanEvents, SpanLinks};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::super::{ExchangeEvent, Outcome, ThinkingRetry, Tokens, shortened};
+use super::super::{ExchangeEvent, ExchangeOutcome, ThinkingRetry, UsageTokens, shortened};
 use baton_core::commands::UndoOutcome;
 use baton_core::record::WireId;
 use baton_core::rewrite::untooled::Untooled;
@@ -54,7 +54,10 @@ impl Ids {
 }
 
 fn exchange(event: &ExchangeEvent, ids: &Ids) -> SpanData {
-    let failed = !matches!(event.outcome, Outcome::Complete | Outcome::Cancelled);
+    let failed = !matches!(
+        event.outcome,
+        ExchangeOutcome::Complete | ExchangeOutcome::Cancelled
+    );
     let status = match failed {
         true => Status::error(event.outcome.name()),
         false => Status::Unset,
@@ -146,7 +149,7 @@ impl Attributes {
         self.text("gen_ai.conversation.id", event.conversation.as_deref());
     }
 
-    fn tokens(&mut self, tokens: Tokens) {
+    fn tokens(&mut self, tokens: UsageTokens) {
         self.count("gen_ai.usage.input_tokens", tokens.all_input());
         self.count("gen_ai.usage.cache_read.input_tokens", tokens.cache_read);
         self.count("gen_ai.usage.cache_creation.input_tokens", tokens.cache_write);

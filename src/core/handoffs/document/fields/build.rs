@@ -7,12 +7,12 @@ use super::prompt::{Section, item, sections};
 use super::risks::{self, is_review};
 use super::source::Source;
 use super::{
-    ChangedFile, Claim, CommandRun, FailedAttempt, Kind, Packet, Pointer, Prerequisite, PrerequisiteKind,
-    Size, Todo, VERSION, VerdictPointer, Verification, next_action,
+    ChangedFile, Claim, CommandRun, FailedAttempt, HandoffDocument, Kind, Pointer, Prerequisite,
+    PrerequisiteKind, Size, Todo, VERSION, VerdictPointer, Verification, next_action,
 };
 use crate::handoffs::draft::{self, Seen, one_line, seen};
 use crate::limits::BYTES_PER_TOKEN;
-use crate::record::PacketStatus;
+use crate::record::HandoffStatus;
 use crate::text::date::rfc3339;
 
 /// Commands that are told whatever came of them: the last ones.
@@ -30,7 +30,7 @@ const MOST_ASSUMED: usize = 40;
 /// Bytes of the summary.
 const SUMMARY: usize = 700;
 
-impl Packet {
+impl HandoffDocument {
     /// The packet of a handoff. It is active.
     pub fn of(source: &Source<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
@@ -51,7 +51,7 @@ impl Packet {
             } else {
                 Kind::StatusReport
             },
-            status: PacketStatus::Active,
+            status: HandoffStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
             summary: summary(&sections),
             changed_files: seen.files.iter().map(changed).collect(),

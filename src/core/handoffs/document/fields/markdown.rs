@@ -2,12 +2,12 @@
 
 use std::fmt::Write as _;
 
-use super::{NO_NEXT_ACTION, Packet, Size, Stated, Verification};
+use super::{HandoffDocument, NO_NEXT_ACTION, Size, Stated, Verification};
 
 /// What stands above the carry-over prompt, which comes last: it may hold anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
 
-pub(super) fn of(packet: &Packet) -> String {
+pub(super) fn of(packet: &HandoffDocument) -> String {
     let mut out = String::new();
     head(packet, &mut out);
     section("Summary", [line(&packet.summary)], &mut out);
@@ -44,7 +44,7 @@ pub(super) fn of(packet: &Packet) -> String {
     out
 }
 
-fn head(packet: &Packet, out: &mut String) {
+fn head(packet: &HandoffDocument, out: &mut String) {
     let what = match packet.next_action {
         Some(_) => "Handoff",
         None => "Status report",
@@ -60,14 +60,14 @@ fn section(heading: &str, lines: impl IntoIterator<Item = String>, out: &mut Str
     }
 }
 
-fn risks(packet: &Packet) -> Vec<String> {
+fn risks(packet: &HandoffDocument) -> Vec<String> {
     let risks = packet.open_risks.iter();
     risks
         .map(|risk| format!("- **{}** {}", risk.severity.name(), line(&risk.detail)))
         .collect()
 }
 
-fn verification(packet: &Packet) -> Vec<String> {
+fn verification(packet: &HandoffDocument) -> Vec<String> {
     let runs = packet.verification.iter();
     runs.map(|run| {
         let since = match run.stale {
@@ -85,7 +85,7 @@ fn verification(packet: &Packet) -> Vec<String> {
     .collect()
 }
 
-fn claims(packet: &Packet) -> Vec<String> {
+fn claims(packet: &HandoffDocument) -> Vec<String> {
     let claims = packet.claims.iter();
     claims
         .map(|claim| {
@@ -99,7 +99,7 @@ fn claims(packet: &Packet) -> Vec<String> {
         .collect()
 }
 
-fn files(packet: &Packet) -> Vec<String> {
+fn files(packet: &HandoffDocument) -> Vec<String> {
     let files = packet.changed_files.iter();
     files
         .map(|file| {
@@ -114,7 +114,7 @@ fn files(packet: &Packet) -> Vec<String> {
         .collect()
 }
 
-fn commands(packet: &Packet) -> Vec<String> {
+fn commands(packet: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     for run in &packet.commands_run {
         lines.push(format!(
@@ -149,7 +149,7 @@ fn ended(exit: Option<i32>) -> String {
     }
 }
 
-fn attempts(packet: &Packet) -> Vec<String> {
+fn attempts(packet: &HandoffDocument) -> Vec<String> {
     let attempts = packet.failed_attempts.iter();
     attempts
         .map(|attempt| match attempt.why.is_empty() {
@@ -167,13 +167,13 @@ fn stated(all: &[Stated]) -> Vec<String> {
     all.iter().map(told).collect()
 }
 
-fn prerequisites(packet: &Packet) -> Vec<String> {
+fn prerequisites(packet: &HandoffDocument) -> Vec<String> {
     let all = packet.prerequisites.iter();
     all.map(|one| format!("- {} {}", one.kind.name(), code(&one.what)))
         .collect()
 }
 
-fn verdicts(packet: &Packet) -> Vec<String> {
+fn verdicts(packet: &HandoffDocument) -> Vec<String> {
     let pointer = &packet.verdict_pointer;
     let all = [
         ("verification", &pointer.verification),
@@ -190,7 +190,7 @@ fn verdicts(packet: &Packet) -> Vec<String> {
         .collect()
 }
 
-fn origin(packet: &Packet) -> Vec<String> {
+fn origin(packet: &HandoffDocument) -> Vec<String> {
     let mut lines = Vec::new();
     let mut add = |name: &str, value: &str| {
         if !value.is_empty() {
@@ -221,7 +221,7 @@ fn sizes(size: Size) -> String {
     format!("{} before, {} after", size.before, size.after)
 }
 
-fn prompt(packet: &Packet, out: &mut String) {
+fn prompt(packet: &HandoffDocument, out: &mut String) {
     // A fence that is longer than any in the prompt.
     let longest = packet
         .prompt

@@ -19,13 +19,14 @@ mod tests;
 pub use source::{Checkout, Source};
 pub use validate::{Difference, validate};
 pub use value::{
-    ChangedFile, Claim, CommandRun, FailedAttempt, Kind, NO_NEXT_ACTION, Packet, Pointer, Prerequisite,
-    PrerequisiteKind, Risk, Severity, Size, Stated, Todo, VERSION, VerdictPointer, Verification,
+    ChangedFile, Claim, CommandRun, FailedAttempt, HandoffDocument, Kind, NO_NEXT_ACTION, Pointer,
+    Prerequisite, PrerequisiteKind, Risk, Severity, Size, Stated, Todo, VERSION, VerdictPointer,
+    Verification,
 };
 
-use crate::record::PacketStatus;
+use crate::record::HandoffStatus;
 
-impl Packet {
+impl HandoffDocument {
     /// The document, with a line break at its end. The same packet makes the same bytes.
     pub fn json(&self) -> String {
         let mut text = serde_json::to_string_pretty(self).unwrap_or_default();
@@ -48,7 +49,7 @@ impl Packet {
 
     /// The same with another status.
     #[must_use]
-    pub fn with_status(mut self, status: PacketStatus) -> Self {
+    pub fn with_status(mut self, status: HandoffStatus) -> Self {
         self.status = status;
         self
     }

@@ -102,8 +102,8 @@ fn full() -> Seen {
     }
 }
 
-fn packet(prompt: &str, seen: &Seen) -> Packet {
-    Packet::of(&Source {
+fn packet(prompt: &str, seen: &Seen) -> HandoffDocument {
+    HandoffDocument::of(&Source {
         handoff: &handoff(prompt),
         seen,
         folder: Some("/home/ada/app"),
@@ -196,7 +196,7 @@ fn without_a_first_step_it_is_a_status_report_and_says_so() {
 fn the_json_counts_and_validate_says_where_the_markdown_differs() {
     let made = packet(PROMPT, &full());
     let (json, markdown) = (made.json(), made.markdown());
-    assert_eq!(Packet::read(&json).unwrap(), made);
+    assert_eq!(HandoffDocument::read(&json).unwrap(), made);
     assert_eq!(validate(&json, Some(&markdown)), []);
     let edited = markdown
         .replacen("- Which files?", "- Which file?", 1)
@@ -254,7 +254,7 @@ fn every_packet_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
         packet("x", &Seen::default()),
         packet("", &full()),
     ];
-    all.push(packet("x", &full()).with_status(PacketStatus::Archived));
+    all.push(packet("x", &full()).with_status(HandoffStatus::Archived));
     for packet in all {
         let json = serde_json::from_str(&packet.json()).unwrap();
         let errors: Vec<_> = validator

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::markdown::{self, PROMPT};
-use super::{Kind, Packet, VERSION};
+use super::{HandoffDocument, Kind, VERSION};
 
 /// Where a document is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -21,7 +21,7 @@ const VALUE: usize = 120;
 
 /// All that is wrong with a packet's documents: the JSON by itself, and where the Markdown differs from it.
 pub fn validate(json: &str, markdown: Option<&str>) -> Vec<Difference> {
-    let packet = match serde_json::from_str::<Packet>(json) {
+    let packet = match serde_json::from_str::<HandoffDocument>(json) {
         Ok(packet) => packet,
         Err(error) => return vec![difference("", &error.to_string(), "")],
     };

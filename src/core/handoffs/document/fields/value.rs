@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::record::PacketStatus;
+use crate::record::HandoffStatus;
 
 /// The version of the format, as `version` has it.
 pub const VERSION: u32 = 1;
@@ -14,7 +14,7 @@ pub const NO_NEXT_ACTION: &str = "no next_action recorded; needs a human";
 /// A handoff as a document. The names are API; members that are unknown are errors when it is read.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Packet {
+pub struct HandoffDocument {
     /// [`VERSION`].
     pub version: u32,
     /// The handoff's id.
@@ -22,7 +22,7 @@ pub struct Packet {
     /// Whether somebody can go on from it alone.
     pub kind: Kind,
     /// Whether it is the newest of its repository, branch and topic.
-    pub status: PacketStatus,
+    pub status: HandoffStatus,
     /// When the handoff was made, RFC 3339.
     pub created_at: String,
     /// A paragraph.

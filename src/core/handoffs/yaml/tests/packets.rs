@@ -2,7 +2,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::super::{HandoffFile, read};
-use crate::handoffs::document::fields::Packet;
+use crate::handoffs::document::fields::HandoffDocument;
 use crate::handoffs::draft::tokens;
 
 fn packet() -> Value {
@@ -10,7 +10,7 @@ fn packet() -> Value {
 }
 
 fn of(packet: &Value) -> HandoffFile {
-    HandoffFile::of_packet(&Packet::read(&packet.to_string()).unwrap())
+    HandoffFile::of_document(&HandoffDocument::read(&packet.to_string()).unwrap())
 }
 
 #[test]

@@ -2,22 +2,24 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::{id, settings, store, stored};
-use crate::state::files::documents::{JSON, MARKDOWN, PacketWriter, find, write};
-use baton_core::handoffs::document::fields::{Packet, validate};
-use baton_core::record::PacketStatus;
+use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, set_status, write};
+use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::record::HandoffStatus;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What was superseded is archived by its age, in the store and in its files; what is active is not, however old.
 #[tokio::test]
-async fn a_superseded_packet_is_archived_after_its_days() {
+async fn a_superseded_document_is_archived_after_its_days() {
     let dir = tempfile::tempdir().unwrap();
     let (settings, store) = (settings(dir.path()), store(dir.path()));
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let ago = |days: u32| u64::try_from((now - DAY * days).as_millis()).unwrap();
     let shared = Arc::new(settings.clone());
     for (n, days) in [(1, 40), (2, 31), (3, 29), (4, 28)] {
-        write(&shared, &store, stored(n, ago(days))).await.unwrap();
+        let made = stored(n, ago(days));
+        store.put_draft(&made.handoff).await.unwrap();
+        write(&shared, &store, made).await.unwrap();
     }
     let statuses = async || {
         let mut all = Vec::new();
@@ -27,25 +29,29 @@ async fn a_superseded_packet_is_archived_after_its_days() {
             let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
             let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
             let differs = validate(&json, Some(&markdown)).len();
-            all.push((record.status, Packet::read(&json).unwrap().status, differs));
+            all.push((
+                record.status,
+                HandoffDocument::read(&json).unwrap().status,
+                differs,
+            ));
         }
         all
     };
-    let is = |status: PacketStatus| (status, status, 0);
+    let is = |status: HandoffStatus| (status, status, 0);
     let (active, superseded, archived) = (
-        is(PacketStatus::Active),
-        is(PacketStatus::Superseded),
-        is(PacketStatus::Archived),
+        is(HandoffStatus::Active),
+        is(HandoffStatus::Superseded),
+        is(HandoffStatus::Archived),
     );
     // Without an age nothing is archived.
-    let off = PacketWriter::start(Some(settings.clone()), store.clone());
+    let off = DocumentWriter::start(Some(settings.clone()), store.clone());
     assert!(off.flush(Duration::from_secs(20)).await);
     assert_eq!(statuses().await, [superseded, superseded, superseded, active]);
-    let on = super::PacketSettings {
+    let on = super::DocumentSettings {
         archive_after: Some(DAY * 30),
         ..settings
     };
-    let writer = PacketWriter::start(Some(on), store.clone());
+    let writer = DocumentWriter::start(Some(on), store.clone());
     for _ in 0..1000 {
         if statuses().await[1] == archived {
             break;
@@ -54,4 +60,19 @@ async fn a_superseded_packet_is_archived_after_its_days() {
     }
     assert!(writer.flush(Duration::from_secs(20)).await);
     assert_eq!(statuses().await, [archived, archived, superseded, active]);
+    // The handoff and its document are in one archive, and leave it together.
+    let in_archive = async || {
+        let mut all = Vec::new();
+        for n in 1..=4 {
+            all.push(store.handoff("local", id(n)).await.unwrap().unwrap().archived);
+        }
+        all
+    };
+    assert_eq!(in_archive().await, [true, true, false, false]);
+    let set = async |n, status| set_status(&store, "local", id(n), status).await.unwrap().unwrap();
+    assert_eq!(set(1, HandoffStatus::Active).await.superseded, [id(4)]);
+    assert_eq!(in_archive().await, [false, true, false, false]);
+    set(4, HandoffStatus::Archived).await;
+    assert_eq!(in_archive().await, [false, true, false, true]);
+    assert_eq!(statuses().await, [active, archived, superseded, archived]);
 }

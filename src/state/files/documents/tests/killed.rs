@@ -1,4 +1,4 @@
-//! A process that is killed by SIGKILL at every step of writing a packet that supersedes another one.
+//! A process that is killed by SIGKILL at every step of writing a document that supersedes another one.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use super::{id, settings, store, stored};
 use crate::state::files::documents::steps::write_in_steps;
-use crate::state::files::documents::{JSON, MARKDOWN, PacketWriter, find, write};
+use crate::state::files::documents::{DocumentWriter, JSON, MARKDOWN, find, write};
 use crate::state::files::yaml_files::{HandoffFolder, read_file};
-use baton_core::handoffs::document::fields::{Packet, validate};
-use baton_core::record::PacketStatus;
+use baton_core::handoffs::document::fields::{HandoffDocument, validate};
+use baton_core::record::HandoffStatus;
 
 const DIR: &str = "BATON_TEST_PACKET_DIR";
 const STEP: &str = "BATON_TEST_PACKET_STEP";
@@ -44,18 +44,19 @@ async fn child_that_is_killed() {
         .unwrap();
 }
 
-/// Each file of a packet is as it was before the step or as it is behind it: of one status, and whole.
+/// Each file of a document is as it was before the step or as it is after it: of one status, and whole.
 fn is_whole(folder: &Path) {
     let (json, markdown) = (folder.join(JSON), folder.join(MARKDOWN));
-    let said = std::fs::read_to_string(&json).ok().map(|text| {
-        let packet = Packet::read(&text).unwrap_or_else(|error| panic!("{}: {error}", json.display()));
-        assert_eq!(packet.json(), text);
-        packet
+    let content = std::fs::read_to_string(&json).ok().map(|text| {
+        let document =
+            HandoffDocument::read(&text).unwrap_or_else(|error| panic!("{}: {error}", json.display()));
+        assert_eq!(document.json(), text);
+        document
     });
     if let Ok(text) = std::fs::read_to_string(&markdown) {
-        let packet = said.expect("the JSON is written first");
-        let either = [PacketStatus::Active, PacketStatus::Superseded];
-        let renderings = either.map(|status| packet.clone().with_status(status).markdown());
+        let document = content.expect("the JSON is written first");
+        let either = [HandoffStatus::Active, HandoffStatus::Superseded];
+        let renderings = either.map(|status| document.clone().with_status(status).markdown());
         assert!(renderings.contains(&text), "{}", markdown.display());
     }
 }
@@ -81,37 +82,41 @@ async fn killed_at_any_step_no_file_is_torn_and_the_next_start_repairs() {
             .status()
             .unwrap();
         assert_eq!(done.success(), last == STEPS, "step {last}: {done}");
-        let packets = dir.join("packets");
+        let documents = dir.join("packets");
         for n in 1..=2 {
-            is_whole(&packets.join(id(n).to_string()));
+            is_whole(&documents.join(id(n).to_string()));
         }
         // The row is there at each of these steps, and what it superseded is superseded.
         let store = store(dir);
-        let writer = PacketWriter::start(Some(settings(dir)), store.clone());
+        let writer = DocumentWriter::start(Some(settings(dir)), store.clone());
         assert!(writer.flush(Duration::from_secs(20)).await);
-        for (n, status) in [(1, PacketStatus::Superseded), (2, PacketStatus::Active)] {
+        for (n, status) in [(1, HandoffStatus::Superseded), (2, HandoffStatus::Active)] {
             let record = find(&store, "local", id(n)).await.unwrap().unwrap();
             assert_eq!(record.status, status, "step {last}");
             let folder = PathBuf::from(&record.folder);
             let json = std::fs::read_to_string(folder.join(JSON)).unwrap();
             let markdown = std::fs::read_to_string(folder.join(MARKDOWN)).unwrap();
             assert_eq!(validate(&json, Some(&markdown)), [], "step {last}");
-            assert_eq!(Packet::read(&json).unwrap().status, status, "step {last}");
-            assert_eq!(handoff_files(&packets, n), 1, "step {last}");
+            assert_eq!(
+                HandoffDocument::read(&json).unwrap().status,
+                status,
+                "step {last}"
+            );
+            assert_eq!(handoff_files(&documents, n), 1, "step {last}");
         }
     }
 }
 
-/// How many handoff files there are of a packet.
-fn handoff_files(packets: &Path, n: u128) -> usize {
-    let folder = HandoffFolder::new(packets).unwrap();
+/// How many handoff files there are of a document.
+fn handoff_files(documents: &Path, n: u128) -> usize {
+    let folder = HandoffFolder::new(documents).unwrap();
     let listed = folder.list(None, 0).unwrap().found;
     let read = listed.iter().map(|one| read_file(&one.path).unwrap().file);
     read.filter(|file| file.findings.get("handoff") == Some(&id(n).to_string()))
         .count()
 }
 
-/// What a killed process left goes when its packet is written again, once it is old.
+/// What a killed process left goes when its document is written again, once it is old.
 #[tokio::test]
 async fn what_a_killed_process_left_is_deleted_when_it_is_old() {
     let dir = tempfile::tempdir().unwrap();

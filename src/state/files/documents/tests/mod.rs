@@ -7,15 +7,15 @@ use std::sync::Arc;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::value::{PacketSettings, Stored};
+use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
 use baton_core::handoffs::document::fields::Size;
 use baton_core::handoffs::draft;
 use baton_core::record::{Handoff, HandoffId, Origin, WireId};
 
-pub(super) fn settings(dir: &Path) -> PacketSettings {
-    PacketSettings {
+pub(super) fn settings(dir: &Path) -> DocumentSettings {
+    DocumentSettings {
         dir: dir.join("packets"),
         git_dir: None,
         topic: Some("importer".to_owned()),
@@ -52,10 +52,10 @@ pub(super) fn id(n: u128) -> HandoffId {
     Uuid::from_u128(0x0199_a3c2_7d1e_7c3a_9b1f_2f6f_0000_0000 + n)
 }
 
-pub(super) fn stored(n: u128, created_ms: u64) -> Stored {
+pub(super) fn stored(n: u128, created_ms: u64) -> StoredHandoff {
     let body =
         json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": format!("Do {n}.")}]});
-    Stored {
+    StoredHandoff {
         handoff: handoff(n, created_ms),
         carry_over: None,
         exchange: None,

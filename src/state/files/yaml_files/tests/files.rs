@@ -2,7 +2,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::time::{Duration, Instant};
 
-use super::super::{FileError, LineReader, Naming, read_file, write_to};
+use super::super::{FileError, FileNaming, LineReader, read_file, write_to};
 use super::{at, file, folder, names, write};
 use baton_core::handoffs::yaml::HandoffFile;
 
@@ -29,7 +29,9 @@ fn a_file_has_name_mode_and_ledger() {
             .starts_with("## 2026-11-22T18:05:48Z (manual)\n- file: 2026-11-22_18-05_login-works-now.yaml\n")
     );
     let mut automatic = file("", "x");
-    let written = folder.write(&mut automatic, &Naming::Automatic, at(1)).unwrap();
+    let written = folder
+        .write(&mut automatic, &FileNaming::Automatic, at(1))
+        .unwrap();
     assert_eq!(
         written.path,
         dir.path()
@@ -66,7 +68,9 @@ fn what_breaks_a_rule_is_not_written() {
     let dir = tempfile::tempdir().unwrap();
     let folder = folder(dir.path());
     let mut wrong = file("a/b", "");
-    let error = folder.write(&mut wrong, &Naming::Automatic, at(0)).unwrap_err();
+    let error = folder
+        .write(&mut wrong, &FileNaming::Automatic, at(0))
+        .unwrap_err();
     let FileError::Invalid(errors) = error else {
         panic!("{error}")
     };
@@ -86,13 +90,15 @@ fn the_newest_is_by_the_time_in_the_name_in_both_shapes() {
     let dir = tempfile::tempdir().unwrap();
     let folder = folder(dir.path());
     let mut automatic = file("api", "automatic");
-    folder.write(&mut automatic, &Naming::Automatic, at(0)).unwrap();
+    folder
+        .write(&mut automatic, &FileNaming::Automatic, at(0))
+        .unwrap();
     // By name, the automatic one would be the newest for ever.
     write(&folder, "api", "manual", at(120));
     let latest = |session| folder.latest(session).unwrap().found.map(|found| found.file.goal);
     assert_eq!(latest(Some("api")).as_deref(), Some("manual"));
     let mut later = file("api", "later");
-    folder.write(&mut later, &Naming::Automatic, at(240)).unwrap();
+    folder.write(&mut later, &FileNaming::Automatic, at(240)).unwrap();
     assert_eq!(latest(Some("api")).as_deref(), Some("later"));
     // Of one minute, the one that was written last.
     write(&folder, "api", "b first", at(600));
@@ -159,7 +165,9 @@ fn the_oldest_go_into_the_archive_from_fifty_on() {
     let dir = tempfile::tempdir().unwrap();
     let folder = folder(dir.path());
     let mut automatic = file("api", "automatic");
-    folder.write(&mut automatic, &Naming::Automatic, at(-60)).unwrap();
+    folder
+        .write(&mut automatic, &FileNaming::Automatic, at(-60))
+        .unwrap();
     for n in 0..60 {
         write(&folder, "api", &format!("n{n}"), at(n * 60));
     }
@@ -189,7 +197,7 @@ fn links_are_refused() {
     symlink(elsewhere.path(), base.join("api")).unwrap();
     let folder = folder(dir.path());
     let error = folder
-        .write(&mut file("api", "x"), &Naming::Automatic, at(0))
+        .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
         .unwrap_err();
     assert!(matches!(error, FileError::Refused(..)), "{error}");
     assert!(folder.latest(Some("api")).is_err());
@@ -201,7 +209,7 @@ fn links_are_refused() {
     let linked = super::folder(&dir.path().join("linked"));
     assert!(
         linked
-            .write(&mut file("api", "x"), &Naming::Automatic, at(0))
+            .write(&mut file("api", "x"), &FileNaming::Automatic, at(0))
             .is_err()
     );
     // A ledger that leads elsewhere is not appended to, and the file is written all the same.
@@ -302,28 +310,28 @@ fn the_line_is_read_once_while_nothing_changes() {
 }
 
 #[test]
-fn a_packet_gets_one_file() {
+fn a_document_gets_one_file() {
     let dir = tempfile::tempdir().unwrap();
     let folder = folder(dir.path());
-    let packet = |id: &str| {
-        let mut packet: serde_json::Value =
+    let document = |id: &str| {
+        let mut document: serde_json::Value =
             serde_json::from_str(include_str!("../../../../../tests/golden/document.json")).unwrap();
-        packet["id"] = id.into();
-        baton_core::handoffs::document::fields::Packet::read(&packet.to_string()).unwrap()
+        document["id"] = id.into();
+        baton_core::handoffs::document::fields::HandoffDocument::read(&document.to_string()).unwrap()
     };
-    let first = packet("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
-    let path = folder.write_packet(&first).unwrap().path;
+    let first = document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11");
+    let path = folder.write_document(&first).unwrap().path;
     assert_eq!(
         path,
         dir.path()
             .join("handoffs/shop-app/auto-handoff-2026-11-22T18-05-48.yaml")
     );
     let bytes = fs::read(&path).unwrap();
-    assert_eq!(folder.write_packet(&first).unwrap().path, path);
+    assert_eq!(folder.write_document(&first).unwrap().path, path);
     assert_eq!(fs::read(&path).unwrap(), bytes);
     let second = folder
-        .write_packet(&packet("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"))
+        .write_document(&document("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12"))
         .unwrap();
     assert!(second.path.ends_with("auto-handoff-2026-11-22T18-05-48-2.yaml"));
-    assert_eq!(folder.write_packet(&first).unwrap().path, path);
+    assert_eq!(folder.write_document(&first).unwrap().path, path);
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::super::gather::Asker;
+use super::super::gather::GitRunner;
 use super::super::now;
 use super::file;
 use baton_core::handoffs::yaml::Drift;
@@ -33,8 +33,8 @@ fn repository(dir: &Path) {
     git(dir, &["commit", "-q", "-m", "the first one"]);
 }
 
-fn asker(dir: &Path) -> Asker<'_> {
-    Asker {
+fn asker(dir: &Path) -> GitRunner<'_> {
+    GitRunner {
         dir,
         until: Instant::now() + Duration::from_secs(60),
     }
@@ -65,8 +65,8 @@ fn git_tells_changed_new_and_deleted_files_once() {
     assert_eq!(written.files.deleted, ["gone.rs"]);
     assert_eq!(written.findings["git_branch"], "given");
     assert!(written.findings["recent_commits"].ends_with(" the first one"));
-    // Without time nothing is asked.
-    let late = Asker {
+    // Without time nothing is queried.
+    let late = GitRunner {
         dir,
         until: Instant::now(),
     };

@@ -6,7 +6,7 @@ mod transfers;
 
 use std::path::Path;
 
-use super::{HandoffFolder, Naming, Written};
+use super::{FileNaming, HandoffFolder, WrittenFile};
 use baton_core::handoffs::yaml::HandoffFile;
 use baton_core::handoffs::yaml::time::Time;
 
@@ -30,8 +30,8 @@ pub(super) fn folder(dir: &Path) -> HandoffFolder {
     HandoffFolder::new(&dir.join("handoffs")).unwrap()
 }
 
-pub(super) fn write(folder: &HandoffFolder, session: &str, goal: &str, now: Time) -> Written {
-    let naming = Naming::Manual(goal.to_owned());
+pub(super) fn write(folder: &HandoffFolder, session: &str, goal: &str, now: Time) -> WrittenFile {
+    let naming = FileNaming::Manual(goal.to_owned());
     folder.write(&mut file(session, goal), &naming, now).unwrap()
 }
 

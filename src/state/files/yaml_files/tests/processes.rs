@@ -3,12 +3,12 @@ use std::fs;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use super::super::write::Step;
-use super::super::{HandoffFolder, Naming, read_file};
+use super::super::write::FileStep;
+use super::super::{FileNaming, HandoffFolder, read_file};
 use super::{at, file, folder, names, write};
 use crate::state::files::yaml_files::folder::ARCHIVE;
 
-/// Tells a child where to write, which one it is, and at which step it is killed.
+/// Configures a child: where to write, which one it is, and at which step it is killed.
 const DIR: &str = "BATON_TEST_HANDOFF_DIR";
 const WHICH: &str = "BATON_TEST_HANDOFF_CHILD";
 const STEP: &str = "BATON_TEST_HANDOFF_STEP";
@@ -87,8 +87,8 @@ fn a_thousand_writes_of_eight_processes_lose_nothing() {
 fn child_that_is_killed() {
     let Ok(dir) = std::env::var(DIR) else { return };
     let folder: HandoffFolder = folder(Path::new(&dir));
-    let last = Step::ALL[number(STEP).unwrap()];
-    let naming = Naming::Manual("killed".to_owned());
+    let last = FileStep::ALL[number(STEP).unwrap()];
+    let naming = FileNaming::Manual("killed".to_owned());
     let _ = folder.write_in_steps(&mut file("api", "killed"), &naming, at(6000), &mut |step| {
         if step == last {
             std::process::abort();
@@ -98,7 +98,7 @@ fn child_that_is_killed() {
 
 #[test]
 fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
-    for (index, step) in Step::ALL.into_iter().enumerate() {
+    for (index, step) in FileStep::ALL.into_iter().enumerate() {
         let dir = tempfile::tempdir().unwrap();
         let folder = folder(dir.path());
         for n in 0..50 {
@@ -110,7 +110,11 @@ fn a_process_that_is_killed_at_any_step_leaves_whole_files_and_no_lock() {
         assert!(!killed.success(), "{step:?}");
         let api = dir.path().join("handoffs/api");
         let is_there = names(&api).iter().any(|name| name.contains("killed"));
-        assert_eq!(is_there, matches!(step, Step::Named | Step::Told), "{step:?}");
+        assert_eq!(
+            is_there,
+            matches!(step, FileStep::Named | FileStep::Recorded),
+            "{step:?}"
+        );
         let all: Vec<_> = [api.clone(), api.join(ARCHIVE)]
             .iter()
             .flat_map(|dir| names(dir).into_iter().map(move |name| dir.join(name)))

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 
 /// How a call is answered.
 #[derive(Debug, Clone)]
-pub(super) enum Reply {
+pub(super) enum MailReply {
     /// The tool's answer.
     Tool(Value),
     /// The tool fails.
@@ -29,17 +29,17 @@ pub(super) enum Reply {
 }
 
 /// A call that came: the tool and its arguments.
-pub(super) type Call = (String, Value);
+pub(super) type MailCall = (String, Value);
 
-pub(super) struct Server {
+pub(super) struct MailServer {
     pub(super) url: String,
-    calls: Arc<Mutex<Vec<Call>>>,
+    calls: Arc<Mutex<Vec<MailCall>>>,
 }
 
-impl Server {
+impl MailServer {
     /// Starts a server that gives each call of a tool to the script; `calls` are those before it.
     pub(super) async fn start(
-        script: impl Fn(&str, &Value, &[Call]) -> Reply + Send + Sync + 'static,
+        script: impl Fn(&str, &Value, &[MailCall]) -> MailReply + Send + Sync + 'static,
     ) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}/mcp/", listener.local_addr().unwrap());
@@ -59,14 +59,14 @@ impl Server {
     }
 
     /// The calls so far.
-    pub(super) fn calls(&self) -> Vec<Call> {
+    pub(super) fn calls(&self) -> Vec<MailCall> {
         self.calls.lock().unwrap().clone()
     }
 
     /// The calls in short: tool, agent and paths.
-    pub(super) fn told(&self) -> Vec<String> {
+    pub(super) fn received_calls(&self) -> Vec<String> {
         let calls = self.calls();
-        let told = calls.iter().map(|(tool, arguments)| {
+        let received_calls = calls.iter().map(|(tool, arguments)| {
             let paths: Vec<_> = arguments["paths"]
                 .as_array()
                 .into_iter()
@@ -82,14 +82,14 @@ impl Server {
             let verb = tool.split('_').next().unwrap_or_default();
             format!("{verb} {agent}{exclusive} {}", paths.join(","))
         });
-        told.collect()
+        received_calls.collect()
     }
 }
 
 async fn answer(
     request: Request<Incoming>,
-    script: Arc<impl Fn(&str, &Value, &[Call]) -> Reply>,
-    seen: Arc<Mutex<Vec<Call>>>,
+    script: Arc<impl Fn(&str, &Value, &[MailCall]) -> MailReply>,
+    seen: Arc<Mutex<Vec<MailCall>>>,
 ) -> Result<Response<Full<Bytes>>, Infallible> {
     let body = request.into_body().collect().await.unwrap().to_bytes();
     let message: Value = serde_json::from_slice(&body).unwrap();
@@ -108,14 +108,14 @@ async fn answer(
         reply
     };
     let result = match reply {
-        Reply::Tool(value) => json!({"content": [], "structuredContent": value}),
-        Reply::Fails(text) => json!({"content": [{"type": "text", "text": text}], "isError": true}),
-        Reply::Late(time, value) => {
+        MailReply::Tool(value) => json!({"content": [], "structuredContent": value}),
+        MailReply::Fails(text) => json!({"content": [{"type": "text", "text": text}], "isError": true}),
+        MailReply::Late(time, value) => {
             tokio::time::sleep(time).await;
             json!({"content": [{"type": "text", "text": value.to_string()}]})
         }
-        Reply::Hangs => std::future::pending().await,
-        Reply::Raw(status, body) => {
+        MailReply::Hangs => std::future::pending().await,
+        MailReply::Raw(status, body) => {
             let response = Response::builder().status(status).header("mcp-session-id", "s1");
             return Ok(response.body(Full::new(body.into())).unwrap());
         }

@@ -1,4 +1,4 @@
-//! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go away.
+//! The store over real servers: settings, replicas, logins, Sentinels, clusters, and servers that go offline.
 
 #[expect(unreachable_pub, reason = "shared with the suite")]
 #[allow(dead_code, reason = "the suite uses all of it")]
@@ -20,10 +20,10 @@ use super::*;
 use crate::state::store::tests::{conforms, conversation, handoff, pair, update};
 
 /// A store in that server. `change` sets what is not as in most tests.
-pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut Options)) -> RedisStore {
-    let mut options = Options {
+pub(crate) fn store_in(url: &str, change: impl FnOnce(&mut RedisOptions)) -> RedisStore {
+    let mut options = RedisOptions {
         address: StoreAddress::parse(url).unwrap(),
-        durability: Durability::Memory,
+        durability: ServerDurability::Memory,
         prefix: Uuid::now_v7().to_string(),
         time: Duration::from_secs(2),
         ca_file: None,
@@ -53,28 +53,28 @@ async fn settings_that_hold_no_handoff_are_named() {
     let verify = async |durability| {
         let store = store_in(&server.url(), |o| o.durability = durability);
         let written = put(&store).await;
-        (store.unfit().await.unwrap(), written.is_ok())
+        (store.settings_problem().await.unwrap(), written.is_ok())
     };
-    assert_eq!(verify(Durability::Memory).await, (None, true));
-    // One that can be asked to wait for its file holds it.
-    let (named, written) = verify(Durability::Fsync).await;
+    assert_eq!(verify(ServerDurability::Memory).await, (None, true));
+    // One that supports waiting for its file meets the promise.
+    let (named, written) = verify(ServerDurability::Fsync).await;
     let waits = server.is_version(7, 2);
     assert_eq!((named.is_none(), written), (waits, waits), "{named:?}");
     assert!(waits || named.unwrap().contains("appendfsync is everysec"));
-    let (named, written) = verify(Durability::Replicated).await;
+    let (named, written) = verify(ServerDurability::Replicated).await;
     assert!(named.unwrap().contains("no replica"));
     assert!(!written);
     server.cli(&["CONFIG", "SET", "appendfsync", "always"]);
-    assert_eq!(verify(Durability::Fsync).await, (None, true));
+    assert_eq!(verify(ServerDurability::Fsync).await, (None, true));
     server.cli(&["CONFIG", "SET", "maxmemory", "100mb"]);
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "allkeys-lru"]);
-    let (named, _) = verify(Durability::Fsync).await;
+    let (named, _) = verify(ServerDurability::Fsync).await;
     assert!(named.unwrap().contains("maxmemory-policy is allkeys-lru"));
     server.cli(&["CONFIG", "SET", "maxmemory-policy", "volatile-lru"]);
-    assert_eq!(verify(Durability::Fsync).await, (None, true));
+    assert_eq!(verify(ServerDurability::Fsync).await, (None, true));
 }
 
-/// With a server that flushes every second, and can be asked to wait for that: what was acknowledged survives its kill.
+/// With a server that flushes every second, and supports waiting for that: what was acknowledged survives its kill.
 #[tokio::test]
 #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
@@ -83,7 +83,7 @@ async fn a_server_that_waits_for_its_file_loses_nothing_that_it_acknowledged() {
         return;
     }
     let store = store_in(&server.url(), |o| {
-        o.durability = Durability::Fsync;
+        o.durability = ServerDurability::Fsync;
         o.time = Duration::from_secs(10);
     });
     let mut kept = Vec::new();
@@ -112,11 +112,11 @@ async fn a_replicated_write_is_on_the_replica() {
     let mut replica = primary.replica(&[]);
     let prefix = "replicated".to_owned();
     let store = store_in(&primary.url(), |o| {
-        o.durability = Durability::Replicated;
+        o.durability = ServerDurability::Replicated;
         o.prefix = prefix.clone();
         o.time = Duration::from_secs(2);
     });
-    assert_eq!(store.unfit().await.unwrap(), None);
+    assert_eq!(store.settings_problem().await.unwrap(), None);
     for _ in 0..20 {
         let id = put(&store).await.unwrap();
         let there = replica.cli(&["EXISTS", &format!("{{replicated}}:handoff:{id}")]);
@@ -126,10 +126,13 @@ async fn a_replicated_write_is_on_the_replica() {
     // The server waits three quarters of a call's time; a machine under load may take longer to tell, and then the call ends.
     let began = Instant::now();
     let error = put(&store).await.unwrap_err();
-    let told = ["no replica", "takes too long"];
-    assert!(told.iter().any(|told| error.message.contains(told)), "{error}");
+    let messages = ["no replica", "takes too long"];
+    assert!(
+        messages.iter().any(|message| error.message.contains(message)),
+        "{error}"
+    );
     assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
-    // Reads do not wait behind it.
+    // Reads do not queue after it.
     let (write, read_was_first) = tokio::join!(
         async {
             let error = put(&store).await;
@@ -166,7 +169,7 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
         store.pairs_beside("local", &siblings).await.unwrap(),
         std::slice::from_ref(&beside)
     );
-    // Reading touches it behind the answer.
+    // Reading updates its time of use after the answer.
     let used = async || server.cli(&["ZSCORE", "{p}:i:pair:used", &beside.id.to_string()]);
     while used().await == "7" {
         tokio::time::sleep(Duration::from_millis(5)).await;

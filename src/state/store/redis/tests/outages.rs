@@ -1,4 +1,4 @@
-//! Servers that go away, come back, or take too long.
+//! Servers that go offline, come back, or take too long.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -13,7 +13,7 @@ use super::*;
 #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
 async fn a_server_that_goes_away_fails_calls_at_once_and_is_found_again_within_a_second() {
     let mut server = RedisServer::durable();
-    let store = store_in(&server.url(), |o| o.durability = Durability::Fsync);
+    let store = store_in(&server.url(), |o| o.durability = ServerDurability::Fsync);
     let kept = put(&store).await.unwrap();
     server.kill();
     assert!(put(&store).await.is_err());
@@ -106,7 +106,7 @@ async fn whatever_the_network_does_calls_end_in_time_and_leave_no_pile_of_tasks(
             };
             let (all, other) = tokio::join!(all, other);
             let longest = all.iter().map(|(time, _)| *time).max().unwrap();
-            // A change is made again where others change the same record; no attempt begins behind the first one's time.
+            // A change is made again where others change the same record; no attempt begins after the first one's time.
             assert!(longest < 2 * TIME + SLACK, "{fault:?}: {longest:?}");
             assert!(began.elapsed() < 2 * TIME + SLACK, "{fault:?}");
             assert!(other < SLACK, "{fault:?}: {other:?}");
@@ -146,7 +146,7 @@ async fn a_failover_loses_nothing_that_was_replicated() {
     let second = primary.replica(&[]);
     let wire = Switch::to(primary.port).await;
     let store = store_in(&wire.url(), |o| {
-        o.durability = Durability::Replicated;
+        o.durability = ServerDurability::Replicated;
         o.time = Duration::from_millis(500);
     });
     let stop = AtomicBool::new(false);
@@ -197,7 +197,7 @@ async fn a_failover_loses_nothing_that_was_replicated() {
         .duration_since(std::time::UNIX_EPOCH)
         .unwrap()
         .as_secs();
-    assert!(now - went_on < 2, "writes go on behind it: {} in all", all.len());
+    assert!(now - went_on < 2, "writes go on after it: {} in all", all.len());
 }
 
 /// An address that leads to the primary, whichever that is: its connections break where it changes.

@@ -32,7 +32,7 @@ async fn a_user_with_a_password_logs_in() {
     };
     let good = store("baton:p%40ss%3Aword", "acl");
     put(&good).await.unwrap();
-    assert_eq!(good.unfit().await.unwrap(), None);
+    assert_eq!(good.settings_problem().await.unwrap(), None);
     let error = put(&store("baton:wrong", "acl")).await.unwrap_err();
     assert!(!error.message.contains("wrong@"), "{error}");
     // Outside of its keys.
@@ -100,7 +100,7 @@ async fn sentinels_tell_the_primary_and_the_next_one() {
         assert!(began.elapsed() < Duration::from_secs(30));
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    // `WAIT` of a new connection waits for nothing that others wrote: the replica itself is asked.
+    // `WAIT` of a new connection waits for nothing that others wrote: the replica itself is queried.
     let written = format!("*handoff:{before}");
     while !replica.cli(&["KEYS", &written]).contains(&before.to_string()) {
         assert!(began.elapsed() < Duration::from_secs(30));

@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A disk whose flushes fail while it is told so.
+/// A disk whose flushes fail while it is set to.
 #[derive(Clone, Default)]
 struct Disk {
     fails: Arc<std::sync::atomic::AtomicBool>,
@@ -37,7 +37,7 @@ impl Disk {
     }
 }
 
-/// A write that was answered before its flush, and a flush that fails behind it: the kernel tells that once.
+/// A write that was answered before its flush, and a later flush that fails: the kernel reports that once.
 async fn a_flush_fails_unseen(disk: &Disk, store: &SqliteStore) {
     disk.fail(true);
     store
@@ -58,7 +58,7 @@ async fn after_a_failed_flush_nothing_is_acknowledged_until_the_file_is_verified
         let err = put(&store, 2).await.unwrap_err();
         assert!(err.message.contains("cannot be flushed"), "{err}");
         let err = store.change(&update(&conversation("local", "d", 1))).await;
-        assert!(err.is_err(), "also what is flushed behind its answer");
+        assert!(err.is_err(), "also what is flushed after its answer");
         assert!(store.probe().await.is_err());
     }
     assert!(
@@ -133,23 +133,23 @@ async fn what_is_written_to_a_file_that_is_gone_is_an_error() {
         durable.map(|_| ()).map_err(|err| err.message)
     };
     let parent = tempfile::tempdir().unwrap();
-    let (dir, away) = (parent.path().join("state"), parent.path().join("away"));
+    let (dir, elsewhere) = (parent.path().join("state"), parent.path().join("away"));
     let store = SqliteStore::open(&dir).unwrap();
     assert_eq!(write(&store).await, Ok(()));
-    fs::rename(&dir, &away).unwrap();
+    fs::rename(&dir, &elsewhere).unwrap();
     let err = write(&store).await.unwrap_err();
     assert!(err.contains("was deleted"), "{err}");
-    fs::rename(&away, &dir).unwrap();
+    fs::rename(&elsewhere, &dir).unwrap();
     assert_eq!(write(&store).await, Ok(()), "put back");
     // The log alone, which holds the newest of what was acknowledged.
     let log = schema::log_of(&dir.join(FILE));
-    fs::rename(&log, &away).unwrap();
+    fs::rename(&log, &elsewhere).unwrap();
     assert!(write(&store).await.unwrap_err().contains("-wal"));
-    fs::rename(&away, &log).unwrap();
+    fs::rename(&elsewhere, &log).unwrap();
     assert_eq!(write(&store).await, Ok(()));
     // Another file under the name, be it the same bytes.
-    fs::copy(dir.join(FILE), &away).unwrap();
-    fs::rename(&away, dir.join(FILE)).unwrap();
+    fs::copy(dir.join(FILE), &elsewhere).unwrap();
+    fs::rename(&elsewhere, dir.join(FILE)).unwrap();
     assert!(write(&store).await.unwrap_err().contains("another file"));
     fs::remove_dir_all(&dir).unwrap();
     assert!(write(&store).await.is_err());

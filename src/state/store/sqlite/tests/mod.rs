@@ -123,7 +123,7 @@ async fn writes_that_wait_share_a_commit() {
     let store = SqliteStore::open(dir.path()).unwrap();
     let (open_gate, gate) = mpsc::channel::<()>();
     let (at_gate, arrived) = mpsc::channel();
-    let held = store.writer.submit("hold the writer", move |_| {
+    let blocked = store.writer.submit("hold the writer", move |_| {
         let _ = at_gate.send(());
         let _ = gate.recv();
         Ok(())
@@ -133,10 +133,14 @@ async fn writes_that_wait_share_a_commit() {
     let release = async {
         // `join!` has polled every put once, so all are queued.
         open_gate.send(()).unwrap();
-        held.await.unwrap().unwrap();
+        blocked.await.unwrap().unwrap();
     };
     let (ids, ()) = tokio::join!(puts, release);
-    assert_eq!(store.commits(), 2, "the one that held, and one for the hundred");
+    assert_eq!(
+        store.commits(),
+        2,
+        "the one that blocked, and one for the hundred"
+    );
     for id in ids {
         assert!(store.handoff("local", id.unwrap()).await.unwrap().is_some());
     }
@@ -386,7 +390,7 @@ fn a_damaged_file_is_refused() {
     .unwrap();
     assert!(refusal(dir.path()).contains("damaged"));
 
-    // A whole header with rubbish behind it.
+    // A whole header with rubbish after it.
     let dir = tempfile::tempdir().unwrap();
     drop(SqliteStore::open(dir.path()).unwrap());
     let mut bytes = fs::read(dir.path().join(FILE)).unwrap();

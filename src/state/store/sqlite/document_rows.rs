@@ -1,16 +1,16 @@
-//! Packets as rows. A unique index holds that at most one with the same key is active.
+//! Documents as rows. A unique index holds that at most one with the same key is active.
 
 use rusqlite::{Connection, OptionalExtension, Row, ToSql, params};
 use uuid::Uuid;
 
 use super::rows::{int, owned, uint};
-use crate::state::store::PacketFilter;
-use baton_core::record::{HandoffId, PacketRecord, PacketStatus, Principal};
+use crate::state::store::DocumentFilter;
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
 
-/// Columns of a packet, in the order `read` expects.
-const PACKET: &str = "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
+/// Columns of a document, in the order `read` expects.
+const DOCUMENT: &str = "handoff, principal, repository, branch, topic, status, created_ms, folder, document";
 
-/// Writes a packet.
+/// Writes a document.
 const PUT: &str = "INSERT INTO packets
           (handoff, principal, repository, branch, topic, status, created_ms, folder, document)
         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
@@ -27,77 +27,77 @@ const SUPERSEDE: &str = "UPDATE packets SET status = 'superseded'
 const ARCHIVE: &str = "UPDATE packets SET status = 'archived' WHERE status = 'superseded' AND created_ms < ?1
         RETURNING principal, handoff";
 
-pub(super) fn put(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
-    let superseded = match packet.status {
-        PacketStatus::Active => supersede(conn, packet)?,
+pub(super) fn put(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<Vec<HandoffId>> {
+    let superseded = match document.status {
+        HandoffStatus::Active => supersede(conn, document)?,
         _ => Vec::new(),
     };
     let changed = conn.prepare_cached(PUT)?.execute(params![
-        packet.handoff.as_bytes(),
-        packet.principal,
-        packet.repository,
-        packet.branch,
-        packet.topic,
-        packet.status.name(),
-        int(packet.created_ms),
-        packet.folder,
-        packet.document,
+        document.handoff.as_bytes(),
+        document.principal,
+        document.repository,
+        document.branch,
+        document.topic,
+        document.status.name(),
+        int(document.created_ms),
+        document.folder,
+        document.document,
     ])?;
-    owned(changed, "write a packet")?;
+    owned(changed, "write a document")?;
     Ok(superseded)
 }
 
-/// Writes a packet of another store: a newer one that is active here supersedes it. Returns whether anything changed.
-pub(super) fn import(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<bool> {
+/// Writes a document of another store: a newer one that is active here supersedes it. Returns whether anything changed.
+pub(super) fn import(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<bool> {
     let sql =
         "SELECT EXISTS (SELECT 1 FROM packets WHERE status = 'active' AND principal = ?1 AND repository = ?2
         AND branch = ?3 AND topic = ?4 AND (created_ms, handoff) > (?5, ?6))";
     let newer: bool = conn.prepare_cached(sql)?.query_row(
         params![
-            packet.principal,
-            packet.repository,
-            packet.branch,
-            packet.topic,
-            int(packet.created_ms),
-            packet.handoff.as_bytes()
+            document.principal,
+            document.repository,
+            document.branch,
+            document.topic,
+            int(document.created_ms),
+            document.handoff.as_bytes()
         ],
         |row| row.get(0),
     )?;
-    let mut packet = packet.clone();
-    if packet.status == PacketStatus::Active && newer {
-        packet.status = PacketStatus::Superseded;
+    let mut document = document.clone();
+    if document.status == HandoffStatus::Active && newer {
+        document.status = HandoffStatus::Superseded;
     }
-    if one(conn, packet.handoff)?.as_ref() == Some(&packet) {
+    if one(conn, document.handoff)?.as_ref() == Some(&document) {
         return Ok(false);
     }
-    put(conn, &packet).map(|_| true)
+    put(conn, &document).map(|_| true)
 }
 
-/// The packet of a handoff, whoever owns it.
-pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<PacketRecord>> {
-    let sql = format!("SELECT {PACKET} FROM packets WHERE handoff = ?1");
+/// The document of a handoff, whoever owns it.
+pub(super) fn one(conn: &Connection, id: HandoffId) -> rusqlite::Result<Option<DocumentRecord>> {
+    let sql = format!("SELECT {DOCUMENT} FROM packets WHERE handoff = ?1");
     let mut statement = conn.prepare_cached(&sql)?;
     statement.query_row([id.as_bytes()], read).optional()
 }
 
-fn supersede(conn: &Connection, packet: &PacketRecord) -> rusqlite::Result<Vec<HandoffId>> {
+fn supersede(conn: &Connection, document: &DocumentRecord) -> rusqlite::Result<Vec<HandoffId>> {
     let mut statement = conn.prepare_cached(SUPERSEDE)?;
     let key = params![
-        packet.principal,
-        packet.repository,
-        packet.branch,
-        packet.topic,
-        packet.handoff.as_bytes()
+        document.principal,
+        document.repository,
+        document.branch,
+        document.topic,
+        document.handoff.as_bytes()
     ];
     statement
         .query_map(key, |row| Ok(Uuid::from_bytes(row.get(0)?)))?
         .collect()
 }
 
-pub(super) fn list(conn: &Connection, filter: &PacketFilter) -> rusqlite::Result<Vec<PacketRecord>> {
+pub(super) fn list(conn: &Connection, filter: &DocumentFilter) -> rusqlite::Result<Vec<DocumentRecord>> {
     let columns = match filter.without_documents {
-        true => PACKET.replace("document", "''"),
-        false => PACKET.to_owned(),
+        true => DOCUMENT.replace("document", "''"),
+        false => DOCUMENT.to_owned(),
     };
     let mut sql = format!("SELECT {columns} FROM packets WHERE 1");
     let mut values: Vec<&dyn ToSql> = Vec::new();
@@ -110,7 +110,7 @@ pub(super) fn list(conn: &Connection, filter: &PacketFilter) -> rusqlite::Result
         sql.push_str(" AND handoff = ?");
         values.push(id);
     }
-    let status = filter.status.map(PacketStatus::name);
+    let status = filter.status.map(HandoffStatus::name);
     if let Some(status) = &status {
         sql.push_str(" AND status = ?");
         values.push(status);
@@ -132,15 +132,15 @@ pub(super) fn set_status(
     conn: &Connection,
     principal: &str,
     id: HandoffId,
-    status: PacketStatus,
+    status: HandoffStatus,
 ) -> rusqlite::Result<Option<Vec<HandoffId>>> {
-    let sql = format!("SELECT {PACKET} FROM packets WHERE handoff = ?1 AND principal = ?2");
+    let sql = format!("SELECT {DOCUMENT} FROM packets WHERE handoff = ?1 AND principal = ?2");
     let mut statement = conn.prepare_cached(&sql)?;
     let found = statement
         .query_row(params![id.as_bytes(), principal], read)
         .optional()?;
     match found {
-        Some(packet) => put(conn, &PacketRecord { status, ..packet }).map(Some),
+        Some(document) => put(conn, &DocumentRecord { status, ..document }).map(Some),
         None => Ok(None),
     }
 }
@@ -153,15 +153,15 @@ pub(super) fn archive(conn: &Connection, before_ms: u64) -> rusqlite::Result<Vec
     archived.collect()
 }
 
-fn read(row: &Row<'_>) -> rusqlite::Result<PacketRecord> {
+fn read(row: &Row<'_>) -> rusqlite::Result<DocumentRecord> {
     let status: String = row.get(5)?;
-    Ok(PacketRecord {
+    Ok(DocumentRecord {
         handoff: Uuid::from_bytes(row.get(0)?),
         principal: row.get(1)?,
         repository: row.get(2)?,
         branch: row.get(3)?,
         topic: row.get(4)?,
-        status: PacketStatus::named(&status).unwrap_or(PacketStatus::Superseded),
+        status: HandoffStatus::named(&status).unwrap_or(HandoffStatus::Superseded),
         created_ms: uint(row.get(6)?),
         folder: row.get(7)?,
         document: row.get(8)?,

@@ -4,7 +4,7 @@ use super::model::{FileChanges, HandoffFile, Task};
 use super::names;
 use super::text::{one_line, shortened};
 use super::time::Time;
-use crate::handoffs::document::fields::{ChangedFile, NO_NEXT_ACTION, Packet, Severity};
+use crate::handoffs::document::fields::{ChangedFile, HandoffDocument, NO_NEXT_ACTION, Severity};
 
 /// Items of a list, and bytes of one: the packet itself has all.
 const ITEMS: usize = 8;
@@ -15,7 +15,7 @@ const GOAL_BYTES: usize = 240;
 
 impl HandoffFile {
     /// The file of a packet.
-    pub fn of_packet(packet: &Packet) -> Self {
+    pub fn of_document(packet: &HandoffDocument) -> Self {
         let mut file = Self::headed(packet);
         file.say(packet);
         for changed in &packet.changed_files {
@@ -32,8 +32,8 @@ impl HandoffFile {
     }
 
     /// The same with every file that the packet names: to be compared with the repository, not to be read.
-    pub fn of_whole_packet(packet: &Packet) -> Self {
-        let mut file = Self::of_packet(packet);
+    pub fn of_whole_document(packet: &HandoffDocument) -> Self {
+        let mut file = Self::of_document(packet);
         file.files = FileChanges::default();
         for changed in &packet.changed_files {
             file.files.of(changed).push(changed.path.clone());
@@ -42,7 +42,7 @@ impl HandoffFile {
     }
 
     /// Whose it is, its goal and what comes first.
-    fn headed(packet: &Packet) -> Self {
+    fn headed(packet: &HandoffDocument) -> Self {
         let folder = packet
             .repository
             .rsplit(['/', '\\'])
@@ -60,7 +60,7 @@ impl HandoffFile {
     }
 
     /// What was done, decided and found, and what is left.
-    fn say(&mut self, packet: &Packet) {
+    fn say(&mut self, packet: &HandoffDocument) {
         let state = |state: &'static str| packet.todo.iter().filter(move |todo| todo.state == state);
         let done = items(state("done").map(|todo| &todo.text));
         self.done_this_session = done.into_iter().map(Task::new).collect();
@@ -106,7 +106,7 @@ impl FileChanges {
 }
 
 /// The command that verifies the work: the last one that passed, else the last one.
-fn test(packet: &Packet) -> String {
+fn test(packet: &HandoffDocument) -> String {
     let runs = || packet.verification.iter().rev();
     let last = runs()
         .find(|run| run.has_passed() == Some(true))

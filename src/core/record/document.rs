@@ -7,7 +7,7 @@ use super::ids::{HandoffId, Principal};
 /// Whether a packet is the newest of its repository, branch and topic.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum PacketStatus {
+pub enum HandoffStatus {
     /// It is.
     #[default]
     Active,
@@ -17,7 +17,7 @@ pub enum PacketStatus {
     Archived,
 }
 
-impl PacketStatus {
+impl HandoffStatus {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Active, Self::Superseded, Self::Archived];
 
@@ -39,7 +39,7 @@ impl PacketStatus {
 /// A packet as the store keeps it. At most one of a principal's packets with the same repository, branch and topic is
 /// active.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct PacketRecord {
+pub struct DocumentRecord {
     /// The handoff that it is of.
     pub handoff: HandoffId,
     /// Whose it is.
@@ -51,7 +51,7 @@ pub struct PacketRecord {
     /// What it is about.
     pub topic: String,
     /// Which of the three it is; this counts, and not what the document says.
-    pub status: PacketStatus,
+    pub status: HandoffStatus,
     /// When the handoff was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// The folder with its files.
@@ -60,7 +60,7 @@ pub struct PacketRecord {
     pub document: String,
 }
 
-impl PacketRecord {
+impl DocumentRecord {
     /// Whether at most one of the two may be active.
     pub fn is_about_the_same(&self, other: &Self) -> bool {
         self.principal == other.principal

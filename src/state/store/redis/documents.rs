@@ -1,0 +1,280 @@
+//! Documents: a hash for each, an index by time, and one of those that are active by what they are about.
+
+use redis::Pipeline;
+use serde::{Deserialize, Serialize};
+
+use super::link::{Durable, LinkRequest};
+use super::scripts::RedisScript;
+use super::shared::{PAGE, RedisCluster};
+use super::values::{from_json, texts, unexpected_reply};
+use crate::state::store::records::StoredRecord;
+use crate::state::store::{DocumentFilter, StoreError, foreign_record};
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, Principal};
+
+/// A document without what stands in fields of its own.
+#[derive(Serialize, Deserialize)]
+struct RedisDocument {
+    handoff: HandoffId,
+    repository: String,
+    branch: String,
+    topic: String,
+    created_ms: u64,
+    folder: String,
+    document: String,
+}
+
+/// The field with a document's status.
+pub(super) const STATUS: &str = "s";
+
+/// The arguments of the script.
+struct Write<'a> {
+    handoff: HandoffId,
+    principal: &'a str,
+    status: HandoffStatus,
+    /// The key and the record; `None`: the status alone is written.
+    document: Option<&'a DocumentRecord>,
+    is_copy: bool,
+}
+
+/// The result of the script.
+enum ScriptResult {
+    /// The document has this status now, and these are superseded.
+    Written(String, Vec<HandoffId>),
+    /// The record belongs to another principal.
+    Foreign,
+    /// There is none whose status could be written.
+    Unknown,
+}
+
+impl RedisCluster {
+    /// Writes a document; returns the handoffs of those that it superseded.
+    pub(super) async fn put_document(&self, document: &DocumentRecord) -> Result<Vec<HandoffId>, StoreError> {
+        let what = "write a document";
+        match self.write_document(what, &Write::of(document, false)).await? {
+            ScriptResult::Written(_, superseded) => Ok(superseded),
+            ScriptResult::Foreign => Err(foreign_record(what)),
+            ScriptResult::Unknown => Err(unexpected_reply(what)),
+        }
+    }
+
+    /// Writes a document of another store. Returns whether anything changed.
+    pub(super) async fn import_document(
+        &self,
+        document: &DocumentRecord,
+        stored: Option<StoredRecord>,
+    ) -> Result<bool, StoreError> {
+        let stored = match stored {
+            Some(StoredRecord::Document(stored)) if *stored == *document => return Ok(false),
+            Some(StoredRecord::Document(stored)) => Some(stored),
+            _ => None,
+        };
+        let what = "write records";
+        let ScriptResult::Written(status, _) = self.write_document(what, &Write::of(document, true)).await?
+        else {
+            return Err(foreign_record(what));
+        };
+        let written = DocumentRecord {
+            status: HandoffStatus::named(&status).unwrap_or(document.status),
+            ..document.clone()
+        };
+        Ok(stored.is_none_or(|stored| *stored != written))
+    }
+
+    async fn write_document(
+        &self,
+        what: &'static str,
+        write: &Write<'_>,
+    ) -> Result<ScriptResult, StoreError> {
+        let (about, record, time) = match write.document {
+            Some(document) => (about(document), stored(what, document)?, document.created_ms),
+            None => Default::default(),
+        };
+        let args = [
+            self.prefix.clone(),
+            write.handoff.to_string(),
+            write.principal.to_owned(),
+            write.status.name().to_owned(),
+            about,
+            record,
+            time.to_string(),
+            u8::from(write.is_copy).to_string(),
+        ];
+        let args = args.map(String::into_bytes).into();
+        let request = LinkRequest::Script(self.call(RedisScript::Document, args), Durable::Yes);
+        let answer = self.writer().send(what, &request).await?;
+        let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+        match (answer.next().as_deref(), answer.next()) {
+            (Some("written"), Some(status)) => {
+                let superseded = answer.filter_map(|id| id.parse().ok());
+                Ok(ScriptResult::Written(status, superseded.collect()))
+            }
+            (Some("foreign"), _) => Ok(ScriptResult::Foreign),
+            (Some("unknown"), _) => Ok(ScriptResult::Unknown),
+            _ => Err(unexpected_reply(what)),
+        }
+    }
+
+    /// The documents that are wanted, newest first.
+    pub(super) async fn documents(&self, filter: &DocumentFilter) -> Result<Vec<DocumentRecord>, StoreError> {
+        let what = "list documents";
+        let mut found = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let ids = match &filter.handoff {
+                Some(id) => vec![id.to_string()],
+                None => {
+                    let mut pipe = Pipeline::new();
+                    let key = format!("{}packets", self.prefix);
+                    pipe.cmd("ZREVRANGE").arg(&key).arg(from).arg(from + PAGE - 1);
+                    texts(
+                        self.query(what, pipe)
+                            .await?
+                            .into_iter()
+                            .next()
+                            .unwrap_or_default(),
+                    )?
+                }
+            };
+            let mut pipe = Pipeline::new();
+            for id in &ids {
+                let key = format!("{}packet:{id}", self.prefix);
+                pipe.cmd("HMGET").arg(key).arg("o").arg(STATUS).arg("r");
+            }
+            if !ids.is_empty() {
+                for values in self.query(what, pipe).await? {
+                    found.extend(read(values)?.filter(|document| filter.matches(document)));
+                }
+            }
+            let enough = filter.limit > 0 && found.len() >= filter.limit;
+            if ids.len() < PAGE || enough || filter.handoff.is_some() {
+                break;
+            }
+        }
+        found.sort_by_key(|document| std::cmp::Reverse((document.created_ms, document.handoff)));
+        if filter.limit > 0 {
+            found.truncate(filter.limit);
+        }
+        if filter.without_documents {
+            found.iter_mut().for_each(|document| document.document.clear());
+        }
+        Ok(found)
+    }
+
+    /// Archives those that are superseded and older, a page at a time: each page is one script.
+    pub(super) async fn archive_documents(
+        &self,
+        before_ms: u64,
+    ) -> Result<Vec<(Principal, HandoffId)>, StoreError> {
+        let what = "archive old documents";
+        let mut archived = Vec::new();
+        for from in (0..).step_by(PAGE) {
+            let args = [
+                self.prefix.clone(),
+                before_ms.to_string(),
+                from.to_string(),
+                PAGE.to_string(),
+            ];
+            let args = args.map(String::into_bytes).into();
+            let request = LinkRequest::Script(self.call(RedisScript::Archive, args), Durable::Yes);
+            let answer = self.writer().send(what, &request).await?;
+            let mut answer = texts(answer.into_iter().next().unwrap_or_default())?.into_iter();
+            let looked = answer.next().and_then(|looked| looked.parse::<usize>().ok());
+            let looked = looked.ok_or_else(|| unexpected_reply(what))?;
+            while let (Some(owner), Some(id)) = (answer.next(), answer.next()) {
+                archived.extend(id.parse().ok().map(|id| (owner, id)));
+            }
+            if looked < PAGE {
+                break;
+            }
+        }
+        Ok(archived)
+    }
+
+    /// Gives a document another status; `None` for an unknown id.
+    pub(super) async fn set_document_status(
+        &self,
+        principal: &str,
+        id: HandoffId,
+        status: HandoffStatus,
+    ) -> Result<Option<Vec<HandoffId>>, StoreError> {
+        // The record itself stays: a newer version may have written more in it than this one knows.
+        let write = Write {
+            handoff: id,
+            principal,
+            status,
+            document: None,
+            is_copy: false,
+        };
+        Ok(match self.write_document("change a document", &write).await? {
+            ScriptResult::Written(_, superseded) => Some(superseded),
+            ScriptResult::Foreign | ScriptResult::Unknown => None,
+        })
+    }
+}
+
+impl<'a> Write<'a> {
+    fn of(document: &'a DocumentRecord, is_copy: bool) -> Self {
+        Self {
+            handoff: document.handoff,
+            principal: &document.principal,
+            status: document.status,
+            document: Some(document),
+            is_copy,
+        }
+    }
+}
+
+/// The repository, branch and topic of a document as one key.
+fn about(document: &DocumentRecord) -> String {
+    let about = [
+        &document.principal,
+        &document.repository,
+        &document.branch,
+        &document.topic,
+    ];
+    about.map(|part| part.replace('\0', " ")).join("\0")
+}
+
+/// A document's record as it is stored.
+fn stored(what: &str, document: &DocumentRecord) -> Result<String, StoreError> {
+    let stored = RedisDocument {
+        handoff: document.handoff,
+        repository: document.repository.clone(),
+        branch: document.branch.clone(),
+        topic: document.topic.clone(),
+        created_ms: document.created_ms,
+        folder: document.folder.clone(),
+        document: document.document.clone(),
+    };
+    serde_json::to_string(&stored).map_err(|error| StoreError {
+        message: format!("{what}: {error}"),
+    })
+}
+
+/// A document from its fields; `None` where there is none.
+fn read(values: redis::Value) -> Result<Option<DocumentRecord>, StoreError> {
+    if let redis::Value::Array(values) = &values
+        && values.contains(&redis::Value::Nil)
+    {
+        return Ok(None);
+    }
+    let Ok([principal, status, record]) = <[String; 3]>::try_from(texts(values)?) else {
+        return Ok(None);
+    };
+    document(principal, &status, &record).map(Some)
+}
+
+/// A document from what is stored of it.
+pub(super) fn document(principal: String, status: &str, record: &str) -> Result<DocumentRecord, StoreError> {
+    let stored: RedisDocument = from_json(record)?;
+    Ok(DocumentRecord {
+        handoff: stored.handoff,
+        principal,
+        repository: stored.repository,
+        branch: stored.branch,
+        topic: stored.topic,
+        status: HandoffStatus::named(status).unwrap_or(HandoffStatus::Superseded),
+        created_ms: stored.created_ms,
+        folder: stored.folder,
+        document: stored.document,
+    })
+}
