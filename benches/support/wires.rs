@@ -2,14 +2,14 @@
 
 use baton_core::course::StreamMerge;
 use baton_core::record::WireId;
-use baton_core::wire::{self, Operation, Watch, Wire};
+use baton_core::wire::{self, Operation, ResponseWatch, Wire};
 use bytes::Bytes;
 
 use crate::history::{self, Seeded};
 
 /// What a response is looked through for.
-pub(crate) const WATCH: Watch = Watch {
-    hide: baton_core::tools::Names::HANDOFF,
+pub(crate) const WATCH: ResponseWatch = ResponseWatch {
+    hide: baton_core::tools::ToolNames::HANDOFF,
     held_bytes: 1 << 20,
 };
 

@@ -101,15 +101,15 @@ impl Tool {
 #[derive(Debug, Clone)]
 pub struct ToolTable {
     all: Vec<Tool>,
-    names: Names,
+    names: ToolNames,
 }
 
 impl ToolTable {
     /// A table of these. It is made at start, once: the list of its names is never freed.
     pub fn new(all: Vec<Tool>) -> Self {
         let names = match &all[..] {
-            [only] if only.name == TOOL_NAME => Names::HANDOFF,
-            all => Names(Box::leak(all.iter().map(|tool| tool.name).collect())),
+            [only] if only.name == TOOL_NAME => ToolNames::HANDOFF,
+            all => ToolNames(Box::leak(all.iter().map(|tool| tool.name).collect())),
         };
         Self { all, names }
     }
@@ -137,7 +137,7 @@ impl ToolTable {
     }
 
     /// Their names.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> ToolNames {
         self.names
     }
 }
@@ -150,9 +150,9 @@ impl Default for ToolTable {
 
 /// Names of tools of ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Names(&'static [&'static str]);
+pub struct ToolNames(&'static [&'static str]);
 
-impl Names {
+impl ToolNames {
     /// None.
     pub const NONE: Self = Self(&[]);
     /// That of the tool that hands over.

@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use baton_core::handoffs::draft::{DraftAsk, Method};
-use baton_core::record::Origin;
+use baton_core::handoffs::draft::{DraftMethod, DraftRequest};
+use baton_core::record::HandoffOrigin;
 use baton_proxy::state::config::Config;
 use baton_proxy::state::jobs::drafts::{Draft, State, Wanted};
 use baton_strict::{Fault, Received, Reply, Stop};
@@ -84,16 +84,16 @@ impl Stage {
     }
 }
 
-fn person() -> DraftAsk {
-    DraftAsk {
+fn person() -> DraftRequest {
+    DraftRequest {
         focus: "the exporter".to_owned(),
-        ..DraftAsk::default()
+        ..DraftRequest::default()
     }
 }
 
-fn by_api() -> DraftAsk {
-    DraftAsk {
-        origin: Origin::Api,
+fn by_api() -> DraftRequest {
+    DraftRequest {
+        origin: HandoffOrigin::Api,
         ..person()
     }
 }
@@ -181,7 +181,10 @@ async fn handed_over(side: Variant, stream: bool) {
     stage.fixture.ask(&next, stream).await;
     assert_eq!(stage.fixture.sent(), [carried.as_str(), "a: Fresh.", "u: More."]);
     let done = stage.draft(id);
-    assert_eq!((done.state, done.method), (State::Done, Some(Method::Oneshot)));
+    assert_eq!(
+        (done.state, done.method),
+        (State::Done, Some(DraftMethod::Oneshot))
+    );
     let events = stage.fixture.baton.events(3).await;
     let (made, later) = (&events[1], &events[2]);
     assert_eq!((made.draft_legs.as_slice(), made.sent_bytes.len()), (&[0][..], 2));
@@ -267,7 +270,7 @@ async fn methods(side: Variant, stream: bool) {
     let id = stage.wants(by_api());
     stage.script([Reply::status(500, "no power"), document(), fresh()]);
     assert!(stage.ask().await.text.ends_with("Fresh."));
-    assert_eq!(stage.draft(id).method, Some(Method::Bundle));
+    assert_eq!(stage.draft(id).method, Some(DraftMethod::Bundle));
     let bundle = &stage.legs()[1];
     assert!(bundle.tools().is_empty() && !forbids_calls(bundle));
     let [text] = &outline(bundle)[..] else { panic!() };
@@ -288,7 +291,7 @@ async fn methods(side: Variant, stream: bool) {
         "{}",
         answer.text
     );
-    assert_eq!(stage.draft(id).method, Some(Method::Local));
+    assert_eq!(stage.draft(id).method, Some(DraftMethod::Local));
     stage.fixture.assert_clean();
 
     let stage = Stage::new(side, stream, |_| {}).await;
@@ -299,10 +302,10 @@ async fn methods(side: Variant, stream: bool) {
         fresh(),
     ]);
     stage.ask().await;
-    assert_eq!(stage.draft(id).method, Some(Method::Bundle));
+    assert_eq!(stage.draft(id).method, Some(DraftMethod::Bundle));
 
     let stage = Stage::new(side, stream, |_| {}).await;
-    let id = stage.wants(DraftAsk {
+    let id = stage.wants(DraftRequest {
         model: Some("small-strict-1".to_owned()),
         ..person()
     });
@@ -310,7 +313,7 @@ async fn methods(side: Variant, stream: bool) {
     stage.ask().await;
     assert_eq!(
         stage.draft(id).method,
-        Some(Method::Bundle),
+        Some(DraftMethod::Bundle),
         "the history is another model's"
     );
     let legs = stage.legs();

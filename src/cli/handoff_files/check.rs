@@ -13,7 +13,7 @@ use crate::cli::packet_names::{failure, warn};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::still_true;
 use crate::state::files::yaml_files::{Found, now};
-use baton_core::handoffs::yaml::{Drift, Purpose, names, recover as recovered, score};
+use baton_core::handoffs::yaml::{Drift, RecoveryPurpose, names, recover as recovered, score};
 
 /// Time for all that git is asked.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,8 +30,10 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut Out) -> Result<(), Failure> 
         }
         return Ok(());
     };
-    let purpose = Purpose::ALL.iter().find(|(name, _)| *name == args.purpose);
-    let purpose = purpose.map_or(Purpose::default(), |(_, purpose)| *purpose);
+    let purpose = RecoveryPurpose::ALL
+        .iter()
+        .find(|(name, _)| *name == args.purpose);
+    let purpose = purpose.map_or(RecoveryPurpose::default(), |(_, purpose)| *purpose);
     let text = recovered(&found.file, purpose);
     let drift = drift(&found, args.git_dir.as_ref(), &names.config);
     if args.json {
@@ -39,7 +41,7 @@ pub(super) fn recover(args: &RecoverArgs, out: &mut Out) -> Result<(), Failure> 
         return Ok(());
     }
     out.line(format_args!("{}", visible(&text)))?;
-    if purpose != Purpose::Compact {
+    if purpose != RecoveryPurpose::Compact {
         out.line(format_args!("{}", visible(&drift.line())))?;
     }
     Ok(())

@@ -216,7 +216,7 @@ fn enrich(
 /// What Agent Mail tells of an agent.
 struct Mailed {
     project: String,
-    messages: Vec<baton_core::handoffs::yaml::Message>,
+    messages: Vec<baton_core::handoffs::yaml::InboxMessage>,
     reservations: Vec<baton_core::handoffs::yaml::Reservation>,
 }
 

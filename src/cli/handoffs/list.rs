@@ -11,7 +11,7 @@ use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::{now_ms, open, unanswered};
 use crate::cli::{load_state, packets};
 use crate::state::store::HandoffFilter;
-use baton_core::record::lineage::{self, Placed};
+use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{Handoff, HandoffId, PacketRecord};
 
 /// Minimum width of a prompt's first line on a narrow terminal.
@@ -64,13 +64,13 @@ pub(super) async fn list(args: &ListArgs, out: &mut Out) -> Result<(), Failure> 
 }
 
 /// Where each handoff stands among all; as a map, the handoffs are sorted by that.
-fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<Placed>) {
+fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<LineageEntry>) {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
     // One that was made meanwhile stands for itself.
     let of = |handoff: &Handoff| {
         let known = at.get(&handoff.id).map(|at| map[*at]);
-        known.unwrap_or(Placed {
+        known.unwrap_or(LineageEntry {
             id: handoff.id,
             depth: 0,
             siblings: 1,
@@ -89,7 +89,7 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff
 }
 
 /// The packet's status, and whether the handoff is a branch of a fork or forks itself.
-fn status(handoff: &Handoff, packet: Option<&PacketRecord>, placed: &Placed) -> String {
+fn status(handoff: &Handoff, packet: Option<&PacketRecord>, placed: &LineageEntry) -> String {
     let status = match packet {
         _ if handoff.archived => "archived",
         Some(packet) => packet.status.name(),
@@ -120,7 +120,7 @@ struct Listed<'a> {
 
 fn listed<'a>(
     handoff: &'a Handoff,
-    placed: &Placed,
+    placed: &LineageEntry,
     packets: &'a HashMap<HandoffId, PacketRecord>,
 ) -> Listed<'a> {
     Listed {

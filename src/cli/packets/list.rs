@@ -9,7 +9,7 @@ use crate::cli::packet_names::{Names, all, blocking};
 use crate::cli::stored::{now_ms, unanswered};
 use crate::state::files::documents::packet_of;
 use crate::state::store::PacketFilter;
-use baton_core::handoffs::document::fields::{Kind, NO_NEXT_ACTION};
+use baton_core::handoffs::document::fields::{NO_NEXT_ACTION, PacketKind};
 use baton_core::record::{PacketRecord, PacketStatus};
 
 /// Packets of a list.
@@ -20,7 +20,7 @@ const LISTED: usize = 20;
 pub(super) struct Row {
     id: String,
     status: &'static str,
-    kind: Option<Kind>,
+    kind: Option<PacketKind>,
     created_ms: u64,
     repository: String,
     branch: String,

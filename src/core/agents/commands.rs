@@ -5,7 +5,7 @@ mod folders;
 pub use self::folders::joined;
 use self::folders::{Folders, unparenthesised};
 use super::command_table::COMMANDS;
-pub use super::command_table::Purpose;
+pub use super::command_table::CommandPurpose;
 use super::shell_words::{
     CHECKS, FILTERS, GIT_LOOKS, GIT_PRINTS, HIDES, HIDING, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, PRINTS,
     QUIET, REWRITES, UNDOES,
@@ -13,9 +13,9 @@ use super::shell_words::{
 
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run<'a> {
+pub struct ShellCommand<'a> {
     /// What it is for.
-    pub purpose: Purpose,
+    pub purpose: CommandPurpose,
     /// The command as it was typed.
     pub text: &'a str,
     /// Whether the line's exit code 0 says that this command went well.
@@ -50,7 +50,7 @@ enum Joint {
 }
 
 /// The commands of a shell line that are known, in order.
-pub fn runs(line: &str) -> Vec<Run<'_>> {
+pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     let steps = steps(line);
     let plain: Vec<&str> = steps
         .iter()
@@ -77,7 +77,7 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
             Joint::Then => !strict || prepares(plain[i]),
             joint => joint == Joint::And && prepares(plain[i]),
         });
-        found.push(Run {
+        found.push(ShellCommand {
             purpose,
             text: unparenthesised(text),
             good_if_zero,
@@ -225,7 +225,7 @@ fn step_looks(command: &str) -> bool {
 }
 
 /// What a single command is for.
-fn purpose(command: &str) -> Option<Purpose> {
+fn purpose(command: &str) -> Option<CommandPurpose> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let first = words.first()?;
     let first = first.rsplit('/').next().unwrap_or(first);

@@ -132,7 +132,7 @@ pub fn made(text: &str) -> Option<bool> {
 
 /// What git said of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GitSaid {
+pub enum GitReport {
     /// The branch that is checked out.
     Branch(String),
     /// The commit that is checked out, as it was written; a commit was made.
@@ -146,7 +146,7 @@ pub enum GitSaid {
 }
 
 /// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
-pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
+pub fn git_said(command: &str, text: &str) -> Vec<GitReport> {
     /// Lines that are looked at.
     const LINES: usize = 400;
     let mut found = Vec::new();
@@ -168,10 +168,10 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
             found.extend(
                 named
                     .filter(|name| is_name(name))
-                    .map(|name| GitSaid::Branch(name.to_owned())),
+                    .map(|name| GitReport::Branch(name.to_owned())),
             );
             if line.starts_with("nothing to commit, working tree clean") {
-                found.push(GitSaid::Clean);
+                found.push(GitReport::Clean);
             }
         }
         if moves {
@@ -186,20 +186,20 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
             found.extend(
                 named
                     .filter(|name| is_name(name))
-                    .map(|name| GitSaid::Branch(name.to_owned())),
+                    .map(|name| GitReport::Branch(name.to_owned())),
             );
         }
         if asks("git commit")
             && let Some((branch, hash)) = committed(line)
         {
-            found.push(GitSaid::Branch(branch));
-            found.push(GitSaid::Committed(hash));
+            found.push(GitReport::Branch(branch));
+            found.push(GitReport::Committed(hash));
         }
     }
-    let is_told = found.iter().any(|said| matches!(said, GitSaid::Branch(_)));
+    let is_told = found.iter().any(|said| matches!(said, GitReport::Branch(_)));
     let files = text.contains(" path from ") || text.contains(" paths from ");
     if moves && !is_told && !files {
-        found.push(GitSaid::Left);
+        found.push(GitReport::Left);
     }
     match command.trim() {
         "git rev-parse HEAD" => {
@@ -207,13 +207,13 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
                 .lines()
                 .map(str::trim)
                 .filter(|line| line.len() == 40 && is_hash(line));
-            found.extend(hashes.next().map(|hash| GitSaid::Head(hash.to_owned())));
+            found.extend(hashes.next().map(|hash| GitReport::Head(hash.to_owned())));
         }
         "git branch --show-current" => {
             let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
             found.extend(
                 last.filter(|name| is_name(name))
-                    .map(|name| GitSaid::Branch(name.to_owned())),
+                    .map(|name| GitReport::Branch(name.to_owned())),
             );
         }
         _ => {}
@@ -301,7 +301,7 @@ mod tests {
 
     #[test]
     fn git_is_believed_where_it_speaks_for_itself() {
-        use GitSaid::{Branch, Clean, Committed, Head};
+        use GitReport::{Branch, Clean, Committed, Head};
         let branch = |name: &str| Branch(name.to_owned());
         let status = "On branch main\nnothing to commit, working tree clean";
         assert_eq!(git_said("git status", status), [branch("main"), Clean]);
@@ -329,7 +329,7 @@ mod tests {
             ),
             [branch("x")]
         );
-        assert_eq!(git_said("git checkout -q main", ""), [GitSaid::Left]);
+        assert_eq!(git_said("git checkout -q main", ""), [GitReport::Left]);
         assert!(git_said("git checkout a.md", "Updated 1 path from the index").is_empty());
         assert!(git_said("cat notes", status).is_empty());
         assert!(git_said("git log", "[main 1a2b3c4] x").is_empty());

@@ -38,7 +38,7 @@ impl TodoState {
 
 /// One item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Todo {
+pub struct TodoItem {
     /// What is to be done.
     pub text: String,
     /// Where it stands.
@@ -79,7 +79,7 @@ pub fn told_of_one(result: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// The list that a to-do tool is called with; none where the call does not say.
-pub fn list(arguments: &Value) -> Vec<Todo> {
+pub fn list(arguments: &Value) -> Vec<TodoItem> {
     let listed = LISTS.iter().find_map(|key| arguments.get(key)?.as_array());
     if let Some(items) = listed {
         return items.iter().filter_map(item).collect();
@@ -88,16 +88,16 @@ pub fn list(arguments: &Value) -> Vec<Todo> {
     text.map_or(Vec::new(), |text| text.lines().filter_map(line).collect())
 }
 
-fn item(item: &Value) -> Option<Todo> {
+fn item(item: &Value) -> Option<TodoItem> {
     let member = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_str());
-    Some(Todo {
+    Some(TodoItem {
         text: member(&TEXTS).or_else(|| item.as_str())?.trim().to_owned(),
         state: TodoState::named(member(&STATES).unwrap_or_default()),
     })
 }
 
 /// `- [x] text`
-fn line(line: &str) -> Option<Todo> {
+fn line(line: &str) -> Option<TodoItem> {
     let rest = line.trim().trim_start_matches(['-', '*']).trim_start();
     let (mark, text) = rest.strip_prefix('[')?.split_once(']')?;
     let state = match mark {
@@ -106,7 +106,7 @@ fn line(line: &str) -> Option<Todo> {
         " " | "" => TodoState::Pending,
         _ => return None,
     };
-    Some(Todo {
+    Some(TodoItem {
         text: text.trim().to_owned(),
         state,
     })

@@ -7,12 +7,12 @@ mod pins;
 mod undo;
 
 pub use help::help;
-pub use pins::{PinRefused, add_pin, listed, pinned_text};
+pub use pins::{PinRejection, add_pin, listed, pinned_text};
 pub use undo::UndoOutcome;
 
 /// What a person asks of baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command<'a> {
+pub enum ChatCommand<'a> {
     /// What the model sees, what is pinned, what is under way.
     Status,
     /// Back to before a handoff: the last one, or the one whose id begins so.
@@ -50,21 +50,21 @@ const PREFIX_CHARS: usize = 8;
 
 /// The command that a user's text is. `None` where it is none: without the prefix, or with something behind it that is no
 /// word of its own.
-pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<Command<'a>> {
+pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
     let (word, rest) = split(text.trim(), prefix)?;
     let known = WORDS.iter().find(|known| known.eq_ignore_ascii_case(word));
     Some(match known {
         Some(&"handoff") => handoff(rest),
-        Some(&"pin") => Command::Pin(rest),
-        Some(&"pins") => Command::Pins,
-        Some(_) => Command::Unpin(rest),
-        None => Command::Unknown(word),
+        Some(&"pin") => ChatCommand::Pin(rest),
+        Some(&"pins") => ChatCommand::Pins,
+        Some(_) => ChatCommand::Unpin(rest),
+        None => ChatCommand::Unknown(word),
     })
 }
 
 /// Whether a text is a command that baton knows.
 pub fn is_command(text: &str, prefix: &str) -> bool {
-    parse(text, prefix).is_some_and(|command| !matches!(command, Command::Unknown(_)))
+    parse(text, prefix).is_some_and(|command| !matches!(command, ChatCommand::Unknown(_)))
 }
 
 /// Whether a text that baton answered is a command, or was one under another prefix.
@@ -94,21 +94,21 @@ fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
 }
 
 /// What stands behind `handoff`.
-fn handoff(rest: &str) -> Command<'_> {
+fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (word, behind) = rest.split_at(end);
     let behind = behind.trim();
     let alone = behind.is_empty();
     match word.to_ascii_lowercase().as_str() {
-        "status" if alone => Command::Status,
-        "undo" if !behind.contains(char::is_whitespace) => Command::Undo((!alone).then_some(behind)),
-        "resume" if !behind.contains(char::is_whitespace) => Command::Resume(behind),
-        "accept" if alone => Command::Accept(None),
-        "edit" if !alone => Command::Accept(Some(behind)),
-        "reject" if alone => Command::Reject,
-        "cancel" if alone => Command::Cancel,
-        "help" if alone => Command::Help,
-        _ => Command::HandOver(rest),
+        "status" if alone => ChatCommand::Status,
+        "undo" if !behind.contains(char::is_whitespace) => ChatCommand::Undo((!alone).then_some(behind)),
+        "resume" if !behind.contains(char::is_whitespace) => ChatCommand::Resume(behind),
+        "accept" if alone => ChatCommand::Accept(None),
+        "edit" if !alone => ChatCommand::Accept(Some(behind)),
+        "reject" if alone => ChatCommand::Reject,
+        "cancel" if alone => ChatCommand::Cancel,
+        "help" if alone => ChatCommand::Help,
+        _ => ChatCommand::HandOver(rest),
     }
 }
 
@@ -119,45 +119,48 @@ mod tests {
     #[test]
     fn commands_are_told_from_other_texts() {
         for (text, command) in [
-            ("::handoff status", Some(Command::Status)),
-            ("  ::handoff  STATUS \n", Some(Command::Status)),
-            ("::handoff undo", Some(Command::Undo(None))),
-            ("::handoff undo 0199a3c2", Some(Command::Undo(Some("0199a3c2")))),
+            ("::handoff status", Some(ChatCommand::Status)),
+            ("  ::handoff  STATUS \n", Some(ChatCommand::Status)),
+            ("::handoff undo", Some(ChatCommand::Undo(None))),
+            (
+                "::handoff undo 0199a3c2",
+                Some(ChatCommand::Undo(Some("0199a3c2"))),
+            ),
             (
                 "::handoff resume 0199a3c2-7d1e",
-                Some(Command::Resume("0199a3c2-7d1e")),
+                Some(ChatCommand::Resume("0199a3c2-7d1e")),
             ),
-            ("::handoff help", Some(Command::Help)),
-            ("::handoff", Some(Command::HandOver(""))),
-            ("::handoff cancel", Some(Command::Cancel)),
-            ("::handoff accept", Some(Command::Accept(None))),
+            ("::handoff help", Some(ChatCommand::Help)),
+            ("::handoff", Some(ChatCommand::HandOver(""))),
+            ("::handoff cancel", Some(ChatCommand::Cancel)),
+            ("::handoff accept", Some(ChatCommand::Accept(None))),
             (
                 "::handoff edit # Goal\nIt.",
-                Some(Command::Accept(Some("# Goal\nIt."))),
+                Some(ChatCommand::Accept(Some("# Goal\nIt."))),
             ),
-            ("::handoff reject", Some(Command::Reject)),
+            ("::handoff reject", Some(ChatCommand::Reject)),
             (
                 "::handoff accept all of it",
-                Some(Command::HandOver("accept all of it")),
+                Some(ChatCommand::HandOver("accept all of it")),
             ),
             (
                 "::handoff --no-git the tests",
-                Some(Command::HandOver("--no-git the tests")),
+                Some(ChatCommand::HandOver("--no-git the tests")),
             ),
             (
                 "::handoff status of the tests",
-                Some(Command::HandOver("status of the tests")),
+                Some(ChatCommand::HandOver("status of the tests")),
             ),
             (
                 "::pin Never touch\nthe schema.",
-                Some(Command::Pin("Never touch\nthe schema.")),
+                Some(ChatCommand::Pin("Never touch\nthe schema.")),
             ),
-            ("::Pins", Some(Command::Pins)),
-            ("::unpin 2", Some(Command::Unpin("2"))),
-            ("::pni x", Some(Command::Unknown("pni"))),
+            ("::Pins", Some(ChatCommand::Pins)),
+            ("::unpin 2", Some(ChatCommand::Unpin("2"))),
+            ("::pni x", Some(ChatCommand::Unknown("pni"))),
             (":: pin x", None),
             ("::std::vector is slow", None),
-            ("::before { color: red }", Some(Command::Unknown("before"))),
+            ("::before { color: red }", Some(ChatCommand::Unknown("before"))),
             ("::", None),
             ("see ::pin", None),
             (":pin x", None),
@@ -165,7 +168,7 @@ mod tests {
         ] {
             assert_eq!(parse(text, "::"), command, "{text:?}");
         }
-        assert_eq!(parse("!!pins", "!!"), Some(Command::Pins));
+        assert_eq!(parse("!!pins", "!!"), Some(ChatCommand::Pins));
         assert_eq!(parse("::pins", ""), None, "switched off");
         assert_eq!(parse("pins", ""), None);
     }

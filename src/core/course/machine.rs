@@ -15,15 +15,15 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::retry::Tries;
-use super::verdict::{Answered, Circumstances, Verdict, bound, judge, place_beside, untaken};
-use crate::record::{Behind, HandoffId, HiddenResult, OpenResponse, OwedResult, Place};
-use crate::wire::{Ending, LegReport, NOTHING_SAID, Stop};
+use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use crate::record::{HandoffId, HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
+use crate::wire::{Ending, LegReport, NOTHING_SAID, StopReason};
 
 /// What holds for the whole answer.
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct CourseTerms {
     /// The first leg's circumstances.
-    pub first: Circumstances,
+    pub first: VerdictInput,
     /// Whether the response ends at a handoff.
     pub stops: bool,
     /// Whether a later request may go on from the response by its id alone.
@@ -34,14 +34,14 @@ pub struct Terms {
     pub active: Option<HandoffId>,
     /// The request is a repeated one: the response begins with this handoff's sentinel, and the first leg is the one
     /// behind it.
-    pub opening: Option<Opening>,
+    pub opening: Option<RepeatedHandoff>,
     /// The response begins with a text of ours, and the first leg stands behind that.
     pub said: bool,
 }
 
 /// The handoff behind which a repeated request goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opening {
+pub struct RepeatedHandoff {
     /// Its id.
     pub id: HandoffId,
     /// Its preamble and carry-over prompt, as elements.
@@ -50,7 +50,7 @@ pub struct Opening {
 
 /// What happened.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum CourseEvent {
     /// The leg's own end was seen.
     LegEnded(LegReport),
     /// The leg's bytes are over without its end.
@@ -112,7 +112,7 @@ pub enum Action {
     /// Do this, and report what came of it; nothing else is asked for until then.
     Perform(Effect),
     /// End the response.
-    End(Close),
+    End(ResponseEnd),
     /// End it where upstream's bytes ended: nothing is added.
     EndAsItIs,
     /// Break it off, so that the agent does not take it for whole.
@@ -132,17 +132,17 @@ pub enum Effect {
         parent: Option<HandoffId>,
     },
     /// Write hidden calls with their answers, each in its place beside one of the agent's own, where there is one that can
-    /// be found again: `Written` or `NotWritten`.
-    WritePairs(Vec<(Answered, Option<Place>)>),
+    /// be found again: `UpdateOutcome` or `NotWritten`.
+    WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
     /// Write a hidden call that stands alone with its answer, and tell what asks the model to go on behind it:
     /// `CallAnswered` or `NotWritten`.
-    AnswerCall(Answered),
-    /// Write what stands behind the id that the agent knows the response by: `Written` or `NotWritten`.
+    AnswerCall(AnsweredCall),
+    /// Write what stands behind the id that the agent knows the response by: `UpdateOutcome` or `NotWritten`.
     WriteId {
         /// That id.
         shown: String,
         /// What stands behind it.
-        behind: Behind,
+        behind: ResponseOrigin,
     },
     /// Send a later leg: `LegBegun` or `LegRefused`.
     Send {
@@ -157,13 +157,13 @@ pub enum Effect {
 
 impl Effect {
     /// What is reported where it could not be begun.
-    pub fn not_done(&self) -> Event {
+    pub fn not_done(&self) -> CourseEvent {
         match self {
-            Self::Send { .. } => Event::LegRefused {
+            Self::Send { .. } => CourseEvent::LegRefused {
                 retry: false,
                 pause: None,
             },
-            _ => Event::NotWritten,
+            _ => CourseEvent::NotWritten,
         }
     }
 }
@@ -181,7 +181,7 @@ pub struct NextLeg {
 
 /// How the response ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Close {
+pub enum ResponseEnd {
     /// As the last leg ended.
     Own,
     /// As the last leg ended, but without the call.
@@ -200,10 +200,10 @@ enum State {
     Sending,
     WritingHandoff,
     /// Behind it the response ends so.
-    WritingPairs(Close),
+    WritingPairs(ResponseEnd),
     AnsweringCall,
     /// The last thing before the end.
-    WritingId(Close),
+    WritingId(ResponseEnd),
     Over,
 }
 
@@ -212,11 +212,11 @@ enum State {
 pub struct Course {
     state: State,
     actions: VecDeque<Action>,
-    /// This and the next two as in [`Terms`].
+    /// This and the next two as in [`CourseTerms`].
     stops: bool,
     goes_on_by_id: bool,
     active: Option<HandoffId>,
-    now: Circumstances,
+    now: VerdictInput,
     /// The leg that ended last.
     report: LegReport,
     /// What the present leg was made of.
@@ -231,14 +231,14 @@ pub struct Course {
     /// Upstream's id of the first leg: the one that the agent knows.
     first_id: Option<String>,
     /// Hidden calls of the leg that ended last which upstream holds without a result.
-    owed: Vec<OwedResult>,
+    owed: Vec<PendingResult>,
 }
 
 impl Course {
     /// The first leg is being read.
-    pub fn new(terms: Terms) -> Self {
+    pub fn new(terms: CourseTerms) -> Self {
         let leg = match terms.opening {
-            Some(Opening { id, head }) => NextLeg {
+            Some(RepeatedHandoff { id, head }) => NextLeg {
                 head: Some(head),
                 more: Vec::new(),
                 behind: Some(id),
@@ -274,16 +274,16 @@ impl Course {
     }
 
     /// Takes in what happened. An event that nothing was done for is ignored.
-    pub fn handle_event(&mut self, event: Event) {
+    pub fn handle_event(&mut self, event: CourseEvent) {
         match (&self.state, event) {
-            (_, Event::AgentGone) => {
+            (_, CourseEvent::AgentGone) => {
                 self.actions.clear();
                 self.state = State::Over;
             }
-            (State::Reading, Event::LegEnded(report)) => self.leg_ended(report),
+            (State::Reading, CourseEvent::LegEnded(report)) => self.leg_ended(report),
             (
                 State::Reading,
-                Event::LegTruncated {
+                CourseEvent::LegTruncated {
                     report,
                     shown,
                     withheld,
@@ -291,11 +291,11 @@ impl Course {
             ) => {
                 self.leg_truncated(&report, shown, withheld);
             }
-            (State::Reading, Event::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
-            (State::WritingHandoff, Event::HandoffWritten { id, head, sentinel }) => {
+            (State::Reading, CourseEvent::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
+            (State::WritingHandoff, CourseEvent::HandoffWritten { id, head, sentinel }) => {
                 self.hand_over(id, head, sentinel);
             }
-            (State::AnsweringCall, Event::CallAnswered { mark, more, answer }) => {
+            (State::AnsweringCall, CourseEvent::CallAnswered { mark, more, answer }) => {
                 // The call that was answered is the first one.
                 if let Some(first) = self.owed.first_mut() {
                     first.answer = answer;
@@ -309,20 +309,20 @@ impl Course {
                 self.send_next();
             }
             // Not written, so not shown: the turn ends as if the call had not been made.
-            (State::WritingHandoff | State::AnsweringCall, Event::NotWritten) => {
-                self.close(Close::WithoutCall);
+            (State::WritingHandoff | State::AnsweringCall, CourseEvent::NotWritten) => {
+                self.close(ResponseEnd::WithoutCall);
             }
             // A call beside the agent's own is hidden either way, and its turn goes on.
-            (State::WritingPairs(close), Event::Written | Event::NotWritten) => {
+            (State::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);
             }
-            (State::WritingId(close), Event::Written | Event::NotWritten) => {
+            (State::WritingId(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.over(Action::End(close));
             }
-            (State::Sending, Event::LegBegun) => self.state = State::Reading,
-            (State::Sending, Event::LegRefused { retry, pause }) => self.failed(retry, pause),
+            (State::Sending, CourseEvent::LegBegun) => self.state = State::Reading,
+            (State::Sending, CourseEvent::LegRefused { retry, pause }) => self.failed(retry, pause),
             _ => {}
         }
     }
@@ -333,8 +333,8 @@ impl Course {
         self.owed = untaken(&report);
         self.report = report;
         match verdict {
-            Verdict::End(Ending::WithoutCall) => self.without_calls(Close::WithoutCall),
-            Verdict::End(_) => self.without_calls(Close::Own),
+            Verdict::End(Ending::WithoutCall) => self.without_calls(ResponseEnd::WithoutCall),
+            Verdict::End(_) => self.without_calls(ResponseEnd::Own),
             Verdict::Fire { prompt, reason } => {
                 let parent = self.leg.behind.or(self.active);
                 let effect = Effect::WriteHandoff {
@@ -354,7 +354,7 @@ impl Course {
                     (refused, place)
                 });
                 let effect = Effect::WritePairs(placed.collect());
-                self.perform(State::WritingPairs(Close::Own), effect);
+                self.perform(State::WritingPairs(ResponseEnd::Own), effect);
             }
             Verdict::AskAgain(call) => {
                 self.asked = call.answer.is_none().then(|| call.call.name());
@@ -364,7 +364,7 @@ impl Course {
     }
 
     /// The leg's calls are dropped, but for one that the API wants back.
-    fn without_calls(&mut self, close: Close) {
+    fn without_calls(&mut self, close: ResponseEnd) {
         let all = bound(&self.report);
         if all.is_empty() {
             return self.close(close);
@@ -374,7 +374,7 @@ impl Course {
 
     /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
-        let told = report.stop == Stop::Error && shown;
+        let told = report.stop == StopReason::Error && shown;
         if told || !withheld && !self.later && !self.said {
             self.over(Action::EndAsItIs);
         } else {
@@ -403,7 +403,7 @@ impl Course {
         self.now.asked = 0;
         self.owed.clear();
         if self.stops {
-            return self.end(Close::Stopped(self.leg.clone()));
+            return self.end(ResponseEnd::Stopped(self.leg.clone()));
         }
         self.send_next();
     }
@@ -436,13 +436,13 @@ impl Course {
     fn lost(&mut self) {
         let leg = self.leg.clone();
         self.end(match leg.behind {
-            Some(_) => Close::Lost(leg),
-            None => Close::Stopped(leg),
+            Some(_) => ResponseEnd::Lost(leg),
+            None => ResponseEnd::Stopped(leg),
         });
     }
 
     /// Ends with what the last leg said.
-    fn close(&mut self, close: Close) {
+    fn close(&mut self, close: ResponseEnd) {
         if self.report.leaves_unfit(self.said) {
             self.say(NOTHING_SAID.to_owned());
         }
@@ -450,7 +450,7 @@ impl Course {
     }
 
     /// What stands behind the response's id is written down before the agent can name it.
-    fn end(&mut self, close: Close) {
+    fn end(&mut self, close: ResponseEnd) {
         let Some(behind) = self.behind(&close) else {
             return self.over(Action::End(close));
         };
@@ -460,22 +460,23 @@ impl Course {
 
     /// What stands behind the id that the agent knows the response by, where that is not the same response, with nothing open
     /// in it.
-    fn behind(&self, close: &Close) -> Option<Behind> {
+    fn behind(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
         // A leg behind the handoff that was answered, and asked for one more, is what goes on.
-        let at_handoff = matches!(close, Close::Stopped(leg) | Close::Lost(leg) if leg.more.is_empty());
+        let at_handoff =
+            matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
         if let Some(handoff) = self.leg.behind.filter(|_| at_handoff) {
-            return Some(Behind::Handoff(handoff));
+            return Some(ResponseOrigin::Handoff(handoff));
         }
         let last = Some(&self.report.id).filter(|last| !last.is_empty())?;
         let (owed, pending) = (self.owed.clone(), self.now.pending.clone());
         if owed.is_empty() && pending.is_none() {
-            return (last != shown).then(|| Behind::Response(last.clone()));
+            return (last != shown).then(|| ResponseOrigin::Response(last.clone()));
         }
-        Some(Behind::Open(OpenResponse {
+        Some(ResponseOrigin::Open(OpenResponse {
             response: last.clone(),
             owed,
             pending,

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::verdict::{Circumstances, Verdict, judge};
+use super::verdict::{Verdict, VerdictInput, judge};
 use crate::limits::LEG_LOG;
-use crate::tools::Names;
-use crate::wire::framer::{Batch, Framer, Oversize};
+use crate::tools::ToolNames;
+use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::{Dialect, Ending, LegOutput, LegReport, Pass, StreamOpening};
+use crate::wire::{Dialect, Ending, FramePass, LegOutput, LegReport, StreamOpening};
 
 /// Frames in, what the agent may see out.
 pub struct StreamMerge {
@@ -89,8 +89,8 @@ impl StreamMerge {
                 self.withholding = out.len() == sent;
             }
             // Behind a hidden call or in a later leg, unread frames would make the message invalid.
-            Err(Oversize(_)) if self.withholding() || self.committed => self.failed = true,
-            Err(Oversize(held)) => {
+            Err(OversizeFrame(_)) if self.withholding() || self.committed => self.failed = true,
+            Err(OversizeFrame(held)) => {
                 self.blind = true;
                 out.push(held);
             }
@@ -107,15 +107,15 @@ impl StreamMerge {
         let mut at = 0;
         loop {
             match self.dialect.pass(&chunk[at..], &mut run.made) {
-                Pass::Same(len) => {
+                FramePass::Same(len) => {
                     run.same(at..at + len, out);
                     at += len;
                 }
-                Pass::Changed(len) => {
+                FramePass::Changed(len) => {
                     run.changed(out);
                     at += len;
                 }
-                Pass::Unread => break,
+                FramePass::Unread => break,
             }
         }
         if at == 0 {
@@ -128,7 +128,7 @@ impl StreamMerge {
         chunk.slice(at..)
     }
 
-    fn batch(&mut self, batch: &Batch, out: &mut Vec<Bytes>) {
+    fn batch(&mut self, batch: &FrameBatch, out: &mut Vec<Bytes>) {
         self.remember(batch.buf.clone());
         let mut read = Vec::new();
         if self.framing == Framing::JsonArray {
@@ -140,9 +140,9 @@ impl StreamMerge {
             let mut run = Run::of(&batch.buf);
             for range in &batch.frames {
                 match self.dialect.pass(&batch.buf[range.clone()], &mut run.made) {
-                    Pass::Same(_) => run.same(range.clone(), out),
-                    Pass::Changed(_) => run.changed(out),
-                    Pass::Unread => {
+                    FramePass::Same(_) => run.same(range.clone(), out),
+                    FramePass::Changed(_) => run.changed(out),
+                    FramePass::Unread => {
                         self.frame(batch.buf.slice(range.clone()), &mut read);
                         run.read(range, &mut read, out);
                     }
@@ -239,7 +239,7 @@ impl StreamMerge {
     }
 
     /// Judges the leg.
-    pub fn judge(&self, now: &Circumstances) -> Verdict {
+    pub fn judge(&self, now: &VerdictInput) -> Verdict {
         judge(self.dialect.report(), now)
     }
 
@@ -253,7 +253,7 @@ impl StreamMerge {
     }
 
     /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
-    pub fn hide(&mut self, tools: Names) {
+    pub fn hide(&mut self, tools: ToolNames) {
         self.dialect.hide(tools);
     }
 

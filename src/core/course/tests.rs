@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::StreamMerge;
 use crate::record::WireId;
-use crate::tools::Names;
-use crate::wire::{Dialect, Ending, Framing, LegReport, Operation, Pass, WIRES, Watch, Wire};
+use crate::tools::ToolNames;
+use crate::wire::{Dialect, Ending, FramePass, Framing, LegReport, Operation, ResponseWatch, WIRES, Wire};
 
 /// A dialect that reads every frame.
 struct Reads(Box<dyn Dialect>);
@@ -32,7 +32,7 @@ impl Dialect for Reads {
         self.0.holds_end()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.0.hide(tools);
     }
 
@@ -86,10 +86,10 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
     };
     let body = format!(r#"{{"model":"m","{list}":[{{"role":"user","{says}":{text}}}]}}"#);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
-    let watch = Watch {
+    let watch = ResponseWatch {
         hide: match hide {
-            true => Names::HANDOFF,
-            false => Names::NONE,
+            true => ToolNames::HANDOFF,
+            false => ToolNames::NONE,
         },
         held_bytes: 1 << 10,
     };
@@ -355,10 +355,10 @@ fn passes(wire: &dyn Wire, frames: &[String]) -> Vec<bool> {
     let pass = |frame: &String| {
         let raw = Bytes::copy_from_slice(frame.as_bytes());
         let passed = dialect.pass(&raw, &mut Vec::new());
-        if passed == Pass::Unread {
+        if passed == FramePass::Unread {
             dialect.frame(&raw, &framing.data(&raw), &mut Vec::new());
         }
-        passed != Pass::Unread
+        passed != FramePass::Unread
     };
     frames.iter().map(pass).collect()
 }

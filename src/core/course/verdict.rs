@@ -5,14 +5,14 @@ use std::sync::Arc;
 use crate::handoffs::draft;
 use crate::limits;
 use crate::mark::sentinel;
-use crate::record::{HiddenResult, OwedResult, Place};
+use crate::record::{HiddenResult, InsertionPlace, PendingResult};
 use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
-use crate::wire::{Ending, HiddenCall, LegReport, Stop};
+use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
 
 /// What a verdict depends on beside the leg itself.
 #[derive(Debug, Clone, Default)]
-pub struct Circumstances {
+pub struct VerdictInput {
     /// Messages in the model's view behind the carry-over prompt.
     pub messages: usize,
     /// Legs so far, this one included.
@@ -44,14 +44,14 @@ pub enum Verdict {
         reason: Option<String>,
     },
     /// The agent has calls of its own to answer: those of ours are remembered, and the response ends as it did.
-    Mixed(Vec<Answered>),
+    Mixed(Vec<AnsweredCall>),
     /// The call is answered, and the model goes on.
-    AskAgain(Answered),
+    AskAgain(AnsweredCall),
 }
 
 /// A hidden call with what the model is told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
+pub struct AnsweredCall {
     /// The call.
     pub call: HiddenCall,
     /// The answer; `None`: its tool is yet to be asked.
@@ -61,11 +61,13 @@ pub struct Answered {
 }
 
 /// Judges a leg that has ended.
-pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
+pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
     let may_chain = now.legs < now.max_chain && !now.structured;
     if report.hidden.is_empty() {
         return match &now.pending {
-            Some((prompt, reason)) if report.stop == Stop::Done && report.calls.is_empty() && may_chain => {
+            Some((prompt, reason))
+                if report.stop == StopReason::Done && report.calls.is_empty() && may_chain =>
+            {
                 Verdict::Fire {
                     prompt: prompt.clone(),
                     reason: reason.clone(),
@@ -97,7 +99,7 @@ enum Fate {
 }
 
 /// `before`: how many calls of the tool were answered in this agent request.
-fn fate(call: &HiddenCall, now: &Circumstances, before: usize) -> Fate {
+fn fate(call: &HiddenCall, now: &VerdictInput, before: usize) -> Fate {
     let tool = now.tools.get(call.name());
     match tool.map(|tool| (tool.on_call, tool.per_turn)) {
         Some((OnCall::Answer, _)) if call.oversize || !call.complete => Fate::Told(HiddenResult::NOT_WHOLE),
@@ -117,7 +119,7 @@ fn calls_of<'a>(tool: &str, calls: impl IntoIterator<Item = &'a &'static str>) -
 
 /// The last good call counts. Where none hands over the first one is answered: signatures and reasoning are bound to
 /// the first call of a message (Gemini, Responses).
-fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
+fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     let dropped = Verdict::End(Ending::WithoutCall);
     if now.structured {
         return dropped;
@@ -144,7 +146,7 @@ fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
         _ => None,
     };
     answer.map_or(dropped, |(call, answer)| {
-        Verdict::AskAgain(Answered {
+        Verdict::AskAgain(AnsweredCall {
             call: call.clone(),
             answer,
             pending: None,
@@ -154,14 +156,14 @@ fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
 
 /// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model went on behind
 /// them, and what it thought in front of them is bound to them. None of them takes effect.
-fn cut_off(report: &LegReport) -> Vec<Answered> {
-    if !matches!(report.stop, Stop::Truncated | Stop::Refused) {
+fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
+    if !matches!(report.stop, StopReason::Truncated | StopReason::Refused) {
         return Vec::new();
     }
     let last = report.calls.last().map(|(_, at)| *at);
     let before = report.hidden.iter().filter(|call| Some(call.after) <= last);
     before
-        .map(|call| Answered {
+        .map(|call| AnsweredCall {
             call: call.clone(),
             answer: Some(match call.name() {
                 TOOL_NAME => HiddenResult::CUT_OFF,
@@ -173,9 +175,9 @@ fn cut_off(report: &LegReport) -> Vec<Answered> {
 }
 
 /// The calls of a leg that come to nothing, with what the model is told of each where it must be told.
-pub(super) fn untaken(report: &LegReport) -> Vec<OwedResult> {
+pub(super) fn untaken(report: &LegReport) -> Vec<PendingResult> {
     let natural = report.stop.natural();
-    let told = |call: &HiddenCall| OwedResult {
+    let told = |call: &HiddenCall| PendingResult {
         call_id: call.id.clone(),
         answer: why_untaken(call, natural),
     };
@@ -193,26 +195,26 @@ fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
 
 /// The dropped call that reasoning was for, where the model said more behind it: the API takes that reasoning back with this
 /// call behind it and nothing else. It is told that nothing came of it, and has its place behind the reasoning.
-pub(super) fn bound(report: &LegReport) -> Vec<(Answered, Option<Place>)> {
+pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPlace>)> {
     let natural = report.stop.natural();
     let spoken_behind = report.hidden.iter().filter(|call| call.after < report.parts);
     let bound = spoken_behind.filter_map(|call| Some((call, call.bound_to.clone()?)));
     bound
         .map(|(call, sibling)| {
-            let answered = Answered {
+            let answered = AnsweredCall {
                 call: call.clone(),
                 answer: Some(why_untaken(call, natural)),
                 pending: None,
             };
-            (answered, Some(Place::Beside { sibling, offset: 0 }))
+            (answered, Some(InsertionPlace::Beside { sibling, offset: 0 }))
         })
         .collect()
 }
 
 /// Every hidden call of a mixed batch is answered; the last good handoff is pending.
-fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
+fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
     let mut names = now.answered.clone();
-    let mut all: Vec<Answered> = report
+    let mut all: Vec<AnsweredCall> = report
         .hidden
         .iter()
         .map(|call| {
@@ -223,7 +225,7 @@ fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
                 Fate::Ask => (None, None),
                 Fate::Told(answer) => (Some(answer), None),
             };
-            Answered {
+            AnsweredCall {
                 call: call.clone(),
                 answer,
                 pending,
@@ -240,7 +242,7 @@ fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
 }
 
 /// Prompt and reason of a call that may fire, or what the model is told instead.
-fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<String>), HiddenResult> {
+fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<String>), HiddenResult> {
     if call.oversize {
         return Err(HiddenResult::TOO_LONG);
     }
@@ -268,19 +270,19 @@ fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<Stri
 
 /// Where a hidden call stands among its visible siblings: behind the nearest call before it, else in front of
 /// the nearest one after it.
-pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<Place> {
+pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<InsertionPlace> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
     // A server that names no calls leaves nothing to find the place by.
     let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
     let before = named().rev().find(|(_, at)| *at < call.after);
     if let Some((sibling, at)) = before {
-        return Some(Place::Beside {
+        return Some(InsertionPlace::Beside {
             sibling: sibling.clone(),
             offset: distance(call.after - 1 - at),
         });
     }
     let (sibling, at) = named().find(|(_, at)| *at >= call.after)?;
-    Some(Place::Beside {
+    Some(InsertionPlace::Beside {
         sibling: sibling.clone(),
         offset: -1 - distance(at - call.after),
     })

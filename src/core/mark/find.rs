@@ -13,7 +13,7 @@ pub(super) const ID_CHARS: usize = 36;
 
 /// A sentinel's line, an aside, a note, a draft's line, or escaped text that looks like one, in raw JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct RawMark {
     /// From the first bracket to the last.
     pub span: Span,
     /// What it is.
@@ -49,7 +49,7 @@ pub(super) const WORDS: [&[u8]; 4] = [RESUME, ASIDE, NOTE, DRAFT];
 pub const STEM: &[u8] = b"handoff-";
 
 /// Every mark in `text`, in order. All but escaped ones must be whole lines.
-pub fn marks(text: &[u8]) -> Vec<Mark> {
+pub fn marks(text: &[u8]) -> Vec<RawMark> {
     memmem::find_iter(text, STEM)
         .inspect(|_| cost::add(1))
         .filter_map(|stem| mark_at(text, stem))
@@ -57,7 +57,10 @@ pub fn marks(text: &[u8]) -> Vec<Mark> {
 }
 
 /// The same where somebody has looked for [`STEM`] already, and where else it stands.
-pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) -> (Vec<Mark>, Vec<usize>) {
+pub(crate) fn marks_and_others(
+    text: &[u8],
+    stems: impl Iterator<Item = usize>,
+) -> (Vec<RawMark>, Vec<usize>) {
     let (mut marks, mut others) = (Vec::new(), Vec::new());
     for stem in stems {
         cost::add(1);
@@ -69,7 +72,7 @@ pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) 
     (marks, others)
 }
 
-fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
+fn mark_at(text: &[u8], stem: usize) -> Option<RawMark> {
     let before = text.get(..stem)?;
     let closing = before.ends_with(b"[[/");
     if !closing && !before.ends_with(b"[[") {
@@ -95,7 +98,7 @@ fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
         _ => return None,
     };
     let span = Span::new(start, end + 2);
-    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(Mark { span, kind })
+    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(RawMark { span, kind })
 }
 
 fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
@@ -118,12 +121,12 @@ pub(crate) fn closing_end(text: &[u8], at: usize, id: Uuid) -> Option<usize> {
 }
 
 /// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
-fn broken_at(text: &[u8], start: usize, from: usize) -> Option<Mark> {
+fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMark> {
     let mut at = from;
     while text.get(at..at + 2) == Some(br"\\") {
         at += 2;
     }
-    (at > from && text.get(at) == Some(&b':')).then(|| Mark {
+    (at > from && text.get(at) == Some(&b':')).then(|| RawMark {
         span: Span::new(start, at + 1),
         kind: MarkKind::Broken(Span::new(at - 2, at)),
     })

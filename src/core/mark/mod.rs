@@ -14,5 +14,5 @@ pub mod pasted;
 pub mod seal;
 pub mod sentinel;
 
-pub use find::{Mark, MarkKind, STEM, marks};
+pub use find::{MarkKind, RawMark, STEM, marks};
 pub(crate) use find::{closing_end, marks_and_others};

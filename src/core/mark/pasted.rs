@@ -20,7 +20,7 @@ const CLOSING: usize = 96;
 
 /// A line to resume by, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pasted {
+pub struct PastedLine {
     /// The first and the last id that it may mean; equal where the id is complete.
     pub ids: (Uuid, Uuid),
     /// Offset of the person's own text behind it. A whole pasted sentinel is skipped, since its prompt counts once.
@@ -28,7 +28,7 @@ pub struct Pasted {
 }
 
 /// Reads the line at the very start of the text whose inside is `inside`.
-pub fn read(text: &[u8], inside: Span) -> Option<Pasted> {
+pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     let start = paste_tag::behind_opening(text, inside).unwrap_or(inside.start);
     let mut at = Cursor {
         raw: Span::new(start, inside.end).of(text),
@@ -48,7 +48,7 @@ pub fn read(text: &[u8], inside: Span) -> Option<Pasted> {
     at.skip(2, |c| c == ']');
     at.skip(3, is_quote);
     let rest = behind(text, start + at.at, inside.end);
-    Some(Pasted {
+    Some(PastedLine {
         ids,
         rest: paste_tag::behind_closing(text, inside, rest),
     })

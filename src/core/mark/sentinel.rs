@@ -14,7 +14,7 @@
 
 use uuid::Uuid;
 
-use super::find::{ID_CHARS, Mark, MarkKind};
+use super::find::{ID_CHARS, MarkKind, RawMark};
 use super::seal::{SEAL_CHARS, SealKeys};
 use super::{escape, gap};
 use crate::text::cost;
@@ -84,7 +84,7 @@ pub struct Sentinel {
     /// Offset of its opening line.
     pub at: usize,
     /// The text up to the closing line, if there is one.
-    pub sealed: Option<Sealed>,
+    pub sealed: Option<SealedBody>,
     /// Offset behind the sentinel and the line breaks streamed with it.
     pub rest: usize,
 }
@@ -92,12 +92,12 @@ pub struct Sentinel {
 /// What stands between the opening and the closing line of a sentinel, with its seal: spans of the body, since
 /// most sentinels in a transcript are never opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sealed {
+pub struct SealedBody {
     told: Span,
     seal: Span,
 }
 
-impl Sealed {
+impl SealedBody {
     /// Bytes between the two lines.
     pub fn len(&self) -> usize {
         self.told.len()
@@ -121,7 +121,7 @@ impl Sealed {
 
 /// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`. Its closing line is the
 /// next mark: all others inside a prompt are escaped.
-pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Sentinel> {
+pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Sentinel> {
     let MarkKind::Open(id) = marks.get(i)?.kind else {
         return None;
     };
@@ -134,7 +134,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Senti
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
         Some((close, MarkKind::Close(closes, seal))) if closes.is_none_or(|c| c == id) => {
             let told = Span::new(open.end, close.start);
-            (Some(Sealed { told, seal: *seal }), close.end)
+            (Some(SealedBody { told, seal: *seal }), close.end)
         }
         _ => (
             None,

@@ -28,7 +28,7 @@ pub struct Thresholds {
 
 /// Those of one model, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct ModelThresholds {
     /// The model is told from here on.
     nudge: Option<u64>,
     /// And from here on without waiting for the end of a step.
@@ -39,7 +39,7 @@ pub struct Limits {
 
 impl Thresholds {
     /// The limits of a model with this window. Where it is not known, the threshold in tokens is the only one.
-    pub fn of(&self, window: Option<u64>) -> Limits {
+    pub fn of(&self, window: Option<u64>) -> ModelThresholds {
         let share = |at: f64| {
             let window = window.filter(|_| at > 0.0)?;
             Some((window as f64 * at) as u64)
@@ -49,7 +49,7 @@ impl Thresholds {
         // Of a threshold in tokens it is as much in proportion.
         let scale = if self.nudge_at > 0.0 { self.nudge_at } else { 0.5 };
         let late = nudge.map(|nudge| nudge.saturating_add((nudge as f64 * PATIENCE / scale) as u64));
-        Limits {
+        ModelThresholds {
             nudge,
             late,
             auto: share(self.auto_at),
@@ -64,7 +64,7 @@ impl Thresholds {
 
 /// What is to be done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
+pub enum NudgeDecision {
     /// Nothing.
     Nothing,
     /// The model is told, at this use.
@@ -81,14 +81,14 @@ pub enum Decision {
 
 /// Why a model is not told any more: it would hand over and over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Treadmill {
+pub enum HandoffLoop {
     /// What is left behind the cut is over the threshold by itself.
     LargeCut,
     /// Two handoffs came in close succession.
     CloseHandoffs,
 }
 
-impl Treadmill {
+impl HandoffLoop {
     /// The name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ pub enum NudgeOutcome {
     /// A threshold began a handoff, and no draft came of it.
     AutoFailed,
     /// It is told no more in this task.
-    Stopped(Treadmill),
+    Stopped(HandoffLoop),
 }
 
 impl NudgeOutcome {
@@ -120,8 +120,8 @@ impl NudgeOutcome {
         Self::Followed,
         Self::NotWritten,
         Self::AutoFailed,
-        Self::Stopped(Treadmill::LargeCut),
-        Self::Stopped(Treadmill::CloseHandoffs),
+        Self::Stopped(HandoffLoop::LargeCut),
+        Self::Stopped(HandoffLoop::CloseHandoffs),
     ];
 
     /// The name in logs and metrics.
@@ -138,7 +138,7 @@ impl NudgeOutcome {
 
 /// What an answer told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measured {
+pub struct AnswerUsage {
     /// The cut of the request that was answered.
     pub cut: Option<HandoffId>,
     /// Tokens of that request and its answer: what the next one begins with.
@@ -163,7 +163,7 @@ pub struct ContextUse {
     first: bool,
     /// Exchanges since the last handoff that was seen.
     since: Option<u32>,
-    treadmill: Option<Treadmill>,
+    treadmill: Option<HandoffLoop>,
 }
 
 impl ContextUse {
@@ -178,17 +178,17 @@ impl ContextUse {
     }
 
     /// A handoff took effect. Whether the thread is on a treadmill since.
-    pub fn handed_over(&mut self, handoff: HandoffId) -> Option<Treadmill> {
+    pub fn handed_over(&mut self, handoff: HandoffId) -> Option<HandoffLoop> {
         let close = self.since.is_some_and(|n| n <= CLOSE);
         self.begin(Some(handoff));
         self.first = true;
         self.since = Some(0);
-        self.treadmill = close.then_some(Treadmill::CloseHandoffs);
+        self.treadmill = close.then_some(HandoffLoop::CloseHandoffs);
         self.treadmill
     }
 
     /// A leg was answered. Whether the thread is on a treadmill since.
-    pub fn measured(&mut self, answer: Measured, limits: &Limits) -> Option<Treadmill> {
+    pub fn measured(&mut self, answer: AnswerUsage, limits: &ModelThresholds) -> Option<HandoffLoop> {
         // An answer that tells nothing says nothing.
         if answer.cut != self.cut || answer.input == 0 {
             return None;
@@ -198,7 +198,7 @@ impl ContextUse {
         let most = limits.nudge.into_iter().chain(limits.auto).min();
         let large = most.is_some_and(|most| answer.input >= most);
         if std::mem::take(&mut self.first) && large && self.treadmill.is_none() {
-            self.treadmill = Some(Treadmill::LargeCut);
+            self.treadmill = Some(HandoffLoop::LargeCut);
             return self.treadmill;
         }
         None
@@ -206,18 +206,18 @@ impl ContextUse {
 
     /// What is to be done with the present request. `step_done`: whether the model has just finished a step; asked only where it
     /// matters.
-    pub fn decide(&self, limits: &Limits, step_done: impl FnOnce() -> bool) -> Decision {
+    pub fn decide(&self, limits: &ModelThresholds, step_done: impl FnOnce() -> bool) -> NudgeDecision {
         let (Some(tokens), None) = (self.measured, self.treadmill) else {
-            return Decision::Nothing;
+            return NudgeDecision::Nothing;
         };
         let waited = self
             .tried
             .is_none_or(|tried| tokens >= tried.saturating_add(TRY_AGAIN));
         if waited && limits.auto.is_some_and(|auto| tokens >= auto) {
-            return Decision::HandOff { tokens };
+            return NudgeDecision::HandOff { tokens };
         }
         let (Some(nudge), Some(late)) = (limits.nudge, limits.late) else {
-            return Decision::Nothing;
+            return NudgeDecision::Nothing;
         };
         let patience = late - nudge;
         let from = match self.nudged {
@@ -225,9 +225,9 @@ impl ContextUse {
             None => nudge,
         };
         if tokens >= from && (tokens >= from.saturating_add(patience) || step_done()) {
-            return Decision::Nudge { tokens };
+            return NudgeDecision::Nudge { tokens };
         }
-        Decision::Nothing
+        NudgeDecision::Nothing
     }
 
     /// The model is told, with the present request.
@@ -251,7 +251,7 @@ impl ContextUse {
     }
 
     /// Why nothing is decided any more.
-    pub fn treadmill(&self) -> Option<Treadmill> {
+    pub fn treadmill(&self) -> Option<HandoffLoop> {
         self.treadmill
     }
 

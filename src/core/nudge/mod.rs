@@ -19,7 +19,9 @@ mod windows;
 mod wording;
 
 pub use compaction::{AGENTS, Compaction, OLDER, PRESENT};
-pub use context_use::{ContextUse, Decision, Limits, Measured, NudgeOutcome, Thresholds, Treadmill};
+pub use context_use::{
+    AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, Thresholds,
+};
 pub use steps::step_done;
 pub use windows::{WindowQuery, Windows, declares_windows};
 pub use wording::{is_nudge, text};

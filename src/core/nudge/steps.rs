@@ -2,7 +2,7 @@
 
 use crate::agents::todo::{self, TodoState};
 use crate::agents::tools::{self, ToolKind};
-use crate::transcript::{Kind, ToolCall, Transcript, Turn};
+use crate::transcript::{ToolCall, Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::{Role, View};
 
 /// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished items than
@@ -46,11 +46,11 @@ enum Done {
     One,
 }
 
-fn turn_done(turn: &Turn<'_>) -> Vec<Done> {
+fn turn_done(turn: &TranscriptTurn<'_>) -> Vec<Done> {
     let parts = turn.parts().into_iter();
     parts
         .filter_map(|part| match part.kind {
-            Kind::Call(call) => done_in(&call),
+            TranscriptPartKind::Call(call) => done_in(&call),
             _ => None,
         })
         .collect()

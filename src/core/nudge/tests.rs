@@ -92,7 +92,7 @@ struct Known {
 }
 
 /// The rules, each in a line, over everything that has happened.
-fn known(history: &[(Happens, Decision)], room: Option<u64>) -> Known {
+fn known(history: &[(Happens, NudgeDecision)], room: Option<u64>) -> Known {
     let mut known = Known::default();
     for (what, decision) in history {
         match what {
@@ -127,7 +127,7 @@ fn known(history: &[(Happens, Decision)], room: Option<u64>) -> Known {
                 };
             }
             Happens::Decide { .. } => {
-                if matches!(decision, Decision::Nudge { .. }) {
+                if matches!(decision, NudgeDecision::Nudge { .. }) {
                     known.nudged_at = known.measured;
                 }
             }
@@ -140,18 +140,18 @@ fn known(history: &[(Happens, Decision)], room: Option<u64>) -> Known {
     known
 }
 
-fn expected(known: &Known, thresholds: &Thresholds, window: Option<u64>, step_done: bool) -> Decision {
+fn expected(known: &Known, thresholds: &Thresholds, window: Option<u64>, step_done: bool) -> NudgeDecision {
     let Some(tokens) = known.measured.filter(|_| !known.treadmill) else {
-        return Decision::Nothing;
+        return NudgeDecision::Nothing;
     };
     let auto = window
         .map(|w| (w as f64 * thresholds.auto_at) as u64)
         .filter(|at| *at > 0);
     if auto.is_some_and(|at| tokens >= at) && known.tried_at.is_none_or(|at| tokens >= at + 20_000) {
-        return Decision::HandOff { tokens };
+        return NudgeDecision::HandOff { tokens };
     }
     let Some(nudge) = nudge_of(thresholds, window) else {
-        return Decision::Nothing;
+        return NudgeDecision::Nothing;
     };
     let from = known.nudged_at.map_or(nudge, |at| nudge.max(at + 100_000));
     // A tenth of the window, or as much of the threshold in tokens.
@@ -162,8 +162,8 @@ fn expected(known: &Known, thresholds: &Thresholds, window: Option<u64>, step_do
     };
     let ten_points = (nudge as f64 * 0.1 / share) as u64;
     match tokens >= from && (step_done || tokens >= from + ten_points) {
-        true => Decision::Nudge { tokens },
-        false => Decision::Nothing,
+        true => NudgeDecision::Nudge { tokens },
+        false => NudgeDecision::Nothing,
     }
 }
 
@@ -188,16 +188,16 @@ fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
 fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
     let limits = thresholds.of(window);
     let mut machine = ContextUse::default();
-    let mut history: Vec<(Happens, Decision)> = Vec::new();
+    let mut history: Vec<(Happens, NudgeDecision)> = Vec::new();
     let mut nudges = 0;
     for what in all {
-        let mut decision = Decision::Nothing;
+        let mut decision = NudgeDecision::Nothing;
         match &what {
             Happens::Exchange { cut, told } => machine.exchange(cut.map(id), *told),
             Happens::Measured { cut, tokens, output } => {
                 let before = machine.treadmill();
                 let input = tokens.saturating_sub(*output);
-                let answer = Measured {
+                let answer = AnswerUsage {
                     cut: cut.map(id),
                     tokens: *tokens,
                     input,
@@ -215,7 +215,7 @@ fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Resu
                     "{:?}",
                     known
                 );
-                if matches!(decision, Decision::Nudge { .. }) {
+                if matches!(decision, NudgeDecision::Nudge { .. }) {
                     machine.nudged();
                     nudges += 1;
                 }
@@ -270,7 +270,7 @@ fn at(tokens: u64) -> ContextUse {
     let mut machine = ContextUse::default();
     machine.exchange(None, false);
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: None,
             tokens,
             input: tokens,
@@ -284,20 +284,20 @@ fn at(tokens: u64) -> ContextUse {
 #[test]
 fn the_model_is_told_at_the_end_of_a_step_or_ten_points_later() {
     let limits = DEFAULT.of(Some(WINDOW));
-    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != Decision::Nothing;
+    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
     assert!(!told(99_999, true));
     assert!(told(100_000, true) && !told(100_000, false));
     assert!(!told(119_999, false) && told(120_000, false));
     assert!(told(190_000, false), "a jump over both");
     // A window of a million: the threshold in tokens comes first, and a fifth of it is ten points of that scale.
     let limits = DEFAULT.of(Some(1_000_000));
-    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != Decision::Nothing;
+    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
     assert!(!told(199_999, true) && told(200_000, true));
     assert!(!told(239_999, false) && told(240_000, false));
     let limits = DEFAULT.of(None);
     assert_eq!(
         at(240_000).decide(&limits, || false),
-        Decision::Nudge { tokens: 240_000 }
+        NudgeDecision::Nudge { tokens: 240_000 }
     );
 }
 
@@ -316,7 +316,7 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
     let mut machine = at(250_000);
     let grow = |machine: &mut ContextUse, tokens| {
         machine.measured(
-            Measured {
+            AnswerUsage {
                 cut: None,
                 tokens,
                 input: tokens,
@@ -325,25 +325,25 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
         );
         machine.exchange(None, true);
     };
-    assert_ne!(machine.decide(&limits, || false), Decision::Nothing);
+    assert_ne!(machine.decide(&limits, || false), NudgeDecision::Nothing);
     machine.nudged();
     grow(&mut machine, 349_999);
-    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     grow(&mut machine, 350_000);
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nudge { tokens: 350_000 }
+        NudgeDecision::Nudge { tokens: 350_000 }
     );
     machine.nudged();
     // The next task begins with nothing of that.
     assert_eq!(machine.handed_over(id(1)), None);
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "usage from before the cut"
     );
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: None,
             tokens: 300_000,
             input: 300_000,
@@ -352,11 +352,11 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
     );
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "a late answer to what was cut"
     );
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: Some(id(1)),
             tokens: 9_000,
             input: 8_000,
@@ -365,14 +365,14 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
     );
     machine.exchange(Some(id(1)), false);
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: Some(id(1)),
             tokens: 210_000,
             input: 209_000,
         },
         &limits,
     );
-    assert_ne!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_ne!(machine.decide(&limits, || true), NudgeDecision::Nothing);
 }
 
 #[test]
@@ -382,12 +382,12 @@ fn after_a_restart_what_the_transcript_holds_was_said() {
     machine.exchange(Some(id(7)), true);
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "not known yet"
     );
     for (tokens, told) in [(260_000, false), (359_000, false), (360_000, true)] {
         machine.measured(
-            Measured {
+            AnswerUsage {
                 cut: Some(id(7)),
                 tokens,
                 input: tokens,
@@ -396,7 +396,7 @@ fn after_a_restart_what_the_transcript_holds_was_said() {
         );
         machine.exchange(Some(id(7)), true);
         assert_eq!(
-            machine.decide(&limits, || true) != Decision::Nothing,
+            machine.decide(&limits, || true) != NudgeDecision::Nothing,
             told,
             "{tokens}"
         );
@@ -407,7 +407,7 @@ fn after_a_restart_what_the_transcript_holds_was_said() {
 fn a_treadmill_stops_it_until_there_is_room_again() {
     let limits = DEFAULT.of(Some(WINDOW));
     let mut machine = at(150_000);
-    let answer = |cut, tokens| Measured {
+    let answer = |cut, tokens| AnswerUsage {
         cut: Some(id(cut)),
         tokens,
         input: tokens,
@@ -415,24 +415,24 @@ fn a_treadmill_stops_it_until_there_is_room_again() {
     assert_eq!(machine.handed_over(id(1)), None);
     assert_eq!(
         machine.measured(answer(1, 110_000), &limits),
-        Some(Treadmill::LargeCut)
+        Some(HandoffLoop::LargeCut)
     );
     machine.exchange(Some(id(1)), false);
     machine.measured(answer(1, 180_000), &limits);
-    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     // Two handoffs within ten exchanges.
-    assert_eq!(machine.handed_over(id(2)), Some(Treadmill::CloseHandoffs));
+    assert_eq!(machine.handed_over(id(2)), Some(HandoffLoop::CloseHandoffs));
     machine.measured(answer(2, 9_000), &limits);
     for _ in 0..11 {
         machine.exchange(Some(id(2)), false);
     }
     machine.measured(answer(2, 150_000), &limits);
-    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     assert_eq!(machine.handed_over(id(3)), None, "eleven exchanges later");
     machine.measured(answer(3, 9_000), &limits);
     machine.exchange(Some(id(3)), false);
     machine.measured(answer(3, 150_000), &limits);
-    assert_ne!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_ne!(machine.decide(&limits, || true), NudgeDecision::Nothing);
 }
 
 #[test]
@@ -445,20 +445,20 @@ fn a_handoff_that_fails_is_tried_again_later() {
     let mut machine = at(150_000);
     assert_eq!(
         machine.decide(&limits, || false),
-        Decision::HandOff { tokens: 150_000 }
+        NudgeDecision::HandOff { tokens: 150_000 }
     );
     machine.tried();
     assert_eq!(
         machine.decide(&limits, || false),
-        Decision::Nudge { tokens: 150_000 }
+        NudgeDecision::Nudge { tokens: 150_000 }
     );
     machine.nudged();
     for (tokens, decision) in [
-        (169_999, Decision::Nothing),
-        (170_000, Decision::HandOff { tokens: 170_000 }),
+        (169_999, NudgeDecision::Nothing),
+        (170_000, NudgeDecision::HandOff { tokens: 170_000 }),
     ] {
         machine.measured(
-            Measured {
+            AnswerUsage {
                 cut: None,
                 tokens,
                 input: tokens,
@@ -476,7 +476,7 @@ fn a_handoff_that_fails_is_tried_again_later() {
             .of(None),
             || false
         ),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "a share of nothing known"
     );
 }

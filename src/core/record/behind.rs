@@ -11,7 +11,7 @@ const HANDOFF: &str = "handoff:";
 
 /// What a request goes on from that names a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Behind {
+pub enum ResponseOrigin {
     /// The response that upstream knows by this id; empty: none, since it was an answer of our own to a conversation's first
     /// request.
     Response(String),
@@ -28,7 +28,7 @@ pub struct OpenResponse {
     pub response: String,
     /// Calls of our tools in it that have no result there. The API refuses a request that goes on from it without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub owed: Vec<OwedResult>,
+    pub owed: Vec<PendingResult>,
     /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript that later
     /// requests do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,14 +37,14 @@ pub struct OpenResponse {
 
 /// The result of a hidden call that upstream has not been sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwedResult {
+pub struct PendingResult {
     /// Upstream's id of the call.
     pub call_id: String,
     /// What the model is told.
     pub answer: HiddenResult,
 }
 
-impl Behind {
+impl ResponseOrigin {
     /// As stores keep it.
     pub fn written(&self) -> String {
         match self {
@@ -98,31 +98,34 @@ mod tests {
     fn what_is_written_is_read() {
         let open = OpenResponse {
             response: "resp_2".into(),
-            owed: vec![OwedResult {
+            owed: vec![PendingResult {
                 call_id: "call_1".into(),
                 answer: HiddenResult::CUT_OFF,
             }],
             pending: Some(("p \"quoted\"\n".into(), None)),
         };
         let all = [
-            Behind::Response("resp_1".into()),
-            Behind::Response(String::new()),
-            Behind::Handoff(Uuid::from_u128(7)),
-            Behind::Open(open),
-            Behind::Open(OpenResponse {
+            ResponseOrigin::Response("resp_1".into()),
+            ResponseOrigin::Response(String::new()),
+            ResponseOrigin::Handoff(Uuid::from_u128(7)),
+            ResponseOrigin::Open(open),
+            ResponseOrigin::Open(OpenResponse {
                 response: "resp_3".into(),
                 ..OpenResponse::default()
             }),
         ];
         for behind in all {
-            assert_eq!(Behind::read(&behind.written()), behind);
+            assert_eq!(ResponseOrigin::read(&behind.written()), behind);
         }
         // As earlier versions wrote it.
         let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
         assert_eq!(
-            Behind::read(&format!("handoff:{id}")),
-            Behind::Handoff(id.parse().unwrap())
+            ResponseOrigin::read(&format!("handoff:{id}")),
+            ResponseOrigin::Handoff(id.parse().unwrap())
         );
-        assert_eq!(Behind::read("{odd"), Behind::Response("{odd".into()));
+        assert_eq!(
+            ResponseOrigin::read("{odd"),
+            ResponseOrigin::Response("{odd".into())
+        );
     }
 }

@@ -5,7 +5,7 @@
 
 use uuid::Uuid;
 
-use super::conversation::{AskedUndo, Conversation, Repeat};
+use super::conversation::{Conversation, PendingUndo, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::omission::ThinkingOmission;
 
@@ -24,7 +24,7 @@ const REPEATS_KEPT: usize = 32;
 
 /// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
+pub enum RecordChange {
     /// Whether requests carry the tool. A decision that another writer made since stays.
     Tooled {
         /// The decision that this one replaces.
@@ -50,7 +50,7 @@ pub enum Change {
         /// The pairs before the cut. Pairs that another writer added since stay listed.
         pairs: Vec<Uuid>,
         /// The note by which a repetition of its request is known in other processes.
-        repeat: Option<Repeat>,
+        repeat: Option<RepeatedAnswer>,
     },
     /// A handoff of another conversation, of which this one is a copy, is found by its cut point.
     LeftOut(HandoffId),
@@ -73,12 +73,12 @@ pub enum Change {
         unpinned: Option<String>,
     },
     /// An undo was asked for from outside of the chat. It takes the place of one that waits.
-    UndoAsked(AskedUndo),
+    UndoAsked(PendingUndo),
     /// That undo waits no longer: a transcript tells it, or it was withdrawn, or cannot be done.
-    UndoOver(AskedUndo),
+    UndoOver(PendingUndo),
 }
 
-impl Change {
+impl RecordChange {
     /// Makes the change. Making it twice does the same as making it once.
     pub fn apply(&self, record: &mut Conversation) {
         match self {
@@ -161,8 +161,8 @@ fn list(record: &mut Conversation, handoff: HandoffId) {
 }
 
 /// Notes a broken answer in place of the one that its own answer left before.
-fn note(record: &mut Conversation, repeat: &Repeat) {
-    let replaced = |old: &Repeat| {
+fn note(record: &mut Conversation, repeat: &RepeatedAnswer) {
+    let replaced = |old: &RepeatedAnswer| {
         old.handoff == repeat.handoff
             || old.body_hash == repeat.body_hash && repeat.replaces.contains(&old.handoff)
     };
@@ -179,14 +179,14 @@ pub struct Update {
     /// The record as the writer knows it: what is changed where the store has none.
     pub known: Conversation,
     /// What changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RecordChange>,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
 }
 
 /// What an update came to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct UpdateOutcome {
     /// The record as it was written.
     pub record: Conversation,
     /// Whether another writer had changed the record since the writer read it.
@@ -196,7 +196,7 @@ pub struct Written {
 impl Update {
     /// The record that the update makes of the stored one; `None` where that belongs to another principal. `step`, at least
     /// 1, is added to the version.
-    pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<Written> {
+    pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<UpdateOutcome> {
         let mut overtaken = false;
         let mut record = match stored {
             Some(stored) if stored.principal != self.known.principal => return None,
@@ -211,7 +211,7 @@ impl Update {
         }
         record.version += step;
         record.updated_ms = record.updated_ms.max(self.now_ms);
-        Some(Written { record, overtaken })
+        Some(UpdateOutcome { record, overtaken })
     }
 }
 
@@ -224,7 +224,7 @@ mod tests {
         Uuid::from_u128(n)
     }
 
-    fn changed(record: &Conversation, changes: &[Change]) -> Conversation {
+    fn changed(record: &Conversation, changes: &[RecordChange]) -> Conversation {
         let mut record = record.clone();
         for change in changes {
             change.apply(&mut record);
@@ -246,7 +246,7 @@ mod tests {
     fn the_newest_omissions_of_thinking_are_kept_once_each() {
         let mut record = Conversation::default();
         for turns in 0..2 * OMISSIONS_KEPT {
-            let change = Change::ThinkingOmitted(omission(1, turns));
+            let change = RecordChange::ThinkingOmitted(omission(1, turns));
             record = changed(&record, &[change.clone(), change]);
         }
         let kept: Vec<usize> = record
@@ -257,12 +257,12 @@ mod tests {
         assert_eq!(kept, (OMISSIONS_KEPT..2 * OMISSIONS_KEPT).collect::<Vec<_>>());
     }
 
-    fn fired(handoff: u128, pairs: Vec<Uuid>) -> Change {
-        Change::Fired {
+    fn fired(handoff: u128, pairs: Vec<Uuid>) -> RecordChange {
+        RecordChange::Fired {
             handoff: id(handoff),
             placed: true,
             pairs,
-            repeat: Some(Repeat {
+            repeat: Some(RepeatedAnswer {
                 body_hash: 9,
                 handoff: id(handoff),
                 replaces: Vec::new(),
@@ -279,13 +279,13 @@ mod tests {
             ..Conversation::default()
         };
         let all = [
-            Change::Tooled { from: None, to: true },
+            RecordChange::Tooled { from: None, to: true },
             fired(101, vec![id(1)]),
-            Change::Paired(vec![id(2)]),
-            Change::LeftOut(id(102)),
-            Change::Inserted(vec![id(3)]),
-            Change::ThinkingOmitted(omission(100, 3)),
-            Change::Pins {
+            RecordChange::Paired(vec![id(2)]),
+            RecordChange::LeftOut(id(102)),
+            RecordChange::Inserted(vec![id(3)]),
+            RecordChange::ThinkingOmitted(omission(100, 3)),
+            RecordChange::Pins {
                 pinned: Some("p".into()),
                 unpinned: None,
             },
@@ -316,19 +316,19 @@ mod tests {
     #[test]
     fn what_was_decided_since_stays() {
         let known = Conversation::default();
-        let decided = changed(&known, &[Change::Tooled { from: None, to: true }]);
-        let late = Change::Tooled {
+        let decided = changed(&known, &[RecordChange::Tooled { from: None, to: true }]);
+        let late = RecordChange::Tooled {
             from: None,
             to: false,
         };
         assert_eq!(changed(&decided, &[late]).tooled, Some(true));
-        let toggled = Change::Tooled {
+        let toggled = RecordChange::Tooled {
             from: Some(true),
             to: false,
         };
         assert_eq!(changed(&decided, &[toggled]).tooled, Some(false));
 
-        let followed = Change::Followed {
+        let followed = RecordChange::Followed {
             from: None,
             to: Some(id(1)),
             undone: None,
@@ -355,17 +355,17 @@ mod tests {
             pinned.ask_undo(id(2), 5),
             UndoAnswer::NotActive { active: Some(id(1)) }
         );
-        let waiting = changed(&pinned, &[Change::UndoAsked(asked)]);
+        let waiting = changed(&pinned, &[RecordChange::UndoAsked(asked)]);
         assert_eq!(waiting.asked_undo.as_deref(), Some(&asked));
         assert_eq!(waiting.ask_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
-        let over = Change::UndoOver(asked);
+        let over = RecordChange::UndoOver(asked);
         assert_eq!(changed(&waiting, std::slice::from_ref(&over)).asked_undo, None);
         // One that was asked for since is another one.
-        let later = AskedUndo { at_ms: 7, ..asked };
-        let again = changed(&waiting, &[Change::UndoAsked(later), over]);
+        let later = PendingUndo { at_ms: 7, ..asked };
+        let again = changed(&waiting, &[RecordChange::UndoAsked(later), over]);
         assert_eq!(again.asked_undo.as_deref(), Some(&later));
         // The transcript tells it: then the undo can be undone.
-        let told = Change::Followed {
+        let told = RecordChange::Followed {
             from: Some(id(1)),
             to: None,
             undone: Some(id(1)),
@@ -376,7 +376,7 @@ mod tests {
             panic!("its undo can be taken back");
         };
         assert!(!back.undone);
-        let fired = changed(&told, &[Change::UndoAsked(back), fired(3, Vec::new())]);
+        let fired = changed(&told, &[RecordChange::UndoAsked(back), fired(3, Vec::new())]);
         assert_eq!((fired.undone, fired.asked_undo), (None, None));
     }
 
@@ -387,9 +387,12 @@ mod tests {
             &[fired(1, Vec::new()), fired(2, Vec::new())],
         );
         assert_eq!((listed.left_out.len(), listed.repeats.len()), (2, 2));
-        let relied = changed(&listed, &[Change::ReliedOn(id(1)), Change::ReliedOn(id(7))]);
+        let relied = changed(
+            &listed,
+            &[RecordChange::ReliedOn(id(1)), RecordChange::ReliedOn(id(7))],
+        );
         assert_eq!(relied.relied_on, [id(1)]);
-        let shown = changed(&relied, &[Change::Shown(vec![id(1), id(2)])]);
+        let shown = changed(&relied, &[RecordChange::Shown(vec![id(1), id(2)])]);
         assert_eq!((&*shown.left_out, shown.repeats.len()), (&[id(1)][..], 0));
         let mut many = shown;
         for n in 0..2 * LEFT_OUT_KEPT as u128 {
@@ -412,7 +415,7 @@ mod tests {
         };
         let update = Update {
             known: known.clone(),
-            changes: vec![Change::Paired(vec![id(1)])],
+            changes: vec![RecordChange::Paired(vec![id(1)])],
             now_ms: 5,
         };
         let new = update.on(None, 1).unwrap();

@@ -31,7 +31,7 @@ pub struct Conversation {
     pub relied_on: Vec<HandoffId>,
     /// Answers that may have broken off behind their sentinel, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub repeats: Vec<Repeat>,
+    pub repeats: Vec<RepeatedAnswer>,
     /// Thinking that upstream refused, oldest first: left out of later requests that are cut at the same handoff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omissions: Vec<ThinkingOmission>,
@@ -43,7 +43,7 @@ pub struct Conversation {
     pub undone: Option<HandoffId>,
     /// An undo that was asked for from outside of the chat and does not stand in a transcript yet.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_undo: Option<Box<AskedUndo>>,
+    pub asked_undo: Option<Box<PendingUndo>>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
@@ -58,7 +58,7 @@ pub struct Conversation {
 
 /// An undo that waits for the conversation's next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedUndo {
+pub struct PendingUndo {
     /// The handoff.
     pub handoff: HandoffId,
     /// Whether it is to be undone; else its undo is to be taken back.
@@ -71,9 +71,9 @@ pub struct AskedUndo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoAnswer {
     /// The next request does it.
-    Asked(AskedUndo),
+    Asked(PendingUndo),
     /// What waited was asked for by mistake: it waits no longer, and nothing changes.
-    Withdrawn(AskedUndo),
+    Withdrawn(PendingUndo),
     /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that counts.
     NotActive {
         /// The handoff that counts.
@@ -95,7 +95,7 @@ impl Conversation {
         if !undone && self.undone != Some(handoff) {
             return UndoAnswer::NotActive { active: self.active };
         }
-        UndoAnswer::Asked(AskedUndo {
+        UndoAnswer::Asked(PendingUndo {
             handoff,
             undone,
             at_ms,
@@ -105,7 +105,7 @@ impl Conversation {
 
 /// An answer that showed a handoff and whose end was not handed over: the same request again goes on behind it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repeat {
+pub struct RepeatedAnswer {
     /// Hash of the request's body.
     pub body_hash: u64,
     /// The last handoff that the answer showed.

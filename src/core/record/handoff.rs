@@ -7,7 +7,7 @@ use super::ids::{HandoffId, Principal, WireId};
 /// Who began a handoff.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum HandoffOrigin {
     /// The model, by calling the tool.
     #[default]
     Model,
@@ -28,7 +28,7 @@ pub enum Origin {
     Other,
 }
 
-impl Origin {
+impl HandoffOrigin {
     /// Every origin that this version knows.
     pub const ALL: [Self; 7] = [
         Self::Model,
@@ -88,7 +88,7 @@ pub struct Handoff {
     pub history_bytes: u64,
     /// Who began it.
     #[serde(default)]
-    pub origin: Origin,
+    pub origin: HandoffOrigin,
     /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the list
     /// of tools is part of the prefix.
     #[serde(default)]

@@ -23,7 +23,7 @@ pub struct Position {
 /// Where something of ours stands in the agent's transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
+pub enum InsertionPlace {
     /// In the turn that holds the sibling call: `offset` ≥ 0 stands that many parts behind the sibling
     /// (0: right behind it), `offset` < 0 that many in front of it (-1: right in front).
     Beside {
@@ -39,7 +39,7 @@ pub enum Place {
     Behind(Position),
 }
 
-impl Place {
+impl InsertionPlace {
     /// What an insertion here is looked up by: the sibling's id, or what of its fingerprint agents cannot drop; the digest of a
     /// position.
     pub fn key(&self) -> Option<&str> {
@@ -54,7 +54,7 @@ impl Place {
 /// What is put in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Content {
+pub enum InsertionContent {
     /// A text: the last one of the user's message, or behind the results of tools.
     Text(String),
 }
@@ -71,9 +71,9 @@ pub struct Insertion {
     /// The wire of the transcript.
     pub wire: WireId,
     /// Where it stands.
-    pub place: Place,
+    pub place: InsertionPlace,
     /// What it is.
-    pub content: Content,
+    pub content: InsertionContent,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
 }

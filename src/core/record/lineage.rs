@@ -7,7 +7,7 @@ use super::ids::HandoffId;
 
 /// A handoff in the map of its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
+pub struct LineageEntry {
     /// The handoff.
     pub id: HandoffId,
     /// How many forks lead to it: those of one chain have the same depth.
@@ -20,7 +20,7 @@ pub struct Placed {
 
 /// The map of these handoffs, given newest first: each chain oldest first, the chain with the newest beginning first, and
 /// behind the handoff where it forks each of its branches. One whose parent is not among them begins a chain.
-pub fn map(handoffs: &[Handoff]) -> Vec<Placed> {
+pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     let known: HashSet<HandoffId> = handoffs.iter().map(|handoff| handoff.id).collect();
     let mut children: HashMap<HandoffId, Vec<HandoffId>> = HashMap::new();
     let mut roots = Vec::new();
@@ -36,7 +36,7 @@ pub fn map(handoffs: &[Handoff]) -> Vec<Placed> {
     while let Some((id, depth, siblings)) = open.pop() {
         // Taken out: where records go in a circle, none is told twice.
         let next = children.remove(&id).unwrap_or_default();
-        placed.push(Placed {
+        placed.push(LineageEntry {
             id,
             depth,
             siblings,
@@ -49,14 +49,14 @@ pub fn map(handoffs: &[Handoff]) -> Vec<Placed> {
 }
 
 /// The tree that a handoff stands in: all that have the same beginning, as in [`map`].
-pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<Placed> {
+pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     let all = map(handoffs);
     // A beginning has neither a depth nor siblings, and is nobody's child.
     let known: HashMap<HandoffId, Option<HandoffId>> = handoffs
         .iter()
         .map(|handoff| (handoff.id, handoff.parent))
         .collect();
-    let begins = |placed: &Placed| {
+    let begins = |placed: &LineageEntry| {
         let parent = known.get(&placed.id).copied().flatten();
         parent.is_none_or(|parent| !known.contains_key(&parent))
     };
@@ -70,7 +70,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::record::{Origin, WireId};
+    use crate::record::{HandoffOrigin, WireId};
 
     fn id(n: u128) -> HandoffId {
         Uuid::from_u128(n)
@@ -89,14 +89,14 @@ mod tests {
             model: None,
             created_ms: 0,
             history_bytes: 0,
-            origin: Origin::Model,
+            origin: HandoffOrigin::Model,
             recall: false,
             archived: false,
             spelled_out: None,
         }
     }
 
-    fn told(placed: &[Placed]) -> Vec<(u128, usize, usize, usize)> {
+    fn told(placed: &[LineageEntry]) -> Vec<(u128, usize, usize, usize)> {
         let told = placed.iter();
         told.map(|it| (it.id.as_u128(), it.depth, it.siblings, it.children))
             .collect()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ids::{Principal, WireId};
-use super::insertion::Place;
+use super::insertion::InsertionPlace;
 
 /// What the model is told in the result of a hidden call. It becomes part of a prefix that must never change, and is
 /// stored whole: what a later version says instead is another answer.
@@ -155,7 +155,7 @@ pub struct HiddenPair {
     /// What the model is told.
     pub answer: HiddenResult,
     /// Where it goes back.
-    pub place: Place,
+    pub place: InsertionPlace,
     /// Carry-over prompt and reason of an accepted call: it is pending until the turn ends.
     pub pending: Option<(String, Option<String>)>,
     /// Milliseconds since the Unix epoch.

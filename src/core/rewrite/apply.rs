@@ -1,7 +1,7 @@
 //! The rewrite itself: the plan's changes as edits on the request's own bytes.
 
-use super::plan::{Cut, Rewrite, Rewritten, SizeChange, Why};
-use super::reading::Reading;
+use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome, SizeChange};
+use super::reading::RequestReading;
 use super::{count, cut, insertions, pairs, thinking, unescape};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -9,7 +9,7 @@ use crate::wire::Wire;
 use crate::wire::view::{View, take_out_members};
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
-pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     match listed(wire, reading, what) {
         Some(listed) => {
             let (found, cut) = (listed.candidates(wire), what.cut);
@@ -37,7 +37,7 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
 }
 
 /// The request with its lone string made a list, where elements are to go into it.
-fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
+fn listed(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> Option<RequestReading> {
     let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
     let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
     if uncut && !owes && what.more.is_empty() && what.insertions.is_empty() {
@@ -51,21 +51,21 @@ fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Read
     reading.again(wire, &body)
 }
 
-fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+fn rewrite_list(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     let pairs = thinking::settled_pairs(wire, reading, what);
     let pairs = pairs.as_deref().unwrap_or(what.pairs);
     rewrite_with(wire, reading, &Rewrite { pairs, ..*what })
 }
 
 /// The same with the pairs as they go out.
-fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     let cut = cut::cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
-    let mut changes: Vec<SizeChange> = SizeChange::of(Why::Cut, &cut).into_iter().collect();
+    let mut changes: Vec<SizeChange> = SizeChange::of(ChangeReason::Cut, &cut).into_iter().collect();
     let inserted = insertions::edits(wire, &reading.view, what);
-    changes.extend(SizeChange::of(Why::Inserted, &inserted));
+    changes.extend(SizeChange::of(ChangeReason::Inserted, &inserted));
     let omitted = thinking::edits(wire, &reading.view, what, &cut);
-    changes.extend(SizeChange::of(Why::Thinking, &omitted));
+    changes.extend(SizeChange::of(ChangeReason::Thinking, &omitted));
     let first_edits = [&inserted[..], &omitted].concat();
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
         .then(|| {
@@ -107,7 +107,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
         taken_out = repairs.iter().filter(|e| e.with.is_empty()).count();
         beside.extend(repairs);
     }
-    changes.extend(SizeChange::of(Why::Pair, &beside));
+    changes.extend(SizeChange::of(ChangeReason::Pair, &beside));
     edits.extend(beside);
     if with_asides.is_none() {
         // Behind the results of hidden calls that go to the same place.
@@ -119,7 +119,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     }
     let messages = count::messages(wire, reading, what, &cut, with_asides.is_some());
     let messages = messages.saturating_sub(taken_out);
-    Rewritten {
+    RewriteOutcome {
         rope: splice::splice(&view.body, edits),
         messages,
         placed,
@@ -131,25 +131,31 @@ fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
 /// The edits that depend on no other one, by reason.
 fn independent_edits(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: &Rewrite<'_>,
     from: usize,
-) -> Vec<(Why, Vec<Edit>)> {
+) -> Vec<(ChangeReason, Vec<Edit>)> {
     let view = &reading.view;
     let mut all = vec![
-        (Why::GivenBack, unescape::edits(wire, reading, from)),
-        (Why::Reference, pairs::drop_references(wire, reading, from)),
+        (ChangeReason::GivenBack, unescape::edits(wire, reading, from)),
+        (
+            ChangeReason::Reference,
+            pairs::drop_references(wire, reading, from),
+        ),
     ];
     if let Some(ours) = what.tools {
         let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
         tool.extend(wire.companions(view));
-        all.push((Why::Tool, tool));
+        all.push((ChangeReason::Tool, tool));
     }
-    all.push((Why::Previous, previous(wire, view, what)));
-    all.push((Why::Held, members_of_own_history(wire, view, what)));
+    all.push((ChangeReason::Previous, previous(wire, view, what)));
+    all.push((ChangeReason::Held, members_of_own_history(wire, view, what)));
     all.push(match what.text_only {
-        Some(how) => (Why::Draft, [more(view, what), wire.text_only(view, how)].concat()),
-        None => (Why::AskAgain, more(view, what)),
+        Some(how) => (
+            ChangeReason::Draft,
+            [more(view, what), wire.text_only(view, how)].concat(),
+        ),
+        None => (ChangeReason::AskAgain, more(view, what)),
     });
     all
 }

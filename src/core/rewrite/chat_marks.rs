@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::Reading;
+use super::RequestReading;
 use super::texts::Texts;
 use crate::mark::{MarkKind, gap, note, sentinel};
 use crate::text::Span;
@@ -32,7 +32,7 @@ pub(super) struct Found {
 }
 
 impl Found {
-    pub(super) fn in_reading(wire: &dyn Wire, reading: &Reading) -> Self {
+    pub(super) fn in_reading(wire: &dyn Wire, reading: &RequestReading) -> Self {
         let mut texts = Texts::new(wire, &reading.view);
         let mut found = Self::default();
         for (i, mark) in reading.marks.iter().enumerate() {

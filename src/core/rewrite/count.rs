@@ -1,6 +1,6 @@
 //! How many messages the model sees behind its carry-over prompt.
 
-use super::{Cut, Reading, Rewrite};
+use super::{Cut, RequestReading, Rewrite};
 use crate::limits;
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
@@ -11,7 +11,7 @@ use crate::wire::view::{Role, View};
 /// Messages in the model's view behind the carry-over prompt.
 pub(super) fn messages(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: &Rewrite<'_>,
     cut: &[Edit],
     applied: bool,
@@ -81,14 +81,14 @@ mod tests {
     use serde_json::json;
 
     use crate::record::WireId;
-    use crate::rewrite::{Reading, Rewrite, Rewritten, rewrite};
+    use crate::rewrite::{RequestReading, Rewrite, RewriteOutcome, rewrite};
     use crate::text::splice;
     use crate::tools::ToolTable;
     use crate::wire::{Operation, wire};
 
-    fn with_the_tool(side: WireId, body: &serde_json::Value) -> Rewritten {
+    fn with_the_tool(side: WireId, body: &serde_json::Value) -> RewriteOutcome {
         let side = wire(side);
-        let reading = Reading::new(side, &Bytes::from(body.to_string()), Operation::Generate).unwrap();
+        let reading = RequestReading::new(side, &Bytes::from(body.to_string()), Operation::Generate).unwrap();
         let what = Rewrite {
             tools: Some(ToolTable::handoff()),
             ..Rewrite::default()

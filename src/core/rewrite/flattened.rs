@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::flattened_wordings::{WORDINGS, Wording};
 use super::text_fingerprints::fingerprint;
-use crate::mark::{self, Mark, MarkKind, sentinel};
+use crate::mark::{self, MarkKind, RawMark, sentinel};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::View;
 
 /// A flattened transcript.
-pub struct Flat<'a> {
+pub struct FlattenedTranscript<'a> {
     body: &'a [u8],
     wording: &'static Wording,
     /// The transcript, inside its literal.
@@ -57,7 +57,7 @@ pub struct FoundSentinel {
 }
 
 /// The flattened transcript of a summary request.
-pub fn find(view: &View) -> Option<Flat<'_>> {
+pub fn find(view: &View) -> Option<FlattenedTranscript<'_>> {
     let body: &[u8] = &view.body;
     if view.tools.is_some_and(|t| t.count > 0) {
         return None;
@@ -70,7 +70,7 @@ pub fn find(view: &View) -> Option<Flat<'_>> {
         let len = memmem::rfind(&body[start..text.end], behind.as_bytes())?;
         let span = Span::new(start, start + len);
         let sections = sections(wording, body, span);
-        Some(Flat {
+        Some(FlattenedTranscript {
             body,
             wording,
             span,
@@ -84,7 +84,7 @@ const OPEN: &[u8] = b"[[handoff-resume:";
 const CLOSE: &[u8] = b"[[/handoff-resume:";
 const ID_CHARS: usize = 36;
 
-impl Flat<'_> {
+impl FlattenedTranscript<'_> {
     /// The sentinels in the model's sections, in order.
     pub fn sentinels(&self) -> Vec<FoundSentinel> {
         let hits: Vec<usize> = memmem::find_iter(self.span.of(self.body), OPEN)
@@ -114,7 +114,7 @@ impl Flat<'_> {
         let closed = self.closed(open.end, next.min(self.end_of(section)), id);
         let end = closed.unwrap_or_else(|| {
             let inside = Span::new(section.text, next);
-            let mark = Mark {
+            let mark = RawMark {
                 span: open,
                 kind: MarkKind::Open(id),
             };

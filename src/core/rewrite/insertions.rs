@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::positions::digests;
 use super::{Cut, PlacedInsertion, Rewrite, cut};
-use crate::record::{Content, Insertion, Place, Position};
+use crate::record::{Insertion, InsertionContent, InsertionPlace, Position};
 use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
@@ -37,7 +37,7 @@ pub fn find<'a>(
     let behind = insertions
         .into_iter()
         .filter_map(|insertion| match &insertion.place {
-            Place::Behind(position) if leading + position.turns <= view.turns.len() => {
+            InsertionPlace::Behind(position) if leading + position.turns <= view.turns.len() => {
                 Some((position, insertion))
             }
             _ => None,
@@ -58,7 +58,7 @@ pub fn find<'a>(
         };
         // Two branches that were joined may each have one here: the older one was there first.
         if taken.insert(turn) {
-            let Content::Text(text) = &insertion.content;
+            let InsertionContent::Text(text) = &insertion.content;
             placed.push(PlacedInsertion {
                 id: insertion.id,
                 turn,
@@ -105,7 +105,7 @@ mod tests {
 
     use super::*;
     use crate::record::WireId;
-    use crate::rewrite::{Reading, positions, rewrite};
+    use crate::rewrite::{RequestReading, positions, rewrite};
     use crate::wire::{Operation, wire};
 
     fn body(wire: WireId, turns: &[Value]) -> Bytes {
@@ -117,8 +117,8 @@ mod tests {
         json!({"model": "m", key: turns}).to_string().into()
     }
 
-    fn reading(id: WireId, turns: &[Value]) -> Reading {
-        Reading::new(wire(id), &body(id, turns), Operation::Generate).unwrap()
+    fn reading(id: WireId, turns: &[Value]) -> RequestReading {
+        RequestReading::new(wire(id), &body(id, turns), Operation::Generate).unwrap()
     }
 
     fn insertion(view: &View, text: &str) -> Insertion {
@@ -127,8 +127,8 @@ mod tests {
             principal: "local".to_owned(),
             conversation: "c".to_owned(),
             wire: WireId::Anthropic,
-            place: Place::Behind(positions::of(view)),
-            content: Content::Text(text.to_owned()),
+            place: InsertionPlace::Behind(positions::of(view)),
+            content: InsertionContent::Text(text.to_owned()),
             created_ms: 1,
         }
     }
@@ -263,7 +263,7 @@ mod tests {
     fn a_lone_string_becomes_a_list() {
         let wire = wire(WireId::OpenaiResponses);
         let body = Bytes::from_static(br#"{"input":"Hi"}"#);
-        let reading = Reading::new(wire, &body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
         let (placed, _) = find(&reading.view, [&insertion(&reading.view, "N")]);
         let what = Rewrite {
             insertions: &placed,

@@ -13,7 +13,7 @@ use crate::agents::wordings;
 use crate::record::CutPoint;
 use crate::text::json;
 use crate::wire::Wire;
-use crate::wire::view::{Part, PartKind, Role, View};
+use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 
 /// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
 /// transcript may consist of user texts alone.
@@ -71,7 +71,7 @@ fn is_placeholder(wire: &dyn Wire, view: &View, at: usize) -> bool {
         return false;
     }
     let parts = wire.content(view, at).parts;
-    let [Part { text: Some(text), .. }] = parts[..] else {
+    let [TurnPart { text: Some(text), .. }] = parts[..] else {
         return false;
     };
     wordings::is_answer_placeholder(&json::unescape(view.text(text)))
@@ -93,7 +93,7 @@ fn new_text(wire: &dyn Wire, view: &View, at: usize) -> bool {
             .content(view, at)
             .parts
             .iter()
-            .any(|p| p.kind == PartKind::Text)
+            .any(|p| p.kind == TurnPartKind::Text)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::*;
 use crate::mark::seal::SealKey;
 use crate::mark::{aside, gap, note, sentinel};
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, LOCAL, Place};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace, LOCAL};
 use crate::rewrite::preamble;
 use crate::text::cost;
 use crate::wire::{Operation, WIRES, Wire, wire};
@@ -78,7 +78,7 @@ pub(super) fn body(wire: WireId, messages: Vec<Value>) -> Bytes {
     body.to_string().into()
 }
 
-fn pair(wire: &dyn Wire, id: u128, place: Place) -> HiddenPair {
+fn pair(wire: &dyn Wire, id: u128, place: InsertionPlace) -> HiddenPair {
     let call = crate::wire::HiddenCall {
         id: "h".into(),
         arguments: "{}".into(),
@@ -204,7 +204,7 @@ const CASES: [(&str, Case); 13] = [
 
 /// All that is done to a request before it goes on.
 fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
-    let reading = Reading::new(wire, body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates(wire);
     let key = SealKey::new(*b"key").into();
     let opened = |c: &Candidate| {
@@ -257,11 +257,11 @@ fn straight(wire: &dyn Wire, name: &str, case: Case, sizes: &[usize], pairs: &[H
 }
 
 fn pairs(wire: &dyn Wire) -> Vec<HiddenPair> {
-    let beside = Place::Beside {
+    let beside = InsertionPlace::Beside {
         sibling: "call_s".into(),
         offset: 0,
     };
-    let mut all: Vec<_> = (0..64).map(|id| pair(wire, id, Place::Aside)).collect();
+    let mut all: Vec<_> = (0..64).map(|id| pair(wire, id, InsertionPlace::Aside)).collect();
     all.push(pair(wire, 1000, beside));
     all
 }
@@ -318,7 +318,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
             first.into_iter().chain(undo).chain(last).collect()
         }),
     ];
-    let look = notes::Look {
+    let look = notes::NoteSearch {
         prefix: "::",
         tags: &[],
         coming: None,
@@ -327,7 +327,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
         for (name, case) in cases {
             let per_byte = |size: usize| {
                 let body = body(wire.id(), case(wire.id(), size));
-                let reading = Reading::new(*wire, &body, Operation::Generate).unwrap();
+                let reading = RequestReading::new(*wire, &body, Operation::Generate).unwrap();
                 let (steps, cleaned) = cost::of(|| notes::take_out(*wire, &reading, look));
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
                 steps as f64 / body.len() as f64
@@ -351,7 +351,9 @@ fn pairs_by_the_thousand_cost_no_more_each() {
         .unwrap();
     for wire in WIRES {
         let cost = |count: u128| {
-            let pairs: Vec<_> = (0..count).map(|id| pair(*wire, id, Place::Aside)).collect();
+            let pairs: Vec<_> = (0..count)
+                .map(|id| pair(*wire, id, InsertionPlace::Aside))
+                .collect();
             let body = body(wire.id(), case.1(wire.id(), 150 * count as usize));
             cost::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
         };
@@ -395,14 +397,14 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
 fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64 {
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));
-    let reading = Reading::new(wire, &body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
     let siblings = match here {
         true => reading.call_names(wire),
         false => (0..count).map(|n| format!("call_x{n:08x}")).collect(),
     };
     let pairs = siblings.into_iter().enumerate().map(|(n, sibling)| {
         let offset = [0, -1, 1][n % 3];
-        pair(wire, n as u128, Place::Beside { sibling, offset })
+        pair(wire, n as u128, InsertionPlace::Beside { sibling, offset })
     });
     let pairs: Vec<HiddenPair> = pairs.collect();
     let what = Rewrite {

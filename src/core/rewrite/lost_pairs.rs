@@ -6,15 +6,15 @@ use uuid::Uuid;
 
 use super::cut;
 use super::plan::Cut;
-use super::reading::Reading;
-use crate::record::{HiddenPair, Place};
+use super::reading::RequestReading;
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::wire::Wire;
 
 /// Those that were left out of a rewritten request and should not have been: of `here`, which stood beside calls of this
 /// very transcript, and of the asides in it. What went with the cut is not lost.
 pub fn lost(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: Cut<'_>,
     pairs: &[HiddenPair],
     here: &[Uuid],
@@ -34,8 +34,8 @@ pub fn lost(
         .filter(|pair| here.contains(&pair.id) && !placed.contains(&pair.id));
     let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing
         .filter_map(|pair| match &pair.place {
-            Place::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
-            Place::Aside | Place::Behind(_) => None,
+            InsertionPlace::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
+            InsertionPlace::Aside | InsertionPlace::Behind(_) => None,
         })
         .unzip();
     let anywhere = wire.find_calls(&reading.view, &siblings, 0);

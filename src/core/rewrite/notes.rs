@@ -7,13 +7,13 @@
 
 use uuid::Uuid;
 
-use super::Reading;
+use super::RequestReading;
 use super::chat_marks::{Found, begins};
 use super::removed_texts::Gone;
 use super::texts::Texts;
 use super::undone::History;
-pub use super::undone::Undone;
-pub use super::users_words::{Look, last_said, may_say};
+pub use super::undone::UndoneHandoffs;
+pub use super::users_words::{NoteSearch, last_said, may_say};
 use super::users_words::{own_text, unanswered};
 use crate::commands;
 use crate::mark::MarkKind;
@@ -24,17 +24,21 @@ use crate::wire::view::{OwnKind, Role, View};
 
 /// What a transcript is without them.
 #[derive(Debug, Clone)]
-pub struct Cleaned {
+pub struct CleanedTranscript {
     /// The transcript.
-    pub reading: Reading,
+    pub reading: RequestReading,
     /// Bytes that went.
     pub removed: usize,
     /// What was undone.
-    pub undone: Undone,
+    pub undone: UndoneHandoffs,
 }
 
 /// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
-pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cleaned> {
+pub fn take_out(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<CleanedTranscript> {
     let is_ours = |kind: &MarkKind| matches!(kind, MarkKind::Note(_) | MarkKind::Draft(_));
     let noted = reading.marks.iter().any(|m| is_ours(&m.kind));
     let view = &reading.view;
@@ -90,22 +94,30 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
     let is_said = |role: Role| !matches!(role, Role::System | Role::Tools);
-    left.view.turns.iter().any(|t| is_said(t.role)).then(|| Cleaned {
-        removed: view.body.len().saturating_sub(body.len()),
-        reading: left,
-        undone: history.undone,
-    })
+    left.view
+        .turns
+        .iter()
+        .any(|t| is_said(t.role))
+        .then(|| CleanedTranscript {
+            removed: view.body.len().saturating_sub(body.len()),
+            reading: left,
+            undone: history.undone,
+        })
 }
 
 /// The transcript without the command that the user's last turn is: what a handoff is made of that it asks for. `None` where
 /// nothing else is there.
-pub fn without_last(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Reading> {
+pub fn without_last(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<RequestReading> {
     let view = &reading.view;
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let mut gone = Gone::default();
     gone.command(wire, view, last, look);
     let history = History {
-        undone: Undone::default(),
+        undone: UndoneHandoffs::default(),
     };
     let edits = gone.edits(wire, view, &history);
     if edits.is_empty() {
@@ -116,7 +128,12 @@ pub fn without_last(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Optio
 
 /// The transcript without the lines that hold the places of these asides, as far as they stand behind offset `from`. `None`
 /// where it has none of them, or nothing else.
-pub fn without_asides(wire: &dyn Wire, reading: &Reading, asides: &[Uuid], from: usize) -> Option<Reading> {
+pub fn without_asides(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    asides: &[Uuid],
+    from: usize,
+) -> Option<RequestReading> {
     let view = &reading.view;
     let mut texts = Texts::new(wire, view);
     let mut gone = Gone::default();
@@ -135,7 +152,7 @@ pub fn without_asides(wire: &dyn Wire, reading: &Reading, asides: &[Uuid], from:
         }
     }
     let history = History {
-        undone: Undone::default(),
+        undone: UndoneHandoffs::default(),
     };
     let edits = gone.edits(wire, view, &history);
     if edits.is_empty() {
@@ -149,7 +166,11 @@ const QUOTED: &str = "(a command)";
 
 /// A request beside the session that quotes what the person said last, without the command that this is: something else
 /// stands there, since such a request asks about nothing else. `None` where its last user's turn has none.
-pub fn without_quoted(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Reading> {
+pub fn without_quoted(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<RequestReading> {
     let view = &reading.view;
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let texts = wire.content(view, turn).parts.into_iter().filter_map(|p| p.text);

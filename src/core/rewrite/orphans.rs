@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
+use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{OpenCalls, Wire, view};
 
 /// Edits that take them out, wherever behind turn `cut` they stand. `left` is what is left of that turn.
-pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[Part]) -> Vec<Edit> {
+pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<Edit> {
     let place = (cut, left.iter().map(|part| part.span).collect());
     let (mut calls, known) = match view.shared.open_calls(&place) {
         Some((open, known)) => (Calls::new(&view.body, open), known),
@@ -86,8 +86,8 @@ impl<'a> Calls<'a> {
         open.before.append(&mut open.last);
     }
 
-    fn made(&mut self, parts: &[Part]) {
-        for call in parts.iter().filter(|p| p.kind == PartKind::Call) {
+    fn made(&mut self, parts: &[TurnPart]) {
+        for call in parts.iter().filter(|p| p.kind == TurnPartKind::Call) {
             self.open.unanswered += 1;
             match call.id {
                 Some(id) => self.open.last.push(id),
@@ -110,8 +110,8 @@ impl<'a> Calls<'a> {
     }
 
     /// Whether a part answers one of them, or is no result at all.
-    fn answers(&mut self, part: &Part) -> bool {
-        if part.kind != PartKind::Result {
+    fn answers(&mut self, part: &TurnPart) -> bool {
+        if part.kind != TurnPartKind::Result {
             return true;
         }
         match part.id {

@@ -3,17 +3,17 @@
 use std::collections::{HashMap, HashSet};
 
 use super::texts::Texts;
-use super::{Cut, Reading, Rewrite, SizeChange, Why, cut};
+use super::{ChangeReason, Cut, RequestReading, Rewrite, SizeChange, cut};
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnKind, Role, TurnContent, View};
-use crate::wire::{Beside, Wire};
+use crate::wire::{SiblingPair, Wire};
 
 /// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
 /// the sentinel, and that is a place only once the cut is made.
-fn beside_in_cut_message(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> bool {
+fn beside_in_cut_message(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> bool {
     let Cut::At { candidate, .. } = what.cut else {
         return false;
     };
@@ -31,7 +31,7 @@ fn beside<'a>(
 ) -> impl Iterator<Item = (&'a HiddenPair, &'a str)> + use<'a> {
     let wire = wire.id();
     pairs.iter().filter_map(move |pair| match &pair.place {
-        Place::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
+        InsertionPlace::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
         _ => None,
     })
 }
@@ -43,16 +43,16 @@ const ASIDE_ROUNDS: usize = 16;
 /// Applies the cut and puts texts in, then puts the asides' pairs back; `None` where the cut need not come first.
 pub(super) fn put_asides(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     (cut, inserted): (&[Edit], &[Edit]),
     what: &Rewrite<'_>,
     placed: &mut Vec<uuid::Uuid>,
     changes: &mut Vec<SizeChange>,
-) -> Option<Reading> {
+) -> Option<RequestReading> {
     let mine = what
         .pairs
         .iter()
-        .filter(|p| p.place == Place::Aside && p.wire == wire.id());
+        .filter(|p| p.place == InsertionPlace::Aside && p.wire == wire.id());
     let mut known: HashMap<uuid::Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
     // Results that go would be taken for those that a pair stands beside.
     let mended = matches!(what.cut, Cut::At { .. } | Cut::Behind { .. }) && cut.len() > 1;
@@ -67,7 +67,7 @@ pub(super) fn put_asides(
         if edits.is_empty() {
             return Some(now);
         }
-        changes.extend(SizeChange::of(Why::Pair, &edits));
+        changes.extend(SizeChange::of(ChangeReason::Pair, &edits));
         body = splice::flat(splice::splice(&body, edits));
     }
     reading.again(wire, &body)
@@ -77,7 +77,7 @@ pub(super) fn put_asides(
 /// put back once.
 fn aside_round(
     wire: &dyn Wire,
-    now: &Reading,
+    now: &RequestReading,
     known: &mut HashMap<uuid::Uuid, &HiddenPair>,
     placed: &mut Vec<uuid::Uuid>,
 ) -> Vec<Edit> {
@@ -127,7 +127,7 @@ fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, 
 
 /// References to items of ours that nothing came of: upstream has never heard of them. What stood where the model had said
 /// nothing is said in full, as it is to upstream where an agent sends its items whole.
-pub(super) fn drop_references(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
+pub(super) fn drop_references(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
     let turns = &reading.view.turns;
     let lost = reading
         .items
@@ -160,7 +160,7 @@ pub(super) fn settled(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<H
     };
     let mut settled = settled.into_iter();
     for pair in pairs.iter_mut().filter(|pair| pair.wire == wire.id()) {
-        if let Place::Beside { sibling, .. } = &mut pair.place
+        if let InsertionPlace::Beside { sibling, .. } = &mut pair.place
             && let Some(settled) = settled.next()
         {
             *sibling = settled;
@@ -184,9 +184,9 @@ pub(super) fn put_besides(
     let (pairs, siblings): (Vec<_>, Vec<_>) = beside(wire, what.pairs).unzip();
     let found = wire.find_calls(view, &siblings, from);
     let known = pairs.iter().zip(&found);
-    let besides: Vec<Beside<'_>> = known
+    let besides: Vec<SiblingPair<'_>> = known
         .clone()
-        .filter_map(|(pair, at)| Some(Beside { at: (*at)?, pair }))
+        .filter_map(|(pair, at)| Some(SiblingPair { at: (*at)?, pair }))
         .collect();
     let missing: Vec<_> = known
         .filter(|(_, at)| at.is_none())

@@ -62,7 +62,7 @@ pub struct PlacedInsertion {
 
 /// The response that a request goes on from, as upstream knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GoesOn<'a> {
+pub struct ContinuedResponse<'a> {
     /// Upstream's id of it; empty: there is none.
     pub id: &'a str,
     /// Results, as elements, that calls in it wait for: they go in front of all that the agent sends.
@@ -86,7 +86,7 @@ pub struct Rewrite<'a> {
     pub more: &'a [String],
     /// The response that the request goes on from, where upstream has another than the agent knows, or something in it is
     /// open. A cut drops the reference.
-    pub previous: Option<GoesOn<'a>>,
+    pub previous: Option<ContinuedResponse<'a>>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
     /// The model is asked for a text alone: a draft.
@@ -96,7 +96,7 @@ pub struct Rewrite<'a> {
 /// Why bytes were changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
+pub enum ChangeReason {
     /// History before the active handoff gave way to preamble and carry-over prompt.
     Cut,
     /// A hidden pair was put back, or what stands in for one that is lost.
@@ -130,7 +130,7 @@ pub enum Why {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SizeChange {
     /// The reason.
-    pub why: Why,
+    pub why: ChangeReason,
     /// Bytes that went.
     pub removed: usize,
     /// Bytes that came.
@@ -142,7 +142,7 @@ pub struct SizeChange {
 
 impl SizeChange {
     /// What these edits change for this reason; `None`: there are none.
-    pub fn of(why: Why, edits: &[Edit]) -> Option<Self> {
+    pub fn of(why: ChangeReason, edits: &[Edit]) -> Option<Self> {
         let removed = edits.iter().map(|e| e.span.len()).sum();
         let added = edits.iter().map(|e| e.with.len()).sum();
         (!edits.is_empty()).then_some(Self {
@@ -156,7 +156,7 @@ impl SizeChange {
 
 /// What came of it.
 #[derive(Debug, Clone)]
-pub struct Rewritten {
+pub struct RewriteOutcome {
     /// The body to send.
     pub rope: Vec<Bytes>,
     /// Messages in the model's view behind the carry-over prompt; system messages and preamble not counted.
@@ -169,11 +169,15 @@ pub struct Rewritten {
     pub changes: Vec<SizeChange>,
 }
 
-impl Rewritten {
+impl RewriteOutcome {
     /// The same, its cut named by the handoff that it is at.
     #[must_use]
     pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
-        for change in self.changes.iter_mut().filter(|change| change.why == Why::Cut) {
+        for change in self
+            .changes
+            .iter_mut()
+            .filter(|change| change.why == ChangeReason::Cut)
+        {
             change.handoff = handoff;
         }
         self

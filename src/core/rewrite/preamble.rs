@@ -4,8 +4,8 @@ use memchr::memmem;
 
 use crate::text::cost;
 use crate::text::{Span, json};
-use crate::wire::view::{PartKind, Role, View};
-use crate::wire::{Part, SharedTurns, TurnContent, Wire};
+use crate::wire::view::{Role, TurnPartKind, View};
+use crate::wire::{SharedTurns, TurnContent, TurnPart, Wire};
 
 /// The preamble of a transcript, as JSON of its wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -90,7 +90,7 @@ fn take_turn(
 fn take_string(
     wire: &dyn Wire,
     view: &View,
-    part: Option<&Part>,
+    part: Option<&TurnPart>,
     tags: &[String],
     found: &mut Preamble,
 ) -> bool {
@@ -111,8 +111,8 @@ fn clean(block: &str) -> String {
     json::without(block, "cache_control").into_owned()
 }
 
-fn is_tagged(view: &View, part: &Part, tags: &[String]) -> bool {
-    let Some(inside) = part.text.filter(|_| part.kind == PartKind::Text) else {
+fn is_tagged(view: &View, part: &TurnPart, tags: &[String]) -> bool {
+    let Some(inside) = part.text.filter(|_| part.kind == TurnPartKind::Text) else {
         return false;
     };
     let raw = view.text(inside);
@@ -304,12 +304,12 @@ fn is_compaction(wire: &dyn Wire, view: &View, turn: usize) -> bool {
     !parts.is_empty() && parts.iter().all(is_summary)
 }
 
-fn is_summary(part: &Part) -> bool {
-    part.kind == PartKind::Compaction
+fn is_summary(part: &TurnPart) -> bool {
+    part.kind == TurnPartKind::Compaction
 }
 
-fn is_change(part: &Part) -> bool {
-    part.kind == PartKind::ToolChange
+fn is_change(part: &TurnPart) -> bool {
+    part.kind == TurnPartKind::ToolChange
 }
 
 /// A system message with nothing but its changes of tools.
@@ -320,7 +320,12 @@ fn tool_changes(wire: &dyn Wire, view: &View, turn: usize) -> Option<String> {
 }
 
 /// A message with nothing but these parts of its content; `None` where nothing is left of it.
-fn parts_alone(wire: &dyn Wire, view: &View, turn: usize, keep: impl Fn(&Part) -> bool) -> Option<String> {
+fn parts_alone(
+    wire: &dyn Wire,
+    view: &View,
+    turn: usize,
+    keep: impl Fn(&TurnPart) -> bool,
+) -> Option<String> {
     let whole = view.turns[turn].span;
     let content = wire.content(view, turn);
     let kept: Vec<_> = content.parts.iter().filter(|part| keep(part)).collect();

@@ -7,18 +7,18 @@ use memchr::memmem;
 
 use super::texts::Texts;
 use crate::mark::sentinel::{self, Sentinel};
-use crate::mark::{self, Mark, MarkKind};
+use crate::mark::{self, MarkKind, RawMark};
 use crate::mark::{paste_tag, pasted};
 use crate::text::Span;
-use crate::wire::view::{OwnItem, OwnKind, PartKind, Role, View};
-use crate::wire::{CallMemo, Operation, Scanned, SharedTurns, Unread, Wire};
+use crate::wire::view::{OwnItem, OwnKind, Role, TurnPartKind, View};
+use crate::wire::{BodyFacts, CallMemo, Operation, SharedTurns, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct RequestReading {
     /// The request.
     pub view: View,
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<RawMark>,
     /// Where else the word stands that all marks have: a line that a person pasted may not be a mark.
     others: Vec<usize>,
     pub(super) items: Vec<OwnItem>,
@@ -39,13 +39,13 @@ pub struct Candidate {
     pub id_range: Option<(uuid::Uuid, uuid::Uuid)>,
 }
 
-impl Reading {
+impl RequestReading {
     /// Reads a request body.
     ///
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
-    pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, Unread> {
-        Self::scanned(wire, body, operation, &Scanned::default())
+    pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
+        Self::scanned(wire, body, operation, &BodyFacts::default())
     }
 
     /// Reads a request body that was scanned while it arrived.
@@ -56,8 +56,8 @@ impl Reading {
         wire: &dyn Wire,
         body: &Bytes,
         operation: Operation,
-        scanned: &Scanned,
-    ) -> Result<Self, Unread> {
+        scanned: &BodyFacts,
+    ) -> Result<Self, UnreadReason> {
         let view = wire.read_scanned(body, operation, scanned)?;
         let list = view.list.of(body);
         let (marks, others) = match scanned.prescan.words(view.list) {
@@ -248,20 +248,20 @@ impl Reading {
     fn answered(&self, wire: &dyn Wire, turn: usize) -> Vec<String> {
         let parts = wire.content(&self.view, turn).parts.into_iter();
         parts
-            .filter(|p| p.kind == PartKind::Result)
+            .filter(|p| p.kind == TurnPartKind::Result)
             .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
             .collect()
     }
 }
 
-fn shifted(mark: Mark, by: usize) -> Mark {
+fn shifted(mark: RawMark, by: usize) -> RawMark {
     let shift = |s: Span| Span::new(s.start + by, s.end + by);
     let kind = match mark.kind {
         MarkKind::Close(id, seal) => MarkKind::Close(id, shift(seal)),
         MarkKind::Broken(slash) => MarkKind::Broken(shift(slash)),
         other => other,
     };
-    Mark {
+    RawMark {
         span: shift(mark.span),
         kind,
     }
@@ -282,7 +282,7 @@ mod tests {
             {"role": "user", "content": page},
         ]});
         let body = Bytes::from(body.to_string());
-        let reading = Reading::new(&Anthropic, &body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
         assert!(reading.candidates(&Anthropic).len() <= 1);
         assert!(reading.asides().is_empty());
     }

@@ -8,10 +8,10 @@ use crate::text::cost;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{self, Part, PartKind, Role, View};
+use crate::wire::view::{self, Role, TurnPart, TurnPartKind, View};
 
 use super::undone::History;
-use super::users_words::{Look, own_text};
+use super::users_words::{NoteSearch, own_text};
 
 /// How Claude Code tells of a command of the person's own that it expanded.
 pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
@@ -41,7 +41,7 @@ impl Gone {
         let parts = wire.content(view, turn).parts;
         let to = to.unwrap_or(parts.len()).min(parts.len());
         for (n, part) in parts.iter().enumerate().take(to).skip(from) {
-            if let (PartKind::Text, Some(inside)) = (part.kind, part.text) {
+            if let (TurnPartKind::Text, Some(inside)) = (part.kind, part.text) {
                 self.text(turn, n, inside);
             }
         }
@@ -52,7 +52,7 @@ impl Gone {
     }
 
     /// The command in a user's turn.
-    pub(super) fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: Look<'_>) {
+    pub(super) fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: NoteSearch<'_>) {
         if self.asked.insert(turn)
             && let Some((part, span, text)) = own_text(wire, view, turn, look.tags)
             && commands::is_or_was_command(&text, look.prefix)
@@ -118,7 +118,7 @@ impl Gone {
         let is_models = view.turns[turn].role == Role::Assistant;
         for (n, part) in content.parts.iter().enumerate() {
             if is_models && history.undone.is_stale(part.span.start) {
-                lost[n] |= part.kind == PartKind::Thinking;
+                lost[n] |= part.kind == TurnPartKind::Thinking;
                 edits.extend(wire.unbind(view, turn, part));
             }
             if let (Some(spans), Some(inside)) = (self.texts.get(&(turn, n)), part.text) {
@@ -128,7 +128,7 @@ impl Gone {
                 }
             }
         }
-        let says = |(n, part): (usize, &Part)| !lost[n] && part.kind != PartKind::Thinking;
+        let says = |(n, part): (usize, &TurnPart)| !lost[n] && part.kind != TurnPartKind::Thinking;
         if !lost.contains(&true) {
             return Some(edits);
         }
@@ -208,7 +208,8 @@ pub(super) fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) 
         .collect();
     let blank = |turn: usize| {
         let parts = wire.content(view, turn).parts;
-        let says_nothing = |p: &Part| p.kind == PartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
+        let says_nothing =
+            |p: &TurnPart| p.kind == TurnPartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
         parts.iter().all(says_nothing)
     };
     let mut done = 0;

@@ -12,7 +12,7 @@ use super::*;
 use crate::mark::{gap, sentinel};
 use crate::record::WireId;
 use crate::text::{cost, splice};
-use crate::wire::{KnownTurns, Operation, Scanned, SharedTurns, WIRES, Wire, wire};
+use crate::wire::{BodyFacts, KnownTurns, Operation, SharedTurns, WIRES, Wire, wire};
 
 const IDS: [Uuid; 2] = [
     Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11),
@@ -39,7 +39,7 @@ fn drawn(w: WireId, n: u8) -> Value {
 }
 
 /// The request and its changes with each cut that its transcript offers.
-fn rewritten(wire: &dyn Wire, reading: &Reading) -> Vec<(Bytes, usize)> {
+fn rewritten(wire: &dyn Wire, reading: &RequestReading) -> Vec<(Bytes, usize)> {
     let head = wire.carry_over(&[], "Go on.");
     let candidates = reading.candidates(wire);
     let cuts = candidates.iter().map(|candidate| Cut::At {
@@ -65,12 +65,12 @@ fn read_behind(
     body: &Bytes,
     earlier: Option<Arc<KnownTurns>>,
     len: usize,
-) -> (Reading, Option<Arc<KnownTurns>>) {
-    let scanned = Scanned {
+) -> (RequestReading, Option<Arc<KnownTurns>>) {
+    let scanned = BodyFacts {
         turns: earlier.clone(),
-        ..Scanned::default()
+        ..BodyFacts::default()
     };
-    let mut reading = Reading::scanned(wire, body, Operation::Generate, &scanned).unwrap();
+    let mut reading = RequestReading::scanned(wire, body, Operation::Generate, &scanned).unwrap();
     let own = KnownTurns::new(reading.view.list, &reading.view.turns, len).map(Arc::new);
     reading.view.shared = SharedTurns::new(earlier, own.clone());
     (reading, own)
@@ -94,7 +94,7 @@ proptest! {
             let mut earlier = None;
             for (count, part) in counts {
                 let text = body(wire.id(), messages[..count].to_vec());
-                let plain = Reading::new(wire, &text, Operation::Generate).unwrap();
+                let plain = RequestReading::new(wire, &text, Operation::Generate).unwrap();
                 // The next one begins with the list's elements, and then has a comma.
                 let len = ((plain.view.list.end - 1) as f64 * part) as usize;
                 let (reading, own) = read_behind(wire, &text, earlier, len);
@@ -122,14 +122,14 @@ fn known_turns_cost_nothing() {
         let short = body(id, messages[..messages.len() - 10].to_vec());
         let long = body(id, messages);
         let looked_at = |text: &Bytes, earlier| {
-            let end = Reading::new(wire, text, Operation::Generate)
+            let end = RequestReading::new(wire, text, Operation::Generate)
                 .unwrap()
                 .view
                 .list
                 .end;
-            let scanned = Scanned {
+            let scanned = BodyFacts {
                 turns: earlier,
-                ..Scanned::default()
+                ..BodyFacts::default()
             };
             let (read, view) = cost::of(|| wire.read_scanned(text, Operation::Generate, &scanned));
             let (reading, own) = read_behind(wire, text, scanned.turns, end - 1);

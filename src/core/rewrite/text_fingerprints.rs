@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{Part, PartKind, View};
+use crate::wire::view::{TurnPart, TurnPartKind, View};
 
 /// Bytes of JSON of which the first line of a text is taken.
 const LINE_BYTES: usize = 4096;
@@ -36,9 +36,9 @@ pub fn texts(wire: &dyn Wire, view: &View, turns: Range<usize>) -> Vec<u32> {
 
 /// The insides of the literals in which a part says something. Calls and reasoning have sections of their own, which prove
 /// nothing.
-fn texts_of(body: &[u8], part: &Part) -> Vec<Span> {
+fn texts_of(body: &[u8], part: &TurnPart) -> Vec<Span> {
     match (part.kind, part.text) {
-        (PartKind::Call | PartKind::Thinking | PartKind::ToolChange, _) => Vec::new(),
+        (TurnPartKind::Call | TurnPartKind::Thinking | TurnPartKind::ToolChange, _) => Vec::new(),
         (_, Some(text)) => vec![text],
         (_, None) => {
             let mut all = values(body, part.span);

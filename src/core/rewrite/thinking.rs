@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use uuid::Uuid;
 
 use super::positions::digests;
-use super::{Cut, Reading, Rewrite, cut};
+use super::{Cut, RequestReading, Rewrite, cut};
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, Place, Position};
+use crate::record::{HiddenPair, InsertionPlace, Position};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, PartKind, View};
+use crate::wire::view::{self, TurnPartKind, View};
 use crate::wire::{NOTHING_SAID, Wire};
 
 /// The turn up to which these omissions leave thinking out; `None` where none of them has its place in the transcript.
@@ -55,7 +55,10 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
         .flat_map(|part| wire.omit(view, turn, part))
         .collect();
     let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
-    let lost: Vec<bool> = parts.iter().map(|part| part.kind == PartKind::Thinking).collect();
+    let lost: Vec<bool> = parts
+        .iter()
+        .map(|part| part.kind == TurnPartKind::Thinking)
+        .collect();
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
         return edits;
     };
@@ -83,14 +86,14 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
 /// The pairs, those in front of the turn that the rewrite names without what binds their calls to thinking; `None`: as they are.
 pub(super) fn settled_pairs(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: &Rewrite<'_>,
 ) -> Option<Vec<HiddenPair>> {
     let until = what.omitted.filter(|_| !what.pairs.is_empty())?;
     let view = &reading.view;
     let siblings = what.pairs.iter().map(|pair| match &pair.place {
-        Place::Beside { sibling, .. } => sibling.as_str(),
-        Place::Aside | Place::Behind(_) => "",
+        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
+        InsertionPlace::Aside | InsertionPlace::Behind(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let found = wire.find_calls(view, &siblings, cut::kept_from(view, what.cut));
@@ -139,14 +142,14 @@ mod tests {
 
     use super::*;
     use crate::record::{HiddenResult, WireId};
-    use crate::rewrite::{SizeChange, Why, positions, rewrite};
+    use crate::rewrite::{ChangeReason, SizeChange, positions, rewrite};
     use crate::wire::{Operation, wire};
 
     const HEAD: &str = r#"{"role":"user","content":"P"}"#;
 
-    fn reading(id: WireId, key: &str, turns: &Value) -> Reading {
+    fn reading(id: WireId, key: &str, turns: &Value) -> RequestReading {
         let body = json!({"model": "m", key: turns}).to_string();
-        Reading::new(wire(id), &Bytes::from(body), Operation::Generate).unwrap()
+        RequestReading::new(wire(id), &Bytes::from(body), Operation::Generate).unwrap()
     }
 
     fn user(text: &str) -> Value {
@@ -230,7 +233,7 @@ mod tests {
         assert!(
             changes
                 .iter()
-                .any(|change| change.why == Why::Thinking && change.added == 0)
+                .any(|change| change.why == ChangeReason::Thinking && change.added == 0)
         );
     }
 
@@ -259,7 +262,7 @@ mod tests {
             call_id: "h".to_owned(),
             call: hidden.to_string(),
             answer: HiddenResult::QUEUED,
-            place: Place::Beside {
+            place: InsertionPlace::Beside {
                 sibling: sibling.to_owned(),
                 offset,
             },

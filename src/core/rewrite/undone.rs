@@ -11,7 +11,7 @@ use super::chat_marks::{At, Found};
 
 /// The handoffs that were undone, and those that were and are not.
 #[derive(Debug, Clone, Default)]
-pub struct Undone {
+pub struct UndoneHandoffs {
     /// Ids of the notes that stand an odd number of times: handoffs that do not count, and notes of other answers.
     pub(super) now: HashSet<Uuid>,
     /// Handoffs that were undone at any time.
@@ -25,7 +25,7 @@ pub struct Undone {
     from: usize,
 }
 
-impl Undone {
+impl UndoneHandoffs {
     /// Whether what the model said at this offset of the transcript was said behind another one than it has now.
     pub(super) fn is_stale(&self, offset: usize) -> bool {
         let Some((_, now)) = self.states.last() else {
@@ -58,7 +58,7 @@ impl Undone {
 
 /// What the notes say of the handoffs.
 pub(super) struct History {
-    pub(super) undone: Undone,
+    pub(super) undone: UndoneHandoffs,
 }
 
 impl History {
@@ -76,7 +76,7 @@ impl History {
             inside: Span::default(),
         });
         all.extend(coming.iter().map(|at| (view.list.end, false, at)));
-        let mut undone = Undone::default();
+        let mut undone = UndoneHandoffs::default();
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
         let mut states = vec![(0, None)];

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::Reading;
+use super::RequestReading;
 use super::chat_marks::Found;
-use super::undone::Undone;
+use super::undone::UndoneHandoffs;
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::wire::view::{OwnKind, View};
 use crate::wire::{Operation, Wire};
 
@@ -20,10 +20,10 @@ pub fn settle(
     wire: &dyn Wire,
     received: &Bytes,
     now: &View,
-    undone: &Undone,
+    undone: &UndoneHandoffs,
     pairs: &mut [HiddenPair],
 ) -> Vec<bool> {
-    let Ok(reading) = Reading::new(wire, received, Operation::Generate) else {
+    let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
     let opens = Found::in_reading(wire, &reading).opens;
@@ -47,7 +47,12 @@ pub fn settle(
 }
 
 /// Where each pair stands.
-fn offsets(wire: &dyn Wire, reading: &Reading, now: &View, pairs: &[HiddenPair]) -> Vec<Option<usize>> {
+fn offsets(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    now: &View,
+    pairs: &[HiddenPair],
+) -> Vec<Option<usize>> {
     let view = &reading.view;
     let marks = reading.marks.iter().filter_map(|mark| match mark.kind {
         MarkKind::Aside(id) => Some((id, mark.span.start)),
@@ -57,8 +62,8 @@ fn offsets(wire: &dyn Wire, reading: &Reading, now: &View, pairs: &[HiddenPair])
     let items = items.map(|item| (item.id, view.turns[item.turn].span.start));
     let asides: HashMap<_, _> = marks.chain(items).collect();
     let siblings = pairs.iter().map(|pair| match &pair.place {
-        Place::Beside { sibling, .. } => sibling.as_str(),
-        Place::Aside | Place::Behind(_) => "",
+        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
+        InsertionPlace::Aside | InsertionPlace::Behind(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let mut calls = wire.find_calls(view, &siblings, 0);
@@ -78,7 +83,7 @@ fn offsets(wire: &dyn Wire, reading: &Reading, now: &View, pairs: &[HiddenPair])
     });
     let mut places: Vec<Option<usize>> = calls.collect();
     for (place, pair) in places.iter_mut().zip(pairs) {
-        if matches!(pair.place, Place::Aside) {
+        if matches!(pair.place, InsertionPlace::Aside) {
             *place = asides.get(&pair.id).copied();
         }
     }
@@ -90,7 +95,7 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::super::notes::{self, Look};
+    use super::super::notes::{self, NoteSearch};
     use super::*;
     use crate::record::{HiddenResult, WireId};
     use crate::wire::wire;
@@ -105,7 +110,7 @@ mod tests {
             call_id: format!("hid_{call}"),
             call: "{}".to_owned(),
             answer: HiddenResult::QUEUED,
-            place: Place::Beside {
+            place: InsertionPlace::Beside {
                 sibling: call.to_owned(),
                 offset: 0,
             },
@@ -117,9 +122,9 @@ mod tests {
     /// Machines that share a store have clocks of their own: a call waits in front of an undone handoff, or behind it, by where
     /// it stands.
     /// The transcript without notes and undone sentinels.
-    fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::Cleaned {
-        let reading = Reading::new(side, body, Operation::Generate).unwrap();
-        let look = Look {
+    fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::CleanedTranscript {
+        let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
+        let look = NoteSearch {
             prefix: "::",
             tags: &[],
             coming: None,

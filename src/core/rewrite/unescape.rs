@@ -2,7 +2,7 @@
 
 use memchr::memmem;
 
-use super::Reading;
+use super::RequestReading;
 use super::texts::Texts;
 use crate::mark::MarkKind;
 use crate::mark::escape::Escaper;
@@ -13,7 +13,7 @@ use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
 /// Removes the backslashes that escaping inserted, at or behind offset `from`.
-pub(super) fn edits(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
+pub(super) fn edits(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
     let mut slashes = in_one_text(wire, reading, from);
     slashes.extend(across_texts(wire, &reading.view, from));
     slashes.sort_by_key(|s| s.start);
@@ -21,7 +21,7 @@ pub(super) fn edits(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit
     slashes.into_iter().map(Edit::delete).collect()
 }
 
-fn in_one_text(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Span> {
+fn in_one_text(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Span> {
     let mut texts = Texts::new(wire, &reading.view);
     let broken = reading.marks.iter().filter(|m| m.span.start >= from);
     broken

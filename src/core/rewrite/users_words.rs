@@ -8,11 +8,11 @@ use crate::agents::wordings::{self, UserText};
 use crate::commands;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{PartKind, Role, View};
+use crate::wire::view::{Role, TurnPartKind, View};
 
 /// What to look for beside notes.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
+pub struct NoteSearch<'a> {
     /// What commands begin with; empty: nothing.
     pub prefix: &'a str,
     /// Tags by which text of the agent's harness is known.
@@ -40,7 +40,7 @@ pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
 
 /// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed before it
 /// had one. The last turn is still to be answered.
-pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: Look<'_>) -> Vec<usize> {
+pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     if look.prefix.is_empty() {
         return Vec::new();
     }
@@ -83,7 +83,7 @@ fn may_start(raw: &[u8], at: usize) -> bool {
 /// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code stands, are passed by.
 fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     let parts = wire.content(view, turn).parts;
-    let texts = parts.iter().filter(|p| p.kind == PartKind::Text);
+    let texts = parts.iter().filter(|p| p.kind == TurnPartKind::Text);
     let mut texts = texts.filter_map(|p| p.text);
     texts.any(|inside| {
         // With the quote in front of it.
@@ -114,7 +114,7 @@ pub(super) fn own_text(
     let content = wire.content(view, turn);
     let texts = content.parts.iter().enumerate();
     texts
-        .filter(|(_, p)| p.kind == PartKind::Text)
+        .filter(|(_, p)| p.kind == TurnPartKind::Text)
         .find_map(|(n, p)| {
             let inside = p.text?;
             let said = json::unescape(view.text(inside));

@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::Span;
-use super::json::{self, Walk};
-use super::scan::Follow;
-pub use super::scan::Stretch;
+use super::json::{self, WalkResult};
+pub use super::scan::ScannedStretch;
+use super::scan::StreamScan;
 
 /// Scans a growing body.
 pub struct Prescanner {
-    follow: Follow,
+    follow: StreamScan,
     word: &'static [u8],
 }
 
@@ -21,19 +21,19 @@ impl Prescanner {
     /// A scan that also notes every occurrence of `word`, which has at least two bytes.
     pub fn seeking(word: &'static [u8]) -> Self {
         Self {
-            follow: Follow::seeking(word),
+            follow: StreamScan::seeking(word),
             word,
         }
     }
 
     /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and tells what is new in it: for
     /// [`Prescanner::pass`].
-    pub fn stretch(&mut self, text: &[u8]) -> Stretch {
+    pub fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
         self.follow.stretch(text)
     }
 
     /// Passes by a stretch without scanning it. It was told of at this place of a body that began alike.
-    pub fn pass(&mut self, stretch: &Stretch) {
+    pub fn pass(&mut self, stretch: &ScannedStretch) {
         self.follow.pass(stretch);
     }
 
@@ -67,7 +67,7 @@ impl Prescan {
     /// # Errors
     /// As [`json::value_end`].
     #[inline]
-    pub fn value_end(&self, text: &[u8], at: usize) -> Walk {
+    pub fn value_end(&self, text: &[u8], at: usize) -> WalkResult {
         // A body that came at once was not scanned.
         match self.spans.is_empty() {
             true => json::value_end(text, at),
@@ -75,7 +75,7 @@ impl Prescan {
         }
     }
 
-    fn known_end(&self, text: &[u8], at: usize) -> Walk {
+    fn known_end(&self, text: &[u8], at: usize) -> WalkResult {
         match self.known(at) {
             Some(end) => Ok(end),
             None => json::value_end(text, at),

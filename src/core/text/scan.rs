@@ -14,8 +14,8 @@ use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x16};
 
 use self::block::{BLOCK, Block, Quoted, Strings, literal};
-pub(crate) use self::follow::Follow;
-pub use self::follow::Stretch;
+pub use self::follow::ScannedStretch;
+pub(crate) use self::follow::StreamScan;
 
 /// Bytes per step for short values, with the vectors that every processor has.
 const SHORT: usize = 16;

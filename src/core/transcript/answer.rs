@@ -3,21 +3,21 @@
 
 use memchr::{memchr, memmem};
 
-use super::literal::{Arguments, Text};
+use super::literal::{CallArguments, JsonText};
 use super::prose;
 use crate::text::{Span, json};
 
 /// What an answer says.
 #[derive(Debug, Default)]
-pub struct Answered<'a> {
+pub struct AnswerContent<'a> {
     /// Its parts, in order.
-    pub parts: Vec<AnsweredPart<'a>>,
+    pub parts: Vec<AnswerPart<'a>>,
     body: &'a [u8],
 }
 
 /// What a part of an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
+pub enum AnswerPartKind {
     /// Something said.
     Text,
     /// Reasoning.
@@ -32,29 +32,29 @@ pub enum Said {
 
 /// A part of an answer.
 #[derive(Debug)]
-pub struct AnsweredPart<'a> {
+pub struct AnswerPart<'a> {
     body: &'a [u8],
     /// What it is.
-    pub said: Said,
+    pub said: AnswerPartKind,
     /// The tool that is called.
-    pub name: Option<Text<'a>>,
+    pub name: Option<JsonText<'a>>,
     /// The values that its text is made of, in order: strings, or the JSON of arguments.
     pub pieces: Vec<Span>,
     /// Tells parts of one kind apart, where the wire numbers them.
     key: Option<u64>,
 }
 
-impl AnsweredPart<'_> {
+impl AnswerPart<'_> {
     /// Its text, put together.
     pub fn text(&self) -> String {
         let pieces = self.pieces.iter();
         pieces
-            .map(|piece| Arguments::new(self.body, *piece).get())
+            .map(|piece| CallArguments::new(self.body, *piece).get())
             .collect()
     }
 }
 
-impl<'a> Answered<'a> {
+impl<'a> AnswerContent<'a> {
     /// Reads an answer. What is not understood has no parts.
     pub fn of(body: &'a [u8]) -> Self {
         let mut answered = Self {
@@ -77,7 +77,7 @@ impl<'a> Answered<'a> {
     pub fn as_read(&self) -> Option<String> {
         let mut out = String::new();
         for part in &self.parts {
-            if part.said == Said::Call {
+            if part.said == AnswerPartKind::Call {
                 out.push_str(&part.name.map(|name| name.get()).unwrap_or_default());
                 out.push('\n');
                 prose::text_as_read(&part.text(), &mut out);
@@ -114,7 +114,7 @@ impl<'a> Answered<'a> {
     }
 
     /// Adds to the part under way.
-    fn add(&mut self, said: Said, key: Option<u64>, piece: Option<Span>) {
+    fn add(&mut self, said: AnswerPartKind, key: Option<u64>, piece: Option<Span>) {
         let Some(piece) = piece else { return };
         match self.parts.last_mut() {
             Some(last) if last.said == said && last.key == key => last.pieces.push(piece),
@@ -123,12 +123,12 @@ impl<'a> Answered<'a> {
         }
     }
 
-    fn begin(&mut self, said: Said, key: Option<u64>, name: Option<Span>, piece: Option<Span>) {
+    fn begin(&mut self, said: AnswerPartKind, key: Option<u64>, name: Option<Span>, piece: Option<Span>) {
         let body = self.body;
-        self.parts.push(AnsweredPart {
+        self.parts.push(AnswerPart {
             body,
             said,
-            name: name.and_then(|name| Text::literal(body, name)),
+            name: name.and_then(|name| JsonText::literal(body, name)),
             pieces: piece.into_iter().collect(),
             key,
         });
@@ -138,8 +138,8 @@ impl<'a> Answered<'a> {
     fn call(&mut self, key: Option<u64>, name: Option<Span>, arguments: Option<Span>) {
         let arguments = arguments.filter(|span| span.of(self.body) != b"null");
         match name {
-            Some(_) => self.begin(Said::Call, key, name, arguments),
-            None => self.add(Said::Call, key, arguments),
+            Some(_) => self.begin(AnswerPartKind::Call, key, name, arguments),
+            None => self.add(AnswerPartKind::Call, key, arguments),
         }
     }
 
@@ -168,7 +168,7 @@ impl<'a> Answered<'a> {
             message,
         ] = json::pick(text, event, keys);
         if let Some(error) = error.filter(|error| error.of(text) != b"null") {
-            return self.begin(Said::Error, None, None, Some(error));
+            return self.begin(AnswerPartKind::Error, None, None, Some(error));
         }
         if let Some(kind) = kind {
             self.anthropic(text, event, kind.inner().of(text));
@@ -205,9 +205,9 @@ impl<'a> Answered<'a> {
             b"content_block_delta" => {
                 let Some(delta) = delta else { return };
                 let [said, thought, input] = strings(text, delta, ["text", "thinking", "partial_json"]);
-                self.add(Said::Text, key, said);
-                self.add(Said::Thinking, key, thought);
-                self.add(Said::Call, key, input);
+                self.add(AnswerPartKind::Text, key, said);
+                self.add(AnswerPartKind::Thinking, key, thought);
+                self.add(AnswerPartKind::Call, key, input);
             }
             b"message" => {
                 for (i, block) in elements(text, content).into_iter().enumerate() {
@@ -221,8 +221,8 @@ impl<'a> Answered<'a> {
     fn block(&mut self, text: &[u8], block: Span, key: Option<u64>, whole: bool) {
         let [said, thought, name] = strings(text, block, ["text", "thinking", "name"]);
         match json::get_string(text, block, "type").as_deref() {
-            Some("text") => self.begin(Said::Text, key, None, said),
-            Some("thinking") => self.begin(Said::Thinking, key, None, thought),
+            Some("text") => self.begin(AnswerPartKind::Text, key, None, said),
+            Some("thinking") => self.begin(AnswerPartKind::Thinking, key, None, thought),
             Some("tool_use") => {
                 let input = json::get(text, block, "input").filter(|_| whole);
                 self.call(key, name, input);
@@ -237,9 +237,9 @@ impl<'a> Answered<'a> {
         let Some(delta) = delta else { return };
         let keys = ["reasoning_content", "reasoning", "content", "refusal"];
         let [thought, also, said, refusal] = strings(text, delta, keys);
-        self.add(Said::Thinking, None, thought.or(also));
-        self.add(Said::Text, None, said);
-        self.add(Said::Refusal, None, refusal);
+        self.add(AnswerPartKind::Thinking, None, thought.or(also));
+        self.add(AnswerPartKind::Text, None, said);
+        self.add(AnswerPartKind::Refusal, None, refusal);
         for (i, call) in elements(text, json::get(text, delta, "tool_calls"))
             .into_iter()
             .enumerate()
@@ -258,11 +258,13 @@ impl<'a> Answered<'a> {
 
     fn responses(&mut self, text: &[u8], event: Span, kind: &[u8]) {
         let said = match kind {
-            b"response.output_text.delta" => Said::Text,
-            b"response.refusal.delta" => Said::Refusal,
-            b"response.reasoning_summary_text.delta" | b"response.reasoning_text.delta" => Said::Thinking,
+            b"response.output_text.delta" => AnswerPartKind::Text,
+            b"response.refusal.delta" => AnswerPartKind::Refusal,
+            b"response.reasoning_summary_text.delta" | b"response.reasoning_text.delta" => {
+                AnswerPartKind::Thinking
+            }
             b"response.function_call_arguments.delta" | b"response.custom_tool_call_input.delta" => {
-                Said::Call
+                AnswerPartKind::Call
             }
             b"response.output_item.added" => {
                 let [index, item] = json::pick(text, event, ["output_index", "item"]);
@@ -289,14 +291,14 @@ impl<'a> Answered<'a> {
             self.call(key, name, arguments.or(input));
         }
         let said = match kind.is_some_and(|kind| kind.of(text) == b"\"reasoning\"") {
-            true => Said::Thinking,
-            false => Said::Text,
+            true => AnswerPartKind::Thinking,
+            false => AnswerPartKind::Text,
         };
         let parts = elements(text, content).into_iter().chain(elements(text, summary));
         for part in parts {
             let [words, refusal] = strings(text, part, ["text", "refusal"]);
             self.add(said, key, words);
-            self.add(Said::Refusal, key, refusal);
+            self.add(AnswerPartKind::Refusal, key, refusal);
         }
     }
 
@@ -304,8 +306,8 @@ impl<'a> Answered<'a> {
         for part in elements(text, json::at_path(text, candidate, &["content", "parts"])) {
             let [thought, call] = json::pick(text, part, ["thought", "functionCall"]);
             let said = match thought.is_some_and(|thought| json::is_true(thought.of(text))) {
-                true => Said::Thinking,
-                false => Said::Text,
+                true => AnswerPartKind::Thinking,
+                false => AnswerPartKind::Text,
             };
             let [words] = strings(text, part, ["text"]);
             self.add(said, None, words);
@@ -318,8 +320,8 @@ impl<'a> Answered<'a> {
 
     fn ollama(&mut self, text: &[u8], message: Span) {
         let [thought, said] = strings(text, message, ["thinking", "content"]);
-        self.add(Said::Thinking, None, thought);
-        self.add(Said::Text, None, said);
+        self.add(AnswerPartKind::Thinking, None, thought);
+        self.add(AnswerPartKind::Text, None, said);
         for call in elements(text, json::get(text, message, "tool_calls")) {
             self.function(text, None, json::get(text, call, "function"));
         }

@@ -5,8 +5,8 @@
 //! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33,
 //! pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results tell nothing.
 
-use super::agents::Agent;
-use super::part::{Part, ToolCall, ToolResult};
+use super::agents::AgentKind;
+use super::part::{ToolCall, ToolResult, TranscriptPart};
 use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
@@ -14,7 +14,7 @@ use crate::text::{Span, json};
 
 /// A shell tool.
 struct Shell {
-    agent: Agent,
+    agent: AgentKind,
     tools: &'static [&'static str],
     told: CodeForm,
     silent: Silent,
@@ -52,13 +52,13 @@ enum Silent {
 
 const SHELLS: [Shell; 8] = [
     Shell {
-        agent: Agent::ClaudeCode,
+        agent: AgentKind::ClaudeCode,
         tools: &["Bash"],
         told: CodeForm::AtStart("Exit code "),
         silent: Silent::ZeroUnlessJudged,
     },
     Shell {
-        agent: Agent::Codex,
+        agent: AgentKind::Codex,
         tools: &[
             "exec_command",
             "write_stdin",
@@ -71,37 +71,37 @@ const SHELLS: [Shell; 8] = [
         silent: Silent::Unknown,
     },
     Shell {
-        agent: Agent::Codex,
+        agent: AgentKind::Codex,
         tools: &["exec"],
         told: CodeForm::AsJson,
         silent: Silent::Unknown,
     },
     Shell {
-        agent: Agent::GeminiCli,
+        agent: AgentKind::GeminiCli,
         tools: &["run_shell_command"],
         told: CodeForm::InLabels,
         silent: Silent::ZeroBehind("Output: "),
     },
     Shell {
-        agent: Agent::QwenCode,
+        agent: AgentKind::QwenCode,
         tools: &["run_shell_command"],
         told: CodeForm::InLabels,
         silent: Silent::Unknown,
     },
     Shell {
-        agent: Agent::Goose,
+        agent: AgentKind::Goose,
         tools: &["shell", "developer__shell"],
         told: CodeForm::AtEnd("Command exited with code "),
         silent: Silent::Unknown,
     },
     Shell {
-        agent: Agent::Pi,
+        agent: AgentKind::Pi,
         tools: &["bash"],
         told: CodeForm::AtEnd("Command exited with code "),
         silent: Silent::Zero,
     },
     Shell {
-        agent: Agent::OpenCode,
+        agent: AgentKind::OpenCode,
         tools: &["bash"],
         told: CodeForm::Never,
         silent: Silent::Unknown,
@@ -133,9 +133,9 @@ pub(super) fn is_shell(tool: &str) -> bool {
 
 /// How a call ended, from the call and the part that answers it.
 pub(super) fn end(
-    agent: Option<Agent>,
+    agent: Option<AgentKind>,
     call: &ToolCall<'_>,
-    answer: &Part<'_>,
+    answer: &TranscriptPart<'_>,
     result: &ToolResult<'_>,
 ) -> LineEnd {
     let name = call.name.map(|name| name.get()).unwrap_or_default();
@@ -177,7 +177,7 @@ pub(super) fn end(
 }
 
 /// The shell tool of this name. Some names are those of several agents, whose ways of telling differ.
-fn shell_of(agent: Option<Agent>, name: &str) -> Option<&'static Shell> {
+fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static Shell> {
     let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&name));
     match agent {
         Some(agent) => known.find(|shell| shell.agent == agent),

@@ -2,24 +2,29 @@
 
 use std::fmt;
 
-use super::literal::{Arguments, Text};
+use super::literal::{CallArguments, JsonText};
 use super::texts;
 use crate::text::Span;
 
 /// One part of a turn.
 #[derive(Clone, Copy)]
-pub struct Part<'a> {
+pub struct TranscriptPart<'a> {
     body: &'a [u8],
     /// The block, the item, or the string where there is no block around it.
     pub span: Span,
     /// What it is.
-    pub kind: Kind<'a>,
+    pub kind: TranscriptPartKind<'a>,
     /// The values in which its texts stand.
     said: [Option<Span>; 2],
 }
 
-impl<'a> Part<'a> {
-    pub(super) fn new(body: &'a [u8], span: Span, kind: Kind<'a>, said: [Option<Span>; 2]) -> Self {
+impl<'a> TranscriptPart<'a> {
+    pub(super) fn new(
+        body: &'a [u8],
+        span: Span,
+        kind: TranscriptPartKind<'a>,
+        said: [Option<Span>; 2],
+    ) -> Self {
         Self {
             body,
             span,
@@ -29,7 +34,7 @@ impl<'a> Part<'a> {
     }
 
     /// Its texts, in order: what is said, thought, or answered by a tool. Arguments of a call are not among them.
-    pub fn texts(&self) -> Vec<Text<'a>> {
+    pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
         for value in self.said.into_iter().flatten() {
             texts::collect(self.body, value, &mut all);
@@ -48,7 +53,7 @@ impl<'a> Part<'a> {
     }
 }
 
-impl fmt::Debug for Part<'_> {
+impl fmt::Debug for TranscriptPart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:?}", self.kind, self.texts())
     }
@@ -56,9 +61,9 @@ impl fmt::Debug for Part<'_> {
 
 /// What a part is.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind<'a> {
+pub enum TranscriptPartKind<'a> {
     /// Something said.
-    Text(Text<'a>),
+    Text(JsonText<'a>),
     /// A call of one of the agent's tools.
     Call(ToolCall<'a>),
     /// What a tool answered.
@@ -70,27 +75,27 @@ pub enum Kind<'a> {
     /// A change of which tools exist.
     ToolChange,
     /// Anything else, by the name that the wire has for it.
-    Other(Text<'a>),
+    Other(JsonText<'a>),
 }
 
 /// A call of one of the agent's tools.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
     /// The id that its result names; some wires have none.
-    pub id: Option<Text<'a>>,
+    pub id: Option<JsonText<'a>>,
     /// The tool.
-    pub name: Option<Text<'a>>,
+    pub name: Option<JsonText<'a>>,
     /// What it is called with.
-    pub arguments: Option<Arguments<'a>>,
+    pub arguments: Option<CallArguments<'a>>,
 }
 
 /// What a tool answered. Its texts are the part's.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolResult<'a> {
     /// The id of the call.
-    pub call: Option<Text<'a>>,
+    pub call: Option<JsonText<'a>>,
     /// The tool, where the result names it.
-    pub name: Option<Text<'a>>,
+    pub name: Option<JsonText<'a>>,
     /// Whether the tool failed; `None` where the wire has no place to say so.
     pub error: Option<bool>,
     /// The exit code, where the wire has a place for it.

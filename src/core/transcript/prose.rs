@@ -1,7 +1,7 @@
 //! JSON as a person reads it: strings without their escapes, arguments in a string opened, nothing that is there for
 //! machines. Of a message or of any other part of a request. In time proportional to the text.
 
-use crate::text::json::Walk;
+use crate::text::json::WalkResult;
 use crate::text::{Span, json};
 
 /// Members that stand in every message and that nobody reads.
@@ -73,7 +73,7 @@ fn whole(text: &[u8], depth: Depth, out: &mut String) -> bool {
 }
 
 /// Where the value at `at` ends.
-fn value(text: &[u8], at: usize, depth: Depth, out: &mut String) -> Walk {
+fn value(text: &[u8], at: usize, depth: Depth, out: &mut String) -> WalkResult {
     if depth.value > DEEPEST {
         return json::value_end(text, at);
     }
@@ -102,7 +102,7 @@ fn value(text: &[u8], at: usize, depth: Depth, out: &mut String) -> Walk {
 }
 
 /// A member as the page shows it: `"path": "src/main.rs"`.
-fn member(text: &[u8], key: &str, at: usize, depth: Depth, out: &mut String) -> Walk {
+fn member(text: &[u8], key: &str, at: usize, depth: Depth, out: &mut String) -> WalkResult {
     if NAMELESS.contains(&key) {
         return value(text, at, depth, out);
     }

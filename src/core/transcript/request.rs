@@ -1,6 +1,6 @@
 //! What stands around the turns of a request: system prompts, and the tools that are offered.
 
-use super::literal::Text;
+use super::literal::JsonText;
 use super::texts;
 use crate::text::{Span, json};
 
@@ -107,12 +107,12 @@ pub struct SystemPrompt<'a> {
 
 impl<'a> SystemPrompt<'a> {
     /// The member's name.
-    pub fn key(&self) -> Text<'a> {
-        Text::new(self.body, self.key)
+    pub fn key(&self) -> JsonText<'a> {
+        JsonText::new(self.body, self.key)
     }
 
     /// Its texts, in order.
-    pub fn texts(&self) -> Vec<Text<'a>> {
+    pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
         for block in self.blocks() {
             texts::collect(self.body, block, &mut all);
@@ -178,11 +178,11 @@ impl<'a> OfferedTool<'a> {
     }
 
     /// Its name. A tool of the provider's own is known by its type, or by its only member.
-    pub fn name(&self) -> Option<Text<'a>> {
-        let literal = |of: Span, key| Text::literal(self.body, json::get(self.body, of, key)?);
+    pub fn name(&self) -> Option<JsonText<'a>> {
+        let literal = |of: Span, key| JsonText::literal(self.body, json::get(self.body, of, key)?);
         let only = || {
             let (key, _) = *json::members(self.body, self.span).first()?;
-            Some(Text::new(self.body, key))
+            Some(JsonText::new(self.body, key))
         };
         literal(self.function(), "name")
             .or_else(|| literal(self.span, "type"))
@@ -190,8 +190,8 @@ impl<'a> OfferedTool<'a> {
     }
 
     /// What the model is told of it.
-    pub fn description(&self) -> Option<Text<'a>> {
-        Text::literal(self.body, json::get(self.body, self.function(), "description")?)
+    pub fn description(&self) -> Option<JsonText<'a>> {
+        JsonText::literal(self.body, json::get(self.body, self.function(), "description")?)
     }
 
     /// The schema of its arguments.

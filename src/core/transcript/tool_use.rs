@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::agents::Agent;
+use super::agents::AgentKind;
 use super::exits;
-use super::part::{Kind, Part, ToolCall, ToolResult};
-use super::turn::Turn;
+use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
+use super::turn::TranscriptTurn;
 use crate::agents::ending::LineEnd;
 
 /// A call of a tool, and what came of it.
@@ -16,16 +16,16 @@ pub struct ToolUse<'a> {
     /// The call.
     pub call: ToolCall<'a>,
     /// The part that the call is.
-    pub part: Part<'a>,
+    pub part: TranscriptPart<'a>,
     /// The turn that answers, with the part that does.
-    pub answer: Option<(usize, Part<'a>)>,
+    pub answer: Option<(usize, TranscriptPart<'a>)>,
 }
 
 impl<'a> ToolUse<'a> {
     /// The tool's result.
     pub fn result(&self) -> Option<ToolResult<'a>> {
         match self.answer?.1.kind {
-            Kind::Result(result) => Some(result),
+            TranscriptPartKind::Result(result) => Some(result),
             _ => None,
         }
     }
@@ -37,7 +37,7 @@ impl<'a> ToolUse<'a> {
 
     /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since some tools of one name tell in different
     /// words. Nothing is known where it has no result.
-    pub fn end(&self, agent: Option<Agent>) -> LineEnd {
+    pub fn end(&self, agent: Option<AgentKind>) -> LineEnd {
         match (self.answer, self.result()) {
             (Some((_, answer)), Some(result)) => exits::end(agent, &self.call, &answer, &result),
             _ => LineEnd::default(),
@@ -45,12 +45,12 @@ impl<'a> ToolUse<'a> {
     }
 
     /// The exit code of the command that it ran, where it is known.
-    pub fn exit(&self, agent: Option<Agent>) -> Option<i32> {
+    pub fn exit(&self, agent: Option<AgentKind>) -> Option<i32> {
         self.end(agent).code
     }
 
     /// Whether it failed, where that is known: that a command's result is no error does not say that it went well.
-    pub fn failed(&self, agent: Option<Agent>) -> Option<bool> {
+    pub fn failed(&self, agent: Option<AgentKind>) -> Option<bool> {
         self.end(agent).failed
     }
 }
@@ -90,13 +90,13 @@ impl<'a> Calls<'a> {
     }
 }
 
-pub(super) fn all<'a>(turns: impl Iterator<Item = Turn<'a>>) -> Vec<ToolUse<'a>> {
+pub(super) fn all<'a>(turns: impl Iterator<Item = TranscriptTurn<'a>>) -> Vec<ToolUse<'a>> {
     let mut uses: Vec<ToolUse<'a>> = Vec::new();
     let mut calls = Calls::default();
     for (turn, element) in turns.enumerate() {
         for part in element.parts() {
             match part.kind {
-                Kind::Call(call) => {
+                TranscriptPartKind::Call(call) => {
                     calls.add(&call, uses.len());
                     uses.push(ToolUse {
                         turn,
@@ -105,7 +105,7 @@ pub(super) fn all<'a>(turns: impl Iterator<Item = Turn<'a>>) -> Vec<ToolUse<'a>>
                         answer: None,
                     });
                 }
-                Kind::Result(result) => {
+                TranscriptPartKind::Result(result) => {
                     if let Some(at) = calls.answered(&result, |at| uses[at].answer.is_none()) {
                         uses[at].answer = Some((turn, part));
                     }

@@ -8,16 +8,16 @@ use super::call_fingerprint;
 use super::error::Errors;
 use super::fingerprints::CallMemo;
 use super::framing::Framing;
-use super::known_turns::Scanned;
-use super::leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Watch};
+use super::known_turns::BodyFacts;
+use super::leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch};
 use super::local_answer::{AnswerShape, LocalAnswer};
-use super::sibling_calls::{self, Beside, CallAt};
-use super::view::{Operation, OwnItem, Part, PartKind, Role, TurnContent, Unread, View};
+use super::sibling_calls::{self, CallAt, SiblingPair};
+use super::view::{Operation, OwnItem, Role, TurnContent, TurnPart, TurnPartKind, UnreadReason, View};
 use crate::mark::gap;
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::tools::{Names, ToolTable};
+use crate::tools::{ToolNames, ToolTable};
 
 /// One provider API.
 pub trait Wire:
@@ -48,14 +48,19 @@ pub trait Requests {
     ///
     /// # Errors
     /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread>;
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason>;
 
     /// Indexes a request body.
     ///
     /// # Errors
     /// As [`Self::read_scanned`].
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, Unread> {
-        self.read_scanned(body, operation, &Scanned::default())
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+        self.read_scanned(body, operation, &BodyFacts::default())
     }
 
     /// The edit that adds our tools; `None` where there is no list to add them to.
@@ -134,7 +139,7 @@ pub trait Turns {
     }
 
     /// The changes of which tools exist that a provider's summary stands for, as an element.
-    fn compacted_changes(&self, _view: &View, _part: &Part) -> Option<String> {
+    fn compacted_changes(&self, _view: &View, _part: &TurnPart) -> Option<String> {
         None
     }
 
@@ -148,13 +153,13 @@ pub trait Turns {
 
     /// The edits that take out of a part of the model's, or of the turn that it stands in, what binds it to its prefix: its
     /// prefix is another one now. Reasoning itself goes as a whole.
-    fn unbind(&self, _view: &View, _turn: usize, _part: &Part) -> Vec<Edit> {
+    fn unbind(&self, _view: &View, _turn: usize, _part: &TurnPart) -> Vec<Edit> {
         Vec::new()
     }
 
     /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it. Thinking
     /// itself goes as a whole.
-    fn omit(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         self.unbind(view, turn, part)
     }
 
@@ -200,7 +205,7 @@ pub trait Pairs: Turns {
             .content(view, turn)
             .parts
             .into_iter()
-            .filter(|p| p.kind == PartKind::Call);
+            .filter(|p| p.kind == TurnPartKind::Call);
         calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
     }
 
@@ -244,7 +249,7 @@ pub trait Pairs: Turns {
     }
 
     /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>>;
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
 
     /// The same for pairs whose siblings' calls are not in the transcript, only their results, at or behind offset
     /// `from`: upstream holds the calls, or the agent refers to them by item id. With the result's turn.
@@ -277,16 +282,16 @@ pub trait Streams {
     }
 
     /// The machine that reads this wire's streams.
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect>;
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect>;
 }
 
 /// Replies in one piece.
 pub trait Replies {
     /// Reads a reply that came in one piece.
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport>;
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport>;
 
     /// The same with its calls named by where the transcript will have them, behind the request `view`.
-    fn reply_to(&self, _view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply_to(&self, _view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         self.reply(body, watch)
     }
 
@@ -305,7 +310,7 @@ pub trait AskAgain {
     /// The messages that ask the model again after a refused call: its own message as it streamed it, then
     /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
     /// further ones are left out. `ours`: the names of our tools.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String>;
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String>;
 }
 
 /// How a request that goes on asks for a text alone.

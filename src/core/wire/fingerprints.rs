@@ -47,7 +47,7 @@ struct Known {
 /// What is known of a transcript from one look at it to the next.
 #[derive(Debug, Default)]
 pub struct CallMemo {
-    places: Option<Places>,
+    places: Option<SharedPlaces>,
     /// The messages that were read last, with their calls: a message's place depends on the one before it.
     read: Vec<(Range<usize>, Arc<[Known]>)>,
     /// The message whose calls were named last.
@@ -59,7 +59,7 @@ type Keys = Vec<(usize, String)>;
 
 /// What places have in common.
 #[derive(Debug)]
-struct Places {
+struct SharedPlaces {
     opening: u64,
     /// Of each turn, how many messages of the model's have begun.
     messages: Vec<u32>,
@@ -74,7 +74,7 @@ pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
     start..end
 }
 
-impl Places {
+impl SharedPlaces {
     fn new(source: impl Source, view: &View) -> Self {
         let first = view.turns.iter().position(|t| t.role == Role::User);
         let opening = first.and_then(|t| source.said(view, t).pop());
@@ -167,7 +167,7 @@ fn fingerprints(
     } else {
         lead(source, view, message.start, memo)
     };
-    let places = memo.places.get_or_insert_with(|| Places::new(source, view));
+    let places = memo.places.get_or_insert_with(|| SharedPlaces::new(source, view));
     let place = if older {
         call_fingerprint::older_place(message.start, places.opening)
     } else {
@@ -188,7 +188,7 @@ pub(super) fn place_of_answer(source: impl Source, view: &View) -> MessageNumber
         _ => end,
     };
     let lead = lead(source, view, start, &mut memo);
-    Places::new(source, view).of(view, start, lead)
+    SharedPlaces::new(source, view).of(view, start, lead)
 }
 
 /// What the calls of a turn are named by.

@@ -29,7 +29,7 @@ pub(super) enum Hole {
 
 /// What becomes of the next frame, which may fit the template of an earlier one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
+pub enum FramePass {
     /// It must be read.
     Unread,
     /// It goes on as it is, so many bytes.
@@ -140,9 +140,14 @@ impl FrameTemplate {
 
     /// Passes on the frame at the start of `raw` if it fits: unchanged, or rewritten into `out`. `count` maps the event's
     /// number to the one that is shown.
-    pub(super) fn pass(&mut self, raw: &[u8], count: impl FnOnce(u64) -> u64, out: &mut Vec<u8>) -> Pass {
+    pub(super) fn pass(
+        &mut self,
+        raw: &[u8],
+        count: impl FnOnce(u64) -> u64,
+        out: &mut Vec<u8>,
+    ) -> FramePass {
         let Some(found) = self.fit(raw) else {
-            return Pass::Unread;
+            return FramePass::Unread;
         };
         let object = self.steps.iter().zip(&found.holes);
         for (_, span) in object.filter(|(step, _)| step.hole == Some(Hole::Object)) {
@@ -151,10 +156,10 @@ impl FrameTemplate {
         }
         let number = found.count.map(count);
         if !self.changes && number == found.count {
-            return Pass::Same(found.len);
+            return FramePass::Same(found.len);
         }
         self.write(raw, &found, number, out);
-        Pass::Changed(found.len)
+        FramePass::Changed(found.len)
     }
 
     /// The object of the last frame that fitted since this was asked before.

@@ -11,7 +11,7 @@ use super::framing::{Framing, Scanner};
 
 /// Whole frames in one buffer, one behind the other.
 #[derive(Debug, Clone, Default)]
-pub struct Batch {
+pub struct FrameBatch {
     /// The buffer.
     pub buf: Bytes,
     /// The frames in it, blank lines included; they follow each other without a gap.
@@ -20,7 +20,7 @@ pub struct Batch {
 
 /// A frame grew over the limit; what was held of it is given back.
 #[derive(Debug)]
-pub struct Oversize(pub Bytes);
+pub struct OversizeFrame(pub Bytes);
 
 /// Finds the frames in a stream of bytes.
 #[derive(Debug)]
@@ -56,15 +56,15 @@ impl Framer {
     ///
     /// # Errors
     /// An unfinished frame grew over the limit.
-    pub fn push(&mut self, chunk: Bytes) -> Result<Batch, Oversize> {
+    pub fn push(&mut self, chunk: Bytes) -> Result<FrameBatch, OversizeFrame> {
         let ends = self.scan.ends_in(&chunk);
         let Some(&last) = ends.last() else {
             self.held_len += chunk.len();
             self.held.push(chunk);
             return if self.held_len > self.limit {
-                Err(Oversize(self.take_held()))
+                Err(OversizeFrame(self.take_held()))
             } else {
-                Ok(Batch::default())
+                Ok(FrameBatch::default())
             };
         };
         let offset = self.held_len;
@@ -86,7 +86,7 @@ impl Framer {
         if !rest.is_empty() {
             self.held.push(rest);
         }
-        Ok(Batch { buf, frames })
+        Ok(FrameBatch { buf, frames })
     }
 
     /// What is left when the stream has ended: an unfinished frame, perhaps nothing.
@@ -166,7 +166,7 @@ mod tests {
                 .frames
                 .is_empty()
         );
-        let Err(Oversize(held)) = framer.push(Bytes::from_static(b"23")) else {
+        let Err(OversizeFrame(held)) = framer.push(Bytes::from_static(b"23")) else {
             panic!()
         };
         assert_eq!(held, "data: 123");

@@ -9,7 +9,7 @@ use crate::text::prescan::Prescan;
 
 /// What is known of a body before it is read.
 #[derive(Debug, Default)]
-pub struct Scanned {
+pub struct BodyFacts {
     /// What a scan found while it arrived.
     pub prescan: Prescan,
     /// The turns of its beginning, where a body that was read on the same wire began alike.

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 
 use super::dropped_thinking::DroppedThinking;
-use super::frame_template::Pass;
+use super::frame_template::FramePass;
 use super::framing::Framing;
-use crate::tools::{Names, TOOL_NAME};
+use crate::tools::{TOOL_NAME, ToolNames};
 
 /// Tokens of one leg, as its provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct Usage {
 
 /// Why a leg ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stop {
+pub enum StopReason {
     /// It has not: no terminal event was seen.
     #[default]
     Open,
@@ -42,7 +42,7 @@ pub enum Stop {
     Error,
 }
 
-impl Stop {
+impl StopReason {
     /// Whether the model's turn came to its own end.
     pub fn natural(self) -> bool {
         matches!(self, Self::Done | Self::Calls)
@@ -109,7 +109,7 @@ pub struct LegReport {
     /// Whether the last visible part may not be a message's last one (Anthropic: thinking).
     pub unfit: bool,
     /// Why it ended.
-    pub stop: Stop,
+    pub stop: StopReason,
     /// Whether its last event was seen.
     pub ended: bool,
     /// A later leg that ended in an error before anything of it was shown: it may be tried again.
@@ -140,9 +140,9 @@ impl LegReport {
 
 /// What is looked for in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watch {
+pub struct ResponseWatch {
     /// The tools whose calls are ours to hide: it was we who offered them.
-    pub hide: Names,
+    pub hide: ToolNames,
     /// Bytes of a hidden call's arguments that are collected.
     pub held_bytes: usize,
 }
@@ -203,9 +203,9 @@ pub trait Dialect: Send {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
     /// Takes the frame at the start of `raw` without parsing it, where it fits the template of one that was parsed: it
-    /// goes on unchanged, or is rewritten into `changed`. `Unread` is always right, and slower.
-    fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> Pass {
-        Pass::Unread
+    /// goes on unchanged, or is rewritten into `changed`. `UnreadReason` is always right, and slower.
+    fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> FramePass {
+        FramePass::Unread
     }
 
     /// Takes what the frames told that went by unread: asked before a report is.
@@ -221,7 +221,7 @@ pub trait Dialect: Send {
     fn holds_end(&self) -> bool;
 
     /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
-    fn hide(&mut self, tools: Names);
+    fn hide(&mut self, tools: ToolNames);
 
     /// Frames that follow belong to another leg; its opening is swallowed.
     fn next_leg(&mut self);

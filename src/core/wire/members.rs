@@ -1,7 +1,7 @@
 //! Edits of the members that stand around a transcript: settings put in, replaced, taken out.
 
 use super::TextOnly;
-use super::view::{Choice, View, kept};
+use super::view::{ToolChoice, View, kept};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
@@ -85,7 +85,10 @@ impl<'v> Members<'v> {
     /// Sets `tool_choice` for a request for a text alone; `none` and `auto` are how the wire writes the two choices.
     pub(super) fn tool_choice(&self, how: TextOnly, none: &str, auto: &str) -> Option<Edit> {
         let wanted = other_choice(self.view, how)?;
-        Some(self.set("tool_choice", if wanted == Choice::None { none } else { auto }))
+        Some(self.set(
+            "tool_choice",
+            if wanted == ToolChoice::None { none } else { auto },
+        ))
     }
 
     /// Makes `turn` the only turn of the transcript.
@@ -133,10 +136,10 @@ pub(super) fn bounded(own: Option<u64>, most: u64) -> Option<String> {
 }
 
 /// The choice of tools that a request for a text alone has, where it is another than its own.
-pub(super) fn other_choice(view: &View, how: TextOnly) -> Option<Choice> {
+pub(super) fn other_choice(view: &View, how: TextOnly) -> Option<ToolChoice> {
     let wanted = match how.forbids_calls {
-        true => Choice::None,
-        false => Choice::Auto,
+        true => ToolChoice::None,
+        false => ToolChoice::Auto,
     };
     // Without tools there is nothing to choose, and servers refuse to be told.
     let has_tools = view.tools.is_some_and(|tools| tools.count > 0);

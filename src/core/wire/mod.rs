@@ -45,16 +45,16 @@ pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
 pub use error::{Errors, OwnError, tells_error};
 pub use fingerprints::CallMemo;
-pub use frame_template::Pass;
+pub use frame_template::FramePass;
 pub use framing::Framing;
-pub use known_turns::{KnownTurns, OpenCalls, Scanned, SharedTurns};
-pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Stop, Usage, Watch};
+pub use known_turns::{BodyFacts, KnownTurns, OpenCalls, SharedTurns};
+pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};
 pub use local_answer::{AnswerShape, LocalAnswer};
 pub use own_text::NOTHING_SAID;
-pub use sibling_calls::{Beside, CallAt};
+pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{
-    Choice, Facts, Operation, OwnItem, OwnKind, Part, PartKind, Previous, Role, Tools, Turn, TurnContent,
-    Unread, View,
+    Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
+    TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
 };
 
 /// The wire of that id.

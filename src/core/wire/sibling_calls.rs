@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::view::{self, Part, PartKind, Role, TurnContent, View};
-use crate::record::{HiddenPair, Place};
+use super::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::cost;
 use crate::text::splice::Edit;
 
@@ -24,7 +24,7 @@ pub struct CallAt {
 
 /// A hidden pair and the call that it goes beside.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
+pub struct SiblingPair<'a> {
     /// The sibling.
     pub at: CallAt,
     /// The pair.
@@ -54,7 +54,7 @@ pub(super) fn find_by_ids(
             continue;
         }
         let parts = parts_of(turn).parts.into_iter().enumerate();
-        let calls = parts.filter(|(_, p)| p.kind == PartKind::Call);
+        let calls = parts.filter(|(_, p)| p.kind == TurnPartKind::Call);
         for (part, id) in calls.filter_map(|(part, p)| Some((part, p.id?))) {
             let asked = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
             if let Some(missing @ None) = asked {
@@ -90,18 +90,19 @@ fn find_by_id(parts_of: impl Fn(usize) -> TurnContent, view: &View, id: &str, fr
 pub(super) fn among_calls(
     parts_of: impl Fn(usize) -> TurnContent,
     view: &View,
-    besides: &[Beside<'_>],
+    besides: &[SiblingPair<'_>],
     result: fn(&HiddenPair) -> String,
 ) -> Vec<Vec<Edit>> {
     // Of each message, its calls, and which of its parts they are.
-    let mut messages: HashMap<usize, (Vec<Part>, Vec<usize>)> = HashMap::new();
-    let edits = besides.iter().map(|Beside { at, pair }| {
+    let mut messages: HashMap<usize, (Vec<TurnPart>, Vec<usize>)> = HashMap::new();
+    let edits = besides.iter().map(|SiblingPair { at, pair }| {
         let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {
             let parts = parts_of(at.turn).parts.into_iter().enumerate();
-            let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
+            let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
             calls.map(|(number, part)| (part, number)).unzip()
         });
-        let (Place::Beside { offset, .. }, Ok(sibling)) = (&pair.place, numbers.binary_search(&at.part))
+        let (InsertionPlace::Beside { offset, .. }, Ok(sibling)) =
+            (&pair.place, numbers.binary_search(&at.part))
         else {
             return Vec::new();
         };

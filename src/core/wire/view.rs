@@ -1,6 +1,6 @@
 //! A request as spans: what a rewrite has to know of it, and nothing else.
 
-use crate::tools::{Names, Tool, ToolTable};
+use crate::tools::{Tool, ToolNames, ToolTable};
 use std::fmt;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ pub enum Operation {
 
 /// Why a body is relayed as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
+pub enum UnreadReason {
     /// Not JSON at this offset.
     NotJson(usize),
     /// JSON, and not of the shape this wire has.
@@ -43,9 +43,9 @@ pub struct View {
     /// Its elements, in order.
     pub turns: Vec<Turn>,
     /// The list of tools.
-    pub tools: Option<Tools>,
+    pub tools: Option<ToolList>,
     /// What decides whether the tool is offered.
-    pub facts: Facts,
+    pub facts: RequestFacts,
     /// What of its turns other requests have, too.
     pub shared: SharedTurns,
 }
@@ -113,7 +113,7 @@ impl View {
 
 /// The list of tools in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tools {
+pub struct ToolList {
     /// Offset of the list's closing bracket: where ours goes.
     pub end: usize,
     /// How many there are.
@@ -126,7 +126,7 @@ pub struct Tools {
     pub old_style: bool,
 }
 
-impl Tools {
+impl ToolList {
     /// The edit that puts our tools behind the others, each written by `entry`.
     pub fn with(&self, ours: &ToolTable, entry: impl Fn(&mut String, &Tool) -> fmt::Result) -> Edit {
         /// Room for names, brackets and a comma.
@@ -146,7 +146,7 @@ impl Tools {
 
 /// Whether the model may choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Choice {
+pub enum ToolChoice {
     /// It may.
     #[default]
     Auto,
@@ -158,13 +158,13 @@ pub enum Choice {
 
 /// What decides whether the tool is offered, and a few things worth logging.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct RequestFacts {
     /// Model as requested.
     pub model: Option<String>,
     /// Whether a stream was asked for.
     pub stream: bool,
     /// `tool_choice` and its kin.
-    pub choice: Choice,
+    pub choice: ToolChoice,
     /// A system prompt beside the transcript.
     pub system: bool,
     /// Output bound to a JSON schema: a sentinel would break it.
@@ -184,18 +184,18 @@ pub struct Facts {
     /// A session id from the body.
     pub session: Option<String>,
     /// The names of our tools: calls of these are not the agent's.
-    pub ours: Names,
+    pub ours: ToolNames,
     /// Chat: whether the agent asked for usage in the stream.
     pub wants_usage: bool,
     /// Responses: the provider does not store the response, so that no later request goes on from it by its id.
     pub unstored: bool,
     /// Responses: the response this request goes on from. The provider holds what came before it.
-    pub previous: Option<Previous>,
+    pub previous: Option<PreviousResponse>,
 }
 
 /// A reference to an earlier response, as the agent knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Previous {
+pub struct PreviousResponse {
     /// Its literal in the body.
     pub value: Span,
     /// Its id.
@@ -232,7 +232,7 @@ pub struct OwnItem {
 #[derive(Debug, Clone, Default)]
 pub struct TurnContent {
     /// Its parts, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TurnPart>,
     /// The content array, brackets included; `None` where the content is a string or nothing.
     pub list: Option<Span>,
 }
@@ -240,15 +240,15 @@ pub struct TurnContent {
 impl TurnContent {
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.with_id(PartKind::Call, text, id)
+        self.with_id(TurnPartKind::Call, text, id)
     }
 
     /// The result with this call's id.
     pub fn result(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.with_id(PartKind::Result, text, id)
+        self.with_id(TurnPartKind::Result, text, id)
     }
 
-    fn with_id(&self, kind: PartKind, text: &[u8], id: &str) -> Option<usize> {
+    fn with_id(&self, kind: TurnPartKind, text: &[u8], id: &str) -> Option<usize> {
         self.parts
             .iter()
             .position(|p| p.kind == kind && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
@@ -257,11 +257,11 @@ impl TurnContent {
 
 /// One part of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct TurnPart {
     /// The block, or the string literal where the content is a string.
     pub span: Span,
     /// What it is.
-    pub kind: PartKind,
+    pub kind: TurnPartKind,
     /// The inside of its text literal.
     pub text: Option<Span>,
     /// The inside of its call id literal (calls and results).
@@ -270,7 +270,7 @@ pub struct Part {
 
 /// What a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartKind {
+pub enum TurnPartKind {
     /// Text.
     Text,
     /// A call of a tool.
@@ -288,7 +288,7 @@ pub enum PartKind {
 }
 
 /// The edit that puts a hidden call `raw` back `offset` parts behind (or in front of) `parts[part]`.
-pub fn beside(parts: &[Part], part: usize, offset: i32, raw: &str) -> Edit {
+pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
     let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
     if offset < 0 {
         let at = parts[part.saturating_sub(away - 1)].span.start;

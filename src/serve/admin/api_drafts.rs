@@ -9,9 +9,9 @@ use super::query::{ApiResult, Unanswered, body_in_json, shown};
 use super::responses::{FullResponse, JSON, error, respond};
 use crate::state::jobs::drafts::{Draft, NotOpen, State, Wanted};
 use crate::state::store::PacketFilter;
-use baton_core::handoffs::draft::{self, DraftAsk, Failure, Preset};
+use baton_core::handoffs::draft::{self, DraftFailure, DraftRequest, Preset};
 use baton_core::limits;
-use baton_core::record::Origin;
+use baton_core::record::HandoffOrigin;
 
 /// The header by which a repeated request is recognised.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -88,7 +88,7 @@ impl Fields {
 /// What is wanted: a carry-over prompt as it is given, or a draft of one.
 fn wanted(body: Map<String, Value>) -> Result<Wanted, BadField> {
     let mut fields = Fields(body);
-    let methods = draft::Method::ALL.map(draft::Method::name);
+    let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
     let presets = Preset::ALL.map(|(name, _)| name);
     let prompt = fields.document("prompt")?;
     if prompt.is_some()
@@ -98,9 +98,9 @@ fn wanted(body: Map<String, Value>) -> Result<Wanted, BadField> {
     {
         return bad(field, "a prompt needs no draft: leave it out, or the prompt");
     }
-    let ask = DraftAsk {
-        origin: Origin::Api,
-        method: fields.named("method", &methods, draft::Method::named)?,
+    let ask = DraftRequest {
+        origin: HandoffOrigin::Api,
+        method: fields.named("method", &methods, draft::DraftMethod::named)?,
         focus: fields.text("focus")?.unwrap_or_default(),
         preset: fields
             .named("preset", &presets, Preset::named)?
@@ -161,8 +161,8 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
     if is_new && is_too_short(inspector, key, &conversation.principal) {
         return Ok(error(
             StatusCode::UNPROCESSABLE_ENTITY,
-            Failure::NothingYet.name(),
-            &Failure::NothingYet.to_string(),
+            DraftFailure::NothingYet.name(),
+            &DraftFailure::NothingYet.to_string(),
         ));
     }
     let asked = inspector
@@ -324,7 +324,7 @@ pub(super) fn value(draft: &Draft) -> Value {
         "conversation": draft.conversation,
         "state": draft.state.name(),
         "origin": draft.wanted.ask.origin.name(),
-        "method": draft.method.map(draft::Method::name),
+        "method": draft.method.map(draft::DraftMethod::name),
         "focus": draft.wanted.ask.focus,
         "handoff": draft.handoff,
         "failure": draft.failure,
@@ -352,11 +352,11 @@ mod tests {
             wanted(r#"{"focus": "tests", "method": "local", "preset": "debug", "git": false}"#).unwrap();
         assert_eq!(
             (drafted.ask.method, drafted.ask.preset),
-            (Some(draft::Method::Local), Preset::Debug)
+            (Some(draft::DraftMethod::Local), Preset::Debug)
         );
         assert_eq!(
             (drafted.ask.origin, drafted.ask.git, drafted.ask.why),
-            (Origin::Api, false, true)
+            (HandoffOrigin::Api, false, true)
         );
         for (body, told) in [
             (r#"{"prompt": " "}"#, "prompt: it is empty"),

@@ -9,7 +9,7 @@ use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, shown};
 use crate::state::files::documents::packet_of;
 use crate::state::store::{HandoffFilter, PacketFilter};
-use baton_core::record::lineage::{self, Placed};
+use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{Handoff, HandoffId, PacketRecord, telling_line};
 
 /// Maximum length of a lineage.
@@ -192,7 +192,7 @@ struct Branch {
 fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Branch> {
     let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
     let tree = lineage::tree(records, id);
-    let branch = |placed: &Placed| {
+    let branch = |placed: &LineageEntry| {
         let handoff = by_id.get(&placed.id)?;
         let title = handoff
             .reason

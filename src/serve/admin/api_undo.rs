@@ -11,7 +11,7 @@ use super::query::{ApiResult, Unanswered, body_in_json};
 use super::responses::{JSON, error, respond};
 use crate::state::journal::now_ms;
 use crate::state::session::UndoRefused;
-use baton_core::record::{AskedUndo, Conversation, UndoAnswer};
+use baton_core::record::{Conversation, PendingUndo, UndoAnswer};
 
 /// What asks for an undo.
 #[derive(Debug, Default, Deserialize)]
@@ -60,7 +60,7 @@ fn told(answer: UndoAnswer) -> Value {
 }
 
 /// An undo that waits. The names are API.
-fn waiting(asked: AskedUndo) -> Value {
+fn waiting(asked: PendingUndo) -> Value {
     json!({"handoff": asked.handoff, "undone": asked.undone, "at_ms": asked.at_ms})
 }
 

@@ -163,8 +163,12 @@ impl Config {
     }
 
     /// How transcripts are read for drafts, packets and facts; `carry_over` is the prompt that they begin with.
-    pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> draft::Settings {
-        draft::Settings {
+    pub fn draft_settings(
+        &self,
+        carry_over: Option<String>,
+        redactor: Redactor,
+    ) -> draft::DraftIndexSettings {
+        draft::DraftIndexSettings {
             tags: self.handoff.preamble_tags.clone(),
             markers: small(&self.draft.markers),
             verdicts: self.packets.verdict_paths.clone(),

@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::summary::role_named;
 use baton_core::mark::{self, MarkKind};
-use baton_core::rewrite::Why;
+use baton_core::rewrite::ChangeReason;
 use baton_core::tools::is_ours;
-use baton_core::transcript::{Kind, Text, Turn};
+use baton_core::transcript::{JsonText, TranscriptPartKind, TranscriptTurn};
 
 /// A message as far as a comparison cares.
 #[derive(Debug, Clone)]
@@ -33,20 +33,20 @@ pub enum State {
 }
 
 /// A message's fate and its reason; kept ones have none.
-pub(super) type Fate = (State, Option<Why>);
+pub(super) type Fate = (State, Option<ChangeReason>);
 
 /// Compares two lists of messages, the fates of the received ones first. `text` is asked for the few that need a
 /// closer look.
 pub(super) fn compare(
     received: &[Item],
     sent: &[Item],
-    whys: &[Why],
+    whys: &[ChangeReason],
     text: &dyn Fn(i64) -> String,
 ) -> (Vec<Fate>, Vec<Fate>) {
     let kept: Fate = (State::Kept, None);
     let mut fates = (vec![kept; received.len()], vec![kept; sent.len()]);
     let mut from = (0, 0);
-    let mut uncut = whys.contains(&Why::Cut);
+    let mut uncut = whys.contains(&ChangeReason::Cut);
     let ends = [(received.len(), sent.len())];
     for (r, s) in matches(received, sent).into_iter().chain(ends) {
         // What a cut brings stands before everything that it leaves, and is the user's.
@@ -109,7 +109,7 @@ struct Gap<'a> {
     cut: bool,
     received: &'a [Item],
     sent: &'a [Item],
-    whys: &'a [Why],
+    whys: &'a [ChangeReason],
     text: &'a dyn Fn(i64) -> String,
     last: bool,
 }
@@ -164,50 +164,57 @@ impl Gap<'_> {
         2 * (front + back).min(shorter) >= shorter
     }
 
-    fn changed(&self, i: usize, j: usize) -> Option<Why> {
+    fn changed(&self, i: usize, j: usize) -> Option<ChangeReason> {
         let (a, b) = (self.ours(&self.received[i]), self.ours(&self.sent[j]));
         if b.calls > a.calls || a.aside && !b.aside {
-            return self.one_of(&[Why::Pair]);
+            return self.one_of(&[ChangeReason::Pair]);
         }
         match self.cut {
-            true => Some(Why::Cut),
+            true => Some(ChangeReason::Cut),
             false => self.one_of(&[
-                Why::GivenBack,
-                Why::Pair,
-                Why::Inserted,
-                Why::Thinking,
-                Why::AskAgain,
-                Why::Tool,
+                ChangeReason::GivenBack,
+                ChangeReason::Pair,
+                ChangeReason::Inserted,
+                ChangeReason::Thinking,
+                ChangeReason::AskAgain,
+                ChangeReason::Tool,
             ]),
         }
     }
 
-    fn come(&self, j: usize) -> Option<Why> {
-        let asked = self.one_of(&[Why::AskAgain, Why::Draft]);
+    fn come(&self, j: usize) -> Option<ChangeReason> {
+        let asked = self.one_of(&[ChangeReason::AskAgain, ChangeReason::Draft]);
         if self.last && asked.is_some() && self.whys.len() > 1 {
             return asked;
         }
         let ours = self.ours(&self.sent[j]);
         if ours.calls > 0 || ours.answered {
-            return self.one_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
+            return self.one_of(&[ChangeReason::Pair, ChangeReason::AskAgain, ChangeReason::Cut]);
         }
-        self.one_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
+        self.one_of(&[
+            ChangeReason::Cut,
+            ChangeReason::Pair,
+            ChangeReason::Inserted,
+            ChangeReason::AskAgain,
+            ChangeReason::Draft,
+        ])
     }
 
     /// What of ours stands in a message.
     fn ours(&self, item: &Item) -> Ours {
         let text = (self.text)(item.chunk);
         let mut ours = Ours::default();
-        for part in Turn::alone(text.as_bytes(), role_named(&item.role)).parts() {
+        for part in TranscriptTurn::alone(text.as_bytes(), role_named(&item.role)).parts() {
             match part.kind {
-                Kind::Call(call) => {
+                TranscriptPartKind::Call(call) => {
                     ours.calls += usize::from(call.name.is_some_and(|name| is_ours(&name.get())))
                 }
-                Kind::Result(_) => {
-                    let said = |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
+                TranscriptPartKind::Result(_) => {
+                    let said =
+                        |text: &JsonText<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
                     ours.answered |= part.texts().iter().any(said);
                 }
-                Kind::Text(text) => {
+                TranscriptPartKind::Text(text) => {
                     let marks = mark::marks(text.raw());
                     ours.aside |= marks.iter().any(|mark| matches!(mark.kind, MarkKind::Aside(_)));
                 }
@@ -217,11 +224,17 @@ impl Gap<'_> {
         ours
     }
 
-    fn gone(&self) -> Option<Why> {
-        self.one_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
+    fn gone(&self) -> Option<ChangeReason> {
+        self.one_of(&[
+            ChangeReason::Cut,
+            ChangeReason::Note,
+            ChangeReason::Thinking,
+            ChangeReason::Pair,
+            ChangeReason::GivenBack,
+        ])
     }
 
-    fn one_of(&self, wanted: &[Why]) -> Option<Why> {
+    fn one_of(&self, wanted: &[ChangeReason]) -> Option<ChangeReason> {
         wanted
             .iter()
             .copied()
@@ -261,20 +274,20 @@ mod tests {
         (items.collect(), texts.collect())
     }
 
-    fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[Why]) -> (String, String) {
+    fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[ChangeReason]) -> (String, String) {
         let ((r, mut texts), (s, more)) = (items(received), items(sent));
         texts.extend(more);
         let (a, b) = compare(&r, &s, whys, &|chunk| texts[&chunk].clone());
         let letter = |fates: Vec<Fate>| {
             let letters = fates.into_iter().map(|(state, why)| match (state, why) {
                 (State::Kept, None) => 'k',
-                (State::Cut, Some(Why::Cut)) => 'c',
-                (State::New, Some(Why::Cut)) => 'n',
-                (State::New, Some(Why::Pair)) => 'p',
-                (State::New, Some(Why::AskAgain)) => 'a',
-                (State::Changed, Some(Why::Cut)) => 't',
-                (State::Changed, Some(Why::Pair)) => 'P',
-                (State::Changed, Some(Why::GivenBack)) => 'g',
+                (State::Cut, Some(ChangeReason::Cut)) => 'c',
+                (State::New, Some(ChangeReason::Cut)) => 'n',
+                (State::New, Some(ChangeReason::Pair)) => 'p',
+                (State::New, Some(ChangeReason::AskAgain)) => 'a',
+                (State::Changed, Some(ChangeReason::Cut)) => 't',
+                (State::Changed, Some(ChangeReason::Pair)) => 'P',
+                (State::Changed, Some(ChangeReason::GivenBack)) => 'g',
                 other => panic!("{other:?}"),
             });
             letters.collect::<String>()
@@ -293,7 +306,7 @@ mod tests {
         ];
         let sent = [("system", "s"), ("user", "prompt"), ("user", "after")];
         assert_eq!(
-            states(&received, &sent, &[Why::Cut, Why::Tool]),
+            states(&received, &sent, &[ChangeReason::Cut, ChangeReason::Tool]),
             ("kccck".into(), "knk".into())
         );
         let received = [
@@ -307,7 +320,7 @@ mod tests {
             ("user", "after"),
         ];
         assert_eq!(
-            states(&received, &sent, &[Why::Cut]),
+            states(&received, &sent, &[ChangeReason::Cut]),
             ("ctk".into(), "ntk".into())
         );
     }
@@ -336,7 +349,7 @@ mod tests {
             ("user", both_answered.as_str()),
         ];
         assert_eq!(
-            states(&received, &sent, &[Why::Pair]),
+            states(&received, &sent, &[ChangeReason::Pair]),
             ("kPP".into(), "kPP".into())
         );
         let received = [
@@ -350,7 +363,7 @@ mod tests {
             ("user", "b"),
         ];
         assert_eq!(
-            states(&received, &sent, &[Why::GivenBack]),
+            states(&received, &sent, &[ChangeReason::GivenBack]),
             ("kgk".into(), "kgk".into())
         );
         let (asked, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
@@ -360,7 +373,11 @@ mod tests {
             ("user", refused.as_str()),
         ];
         assert_eq!(
-            states(&[("user", "a")], &sent, &[Why::Tool, Why::AskAgain]),
+            states(
+                &[("user", "a")],
+                &sent,
+                &[ChangeReason::Tool, ChangeReason::AskAgain]
+            ),
             ("k".into(), "kaa".into())
         );
     }
@@ -388,7 +405,7 @@ mod tests {
                     asked.set(asked.get() + 1);
                     format!("{chunk:x}").repeat(3)
                 };
-                for whys in [&[Why::GivenBack][..], &[Why::Cut]] {
+                for whys in [&[ChangeReason::GivenBack][..], &[ChangeReason::Cut]] {
                     compare(&received, &sent, whys, &text);
                 }
                 assert!(
@@ -403,6 +420,9 @@ mod tests {
     #[test]
     fn untouched_is_all_kept() {
         let same = [("user", "a"), ("assistant", "b")];
-        assert_eq!(states(&same, &same, &[Why::Tool]), ("kk".into(), "kk".into()));
+        assert_eq!(
+            states(&same, &same, &[ChangeReason::Tool]),
+            ("kk".into(), "kk".into())
+        );
     }
 }

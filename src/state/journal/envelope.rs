@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::diff::State;
 use super::exchange::{EnvelopeChange, Message};
 use super::summary::{self, ShownPart};
-use baton_core::rewrite::Why;
+use baton_core::rewrite::ChangeReason;
 use baton_core::text::{Span, json};
 use baton_core::tools::{RECALL_NAME, TOOL_NAME, is_ours};
 use baton_core::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
@@ -101,7 +101,7 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<Message>, Vec<Messag
             }
             _ => {
                 row.state = State::New;
-                row.why = is_ours.then_some(Why::Tool);
+                row.why = is_ours.then_some(ChangeReason::Tool);
             }
         }
     }
@@ -279,7 +279,10 @@ mod tests {
             assert_eq!(theirs.len(), 2);
             let lines: Vec<_> = ours.iter().map(|row| row.first_line.trim()).collect();
             assert_eq!(lines, ["Be brief.", "a", "session_handoff"]);
-            assert_eq!((ours[2].state, ours[2].why), (State::New, Some(Why::Tool)));
+            assert_eq!(
+                (ours[2].state, ours[2].why),
+                (State::New, Some(ChangeReason::Tool))
+            );
             assert!(parts(&after, 2).is_some());
             let told = differences(&before, &after);
             assert_eq!(told.len(), 1);

@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::diff::State;
 use super::row::Row;
-use baton_core::rewrite::Why;
+use baton_core::rewrite::ChangeReason;
 
 /// An exchange in full, bodies left out: those are asked for one by one.
 #[derive(Debug, Serialize)]
@@ -58,7 +58,7 @@ pub struct Message {
     /// What became of it; for the agent's messages in the first leg.
     pub state: State,
     /// The reason.
-    pub why: Option<Why>,
+    pub why: Option<ChangeReason>,
     #[serde(skip)]
     pub(super) chunk: i64,
 }
@@ -79,7 +79,7 @@ pub struct Leg {
     /// What became of each of the agent's messages in this leg.
     pub received_states: Vec<State>,
     /// The reasons.
-    pub received_whys: Vec<Option<Why>>,
+    pub received_whys: Vec<Option<ChangeReason>>,
     /// Its response.
     pub response: Response,
 }

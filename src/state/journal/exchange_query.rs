@@ -10,7 +10,7 @@ use super::headers::{self, StoredHeaders};
 use super::query::Query;
 use super::reasons;
 use super::schema::JournalError;
-use baton_core::rewrite::{SizeChange, Why};
+use baton_core::rewrite::{ChangeReason, SizeChange};
 
 /// The columns of an exchange that its row in short has not.
 pub(super) struct StoredExchange {
@@ -83,7 +83,7 @@ impl Query {
         first: bool,
     ) -> Result<Leg, JournalError> {
         let mut sent = self.messages(leg.body[1])?;
-        let whys: Vec<Why> = leg.changes.iter().map(|change| change.why).collect();
+        let whys: Vec<ChangeReason> = leg.changes.iter().map(|change| change.why).collect();
         let text = |chunk| {
             let text = self.text(chunk).unwrap_or_default();
             String::from_utf8_lossy(&text).into_owned()

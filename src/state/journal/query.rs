@@ -55,7 +55,7 @@ pub struct Conversation {
     pub received_bytes: u64,
     /// Bytes of the requests to upstream.
     pub sent_bytes: u64,
-    /// *Estimated input not sent*, in tokens: see [`Row::unsent_tokens`].
+    /// *Estimated input not sent*, in tokens: see [`IndexRow::unsent_tokens`].
     pub unsent_tokens: u64,
 }
 

@@ -13,8 +13,8 @@ use super::repeats::{AnswerId, Repeats, in_time};
 use super::spoken::Spoken;
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
-    AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Position, Update,
-    Written,
+    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, PendingUndo, Position,
+    RecordChange, Update, UpdateOutcome,
 };
 
 /// A conversation in use. The record here is never behind the store's; where several processes share the store, that is
@@ -40,7 +40,7 @@ pub(super) struct State {
     /// As stored, with the changes that are not written yet.
     pub(super) record: Conversation,
     /// Changes that may wait: made in `record`, not in the store.
-    pub(super) unwritten: Vec<Change>,
+    pub(super) unwritten: Vec<RecordChange>,
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs whose answer the agent may have left out.
@@ -67,14 +67,14 @@ pub(super) enum Cached {
 
 impl State {
     /// Makes a change that may be written later.
-    pub(super) fn change_behind(&mut self, change: Change) {
+    pub(super) fn change_behind(&mut self, change: RecordChange) {
         change.apply(&mut self.record);
         // Only where the newest transcript is matters, and the writer that it takes over from.
         let change = match (self.unwritten.last(), change) {
-            (Some(Change::Followed { from, .. }), Change::Followed { to, undone, .. }) => {
+            (Some(RecordChange::Followed { from, .. }), RecordChange::Followed { to, undone, .. }) => {
                 let from = *from;
                 self.unwritten.pop();
-                Change::Followed { from, to, undone }
+                RecordChange::Followed { from, to, undone }
             }
             (_, change) => change,
         };
@@ -223,7 +223,7 @@ impl LiveConversation {
     }
 
     /// The undo that was asked for from outside of the chat, and waits for a request.
-    pub fn asked_undo(&self) -> Option<AskedUndo> {
+    pub fn asked_undo(&self) -> Option<PendingUndo> {
         self.state().record.asked_undo.as_deref().copied()
     }
 
@@ -284,7 +284,7 @@ impl LiveConversation {
     }
 
     /// What a write takes to the store: the changes that wait, and `change`.
-    pub(super) fn update(&self, change: impl IntoIterator<Item = Change>, now_ms: u64) -> Update {
+    pub(super) fn update(&self, change: impl IntoIterator<Item = RecordChange>, now_ms: u64) -> Update {
         let mut state = self.state();
         let mut changes = std::mem::take(&mut state.unwritten);
         changes.extend(change);
@@ -307,7 +307,7 @@ impl LiveConversation {
     }
 
     /// Takes the record that the store has written, and what is known with it.
-    pub(super) fn settle(&self, written: Written, cached: Cached, now_ms: u64) {
+    pub(super) fn settle(&self, written: UpdateOutcome, cached: Cached, now_ms: u64) {
         let mut state = self.state();
         if written.overtaken || state.record.version > written.record.version {
             // Another process wrote before this one, or has been read since.
@@ -328,7 +328,7 @@ impl LiveConversation {
                 state.left_out.add(point.as_ref(), now_ms);
             }
             Cached::Paired(new) => {
-                if new.iter().any(|pair| pair.place != Place::Aside) {
+                if new.iter().any(|pair| pair.place != InsertionPlace::Aside) {
                     state.checkpoints.clear();
                 }
                 if let Some(pairs) = &mut state.pairs {

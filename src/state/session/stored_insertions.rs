@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::live::Cached;
 use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::{SharedStore, StoreError};
-use baton_core::record::{Change, CutPoint, HiddenPair, Insertion, ThinkingOmission, Update};
+use baton_core::record::{CutPoint, HiddenPair, Insertion, RecordChange, ThinkingOmission, Update};
 
 impl Sessions {
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
@@ -24,7 +24,7 @@ impl Sessions {
         if pairs.is_empty() {
             return Ok(());
         }
-        let change = Change::Paired(pairs.iter().map(|pair| pair.id).collect());
+        let change = RecordChange::Paired(pairs.iter().map(|pair| pair.id).collect());
         let cached = Cached::Paired(pairs.iter().cloned().map(Arc::new).collect());
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_pairs(&pairs, &update).await;
@@ -95,7 +95,7 @@ impl Sessions {
         if !origin.is_some_and(|c| c.left_out.contains(&point.handoff)) {
             return Ok(false);
         }
-        let change = Change::LeftOut(point.handoff);
+        let change = RecordChange::LeftOut(point.handoff);
         let cached = Cached::LeftOut(Arc::new(point.clone()));
         self.write(live, change, cached, now_ms, put_record).await?;
         Ok(true)
@@ -115,7 +115,7 @@ impl Sessions {
         if pinned.is_none() && unpinned.is_none() {
             return Ok(());
         }
-        let change = Change::Pins { pinned, unpinned };
+        let change = RecordChange::Pins { pinned, unpinned };
         self.write(live, change, Cached::Nothing, now_ms, put_record)
             .await
             .map(drop)
@@ -131,7 +131,7 @@ impl Sessions {
         insertion: Insertion,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let change = Change::Inserted(vec![insertion.id]);
+        let change = RecordChange::Inserted(vec![insertion.id]);
         let cached = Cached::Inserted(vec![Arc::new(insertion.clone())]);
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_insertion(&insertion, &update).await;
@@ -150,7 +150,7 @@ impl Sessions {
         omission: ThinkingOmission,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let change = Change::ThinkingOmitted(omission);
+        let change = RecordChange::ThinkingOmitted(omission);
         self.write(live, change, Cached::Nothing, now_ms, put_record)
             .await
             .map(drop)
@@ -166,7 +166,7 @@ impl Sessions {
         found: Vec<Insertion>,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let change = Change::Inserted(found.iter().map(|insertion| insertion.id).collect());
+        let change = RecordChange::Inserted(found.iter().map(|insertion| insertion.id).collect());
         let cached = Cached::Inserted(found.into_iter().map(Arc::new).collect());
         self.write(live, change, cached, now_ms, put_record)
             .await

@@ -9,7 +9,7 @@ use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::StoreError;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::nudge::Windows;
-use baton_core::record::{AskedUndo, Change, Handoff, HandoffId, UndoAnswer};
+use baton_core::record::{Handoff, HandoffId, PendingUndo, RecordChange, UndoAnswer};
 
 /// Why an undo cannot be asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -91,10 +91,10 @@ impl Sessions {
                 if let Some(refused) = over_window(handoff, parent.as_deref(), windows) {
                     return Ok(Err(refused));
                 }
-                Change::UndoAsked(asked)
+                RecordChange::UndoAsked(asked)
             }
-            UndoAnswer::Asked(asked) => Change::UndoAsked(asked),
-            UndoAnswer::Withdrawn(asked) => Change::UndoOver(asked),
+            UndoAnswer::Asked(asked) => RecordChange::UndoAsked(asked),
+            UndoAnswer::Withdrawn(asked) => RecordChange::UndoOver(asked),
             UndoAnswer::NotActive { active } => return Ok(Err(UndoRefused::NotActive { active })),
         };
         self.write(&live, change, Cached::Nothing, now_ms, put_record)
@@ -104,10 +104,10 @@ impl Sessions {
 
     /// An undo that was asked for stands in the transcript, or cannot be done: it waits no longer. Written behind. Call it
     /// within the runtime.
-    pub fn undo_over(&self, live: &Arc<LiveConversation>, asked: AskedUndo) {
+    pub fn undo_over(&self, live: &Arc<LiveConversation>, asked: PendingUndo) {
         let mut state = live.state();
         if state.record.asked_undo.as_deref() == Some(&asked) {
-            state.change_behind(Change::UndoOver(asked));
+            state.change_behind(RecordChange::UndoOver(asked));
         }
         self.save_behind(live, &mut state);
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{DraftEvent, ExchangeEvent, FactsOutcome, HandoffEvent, NudgeOutcome, Outcome, ThinkingRetry};
 use baton_core::commands::UndoOutcome;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::visible::acts;
 
 /// Maximum length of a line in characters, time and level included: two lines of a terminal.
@@ -128,7 +128,7 @@ impl ExchangeEvent {
         if let Some(id) = &self.pinned {
             said.push(format!("pinned {}", brief(id)));
         }
-        if let Some(why) = self.untooled.filter(|why| *why != Untooled::NoClientTools) {
+        if let Some(why) = self.untooled.filter(|why| *why != ToolOmission::NoClientTools) {
             said.push(format!("no tool: {}", why.name()));
         }
         if self.sent_bytes.len() > 1 {
@@ -252,7 +252,7 @@ mod tests {
         let nudged = ExchangeEvent {
             nudges: vec![
                 NudgeOutcome::Told,
-                NudgeOutcome::Stopped(baton_core::nudge::Treadmill::CloseHandoffs),
+                NudgeOutcome::Stopped(baton_core::nudge::HandoffLoop::CloseHandoffs),
             ],
             ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
         };
@@ -304,7 +304,7 @@ mod tests {
                 model: Some(long.clone()),
                 pinned: Some(ID.into()),
                 unpinned: true,
-                untooled: Some(Untooled::UnreadRepeatedKey),
+                untooled: Some(ToolOmission::UnreadRepeatedKey),
                 outcome: Outcome::InBandError,
                 received_bytes: u64::MAX,
                 sent_bytes: vec![u64::MAX - 1; 9999],

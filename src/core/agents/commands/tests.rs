@@ -1,6 +1,6 @@
 use super::*;
 
-fn told(line: &str) -> Vec<(Purpose, &str, bool, bool)> {
+fn told(line: &str) -> Vec<(CommandPurpose, &str, bool, bool)> {
     let runs = runs(line).into_iter();
     runs.map(|run| (run.purpose, run.text, run.good_if_zero, run.bad_if_not))
         .collect()
@@ -8,7 +8,7 @@ fn told(line: &str) -> Vec<(Purpose, &str, bool, bool)> {
 
 #[test]
 fn an_exit_code_is_only_said_of_the_command_that_it_belongs_to() {
-    use Purpose::{Build, Git, Lint, Test};
+    use CommandPurpose::{Build, Git, Lint, Test};
     assert_eq!(told("cargo test"), [(Test, "cargo test", true, true)]);
     assert_eq!(
         told("cd app && npm test -- --run"),
@@ -92,18 +92,21 @@ fn what_surely_changes_no_file_is_told_from_what_may() {
 #[test]
 fn commands_are_known_behind_prefixes_and_in_other_spellings() {
     for (line, purpose) in [
-        ("RUST_LOG=debug timeout 60 cargo +nightly test", Purpose::Test),
-        ("./gradlew test", Purpose::Test),
-        ("python3 -m pytest -q", Purpose::Test),
-        ("uv run pytest", Purpose::Test),
-        ("pnpm lint", Purpose::Lint),
-        ("yarn build", Purpose::Build),
-        ("npx tsc --noEmit", Purpose::Lint),
-        ("npx prisma migrate dev", Purpose::Migrate),
-        ("npm i zod", Purpose::Install),
-        ("nice -n 8 cargo nextest run", Purpose::Test),
-        ("make", Purpose::Build),
-        ("make test-unit", Purpose::Test),
+        (
+            "RUST_LOG=debug timeout 60 cargo +nightly test",
+            CommandPurpose::Test,
+        ),
+        ("./gradlew test", CommandPurpose::Test),
+        ("python3 -m pytest -q", CommandPurpose::Test),
+        ("uv run pytest", CommandPurpose::Test),
+        ("pnpm lint", CommandPurpose::Lint),
+        ("yarn build", CommandPurpose::Build),
+        ("npx tsc --noEmit", CommandPurpose::Lint),
+        ("npx prisma migrate dev", CommandPurpose::Migrate),
+        ("npm i zod", CommandPurpose::Install),
+        ("nice -n 8 cargo nextest run", CommandPurpose::Test),
+        ("make", CommandPurpose::Build),
+        ("make test-unit", CommandPurpose::Test),
     ] {
         assert_eq!(runs(line).first().map(|run| run.purpose), Some(purpose), "{line}");
     }

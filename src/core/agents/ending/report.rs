@@ -8,7 +8,7 @@ use regex::RegexSet;
 use super::builders::BUILDERS;
 use super::runner::Runner;
 use super::test_runners::TEST_RUNNERS;
-use crate::agents::commands::Purpose;
+use crate::agents::commands::CommandPurpose;
 
 /// Lines at the start and at the end of a text that are looked at.
 const FIRST: usize = 200;
@@ -35,12 +35,12 @@ const CLOSING: usize = 12;
 
 /// What an output says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Report {
+pub enum ReportedResult {
     /// Nothing.
     #[default]
     Silent,
     /// It closes with success of this kind.
-    Passed(Purpose),
+    Passed(CommandPurpose),
     /// It failed.
     Failed,
     /// It failed, and something passed after it.
@@ -80,7 +80,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table { set, rows }
 });
 
-impl Report {
+impl ReportedResult {
     /// Of the output of a command that tests, builds or lints.
     pub(super) fn of(text: &str) -> Self {
         let mut closing = Closing::default();
@@ -138,16 +138,16 @@ impl Closing {
         }
     }
 
-    fn report(&self, text: &str, lines: usize) -> Report {
+    fn report(&self, text: &str, lines: usize) -> ReportedResult {
         let passed = self
             .passed
             .and_then(|(at, line)| Some((at, runners().nth(at)?, line)));
         match passed {
-            None if self.failed.is_empty() => Report::Silent,
-            None => Report::Failed,
-            Some(_) if self.last_failed => Report::Failed,
-            Some((at, runner, _)) if runner.by_parts && self.failed.contains(&at) => Report::Failed,
-            Some(_) if !self.failed.is_empty() => Report::Mixed,
+            None if self.failed.is_empty() => ReportedResult::Silent,
+            None => ReportedResult::Failed,
+            Some(_) if self.last_failed => ReportedResult::Failed,
+            Some((at, runner, _)) if runner.by_parts && self.failed.contains(&at) => ReportedResult::Failed,
+            Some(_) if !self.failed.is_empty() => ReportedResult::Mixed,
             Some((_, runner, line)) => {
                 let behind = || {
                     let lines = text.lines().skip(line + 1);
@@ -155,8 +155,8 @@ impl Closing {
                 };
                 let closes = lines - line <= CLOSING * 4 && behind().count() < CLOSING;
                 match closes && !text.lines().take(1).chain(behind()).any(is_cut_off) {
-                    true => Report::Passed(runner.purpose),
-                    false => Report::Silent,
+                    true => ReportedResult::Passed(runner.purpose),
+                    false => ReportedResult::Silent,
                 }
             }
         }

@@ -3,11 +3,11 @@
 use std::fmt;
 
 use super::request::Preset;
-use crate::record::Origin;
+use crate::record::HandoffOrigin;
 
 /// How a draft is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Method {
+pub enum DraftMethod {
     /// The model is asked once more, behind its own history.
     #[default]
     Oneshot,
@@ -17,7 +17,7 @@ pub enum Method {
     Local,
 }
 
-impl Method {
+impl DraftMethod {
     /// All, best first: the order in which an automatic trigger tries them.
     pub const ALL: [Self; 3] = [Self::Oneshot, Self::Bundle, Self::Local];
 
@@ -47,11 +47,11 @@ impl Method {
 
 /// What a trigger asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftAsk {
+pub struct DraftRequest {
     /// Who began it: `Person` (a command), `Auto`, `Api`.
-    pub origin: Origin,
+    pub origin: HandoffOrigin,
     /// How it is made; `None`: as the config says.
-    pub method: Option<Method>,
+    pub method: Option<DraftMethod>,
     /// What the person wants it to be about; may be empty.
     pub focus: String,
     /// What the next session is for.
@@ -72,10 +72,10 @@ pub struct DraftAsk {
     pub reason: Option<String>,
 }
 
-impl Default for DraftAsk {
+impl Default for DraftRequest {
     fn default() -> Self {
         Self {
-            origin: Origin::Person,
+            origin: HandoffOrigin::Person,
             method: None,
             focus: String::new(),
             preset: Preset::default(),
@@ -100,12 +100,12 @@ pub struct BadFlag {
     /// The flag as it was written, its value not included.
     pub flag: String,
     /// What is wrong with it.
-    pub why: Wrong,
+    pub why: FlagError,
 }
 
 /// What is wrong with a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
+pub enum FlagError {
     /// There is no such flag.
     Unknown,
     /// Its value is missing.
@@ -120,17 +120,17 @@ impl fmt::Display for BadFlag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = &self.flag;
         match &self.why {
-            Wrong::Unknown => write!(f, "{flag}: there is no such flag"),
-            Wrong::NoValue => write!(f, "{flag}: its value is missing"),
-            Wrong::Value => write!(f, "{flag} takes no value"),
-            Wrong::NotOneOf(names) => write!(f, "{flag}: its value is one of {}", names.join(", ")),
+            FlagError::Unknown => write!(f, "{flag}: there is no such flag"),
+            FlagError::NoValue => write!(f, "{flag}: its value is missing"),
+            FlagError::Value => write!(f, "{flag} takes no value"),
+            FlagError::NotOneOf(names) => write!(f, "{flag}: its value is one of {}", names.join(", ")),
         }
     }
 }
 
 impl std::error::Error for BadFlag {}
 
-impl DraftAsk {
+impl DraftRequest {
     /// Reads what stands behind `::handoff`: flags first, then the focus as it is. `--` ends the flags. Who asks is
     /// `Person`.
     ///
@@ -170,27 +170,27 @@ impl DraftAsk {
         };
         if let Some((switch, to)) = switch {
             *switch = to;
-            return value.map_or(Ok(rest), |_| Err(bad(Wrong::Value)));
+            return value.map_or(Ok(rest), |_| Err(bad(FlagError::Value)));
         }
         if !matches!(flag, "--method" | "--preset" | "--model") {
-            return Err(bad(Wrong::Unknown));
+            return Err(bad(FlagError::Unknown));
         }
         let (value, rest) = match value {
             Some(value) => (value, rest),
             None => split(rest),
         };
         if value.is_empty() || value.starts_with("--") {
-            return Err(bad(Wrong::NoValue));
+            return Err(bad(FlagError::NoValue));
         }
         match flag {
             "--method" => {
-                let names = || Method::ALL.map(Method::name).to_vec();
-                let method = Method::named(value).ok_or_else(|| bad(Wrong::NotOneOf(names())))?;
+                let names = || DraftMethod::ALL.map(DraftMethod::name).to_vec();
+                let method = DraftMethod::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
                 self.method = Some(method);
             }
             "--preset" => {
                 let names = || Preset::ALL.map(|(name, _)| name).to_vec();
-                self.preset = Preset::named(value).ok_or_else(|| bad(Wrong::NotOneOf(names())))?;
+                self.preset = Preset::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
             }
             _ => self.model = Some(value.to_owned()),
         }
@@ -198,18 +198,18 @@ impl DraftAsk {
     }
 
     /// The origin of the handoff that was made by `method`: a command's are told by how they were made.
-    pub fn origin_of(&self, method: Method) -> Origin {
+    pub fn origin_of(&self, method: DraftMethod) -> HandoffOrigin {
         match (self.origin, method) {
-            (Origin::Person, Method::Oneshot) => Origin::Oneshot,
-            (Origin::Person, Method::Bundle) => Origin::Bundle,
-            (Origin::Person, Method::Local) => Origin::Local,
+            (HandoffOrigin::Person, DraftMethod::Oneshot) => HandoffOrigin::Oneshot,
+            (HandoffOrigin::Person, DraftMethod::Bundle) => HandoffOrigin::Bundle,
+            (HandoffOrigin::Person, DraftMethod::Local) => HandoffOrigin::Local,
             (origin, _) => origin,
         }
     }
 
     /// Whether another method is tried where one fails: nobody is there to ask for it.
     pub fn falls_back(&self) -> bool {
-        matches!(self.origin, Origin::Auto | Origin::Api)
+        matches!(self.origin, HandoffOrigin::Auto | HandoffOrigin::Api)
     }
 }
 
@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn flags_come_first_and_the_rest_is_the_focus() {
-        let ask = DraftAsk::parse(
+        let ask = DraftRequest::parse(
             " --review --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
         );
-        let expected = DraftAsk {
-            method: Some(Method::Bundle),
+        let expected = DraftRequest {
+            method: Some(DraftMethod::Bundle),
             focus: "the --api\n and its tests".to_owned(),
             preset: Preset::Docs,
             model: Some("m/1".to_owned()),
@@ -237,19 +237,19 @@ mod tests {
             commands: false,
             why: false,
             review: true,
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
         assert_eq!(ask, Ok(expected));
-        assert_eq!(DraftAsk::parse(""), Ok(DraftAsk::default()));
-        let only = |focus: &str| DraftAsk {
+        assert_eq!(DraftRequest::parse(""), Ok(DraftRequest::default()));
+        let only = |focus: &str| DraftRequest {
             focus: focus.to_owned(),
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
         assert_eq!(
-            DraftAsk::parse("-- --review is text"),
+            DraftRequest::parse("-- --review is text"),
             Ok(only("--review is text"))
         );
-        assert_eq!(DraftAsk::parse("schön --review"), Ok(only("schön --review")));
+        assert_eq!(DraftRequest::parse("schön --review"), Ok(only("schön --review")));
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
             ),
             ("--no-git=yes", "--no-git takes no value"),
         ] {
-            assert_eq!(DraftAsk::parse(text).unwrap_err().to_string(), told, "{text}");
+            assert_eq!(DraftRequest::parse(text).unwrap_err().to_string(), told, "{text}");
         }
     }
 
@@ -280,9 +280,9 @@ mod tests {
             .filter_map(|word| word.strip_prefix("[--"))
         {
             let flag = format!("--{}", flag.trim_end_matches(']'));
-            let known = match DraftAsk::parse(&flag) {
+            let known = match DraftRequest::parse(&flag) {
                 Ok(_) => true,
-                Err(bad) => bad.why == Wrong::NoValue,
+                Err(bad) => bad.why == FlagError::NoValue,
             };
             assert!(known, "{flag}");
         }
@@ -290,19 +290,23 @@ mod tests {
 
     #[test]
     fn a_commands_handoff_is_told_by_its_method_and_others_by_who_began_them() {
-        let by = |origin| DraftAsk {
+        let by = |origin| DraftRequest {
             origin,
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
-        let made = |origin| Method::ALL.map(|method| by(origin).origin_of(method));
+        let made = |origin| DraftMethod::ALL.map(|method| by(origin).origin_of(method));
         assert_eq!(
-            made(Origin::Person),
-            [Origin::Oneshot, Origin::Bundle, Origin::Local]
+            made(HandoffOrigin::Person),
+            [
+                HandoffOrigin::Oneshot,
+                HandoffOrigin::Bundle,
+                HandoffOrigin::Local
+            ]
         );
-        assert_eq!(made(Origin::Auto), [Origin::Auto; 3]);
-        assert_eq!(made(Origin::Api), [Origin::Api; 3]);
-        assert!(by(Origin::Auto).falls_back() && !by(Origin::Person).falls_back());
-        let tried = std::iter::successors(Some(Method::Oneshot), |method| method.fallback());
-        assert_eq!(tried.collect::<Vec<_>>(), Method::ALL);
+        assert_eq!(made(HandoffOrigin::Auto), [HandoffOrigin::Auto; 3]);
+        assert_eq!(made(HandoffOrigin::Api), [HandoffOrigin::Api; 3]);
+        assert!(by(HandoffOrigin::Auto).falls_back() && !by(HandoffOrigin::Person).falls_back());
+        let tried = std::iter::successors(Some(DraftMethod::Oneshot), |method| method.fallback());
+        assert_eq!(tried.collect::<Vec<_>>(), DraftMethod::ALL);
     }
 }

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::excerpt::{cut, first_line, one_line, within};
 use super::facts::Facts;
-use super::fill::{Chosen, Piece, Rank, TooSmall, fill, standing};
+use super::fill::{BudgetTooSmall, Chosen, Piece, Rank, fill, standing};
 use super::keeps::{self, Kept};
 use super::markers::Class;
 use super::message::{Call, Outcome};
-use super::request::Request;
+use super::request::DraftSpec;
 use super::turns::{Turn, calls, outcomes};
 use crate::agents::tools::ToolKind;
 use crate::text::words::plural;
@@ -29,7 +29,11 @@ const DETAIL: usize = 600;
 /// What a dump, or a search that was done again, counts.
 const DOWN: f32 = 0.3;
 
-pub(super) fn text(facts: &Facts<'_>, relevance: &[f32], request: &Request<'_>) -> Result<String, TooSmall> {
+pub(super) fn text(
+    facts: &Facts<'_>,
+    relevance: &[f32],
+    request: &DraftSpec<'_>,
+) -> Result<String, BudgetTooSmall> {
     let mut made = Making {
         facts,
         relevance,
@@ -55,7 +59,7 @@ pub(super) fn text(facts: &Facts<'_>, relevance: &[f32], request: &Request<'_>) 
 struct Making<'m, 'i> {
     facts: &'m Facts<'i>,
     relevance: &'m [f32],
-    request: &'m Request<'m>,
+    request: &'m DraftSpec<'m>,
     pieces: Vec<Piece>,
 }
 
@@ -224,7 +228,7 @@ fn last_of_each<'i>(facts: &Facts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
 }
 
 /// What stands above the turns: size, repository, to-do list, files that were changed.
-fn head(facts: &Facts<'_>, request: &Request<'_>) -> String {
+fn head(facts: &Facts<'_>, request: &DraftSpec<'_>) -> String {
     /// Files that are named above the turns, the last ones.
     const MOST: usize = 40;
     let mut out = format!(

@@ -14,7 +14,7 @@ const SURELY: usize = 4;
 
 /// Who counts tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Count {
+pub enum TokenCounter {
     /// Nobody: they are estimated. The model's vocabulary is not public, or not known.
     #[default]
     Estimated,
@@ -22,7 +22,7 @@ pub enum Count {
     O200k,
 }
 
-impl Count {
+impl TokenCounter {
     /// The count for a model of this name. Of names such as `openai/gpt-5` the last part is the model's.
     pub fn of_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
@@ -114,7 +114,7 @@ mod tests {
             "openai/gpt-5",
             "gpt-oss-120b",
         ] {
-            assert_eq!(Count::of_model(model), Count::O200k, "{model}");
+            assert_eq!(TokenCounter::of_model(model), TokenCounter::O200k, "{model}");
         }
         for model in [
             "claude-opus-5-5",
@@ -125,18 +125,18 @@ mod tests {
             "gpt-6",
             "",
         ] {
-            assert_eq!(Count::of_model(model), Count::Estimated, "{model}");
+            assert_eq!(TokenCounter::of_model(model), TokenCounter::Estimated, "{model}");
         }
-        assert_eq!(Count::O200k.told(12).to_string(), "12");
-        assert_eq!(Count::Estimated.told(12).to_string(), "≈ 12");
+        assert_eq!(TokenCounter::O200k.told(12).to_string(), "12");
+        assert_eq!(TokenCounter::Estimated.told(12).to_string(), "≈ 12");
     }
 
     #[test]
     fn a_text_is_counted_as_openais_own_tokenizer_counts_it() {
         // Ids of a reference run of `tiktoken`.
-        assert_eq!(Count::O200k.tokens("hello world"), 2);
-        assert_eq!(Count::O200k.tokens("abc\n\ndef"), 3);
-        assert_eq!(Count::O200k.tokens(""), 0);
+        assert_eq!(TokenCounter::O200k.tokens("hello world"), 2);
+        assert_eq!(TokenCounter::O200k.tokens("abc\n\ndef"), 3);
+        assert_eq!(TokenCounter::O200k.tokens(""), 0);
     }
 
     /// A vocabulary's pattern gives up on long runs of blanks, and its merging takes more than linear time on a long word.
@@ -145,7 +145,10 @@ mod tests {
         for text in [" ", "a", "\n", " \n", "=", "中"] {
             let long = text.repeat(400_000 / text.len());
             let short = text.repeat(40_000 / text.len());
-            let (ten, one) = (Count::O200k.tokens(&long), Count::O200k.tokens(&short));
+            let (ten, one) = (
+                TokenCounter::O200k.tokens(&long),
+                TokenCounter::O200k.tokens(&short),
+            );
             assert!(
                 ten.abs_diff(one * 10) <= ten / 20 + 40,
                 "{text:?}: {one}, then {ten}"
@@ -159,12 +162,12 @@ mod tests {
     fn a_beginning_is_as_long_as_its_count_allows() {
         for text in HARD.map(|text| text.repeat(40)) {
             for most in [1, 40, 600] {
-                let begins = Count::O200k.beginning(&text, most);
+                let begins = TokenCounter::O200k.beginning(&text, most);
                 assert!(text.starts_with(begins), "{begins}");
-                assert!(Count::O200k.tokens(begins) <= most, "{most}: {begins}");
+                assert!(TokenCounter::O200k.tokens(begins) <= most, "{most}: {begins}");
             }
             assert!(
-                Count::O200k.tokens(Count::O200k.beginning(&text, 600)) > 400,
+                TokenCounter::O200k.tokens(TokenCounter::O200k.beginning(&text, 600)) > 400,
                 "{text}"
             );
         }
@@ -174,7 +177,10 @@ mod tests {
     #[test]
     fn the_estimate_is_near_on_chinese_base64_identifiers_and_hashes() {
         for text in HARD.map(|text| text.repeat(4)) {
-            let (counted, told) = (Count::O200k.tokens(&text), Count::Estimated.tokens(&text));
+            let (counted, told) = (
+                TokenCounter::O200k.tokens(&text),
+                TokenCounter::Estimated.tokens(&text),
+            );
             let off = told.abs_diff(counted) * 100 / counted;
             assert!(off <= 30, "{told} for {counted}: {text}");
         }

@@ -2,16 +2,16 @@
 
 use std::fmt;
 
-use super::fill::TooSmall;
+use super::fill::BudgetTooSmall;
 use crate::text::json;
-use crate::wire::{Stop, error_in};
+use crate::wire::{StopReason, error_in};
 
 /// Characters of a provider's message that are told on.
 const MESSAGE: usize = 300;
 
 /// How the making of a draft ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
+pub enum DraftEnd {
     /// With this document.
     Complete(String),
     /// The model said nothing.
@@ -21,12 +21,12 @@ pub enum End {
     /// It is written, and waits for a person's yes.
     Review,
     /// It failed.
-    Failed(Failure),
+    Failed(DraftFailure),
 }
 
 /// Why a draft failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum DraftFailure {
     /// There is not enough to hand off since the last handoff.
     NothingYet,
     /// The provider answered with an error: its status, where it had one, and its message.
@@ -44,7 +44,7 @@ pub enum Failure {
     /// It took longer than so many seconds.
     Timeout(u64),
     /// What must be kept does not fit.
-    TooSmall(TooSmall),
+    TooSmall(BudgetTooSmall),
     /// The document is longer than a carry-over prompt may be.
     TooLong,
     /// The store could not be written.
@@ -53,7 +53,7 @@ pub enum Failure {
     Internal,
 }
 
-impl Failure {
+impl DraftFailure {
     /// Its name in the API, the log and metrics.
     pub fn name(&self) -> &'static str {
         match self {
@@ -96,7 +96,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for DraftFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NothingYet => write!(f, "nothing to hand off yet"),
@@ -116,17 +116,17 @@ impl fmt::Display for Failure {
     }
 }
 
-impl End {
+impl DraftEnd {
     /// What a model's answer came to: its texts, joined, where its turn ended by itself. Calls are ignored.
-    pub fn of(stop: Stop, text: &str) -> Self {
+    pub fn of(stop: StopReason, text: &str) -> Self {
         match stop {
-            Stop::Done | Stop::Calls if text.trim().is_empty() => Self::Empty,
-            Stop::Done | Stop::Calls => Self::Complete(text.trim().to_owned()),
-            Stop::Truncated => Self::Failed(Failure::Truncated),
-            Stop::Refused => Self::Failed(Failure::Refused),
-            Stop::Paused => Self::Failed(Failure::Paused),
-            Stop::Error => Self::Failed(Failure::Provider(None, String::new())),
-            Stop::Open => Self::Failed(Failure::Unreached("the answer has no end".to_owned())),
+            StopReason::Done | StopReason::Calls if text.trim().is_empty() => Self::Empty,
+            StopReason::Done | StopReason::Calls => Self::Complete(text.trim().to_owned()),
+            StopReason::Truncated => Self::Failed(DraftFailure::Truncated),
+            StopReason::Refused => Self::Failed(DraftFailure::Refused),
+            StopReason::Paused => Self::Failed(DraftFailure::Paused),
+            StopReason::Error => Self::Failed(DraftFailure::Provider(None, String::new())),
+            StopReason::Open => Self::Failed(DraftFailure::Unreached("the answer has no end".to_owned())),
         }
     }
 
@@ -150,7 +150,7 @@ impl End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for DraftEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Complete(_) => write!(f, "written"),
@@ -200,19 +200,22 @@ mod tests {
     #[test]
     fn only_an_answer_with_text_and_an_end_of_its_own_is_complete() {
         assert_eq!(
-            End::of(Stop::Done, " # Goal\n"),
-            End::Complete("# Goal".to_owned())
+            DraftEnd::of(StopReason::Done, " # Goal\n"),
+            DraftEnd::Complete("# Goal".to_owned())
         );
-        assert_eq!(End::of(Stop::Calls, "It."), End::Complete("It.".to_owned()));
-        assert_eq!(End::of(Stop::Calls, " \n"), End::Empty);
+        assert_eq!(
+            DraftEnd::of(StopReason::Calls, "It."),
+            DraftEnd::Complete("It.".to_owned())
+        );
+        assert_eq!(DraftEnd::of(StopReason::Calls, " \n"), DraftEnd::Empty);
         for (stop, name) in [
-            (Stop::Truncated, "truncated"),
-            (Stop::Refused, "refusal"),
-            (Stop::Paused, "paused"),
-            (Stop::Error, "provider_error"),
-            (Stop::Open, "provider_unreached"),
+            (StopReason::Truncated, "truncated"),
+            (StopReason::Refused, "refusal"),
+            (StopReason::Paused, "paused"),
+            (StopReason::Error, "provider_error"),
+            (StopReason::Open, "provider_unreached"),
         ] {
-            let End::Failed(why) = End::of(stop, "It.") else {
+            let DraftEnd::Failed(why) = DraftEnd::of(stop, "It.") else {
                 panic!("{stop:?}")
             };
             assert_eq!(why.name(), name);
@@ -241,22 +244,22 @@ mod tests {
             (413, "too large"),
         ] {
             assert_eq!(
-                Failure::of_answer(status, body.as_bytes()),
-                Failure::Window,
+                DraftFailure::of_answer(status, body.as_bytes()),
+                DraftFailure::Window,
                 "{body}"
             );
         }
         let busy = br#"{"error":{"message":"Overloaded,\n try later"}}"#;
         assert_eq!(
-            Failure::of_answer(529, busy),
-            Failure::Provider(Some(529), "Overloaded, try later".to_owned())
+            DraftFailure::of_answer(529, busy),
+            DraftFailure::Provider(Some(529), "Overloaded, try later".to_owned())
         );
         assert_eq!(
-            Failure::of_event(br#"{"error":"no memory"}"#),
-            Failure::Provider(None, "no memory".to_owned())
+            DraftFailure::of_event(br#"{"error":"no memory"}"#),
+            DraftFailure::Provider(None, "no memory".to_owned())
         );
         assert_eq!(
-            Failure::of_answer(502, b"<html>bad gateway</html>").to_string(),
+            DraftFailure::of_answer(502, b"<html>bad gateway</html>").to_string(),
             "the provider answered 502: <html>bad gateway</html>"
         );
     }

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::count::Count;
+use super::count::TokenCounter;
 use super::tokens::floor;
 
 /// A line longer than this is cut.
@@ -54,7 +54,7 @@ pub fn one_line(text: &str, bytes: usize) -> String {
 }
 
 /// At most so many tokens of a text, with a mark where it was cut.
-pub(super) fn within(text: &str, tokens: usize, count: Count) -> Cow<'_, str> {
+pub(super) fn within(text: &str, tokens: usize, count: TokenCounter) -> Cow<'_, str> {
     let text = text.trim();
     match count.beginning(text, tokens) {
         all if all.len() == text.len() => Cow::Borrowed(text),

@@ -5,15 +5,15 @@ use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::excerpt::{first_line, one_line};
-use super::index::Index;
+use super::index::DraftIndex;
 use super::left_open::LeftOpen;
 use super::markers::{Anchor, Class};
 use super::message::{Call, Item, Message, Outcome, Task};
 use super::turns::{self, Ended, Turn, calls, claims_done, outcomes};
-use crate::agents::commands::{self, Purpose};
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
 use crate::agents::may_run_commands;
-use crate::agents::todo::{Todo, TodoState};
+use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
 
 /// Bytes of a reason.
@@ -42,7 +42,7 @@ pub(super) struct Facts<'i> {
     /// What failed, and was not done again with success, oldest first.
     pub(super) failures: Vec<Failure<'i>>,
     /// The newest to-do list, with its turn's number.
-    pub(super) todos: Option<(usize, Cow<'i, [Todo]>)>,
+    pub(super) todos: Option<(usize, Cow<'i, [TodoItem]>)>,
     /// What was taken out of the texts: kind and turn's number, first ones.
     pub(super) credentials: Vec<(String, usize)>,
 }
@@ -63,7 +63,7 @@ pub(super) struct File {
 /// A command that was run.
 #[derive(Debug, Clone)]
 pub(super) struct Ran {
-    pub(super) purpose: Purpose,
+    pub(super) purpose: CommandPurpose,
     pub(super) text: String,
     pub(super) turn: usize,
     /// Whether it went well; `None` where that is not known.
@@ -83,7 +83,7 @@ pub(super) struct Failure<'i> {
 }
 
 impl<'i> Facts<'i> {
-    pub(super) fn of(index: &'i Index) -> Self {
+    pub(super) fn of(index: &'i DraftIndex) -> Self {
         let messages = &index.messages[..];
         let turns = turns::of(messages);
         let current = turns::current(&turns);
@@ -93,7 +93,7 @@ impl<'i> Facts<'i> {
         }
         gathered.end_tasks();
         let last = turns.last();
-        let pending = |(_, todos): &(usize, Cow<'_, [Todo]>)| {
+        let pending = |(_, todos): &(usize, Cow<'_, [TodoItem]>)| {
             todos
                 .iter()
                 .any(|todo| matches!(todo.state, TodoState::Active | TodoState::Pending))
@@ -144,7 +144,7 @@ struct Gathered<'i> {
     files: Vec<File>,
     by_path: HashMap<String, usize>,
     /// By purpose and text: the last run.
-    ran: HashMap<(Purpose, String), (usize, Ran)>,
+    ran: HashMap<(CommandPurpose, String), (usize, Ran)>,
     /// Where files changed last: counts calls.
     changed: usize,
     at: usize,
@@ -152,9 +152,9 @@ struct Gathered<'i> {
     /// The last call of the turn that failed.
     last_failed: Option<&'i Call>,
     left_open: LeftOpen<'i>,
-    todos: Option<(usize, Cow<'i, [Todo]>)>,
+    todos: Option<(usize, Cow<'i, [TodoItem]>)>,
     /// Items that are kept one by one: their numbers and where each is, and the last turn that changed one.
-    tasks: (Vec<Todo>, HashMap<&'i str, usize>),
+    tasks: (Vec<TodoItem>, HashMap<&'i str, usize>),
     task_turn: usize,
 }
 
@@ -211,7 +211,7 @@ impl<'i> Gathered<'i> {
         let (items, numbers) = &mut self.tasks;
         if let Some(text) = &task.text {
             numbers.insert(&task.number, items.len());
-            items.push(Todo {
+            items.push(TodoItem {
                 text: text.clone(),
                 state: TodoState::Pending,
             });

@@ -3,20 +3,20 @@
 use std::collections::HashSet;
 use std::fmt;
 
-use super::count::Count;
+use super::count::TokenCounter;
 
 /// What must be kept does not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooSmall {
+pub struct BudgetTooSmall {
     /// Tokens that it takes.
     pub needed: usize,
     /// Tokens that there were.
     pub given: usize,
     /// Who counted them.
-    pub count: Count,
+    pub count: TokenCounter,
 }
 
-impl fmt::Display for TooSmall {
+impl fmt::Display for BudgetTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { needed, given, count } = self;
         let needed = count.told(*needed);
@@ -27,7 +27,7 @@ impl fmt::Display for TooSmall {
     }
 }
 
-impl std::error::Error for TooSmall {}
+impl std::error::Error for BudgetTooSmall {}
 
 /// What gives way first, last to first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,7 +65,7 @@ pub(super) struct Chosen {
 struct Filling<'h> {
     used: usize,
     given: usize,
-    count: Count,
+    count: TokenCounter,
     begun: HashSet<(usize, usize)>,
     header: &'h dyn Fn(usize, usize) -> String,
 }
@@ -102,9 +102,9 @@ impl Filling<'_> {
 pub(super) fn fill(
     mut pieces: Vec<Piece>,
     fixed: usize,
-    (given, count): (usize, Count),
+    (given, count): (usize, TokenCounter),
     header: &dyn Fn(usize, usize) -> String,
-) -> Result<Vec<Chosen>, TooSmall> {
+) -> Result<Vec<Chosen>, BudgetTooSmall> {
     pieces.sort_by(|a, b| {
         a.rank
             .cmp(&b.rank)
@@ -130,7 +130,7 @@ pub(super) fn fill(
         });
     }
     if filling.used > given {
-        return Err(TooSmall {
+        return Err(BudgetTooSmall {
             needed: filling.used,
             given,
             count,
@@ -197,7 +197,7 @@ mod tests {
         }
     }
 
-    fn texts(given: usize) -> Result<Vec<String>, TooSmall> {
+    fn texts(given: usize) -> Result<Vec<String>, BudgetTooSmall> {
         let long = "must ".repeat(20);
         let pieces = vec![
             piece(Rank::Result, 3, 1.0, "a result of some words", None),
@@ -205,7 +205,7 @@ mod tests {
             piece(Rank::Anchor, 1, 1.0, "an anchor of some words", None),
             piece(Rank::Must, 0, 1.0, &long, Some("must")),
         ];
-        let chosen = fill(pieces, 0, (given, Count::Estimated), &|_, _| String::new())?;
+        let chosen = fill(pieces, 0, (given, TokenCounter::Estimated), &|_, _| String::new())?;
         Ok(chosen
             .into_iter()
             .map(|chosen| chosen.text.split(' ').take(2).collect::<Vec<_>>().join(" "))
@@ -224,10 +224,10 @@ mod tests {
         assert_eq!(texts(3).unwrap(), ["must"]);
         assert_eq!(
             texts(2).unwrap_err(),
-            TooSmall {
+            BudgetTooSmall {
                 needed: 3,
                 given: 2,
-                count: Count::Estimated
+                count: TokenCounter::Estimated
             }
         );
     }

@@ -4,26 +4,26 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::message::{Item, ItemPosition, Message};
 use super::pairs::Pairs;
-use super::reader::{PartsRead, Reader, Settings};
+use super::reader::{DraftIndexSettings, PartsRead, Reader};
 use crate::agents::wordings::UserText;
 use crate::redact::unnamed;
-use crate::transcript::{Agent, Answered, Transcript, Turn};
+use crate::transcript::{AgentKind, AnswerContent, Transcript, TranscriptTurn};
 use crate::wire::Role;
 
 /// What is known of a conversation's messages.
 ///
 /// It holds no part of a request, so that it outlives one; what it holds is redacted and bounded for each message.
 #[derive(Debug, Default)]
-pub struct Index {
-    settings: Settings,
-    agent: Option<Agent>,
+pub struct DraftIndex {
+    settings: DraftIndexSettings,
+    agent: Option<AgentKind>,
     pub(super) messages: Vec<Message>,
     pairs: Pairs,
 }
 
-impl Index {
+impl DraftIndex {
     /// An empty one.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: DraftIndexSettings) -> Self {
         Self {
             settings,
             ..Self::default()
@@ -60,7 +60,7 @@ impl Index {
     }
 
     /// Adds the model's answer to the last request, which the next request will hold as a message of its own.
-    pub fn answered(&mut self, answer: &Answered<'_>) {
+    pub fn answered(&mut self, answer: &AnswerContent<'_>) {
         let reader = Reader {
             settings: &self.settings,
             agent: self.agent,
@@ -159,7 +159,7 @@ impl Index {
 
 /// Tells one message from another. Agents move their cache breakpoints, so the last messages of a request mostly differ
 /// from the same ones in the next: those are read again.
-fn digest(turn: &Turn<'_>) -> u64 {
+fn digest(turn: &TranscriptTurn<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     turn.raw().hash(&mut hasher);
     hasher.finish()

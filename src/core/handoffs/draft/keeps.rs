@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use super::count::Count;
+use super::count::TokenCounter;
 use super::excerpt::{one_line, within};
 use super::facts::{Facts, Failure, is_kept};
 use super::markers::Class;
@@ -48,7 +48,7 @@ const SUMMARY: usize = 150;
 const FIRST: usize = 300;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
-pub(super) fn all(facts: &Facts<'_>, summary: usize, count: Count) -> Vec<Keep> {
+pub(super) fn all(facts: &Facts<'_>, summary: usize, count: TokenCounter) -> Vec<Keep> {
     let mut keeps = Vec::new();
     keeps.extend(
         facts
@@ -76,7 +76,7 @@ pub(super) fn all(facts: &Facts<'_>, summary: usize, count: Count) -> Vec<Keep> 
 
 /// Of the failures and of what was left open, the oldest, which take more than so many tokens together with the newer
 /// ones: they may give way, so that a session with many of them still has a document.
-pub(super) fn beyond(keeps: &[Keep], most: usize, count: Count) -> HashSet<usize> {
+pub(super) fn beyond(keeps: &[Keep], most: usize, count: TokenCounter) -> HashSet<usize> {
     /// Tokens of what stands around one.
     const AROUND: usize = 12;
     let gives_way = |keep: &Keep| matches!(keep.kept, Kept::Failure | Kept::Sentence(Class::LeftOpen));
@@ -92,7 +92,7 @@ pub(super) fn beyond(keeps: &[Keep], most: usize, count: Count) -> HashSet<usize
 }
 
 /// The first request, where it is not of the current task.
-fn first(facts: &Facts<'_>, count: Count) -> Option<Keep> {
+fn first(facts: &Facts<'_>, count: TokenCounter) -> Option<Keep> {
     let turn = facts.earlier().next()?;
     let line = one_line(&turn.asked(), FIRST);
     Some(Keep {
@@ -103,7 +103,7 @@ fn first(facts: &Facts<'_>, count: Count) -> Option<Keep> {
     })
 }
 
-fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: Count) -> Keep {
+fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: TokenCounter) -> Keep {
     Keep {
         kept,
         turn: turn.n,
@@ -112,7 +112,7 @@ fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: Count) -> Keep {
     }
 }
 
-fn summaries(facts: &Facts<'_>, most: usize, count: Count) -> Vec<Keep> {
+fn summaries(facts: &Facts<'_>, most: usize, count: TokenCounter) -> Vec<Keep> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
     let said = facts.turns.iter().flat_map(|turn| {
         let texts = turn.opening.iter().chain(&turn.said);
@@ -167,7 +167,7 @@ fn failure(failure: &Failure<'_>) -> Keep {
     }
 }
 
-fn last(turn: &Turn<'_>, count: Count) -> Option<Keep> {
+fn last(turn: &Turn<'_>, count: TokenCounter) -> Option<Keep> {
     let said = turn.said.iter().rfind(|said| said.kind == UserText::Person)?;
     Some(Keep {
         kept: Kept::Last,
@@ -197,7 +197,7 @@ pub(super) fn lacking(
     document: &str,
     headings: &[&str],
     most: usize,
-    count: Count,
+    count: TokenCounter,
 ) -> String {
     let small = document.to_lowercase();
     let is_there = |heading: &&&str| {
@@ -243,7 +243,7 @@ pub(super) fn lacking(
 /// Of how much that must be kept a text says something, and how much there is.
 pub(super) fn share(facts: &Facts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
-    let keeps = all(facts, SUMMARY, Count::Estimated);
+    let keeps = all(facts, SUMMARY, TokenCounter::Estimated);
     let wanted = keeps
         .iter()
         .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));

@@ -2,11 +2,11 @@
 
 use super::excerpt::{one_line, sentences};
 use super::facts::{Facts, Ran};
-use super::fill::{Chosen, Piece, Rank, TooSmall, fill, standing};
+use super::fill::{BudgetTooSmall, Chosen, Piece, Rank, fill, standing};
 use super::keeps::{self, Kept};
 use super::markers::Class;
-use super::request::{Request, Section};
-use crate::agents::commands::Purpose;
+use super::request::{DraftSpec, Section};
+use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::text::words::plural;
@@ -71,8 +71,8 @@ const LINE: usize = 160;
 pub(super) fn document(
     facts: &Facts<'_>,
     relevance: &[f32],
-    request: &Request<'_>,
-) -> Result<String, TooSmall> {
+    request: &DraftSpec<'_>,
+) -> Result<String, BudgetTooSmall> {
     let mut made = Making {
         facts,
         relevance,
@@ -104,7 +104,7 @@ pub(super) fn document(
 struct Making<'m, 'i> {
     facts: &'m Facts<'i>,
     relevance: &'m [f32],
-    request: &'m Request<'m>,
+    request: &'m DraftSpec<'m>,
     pieces: Vec<Piece>,
 }
 
@@ -233,7 +233,10 @@ impl Making<'_, '_> {
     fn runs(&mut self) {
         let facts = self.facts;
         for ran in &facts.runs {
-            let group = match (ran.purpose.verifies() || ran.purpose == Purpose::Git, ran.good) {
+            let group = match (
+                ran.purpose.verifies() || ran.purpose == CommandPurpose::Git,
+                ran.good,
+            ) {
                 (true, _) => RUNS,
                 (false, Some(true)) => LEFT,
                 _ => continue,

@@ -4,8 +4,8 @@ use super::markers::Anchor;
 use super::terms::Terms;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
-use crate::agents::outcomes::GitSaid;
-use crate::agents::todo::{Todo, TodoState};
+use crate::agents::outcomes::GitReport;
+use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
@@ -56,7 +56,10 @@ impl Item {
                     .paths
                     .iter()
                     .map(|(path, _)| path.len() + size_of::<(String, Option<FileChange>)>());
-                let todos = call.todos.iter().map(|todo| todo.text.len() + size_of::<Todo>());
+                let todos = call
+                    .todos
+                    .iter()
+                    .map(|todo| todo.text.len() + size_of::<TodoItem>());
                 let questions = call
                     .questions
                     .iter()
@@ -111,7 +114,7 @@ pub(super) struct Call {
     pub(super) score: Option<u32>,
     /// The files that it names, with what it does to them where that is certain.
     pub(super) paths: Vec<(String, Option<FileChange>)>,
-    pub(super) todos: Vec<Todo>,
+    pub(super) todos: Vec<TodoItem>,
     /// Where the one item of the to-do list stands that it changes.
     pub(super) todo_state: Option<TodoState>,
     /// What it reads holds credentials.
@@ -160,7 +163,7 @@ pub(super) struct Outcome {
     /// The last lines of a command that is known to have failed.
     pub(super) tail: Vec<String>,
     /// What git says of its repository.
-    pub(super) git: Vec<GitSaid>,
+    pub(super) git: Vec<GitReport>,
     /// The score of a review that was read, in tenths.
     pub(super) score: Option<u32>,
 }

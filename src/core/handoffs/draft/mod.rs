@@ -34,19 +34,19 @@ mod turns;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use ask::{BadFlag, DraftAsk, FLAGS, Method, Wrong};
-pub use count::Count;
-pub use ends::{End, Failure};
+pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, FlagError};
+pub use count::TokenCounter;
+pub use ends::{DraftEnd, DraftFailure};
 pub use excerpt::one_line;
-pub use fill::TooSmall;
-pub use index::Index;
+pub use fill::BudgetTooSmall;
+pub use index::DraftIndex;
 pub use markers::assumptions;
 pub use prompts::Prompts;
-pub use reader::Settings;
-pub use request::{Preset, Request};
-pub use seen::{Changed, Failed, Seen, Verified, Whereabouts};
+pub use reader::DraftIndexSettings;
+pub use request::{DraftSpec, Preset};
+pub use seen::{SeenChange, SeenFacts, SeenFailure, SeenVerification, Whereabouts};
 pub use tokens::tokens;
-pub use turns::Row;
+pub use turns::IndexRow;
 
 use self::facts::Facts;
 use self::terms::Terms;
@@ -61,9 +61,9 @@ const TO_DOS: &str = "To-do list";
 /// Tokens of what is appended to a model's document.
 const ALSO_KNOWN: usize = 800;
 
-impl Index {
+impl DraftIndex {
     /// A row for each turn.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<IndexRow> {
         let rows = turns::of(&self.messages);
         rows.iter().map(|turn| turn.row(&self.messages)).collect()
     }
@@ -72,10 +72,10 @@ impl Index {
     ///
     /// # Errors
     /// What must be kept does not fit.
-    pub fn local(&self, request: &Request<'_>) -> Result<String, TooSmall> {
+    pub fn local(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
         let facts = Facts::of(self);
         let repository = self.repository(request);
-        let request = Request {
+        let request = DraftSpec {
             repository: &repository,
             ..*request
         };
@@ -86,10 +86,10 @@ impl Index {
     ///
     /// # Errors
     /// What must be kept does not fit.
-    pub fn bundle(&self, request: &Request<'_>) -> Result<String, TooSmall> {
+    pub fn bundle(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
         let facts = Facts::of(self);
         let repository = self.repository(request);
-        let request = Request {
+        let request = DraftSpec {
             repository: &repository,
             ..*request
         };
@@ -98,7 +98,7 @@ impl Index {
 
     /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
     /// which it says nothing. As it is where it lacks nothing.
-    pub fn completed(&self, document: &str, prompts: &Prompts, count: Count) -> String {
+    pub fn completed(&self, document: &str, prompts: &Prompts, count: TokenCounter) -> String {
         let facts = Facts::of(self);
         let mut headings = prompts.headings();
         // Where there is no list, there is nothing to say of it.
@@ -115,7 +115,7 @@ impl Index {
         keeps::share(&Facts::of(self), text)
     }
 
-    fn repository(&self, request: &Request<'_>) -> String {
+    fn repository(&self, request: &DraftSpec<'_>) -> String {
         excerpt::within(&self.clean(request.repository), REPOSITORY, request.count).into_owned()
     }
 

@@ -18,12 +18,13 @@ use crate::agents::files::{self, FileChange};
 use crate::agents::may_run_commands;
 use crate::agents::outcomes;
 use crate::agents::surroundings;
-use crate::agents::todo::{self, Todo};
+use crate::agents::todo::{self, TodoItem};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
 use crate::redact::{Redactor, unnamed};
 use crate::transcript::{
-    Agent, Answered, Kind, Part, Said as Answer, ToolCall, ToolResult, ToolUse, Transcript, Turn,
+    AgentKind, AnswerContent, AnswerPartKind as Answer, ToolCall, ToolResult, ToolUse, Transcript,
+    TranscriptPart, TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
 
@@ -42,7 +43,7 @@ const QUESTION: usize = 300;
 
 /// What an index is made with; the same for all of its life.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct DraftIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
     pub tags: Vec<String>,
     /// Further words that make a sentence a constraint, in small letters.
@@ -57,7 +58,7 @@ pub struct Settings {
     pub redactor: Redactor,
 }
 
-impl Settings {
+impl DraftIndexSettings {
     fn configured(&self) -> markers::Configured<'_> {
         markers::Configured {
             constraints: &self.markers,
@@ -66,7 +67,7 @@ impl Settings {
     }
 }
 
-impl Default for Settings {
+impl Default for DraftIndexSettings {
     fn default() -> Self {
         Self {
             tags: Vec::new(),
@@ -80,12 +81,12 @@ impl Default for Settings {
 }
 
 /// Parts of messages that results look back to, each read once.
-pub(super) type PartsRead<'a> = RefCell<HashMap<usize, Vec<Part<'a>>>>;
+pub(super) type PartsRead<'a> = RefCell<HashMap<usize, Vec<TranscriptPart<'a>>>>;
 
 /// Reads a message of a transcript.
 pub(super) struct Reader<'r, 'a> {
-    pub(super) settings: &'r Settings,
-    pub(super) agent: Option<Agent>,
+    pub(super) settings: &'r DraftIndexSettings,
+    pub(super) agent: Option<AgentKind>,
     pub(super) transcript: Option<&'r Transcript<'a>>,
     pub(super) parts: &'r PartsRead<'a>,
     pub(super) pairs: &'r mut Pairs,
@@ -93,25 +94,25 @@ pub(super) struct Reader<'r, 'a> {
 }
 
 impl<'a> Reader<'_, 'a> {
-    pub(super) fn message(&mut self, turn: &Turn<'a>, digest: Option<u64>) -> Message {
+    pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>, digest: Option<u64>) -> Message {
         let mut items = Vec::new();
         let mut summary_before = false;
         if !matches!(turn.role, Role::System | Role::Tools) {
             let mut texts = 0;
             for (at, part) in turn.parts().into_iter().enumerate() {
-                texts = if matches!(part.kind, Kind::Text(_)) {
+                texts = if matches!(part.kind, TranscriptPartKind::Text(_)) {
                     texts + 1
                 } else {
                     0
                 };
                 // goose leaves calls out that had no output when it goes on in another process, and joins what is left.
-                if texts == 2 && turn.role == Role::Assistant && self.agent == Some(Agent::Goose) {
+                if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
                     items.push(Item::Gap);
                 }
                 match part.kind {
-                    Kind::Text(text) => self.text(&text.get(), turn.role, &mut items),
-                    Kind::Call(call) => items.push(Item::Call(self.call(&call, at))),
-                    Kind::Result(result) => items.extend(self.result(&part, &result)),
+                    TranscriptPartKind::Text(text) => self.text(&text.get(), turn.role, &mut items),
+                    TranscriptPartKind::Call(call) => items.push(Item::Call(self.call(&call, at))),
+                    TranscriptPartKind::Result(result) => items.extend(self.result(&part, &result)),
                     _ => {}
                 }
             }
@@ -129,7 +130,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    pub(super) fn answer(&self, answer: &Answered<'_>) -> Message {
+    pub(super) fn answer(&self, answer: &AnswerContent<'_>) -> Message {
         let mut items = Vec::new();
         for part in &answer.parts {
             match part.said {
@@ -249,7 +250,7 @@ impl<'a> Reader<'_, 'a> {
         let todos = match kind {
             ToolKind::Todo => todo::list(&arguments)
                 .into_iter()
-                .map(|item| Todo {
+                .map(|item| TodoItem {
                     text: self.clean(&item.text),
                     ..item
                 })
@@ -265,7 +266,7 @@ impl<'a> Reader<'_, 'a> {
             folder: tools::folder(&arguments)
                 .filter(|_| kind == ToolKind::Shell)
                 .map(str::to_owned),
-            stays: self.agent == Some(Agent::ClaudeCode),
+            stays: self.agent == Some(AgentKind::ClaudeCode),
             questions: questions
                 .iter()
                 .map(|question| one_line(&self.clean(question), QUESTION))
@@ -288,7 +289,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn result(&mut self, part: &Part<'a>, result: &ToolResult<'_>) -> Option<Item> {
+    fn result(&mut self, part: &TranscriptPart<'a>, result: &ToolResult<'_>) -> Option<Item> {
         let (place, by_name) = self.place_of(result);
         let call = place.and_then(|place| self.call_at(place));
         match call {
@@ -368,7 +369,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// The item of the to-do list that a call made or changed.
-    fn task(&self, part: &Part<'_>, result: &ToolResult<'_>, call: &Call) -> Option<Task> {
+    fn task(&self, part: &TranscriptPart<'_>, result: &ToolResult<'_>, call: &Call) -> Option<Task> {
         let texts = part.texts();
         let text = texts.first().filter(|_| result.error != Some(true))?.get();
         let (number, new) = todo::told_of_one(&text)?;
@@ -423,7 +424,7 @@ impl<'a> Reader<'_, 'a> {
     }
 
     /// The call in the transcript, with this part as its answer.
-    fn tool_use(&self, place: ItemPosition, answer: &Part<'a>) -> Option<ToolUse<'a>> {
+    fn tool_use(&self, place: ItemPosition, answer: &TranscriptPart<'a>) -> Option<ToolUse<'a>> {
         let (message, _) = place;
         let at = self.call_at(place)?.part;
         let mut read = self.parts.borrow_mut();
@@ -432,7 +433,9 @@ impl<'a> Reader<'_, 'a> {
             Entry::Vacant(empty) => empty.insert(self.transcript?.turn(message)?.parts()),
         };
         let part = *parts.get(at)?;
-        let Kind::Call(call) = part.kind else { return None };
+        let TranscriptPartKind::Call(call) = part.kind else {
+            return None;
+        };
         Some(ToolUse {
             turn: message,
             call,

@@ -1,6 +1,6 @@
 //! What is asked for: a draft's size, focus and preset; the sections of a local draft, and how much each weighs.
 
-use super::count::Count;
+use super::count::TokenCounter;
 
 /// A section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Preset {
 
 /// What a draft is to be.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'r> {
+pub struct DraftSpec<'r> {
     /// What the person wants it to be about; may be empty.
     pub focus: &'r str,
     /// What the next session is for.
@@ -93,7 +93,7 @@ pub struct Request<'r> {
     /// Tokens that it may have.
     pub tokens: usize,
     /// Who counts them: the model's vocabulary that reads it, where it is public.
-    pub count: Count,
+    pub count: TokenCounter,
     /// The state of the repository, as text; may be empty.
     pub repository: &'r str,
     /// Whether it tells of commands.

@@ -39,7 +39,7 @@ pub(super) struct Turn<'i> {
 
 /// A row of the index, as people and models are shown it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct IndexRow {
     /// The turn, from 1.
     pub turn: usize,
     /// Its first message and its last one, from 0.
@@ -70,7 +70,7 @@ impl Turn<'_> {
         person.map(|said| said.text.trim()).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn row(&self, messages: &[Message]) -> Row {
+    pub(super) fn row(&self, messages: &[Message]) -> IndexRow {
         let (mut paths, mut tools) = (Vec::new(), Vec::new());
         for (_, _, call) in calls(messages, self.messages.clone()) {
             paths.extend(call.paths.iter().map(|(path, _)| path.clone()));
@@ -82,7 +82,7 @@ impl Turn<'_> {
         }
         let line =
             |said: Option<&&Said>| said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned());
-        Row {
+        IndexRow {
             turn: self.n,
             messages: (self.messages.start, self.messages.end.saturating_sub(1)),
             time: messages[self.messages.clone()]

@@ -4,14 +4,14 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use super::calls::{Called, Outcome};
-use super::index::{Index, Passage};
+use super::index::{Passage, RecallIndex};
 use super::question::Question;
 use super::rank::{self, Ranked, Telling};
 use super::sections::Source;
-use super::{CutPart, Settings, quote};
+use super::{CutPart, RecallIndexSettings, quote};
 use crate::handoffs::draft::tokens;
 use crate::text::words::plural;
-use crate::transcript::Part;
+use crate::transcript::TranscriptPart;
 
 /// Tokens of an answer, estimated, and of one excerpt.
 const ANSWER: usize = 2000;
@@ -28,20 +28,25 @@ const NEAREST: usize = 6;
 
 /// What came of a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct RecallAnswer {
     /// The answer.
     pub text: String,
     /// How many excerpts it has.
     pub excerpts: usize,
 }
 
-impl Index {
+impl RecallIndex {
     /// Answers a question from what was cut. The index is of this very part.
-    pub fn answer(&self, cut: &CutPart<'_>, settings: &Settings, question: &Question) -> Found {
+    pub fn answer(
+        &self,
+        cut: &CutPart<'_>,
+        settings: &RecallIndexSettings,
+        question: &Question,
+    ) -> RecallAnswer {
         let (ranked, telling) = rank::ranked(self, question);
         let asked = quote::clean(&question.query, &(0..question.query.len()), &settings.redactor);
         if ranked.is_empty() {
-            return Found {
+            return RecallAnswer {
                 text: self.nothing(cut, settings, question, &asked),
                 excerpts: 0,
             };
@@ -71,14 +76,14 @@ impl Index {
             // Nothing fails that writes into memory.
             let _ = write!(text, "\n{excerpts}. {shown}");
         }
-        Found { text, excerpts }
+        RecallAnswer { text, excerpts }
     }
 
     /// Where a passage stands, what came of its call, and what it says.
     fn excerpt(
         &self,
         cut: &CutPart<'_>,
-        settings: &Settings,
+        settings: &RecallIndexSettings,
         one: &Ranked,
         telling: &Telling,
         most: usize,
@@ -112,7 +117,7 @@ impl Index {
     }
 
     /// What was called, and whether it succeeded.
-    fn about(&self, called: &Called, settings: &Settings) -> String {
+    fn about(&self, called: &Called, settings: &RecallIndexSettings) -> String {
         let about = quote::clean(&called.about, &(0..called.about.len()), &settings.redactor);
         let name = quote::clean(&called.name, &(0..called.name.len()), &settings.redactor);
         let came = match called.outcome {
@@ -134,12 +139,19 @@ impl Index {
             .transcript
             .turn(passage.turn as usize)
             .map(|turn| turn.parts());
-        let part: Option<Part<'_>> = parts.and_then(|parts| parts.get(passage.part as usize).copied());
+        let part: Option<TranscriptPart<'_>> =
+            parts.and_then(|parts| parts.get(passage.part as usize).copied());
         part.map_or(String::new(), |part| cut.text(&part))
     }
 
     /// What the model is told where nothing was found.
-    fn nothing(&self, cut: &CutPart<'_>, settings: &Settings, question: &Question, asked: &str) -> String {
+    fn nothing(
+        &self,
+        cut: &CutPart<'_>,
+        settings: &RecallIndexSettings,
+        question: &Question,
+        asked: &str,
+    ) -> String {
         if self.passages.is_empty() {
             return "Nothing to search: this request holds nothing that was cut.".to_owned();
         }
@@ -159,7 +171,7 @@ impl Index {
     }
 
     /// The words nearest to those of a question, none of them part of a credential.
-    fn nearest(&self, cut: &CutPart<'_>, settings: &Settings, question: &Question) -> Vec<String> {
+    fn nearest(&self, cut: &CutPart<'_>, settings: &RecallIndexSettings, question: &Question) -> Vec<String> {
         let asked: Vec<Letters> = question
             .words()
             .iter()

@@ -14,7 +14,7 @@ pub struct CutPart<'a> {
 
 /// What an index is made with; the same for all of its life.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct RecallIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
     pub tags: Vec<String>,
     /// Takes credentials out of whatever is quoted.

@@ -5,12 +5,14 @@ use std::collections::HashMap;
 use super::calls::{self, Calls, Outcome};
 use super::sections::{self, Source};
 use super::vocabulary::Vocabulary;
-use super::{CutPart, Settings};
+use super::{CutPart, RecallIndexSettings};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::before_reminders;
 use crate::text::json;
 use crate::text::words::{self, WordKind};
-use crate::transcript::{Agent, Kind, Part, ToolResult, ToolUse, Transcript, Turn};
+use crate::transcript::{
+    AgentKind, ToolResult, ToolUse, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
+};
 use crate::wire::Role;
 
 /// A passage. Its text stands in the request.
@@ -44,8 +46,8 @@ struct Read {
 /// What is known of the part of a conversation that was cut. It holds words and no part of a request, so that it outlives
 /// one; what is quoted is read from a request again.
 #[derive(Debug, Default)]
-pub struct Index {
-    agent: Option<Agent>,
+pub struct RecallIndex {
+    agent: Option<AgentKind>,
     turns: Vec<Read>,
     pub(super) passages: Vec<Passage>,
     pub(super) vocabulary: Vocabulary,
@@ -55,12 +57,12 @@ pub struct Index {
 }
 
 /// Parts of messages that results look back to, each read once.
-type PartsRead<'a> = HashMap<usize, Vec<Part<'a>>>;
+type PartsRead<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
 
-impl Index {
+impl RecallIndex {
     /// Goes on to what was cut from a later request, and returns how many messages were read: those that are not there
     /// already. Of a conversation that went on from an earlier point, what came behind that point goes.
-    pub fn extend(&mut self, cut: &CutPart<'_>, settings: &Settings) -> usize {
+    pub fn extend(&mut self, cut: &CutPart<'_>, settings: &RecallIndexSettings) -> usize {
         let turns = cut.turns();
         let known = self.turns.iter().zip(cut.transcript.turns());
         let same = known
@@ -129,8 +131,8 @@ impl Index {
     fn read<'a>(
         &mut self,
         cut: &CutPart<'a>,
-        settings: &Settings,
-        turn: &Turn<'a>,
+        settings: &RecallIndexSettings,
+        turn: &TranscriptTurn<'a>,
         parts: &mut PartsRead<'a>,
     ) {
         let at = self.turns.len();
@@ -144,7 +146,7 @@ impl Index {
             for (n, part) in all.iter().enumerate() {
                 let Some(here) = cut.reaches(part) else { break };
                 match part.kind {
-                    Kind::Text(_) => {
+                    TranscriptPartKind::Text(_) => {
                         let text = text_of(part, here);
                         let found = sections::of(&text, turn.role, &settings.tags);
                         let asks = |source: &Source| matches!(source, Source::Person | Source::Summary);
@@ -158,7 +160,7 @@ impl Index {
                             self.add((at, n), source, &text, &range, None);
                         }
                     }
-                    Kind::Call(call) if here.is_none() => {
+                    TranscriptPartKind::Call(call) if here.is_none() => {
                         let (called, said) = calls::read(&call, at, n, settings.redactor.secret_files());
                         let own = called.kind == ToolKind::Own;
                         let call = self.calls.add(called);
@@ -166,7 +168,7 @@ impl Index {
                             self.add((at, n), Source::Call, &said, &(0..said.len()), Some(call));
                         }
                     }
-                    Kind::Result(result) if here.is_none() => {
+                    TranscriptPartKind::Result(result) if here.is_none() => {
                         self.result(cut.transcript, (at, n), part, &result, parts)
                     }
                     _ => {}
@@ -186,7 +188,7 @@ impl Index {
         &mut self,
         transcript: Transcript<'a>,
         place: (usize, usize),
-        part: &Part<'a>,
+        part: &TranscriptPart<'a>,
         result: &ToolResult<'_>,
         parts: &mut PartsRead<'a>,
     ) {
@@ -210,7 +212,7 @@ impl Index {
         transcript: Transcript<'a>,
         turn: usize,
         call: usize,
-        answer: &Part<'a>,
+        answer: &TranscriptPart<'a>,
         parts: &mut PartsRead<'a>,
     ) -> Outcome {
         let Some(called) = self.calls.get(call) else {
@@ -227,7 +229,7 @@ impl Index {
                 part
             }
         };
-        let Some((part, Kind::Call(call))) = part.map(|part| (part, part.kind)) else {
+        let Some((part, TranscriptPartKind::Call(call))) = part.map(|part| (part, part.kind)) else {
             return Outcome::Unknown;
         };
         let used = ToolUse {
@@ -296,13 +298,13 @@ impl<'a> CutPart<'a> {
     }
 
     /// How many bytes of a message belong to it.
-    fn within(&self, turn: &Turn<'_>) -> usize {
+    fn within(&self, turn: &TranscriptTurn<'_>) -> usize {
         self.end.clamp(turn.span.start, turn.span.end) - turn.span.start
     }
 
     /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, behind so
     /// many bytes.
-    fn reaches(&self, part: &Part<'_>) -> Option<Option<usize>> {
+    fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
         // Calls may stand beside the content, in front of it or behind it; what begins behind the end is not reached.
         if part.span.start >= self.end {
             return None;
@@ -310,7 +312,7 @@ impl<'a> CutPart<'a> {
         if part.span.end <= self.end {
             return Some(None);
         }
-        let Kind::Text(text) = part.kind else {
+        let TranscriptPartKind::Text(text) = part.kind else {
             return Some(Some(0));
         };
         Some(Some(
@@ -319,27 +321,27 @@ impl<'a> CutPart<'a> {
     }
 
     /// The text of a part as passages are told by: what of it was cut.
-    pub(super) fn text(&self, part: &Part<'_>) -> String {
+    pub(super) fn text(&self, part: &TranscriptPart<'_>) -> String {
         match part.kind {
-            Kind::Text(_) => text_of(part, self.reaches(part).flatten()),
-            Kind::Call(call) => calls::read(&call, 0, 0, &[]).1,
-            Kind::Result(_) => result_text(part),
+            TranscriptPartKind::Text(_) => text_of(part, self.reaches(part).flatten()),
+            TranscriptPartKind::Call(call) => calls::read(&call, 0, 0, &[]).1,
+            TranscriptPartKind::Result(_) => result_text(part),
             _ => String::new(),
         }
     }
 }
 
 /// A text without its escapes; so many bytes of it where not all of it counts.
-fn text_of(part: &Part<'_>, bytes: Option<usize>) -> String {
+fn text_of(part: &TranscriptPart<'_>, bytes: Option<usize>) -> String {
     match (part.kind, bytes) {
-        (Kind::Text(text), None) => text.get().into_owned(),
-        (Kind::Text(text), Some(bytes)) => json::unescape(&text.raw()[..bytes]).into_owned(),
+        (TranscriptPartKind::Text(text), None) => text.get().into_owned(),
+        (TranscriptPartKind::Text(text), Some(bytes)) => json::unescape(&text.raw()[..bytes]).into_owned(),
         _ => String::new(),
     }
 }
 
 /// What a tool returned, without what the harness has put behind it.
-fn result_text(part: &Part<'_>) -> String {
+fn result_text(part: &TranscriptPart<'_>) -> String {
     let texts = part.texts();
     let mut text = match &texts[..] {
         [only] => only.get().into_owned(),

@@ -25,7 +25,7 @@ mod vocabulary;
 #[cfg(test)]
 mod tests;
 
-pub use answer::Found;
-pub use cut_part::{CutPart, Settings};
-pub use index::Index;
-pub use question::{Expand, NotAsked, Question};
+pub use answer::RecallAnswer;
+pub use cut_part::{CutPart, RecallIndexSettings};
+pub use index::RecallIndex;
+pub use question::{QueryExpansion, Question, QuestionError};

@@ -142,7 +142,7 @@ const EMPTY: &[&str] = &[
 
 /// What of a question's words is looked for beside the words themselves; all of it, but for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expand {
+pub struct QueryExpansion {
     /// Other forms of a word.
     pub stems: bool,
     /// Other words of like meaning.
@@ -151,7 +151,7 @@ pub struct Expand {
     pub parts: bool,
 }
 
-impl Expand {
+impl QueryExpansion {
     /// All of it.
     pub const ALL: Self = Self {
         stems: true,
@@ -168,14 +168,14 @@ pub struct Question {
     /// Most excerpts, 1 to 8.
     pub limit: usize,
     /// What is looked for beside the words.
-    pub expand: Expand,
+    pub expand: QueryExpansion,
 }
 
 /// Why a call asks for nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotAsked;
+pub struct QuestionError;
 
-impl NotAsked {
+impl QuestionError {
     /// What the model is told.
     pub const TOLD: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
         Call session_recall again with the words to look for.";
@@ -186,15 +186,15 @@ impl Question {
     ///
     /// # Errors
     /// They are no JSON object with a `query`.
-    pub fn read(arguments: &str) -> Result<Self, NotAsked> {
-        let arguments: serde_json::Value = serde_json::from_str(arguments).map_err(|_| NotAsked)?;
+    pub fn read(arguments: &str) -> Result<Self, QuestionError> {
+        let arguments: serde_json::Value = serde_json::from_str(arguments).map_err(|_| QuestionError)?;
         let query = arguments
             .get("query")
             .and_then(|query| query.as_str())
             .map(str::trim);
         let query = query
             .filter(|query| !query.is_empty() && query.len() <= LONGEST)
-            .ok_or(NotAsked)?;
+            .ok_or(QuestionError)?;
         let limit = match arguments.get("limit") {
             // Models write numbers as texts now and then.
             Some(serde_json::Value::String(text)) => text.trim().parse().ok(),
@@ -207,7 +207,7 @@ impl Question {
         Ok(Self {
             query: query.to_owned(),
             limit,
-            expand: Expand::ALL,
+            expand: QueryExpansion::ALL,
         })
     }
 
@@ -301,11 +301,11 @@ mod tests {
         assert_eq!(limit(r#"{"query":"port","limit":900}"#), Ok(8));
         assert_eq!(limit(r#"{"query":"port","limit":-1}"#), Ok(1));
         for bad in ["", "{", "[]", "{}", r#"{"query":7}"#, r#"{"query":" "}"#] {
-            assert_eq!(limit(bad), Err(NotAsked), "{bad}");
+            assert_eq!(limit(bad), Err(QuestionError), "{bad}");
         }
         assert_eq!(
             limit(&format!(r#"{{"query":"{}"}}"#, "x".repeat(2001))),
-            Err(NotAsked)
+            Err(QuestionError)
         );
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::index::{Index, Passage};
+use super::index::{Passage, RecallIndex};
 use super::question::Question;
 use super::sections::Source;
 use super::vocabulary::Word;
@@ -56,7 +56,7 @@ pub(super) type Telling = HashMap<u64, f32>;
 type Groups = Vec<Vec<(Word, f32)>>;
 
 /// The passages that answer best, best first, and the words that tell so.
-pub(super) fn ranked(index: &Index, question: &Question) -> (Vec<Ranked>, Telling) {
+pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<Ranked>, Telling) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
     let rarity = |word: Word| words::rarity(count, index.vocabulary.held(word) as f32);
@@ -87,7 +87,7 @@ pub(super) fn ranked(index: &Index, question: &Question) -> (Vec<Ranked>, Tellin
 }
 
 /// The best ones, best first, a few of each part.
-fn best_of(index: &Index, mut all: Vec<Scored>) -> Vec<Scored> {
+fn best_of(index: &RecallIndex, mut all: Vec<Scored>) -> Vec<Scored> {
     all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
     let worth = all.first().map_or(0.0, |best| best.score * WORTH);
     let mut of_part: HashMap<(u32, u32), usize> = HashMap::new();
@@ -103,7 +103,7 @@ fn best_of(index: &Index, mut all: Vec<Scored>) -> Vec<Scored> {
     few.take(CLOSER).collect()
 }
 
-fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
+fn scored(index: &RecallIndex, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
     let passages = index.passages.len();
     let (count, mean) = (passages as f32, index.mean());
     let (mut scores, mut has) = (vec![0.0_f32; passages], vec![0_u64; passages]);
@@ -149,7 +149,7 @@ fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
 }
 
 /// How much it counts who says it.
-fn counts(index: &Index, passage: &Passage) -> f32 {
+fn counts(index: &RecallIndex, passage: &Passage) -> f32 {
     match passage.source {
         Source::Person => 1.15,
         Source::Model => 1.1,
@@ -173,7 +173,7 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
 
 /// Puts the newest of those first that answer about as well as each other, that have the same words of the question, and of
 /// statements those that say the same thing anew.
-fn newest_first_among_equals(index: &Index, all: &mut [Scored], mass: &[f32]) {
+fn newest_first_among_equals(index: &RecallIndex, all: &mut [Scored], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
         let same = mass_of(first.has, mass) * SAME;
@@ -212,7 +212,7 @@ fn is_said(passage: &Passage) -> bool {
 
 /// The last message behind a passage's in which what it speaks of returns: its file is changed, or somebody speaks of the
 /// same thing in a later turn. `same`: how much of the question statements of the same thing have.
-fn returns(index: &Index, one: &Scored, all: &[Scored], mass: &[f32], same: f32) -> Option<usize> {
+fn returns(index: &RecallIndex, one: &Scored, all: &[Scored], mass: &[f32], same: f32) -> Option<usize> {
     let passage = &index.passages[one.passage];
     let turn = passage.turn as usize;
     let called = passage.call.and_then(|call| index.calls.get(call as usize));
@@ -233,7 +233,7 @@ fn returns(index: &Index, one: &Scored, all: &[Scored], mass: &[f32], same: f32)
 }
 
 /// Those that tell something of their own: of a call, the call or its result; what was read twice, as it was last.
-fn distinct(index: &Index, all: impl Iterator<Item = Ranked>) -> Vec<Ranked> {
+fn distinct(index: &RecallIndex, all: impl Iterator<Item = Ranked>) -> Vec<Ranked> {
     let mut of_call: HashMap<u32, Source> = HashMap::new();
     let mut read: HashSet<(&str, u32, u32)> = HashSet::new();
     all.filter(|one| {

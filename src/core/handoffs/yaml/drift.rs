@@ -8,7 +8,7 @@ const NAMED: usize = 3;
 
 /// What is known of the repository now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repository {
+pub struct CurrentRepository {
     /// The branch that is checked out; empty where none is.
     pub branch: String,
     /// Commits since the file was written.
@@ -36,7 +36,7 @@ pub struct Drift {
 
 impl Drift {
     /// Compares a file with the repository; without one, only its age is told.
-    pub fn of(file: &HandoffFile, repository: Option<&Repository>, now: Time) -> Self {
+    pub fn of(file: &HandoffFile, repository: Option<&CurrentRepository>, now: Time) -> Self {
         let age_seconds = file.written_at().map(|at| now.since(at).max(0));
         let Some(repository) = repository else {
             return Self {
@@ -112,15 +112,15 @@ mod tests {
     fn what_moved_is_told_in_one_line() {
         let file = full();
         let now = Time::of_seconds(Time::parse(&file.updated_at).unwrap().seconds + 7200);
-        let same = Repository {
+        let same = CurrentRepository {
             branch: "main".to_owned(),
             commits: 1,
-            ..Repository::default()
+            ..CurrentRepository::default()
         };
         let none = Drift::of(&file, Some(&same), now);
         assert!(!none.is_drift());
         assert_eq!(none.line(), "Still true: written 2h ago; 1 commit since");
-        let moved = Repository {
+        let moved = CurrentRepository {
             branch: "next".to_owned(),
             commits: 3,
             changed: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),

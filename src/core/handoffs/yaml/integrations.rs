@@ -39,7 +39,7 @@ pub fn beads(output: &str) -> Vec<String> {
 
 /// A message of an inbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Message {
+pub struct InboxMessage {
     /// Its thread; empty where it has none.
     pub thread: String,
     /// Its subject.
@@ -52,7 +52,7 @@ pub struct Message {
     pub created_at: String,
 }
 
-impl Message {
+impl InboxMessage {
     /// A message as Agent Mail has it.
     pub fn of(message: &Json) -> Self {
         let text = |key: &str| {
@@ -73,7 +73,7 @@ impl Message {
 }
 
 /// The threads of an inbox, newest first, each once: `[thread] subject (from: NAME)`, urgent ones marked.
-pub fn threads(mut messages: Vec<Message>) -> Vec<String> {
+pub fn threads(mut messages: Vec<InboxMessage>) -> Vec<String> {
     // Agent Mail tells some times without a zone; those it cannot tell stand last, in their order.
     messages.sort_by_key(|message| std::cmp::Reverse(Time::parse(&message.created_at)));
     let mut seen = Vec::new();
@@ -203,7 +203,7 @@ mod tests {
     #[test]
     fn threads_stand_newest_first_and_once() {
         let message = |thread: &str, subject: &str, importance: &str, at: &str| {
-            Message::of(
+            InboxMessage::of(
                 &json!({"thread_id": thread, "subject": subject, "from": "BlueLake", "importance": importance, "created_ts": at}),
             )
         };

@@ -8,7 +8,7 @@ use memchr::memmem;
 
 use super::parse;
 use super::text::{cut, one_line};
-use super::value::Value;
+use super::value::YamlValue;
 
 /// Bytes of either value in a line: 60 tokens of four bytes.
 const VALUE_BYTES: usize = 240;
@@ -61,7 +61,7 @@ pub fn value_of(text: &str, key: &str) -> String {
     };
     let document = snippet.and_then(|snippet| parse::document(snippet).ok().flatten());
     match document {
-        Some(Value::Map(entries)) => entries
+        Some(YamlValue::Map(entries)) => entries
             .iter()
             .find(|(name, _)| name == key)
             .and_then(|(_, value)| value.scalar())

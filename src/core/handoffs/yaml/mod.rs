@@ -35,20 +35,21 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use drift::{Drift, Repository};
-pub use integrations::{Message, Reservation, beads, reservations_told, threads};
+pub use drift::{CurrentRepository, Drift};
+pub use integrations::{InboxMessage, Reservation, beads, reservations_told, threads};
 pub use ledger::entry as ledger_entry;
 pub use line::{GoalAndNow, goal_and_now, value_of};
 pub use model::{
-    Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot, ReservationTransfer, Task,
+    CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
+    ReservationTransfer,
 };
-pub use parse::{MAX_BYTES, Malformed};
+pub use parse::{InvalidYaml, MAX_BYTES};
 pub use quality::score;
-pub use recover::{Purpose, recover};
+pub use recover::{RecoveryPurpose, recover};
 pub use session_file::{MAX_LINE_BYTES, SessionReader};
 pub use terms::{GENERAL, VERSION};
 pub use text::cut;
-pub use text_rules::{Analysis, analyze};
-pub use tree::{Read, read};
+pub use text_rules::{TextAnalysis, analyze};
+pub use tree::{ParsedFile, read};
 pub use validate::FieldError;
-pub use value::Value;
+pub use value::YamlValue;

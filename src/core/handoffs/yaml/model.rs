@@ -6,7 +6,7 @@ use super::names;
 use super::terms::{STATUS, VERSION};
 use super::text::{one_line, shortened};
 use super::time::Time;
-use super::value::Value;
+use super::value::YamlValue;
 
 /// Bytes of a request that stands in for a goal.
 const REQUEST_BYTES: usize = 200;
@@ -36,7 +36,7 @@ pub struct HandoffFile {
     /// A command that verifies the work.
     pub test: String,
     /// What was done.
-    pub done_this_session: Vec<Task>,
+    pub done_this_session: Vec<CompletedTask>,
     /// What stands in the way.
     pub blockers: Vec<String>,
     /// What nobody has answered yet.
@@ -76,21 +76,21 @@ pub struct HandoffFile {
     /// Reservations of files that another agent may take over.
     pub reservation_transfer: Option<ReservationTransfer>,
     /// Keys that the format does not know, as they were read.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// A task that was done.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Task {
+pub struct CompletedTask {
     /// What it was.
     pub task: String,
     /// The files it touched.
     pub files: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
-impl Task {
+impl CompletedTask {
     /// A task without files.
     pub fn new(task: impl Into<String>) -> Self {
         Self {
@@ -110,7 +110,7 @@ pub struct FileChanges {
     /// Those that are gone.
     pub deleted: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// How good a file is for whoever goes on from it.
@@ -129,7 +129,7 @@ pub struct QualityReport {
     /// How to mend it.
     pub hints: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// One dimension of the quality.
@@ -144,7 +144,7 @@ pub struct Dimension {
     /// How to mend it.
     pub hints: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// Reservations of files that go from one agent to another.
@@ -163,7 +163,7 @@ pub struct ReservationTransfer {
     /// The reservations.
     pub reservations: Vec<ReservationSnapshot>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// One reservation.
@@ -178,7 +178,7 @@ pub struct ReservationSnapshot {
     /// When it ends.
     pub expires_at: String,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 impl HandoffFile {

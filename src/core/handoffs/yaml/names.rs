@@ -117,7 +117,7 @@ pub fn is_automatic(name: &str) -> bool {
 /// What a file's name says of its age. Greater is newer. A manual file's name has minutes alone, so files of one minute
 /// are told apart by something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Named {
+pub struct FileStamp {
     /// The beginning of its minute, in seconds since the Unix epoch.
     pub minute: i64,
     /// The second of that minute; `None` where the name has none.
@@ -125,7 +125,7 @@ pub struct Named {
 }
 
 /// The time in a file's name, in both shapes.
-pub fn time(name: &str) -> Option<Named> {
+pub fn time(name: &str) -> Option<FileStamp> {
     let (text, middle) = match name.strip_prefix(AUTO) {
         Some(rest) => (rest, b'T'),
         None => (name, b'_'),
@@ -150,7 +150,7 @@ pub fn time(name: &str) -> Option<Named> {
         minute,
         second: 0,
     };
-    Some(Named {
+    Some(FileStamp {
         minute: at.seconds(),
         second,
     })
@@ -189,10 +189,10 @@ mod tests {
         assert_eq!(manual, "2026-11-22_18-05_x.yaml");
         assert_eq!(automatic, "auto-handoff-2026-11-22T18-05-48-2.yaml");
         let minute = at.seconds - 48;
-        assert_eq!(time(&manual), Some(Named { minute, second: None }));
+        assert_eq!(time(&manual), Some(FileStamp { minute, second: None }));
         assert_eq!(
             time(&automatic),
-            Some(Named {
+            Some(FileStamp {
                 minute,
                 second: Some(48)
             })

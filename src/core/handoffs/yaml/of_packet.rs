@@ -1,6 +1,6 @@
 //! The file of a handoff that baton saw, from its packet of seven fields. The same packet makes the same file.
 
-use super::model::{FileChanges, HandoffFile, Task};
+use super::model::{CompletedTask, FileChanges, HandoffFile};
 use super::names;
 use super::text::{one_line, shortened};
 use super::time::Time;
@@ -63,7 +63,7 @@ impl HandoffFile {
     fn say(&mut self, packet: &Packet) {
         let state = |state: &'static str| packet.todo.iter().filter(move |todo| todo.state == state);
         let done = items(state("done").map(|todo| &todo.text));
-        self.done_this_session = done.into_iter().map(Task::new).collect();
+        self.done_this_session = done.into_iter().map(CompletedTask::new).collect();
         let risks = packet.open_risks.iter();
         let blocks = risks.filter(|risk| risk.severity == Severity::Block);
         self.blockers = items(blocks.map(|risk| &risk.detail));

@@ -2,11 +2,13 @@
 
 use super::lenient::Errors;
 use super::members::Members;
-use super::model::{Dimension, FileChanges, QualityReport, ReservationSnapshot, ReservationTransfer, Task};
-use super::value::Value;
+use super::model::{
+    CompletedTask, Dimension, FileChanges, QualityReport, ReservationSnapshot, ReservationTransfer,
+};
+use super::value::YamlValue;
 
-impl Task {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+impl CompletedTask {
+    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "task" => self.task = e.text(value),
             "files" => self.files = e.texts(value),
@@ -15,7 +17,7 @@ impl Task {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(super) fn to_value(&self) -> YamlValue {
         let mut map = Members::default();
         map.text("task", &self.task);
         map.texts("files", &self.files);
@@ -24,7 +26,7 @@ impl Task {
 }
 
 impl FileChanges {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "created" => self.created = e.texts(value),
             "modified" => self.modified = e.texts(value),
@@ -34,7 +36,7 @@ impl FileChanges {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(super) fn to_value(&self) -> YamlValue {
         let mut map = Members::default();
         map.texts("created", &self.created);
         map.texts("modified", &self.modified);
@@ -44,7 +46,7 @@ impl FileChanges {
 }
 
 impl QualityReport {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "score" => self.score = e.whole(value),
             "status" => self.status = e.text(value),
@@ -62,7 +64,7 @@ impl QualityReport {
     }
 
     /// The report as a tree.
-    pub fn to_value(&self) -> Value {
+    pub fn to_value(&self) -> YamlValue {
         let mut map = Members::default();
         map.plain("score", self.score.to_string());
         map.text("status", &self.status);
@@ -78,7 +80,7 @@ impl QualityReport {
 }
 
 impl Dimension {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "name" => self.name = e.text(value),
             "score" => self.score = e.whole(value),
@@ -89,7 +91,7 @@ impl Dimension {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(super) fn to_value(&self) -> YamlValue {
         let mut map = Members::default();
         map.text("name", &self.name);
         map.plain("score", self.score.to_string());
@@ -100,7 +102,7 @@ impl Dimension {
 }
 
 impl ReservationTransfer {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "from_agent" => self.from_agent = e.text(value),
             "project_key" => self.project_key = e.text(value),
@@ -121,7 +123,7 @@ impl ReservationTransfer {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(super) fn to_value(&self) -> YamlValue {
         let mut map = Members::default();
         map.text("from_agent", &self.from_agent);
         map.text("project_key", &self.project_key);
@@ -137,7 +139,7 @@ impl ReservationTransfer {
 }
 
 impl ReservationSnapshot {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "path_pattern" => self.path_pattern = e.text(value),
             "exclusive" => self.exclusive = e.flag(value),
@@ -148,7 +150,7 @@ impl ReservationSnapshot {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
+    pub(super) fn to_value(&self) -> YamlValue {
         let mut map = Members::default();
         map.text("path_pattern", &self.path_pattern);
         map.plain("exclusive", self.exclusive.to_string());

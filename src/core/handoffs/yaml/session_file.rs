@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::model::HandoffFile;
 use super::text::{one_line, shortened};
 use super::text_rules::analyze;
-use crate::agents::commands::{self, Purpose};
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::files::{FileChange, patched};
 use crate::agents::todo::{self, TodoState};
@@ -46,7 +46,7 @@ pub struct SessionReader<'r> {
     tokens: Option<(i64, i64)>,
     last_said: String,
     last_request: String,
-    todos: Vec<todo::Todo>,
+    todos: Vec<todo::TodoItem>,
     calls: HashMap<String, PendingCall>,
     files: Vec<(String, FileChange)>,
     /// What failed and has not passed since: what it was about, with the error.
@@ -176,7 +176,7 @@ impl<'r> SessionReader<'r> {
         self.redactor.path(inside.unwrap_or(path)).into_owned()
     }
 
-    fn item(&self, todo: &todo::Todo) -> String {
+    fn item(&self, todo: &todo::TodoItem) -> String {
         shortened(&self.clean(&one_line(&todo.text)), TODO_BYTES)
     }
 
@@ -383,12 +383,12 @@ impl<'r> SessionReader<'r> {
     }
 
     /// Notes how a test, a build or a lint went.
-    fn checked(&mut self, purpose: Purpose, command: &str, passed: Option<bool>, said: &str) {
+    fn checked(&mut self, purpose: CommandPurpose, command: &str, passed: Option<bool>, said: &str) {
         match passed {
             Some(true) => {
                 // A wider run that passes covers the narrower ones.
                 self.failing.retain(|(about, _)| !about.starts_with(command));
-                if purpose == Purpose::Test || self.test.is_none() {
+                if purpose == CommandPurpose::Test || self.test.is_none() {
                     self.test = Some(command.to_owned());
                 }
             }

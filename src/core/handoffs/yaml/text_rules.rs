@@ -9,12 +9,12 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::model::{HandoffFile, Task};
+use super::model::{CompletedTask, HandoffFile};
 use super::text::{cut_chars, one_line, shortened};
 
 /// What a text tells.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Analysis {
+pub struct TextAnalysis {
     /// What was accomplished.
     pub goal: String,
     /// What comes first.
@@ -116,10 +116,10 @@ static DECIDED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 const NOT: [&str; 6] = ["not", "never", "be", "isn't", "wasn't", "cannot"];
 
 /// What a text tells. Its credentials must be out already.
-pub fn analyze(text: &str) -> Analysis {
+pub fn analyze(text: &str) -> TextAnalysis {
     let done = found(text, &DONE);
     let next = found(text, &NEXT);
-    Analysis {
+    TextAnalysis {
         goal: done.first.unwrap_or_default(),
         now: next.first.unwrap_or_default(),
         done: done.all,
@@ -269,7 +269,7 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
 
 impl HandoffFile {
     /// Fills what is empty from a text. What the file says already stays.
-    pub fn fill(&mut self, told: Analysis) {
+    pub fn fill(&mut self, told: TextAnalysis) {
         let fill = |place: &mut String, text: String| {
             if place.is_empty() {
                 *place = text;
@@ -278,7 +278,7 @@ impl HandoffFile {
         fill(&mut self.goal, told.goal);
         fill(&mut self.now, told.now);
         if self.done_this_session.is_empty() {
-            self.done_this_session = told.done.into_iter().map(Task::new).collect();
+            self.done_this_session = told.done.into_iter().map(CompletedTask::new).collect();
         }
         if self.blockers.is_empty() {
             self.blockers = told.blockers;

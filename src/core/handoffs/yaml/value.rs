@@ -6,7 +6,7 @@ use crate::text::visible::acts;
 
 /// A value of a YAML document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum YamlValue {
     /// Nothing.
     Null,
     /// A string.
@@ -14,9 +14,9 @@ pub enum Value {
     /// A scalar without quotes that some reader takes for something other than a string: a number, a time, `true`.
     Plain(String),
     /// A list.
-    List(Vec<Value>),
+    List(Vec<YamlValue>),
     /// A mapping in the order of the document.
-    Map(Vec<(String, Value)>),
+    Map(Vec<(String, YamlValue)>),
 }
 
 /// Words that YAML 1.1 or 1.2 reads as null, a truth value, infinity or a merge, in lower case.
@@ -25,7 +25,7 @@ const WORDS: [&str; 17] = [
     "-.inf",
 ];
 
-impl Value {
+impl YamlValue {
     /// The value of a scalar that stands in the document without quotes.
     pub(super) fn unquoted(text: &str) -> Self {
         match text {

@@ -11,7 +11,7 @@ const NOTED_DEPTH: u32 = 4;
 
 /// Scans a growing text block by block. Notes where the containers near the root begin and end, strings in them that
 /// reach beyond the block they begin in, and occurrences of a word.
-pub(crate) struct Follow {
+pub(crate) struct StreamScan {
     cursor: Cursor,
     notes: Notes,
     seek: Seek,
@@ -20,7 +20,7 @@ pub(crate) struct Follow {
 /// What a scan found in one stretch of a text, and where it stood behind it: all that is needed to pass by the same stretch
 /// behind the same beginning without scanning it.
 #[derive(Debug)]
-pub struct Stretch {
+pub struct ScannedStretch {
     cursor: Cursor,
     /// As in [`Seek`].
     carried: u64,
@@ -35,7 +35,7 @@ pub struct Stretch {
     found: Box<[usize]>,
 }
 
-impl Stretch {
+impl ScannedStretch {
     /// Bytes that it takes.
     pub fn size(&self) -> usize {
         size_of::<Self>()
@@ -75,7 +75,7 @@ pub(super) struct Seek {
     pub(super) found: Vec<usize>,
 }
 
-impl Follow {
+impl StreamScan {
     /// `word`, of two bytes at least, is looked for as it is spelled.
     pub(crate) fn seeking(word: &'static [u8]) -> Self {
         Self {
@@ -93,13 +93,13 @@ impl Follow {
     }
 
     /// Goes on to the end of `text`, which is whole blocks long, and tells what was on the way.
-    pub(crate) fn stretch(&mut self, text: &[u8]) -> Stretch {
+    pub(crate) fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
         let waiting: Vec<usize> = self.notes.open.iter().copied().chain(self.notes.string).collect();
         let (begun, found) = (self.notes.all.len(), self.seek.found.len());
         self.advance(text);
         let Notes { all, open, string } = &self.notes;
         let ended = waiting.into_iter().map(|i| (i, all[i].end));
-        Stretch {
+        ScannedStretch {
             cursor: self.cursor,
             carried: self.seek.carried,
             open: open.as_slice().into(),
@@ -111,7 +111,7 @@ impl Follow {
     }
 
     /// Goes on behind a stretch that an equal scan told of at this place.
-    pub(crate) fn pass(&mut self, stretch: &Stretch) {
+    pub(crate) fn pass(&mut self, stretch: &ScannedStretch) {
         self.cursor = stretch.cursor;
         self.seek.carried = stretch.carried;
         self.seek.found.extend_from_slice(&stretch.found);

@@ -15,7 +15,7 @@ fn read_all(view: &View) -> usize {
     for turn in transcript.turns() {
         for part in turn.parts() {
             read += part.texts().iter().map(|text| text.get().len()).sum::<usize>();
-            if let Kind::Call(call) = part.kind {
+            if let TranscriptPartKind::Call(call) = part.kind {
                 read += call.arguments.map_or(0, |arguments| arguments.get().len());
             }
         }
@@ -114,7 +114,7 @@ fn answer(line: &str) {
     costs("an answer", |size| {
         let body = format!("{line}\n").repeat(size / line.len());
         let read = || {
-            Answered::of(body.as_bytes())
+            AnswerContent::of(body.as_bytes())
                 .as_read()
                 .map_or(0, |text| text.len())
         };

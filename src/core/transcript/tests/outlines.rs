@@ -27,19 +27,19 @@ fn short(text: &str) -> String {
     }
 }
 
-fn texts(all: &[Text<'_>]) -> String {
+fn texts(all: &[JsonText<'_>]) -> String {
     let all: Vec<_> = all.iter().map(|text| short(&text.get())).collect();
     all.join(" ")
 }
 
-fn said(text: Option<Text<'_>>) -> String {
+fn said(text: Option<JsonText<'_>>) -> String {
     text.map_or("-".to_owned(), |text| text.get().into_owned())
 }
 
-fn line(part: &Part<'_>) -> String {
+fn line(part: &TranscriptPart<'_>) -> String {
     match part.kind {
-        Kind::Text(text) => format!("text {}", short(&text.get())),
-        Kind::Call(call) => {
+        TranscriptPartKind::Text(text) => format!("text {}", short(&text.get())),
+        TranscriptPartKind::Call(call) => {
             let arguments = call.arguments.map(|arguments| short(&arguments.get()));
             format!(
                 "call {} {} {}",
@@ -48,7 +48,7 @@ fn line(part: &Part<'_>) -> String {
                 arguments.unwrap_or_default()
             )
         }
-        Kind::Result(result) => {
+        TranscriptPartKind::Result(result) => {
             let (call, name) = (said(result.call), said(result.name));
             format!(
                 "result {call} {name} error={:?} {}",
@@ -56,17 +56,17 @@ fn line(part: &Part<'_>) -> String {
                 texts(&part.texts())
             )
         }
-        Kind::Thinking => format!("thinking {}", texts(&part.texts())),
-        Kind::Image => "image".to_owned(),
-        Kind::ToolChange => "tools".to_owned(),
-        Kind::Other(name) => format!("other {:?} {}", name.get(), texts(&part.texts())),
+        TranscriptPartKind::Thinking => format!("thinking {}", texts(&part.texts())),
+        TranscriptPartKind::Image => "image".to_owned(),
+        TranscriptPartKind::ToolChange => "tools".to_owned(),
+        TranscriptPartKind::Other(name) => format!("other {:?} {}", name.get(), texts(&part.texts())),
     }
 }
 
 fn outline(transcript: &Transcript<'_>) -> String {
     let mut out = String::new();
     let agent = transcript.agent();
-    let _ = writeln!(out, "agent: {}", agent.map_or("-", Agent::name));
+    let _ = writeln!(out, "agent: {}", agent.map_or("-", AgentKind::name));
     let tools: Vec<_> = transcript
         .tool_names()
         .iter()

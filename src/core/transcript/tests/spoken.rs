@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::record::WireId;
-use crate::wire::PartKind;
+use crate::wire::TurnPartKind;
 
 /// A part as it is put into words.
 #[derive(Debug, Clone, PartialEq)]
@@ -209,7 +209,7 @@ fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
 }
 
 /// What was read, in the same words; each text from its place in the body.
-fn heard(part: &Part<'_>) -> Spoken {
+fn heard(part: &TranscriptPart<'_>) -> Spoken {
     let texts = || {
         part.texts()
             .iter()
@@ -217,15 +217,17 @@ fn heard(part: &Part<'_>) -> Spoken {
             .collect::<Vec<_>>()
     };
     match part.kind {
-        Kind::Text(text) => Spoken::Text(text.get().into_owned()),
-        Kind::Thinking => Spoken::Thinking(texts().concat()),
-        Kind::Call(call) => Spoken::Call(
+        TranscriptPartKind::Text(text) => Spoken::Text(text.get().into_owned()),
+        TranscriptPartKind::Thinking => Spoken::Thinking(texts().concat()),
+        TranscriptPartKind::Call(call) => Spoken::Call(
             call.id.unwrap().get().into_owned(),
             call.arguments.unwrap().named("a").unwrap(),
         ),
-        Kind::Result(result) => Spoken::Result(result.call.unwrap().get().into_owned(), texts()),
-        Kind::Image => Spoken::Image,
-        Kind::ToolChange | Kind::Other(_) => panic!("{part:?}"),
+        TranscriptPartKind::Result(result) => {
+            Spoken::Result(result.call.unwrap().get().into_owned(), texts())
+        }
+        TranscriptPartKind::Image => Spoken::Image,
+        TranscriptPartKind::ToolChange | TranscriptPartKind::Other(_) => panic!("{part:?}"),
     }
 }
 
@@ -239,7 +241,7 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<Spoken>; 3]]) {
         for part in turn.parts() {
             assert!(turn.span.start <= part.span.start && part.span.end <= turn.span.end);
             let mut own: Vec<Span> = part.texts().iter().map(|text| text.span).collect();
-            if let Kind::Call(call) = part.kind {
+            if let TranscriptPartKind::Call(call) = part.kind {
                 own.push(call.arguments.unwrap().span);
             }
             assert!(
@@ -267,12 +269,14 @@ fn agrees(wire: &dyn Wire, view: &View) {
     for (at, turn) in Transcript::of(view).turns().enumerate() {
         let parts = turn.parts();
         let read = parts.iter().filter_map(|part| match part.kind {
-            Kind::Text(text) => Some((PartKind::Text, Some(text.span), None)),
-            Kind::Call(call) => Some((PartKind::Call, None, call.id.map(|id| id.span))),
-            Kind::Result(result) => Some((PartKind::Result, None, result.call.map(|id| id.span))),
+            TranscriptPartKind::Text(text) => Some((TurnPartKind::Text, Some(text.span), None)),
+            TranscriptPartKind::Call(call) => Some((TurnPartKind::Call, None, call.id.map(|id| id.span))),
+            TranscriptPartKind::Result(result) => {
+                Some((TurnPartKind::Result, None, result.call.map(|id| id.span)))
+            }
             _ => None,
         });
-        let kinds = [PartKind::Text, PartKind::Call, PartKind::Result];
+        let kinds = [TurnPartKind::Text, TurnPartKind::Call, TurnPartKind::Result];
         let rewritten = wire.content(view, at).parts.into_iter();
         let rewritten = rewritten.filter(|part| kinds.contains(&part.kind));
         let rewritten = rewritten.map(|part| (part.kind, part.text, part.id));

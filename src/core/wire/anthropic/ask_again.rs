@@ -7,14 +7,14 @@ use super::pairs;
 use super::reply::{called, raw};
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for Anthropic {
     /// The assistant's own message with our call as its last block (where it stands on every later request, behind
     /// what the agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound
     /// to that order.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let blocks = match spoken {
             LegOutput::Reply(body) => {
                 let whole = Span::new(json::blank(body, 0), body.len());

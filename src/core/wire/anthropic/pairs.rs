@@ -4,11 +4,11 @@ use std::collections::HashMap;
 
 use super::Anthropic;
 use crate::mark::gap;
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Part, Role, TurnContent, View};
-use crate::wire::{Beside, HiddenCall, Pairs, Turns};
+use crate::wire::view::{self, Role, TurnContent, TurnPart, View};
+use crate::wire::{HiddenCall, Pairs, SiblingPair, Turns};
 
 impl Pairs for Anthropic {
     /// A hidden call as a block. Arguments that are no JSON object become an empty one: the API takes no other.
@@ -27,10 +27,10 @@ impl Pairs for Anthropic {
     }
 
     /// The call goes among the blocks of its sibling's turn, the result in front of the other results.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
-        let edits = besides.iter().map(|Beside { at, pair }| {
-            let Place::Beside { offset, .. } = pair.place else {
+        let edits = besides.iter().map(|SiblingPair { at, pair }| {
+            let InsertionPlace::Beside { offset, .. } = pair.place else {
                 return Vec::new();
             };
             let (content, results) = turns
@@ -113,7 +113,13 @@ impl Pairs for Anthropic {
 
 /// What stands around the text `inside` of a part: the block up to it and behind it (for string content a block made of it),
 /// and the message up to its blocks and behind them.
-fn surroundings(view: &View, whole: Span, content: &TurnContent, here: &Part, inside: Span) -> [String; 4] {
+fn surroundings(
+    view: &View,
+    whole: Span,
+    content: &TurnContent,
+    here: &TurnPart,
+    inside: Span,
+) -> [String; 4] {
     let text = |start, end| view.str(Span::new(start, end)).into_owned();
     match content.list {
         Some(list) => [

@@ -11,10 +11,10 @@ use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::view;
-use crate::wire::{DroppedThinking, Ending, Leg, Replies, Watch};
+use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch};
 
 impl Replies for Anthropic {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let text: &[u8] = body;
         let whole = json::whole(text).ok()?;
         let [content, id, stop_reason, usage] =

@@ -7,21 +7,21 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
-use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::{DroppedThinking, Ending, Streams, View, Watch, sse};
+use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::{DroppedThinking, Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for Anthropic {
-    fn dialect(&self, _view: &View, watch: Watch) -> Box<dyn Dialect> {
+    fn dialect(&self, _view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
         Box::new(Stream::new(watch))
     }
 }
 
 /// Where the stream is.
 struct Stream {
-    watch: Watch,
+    watch: ResponseWatch,
     leg: usize,
     report: LegReport,
     counters: Counters,
@@ -106,7 +106,7 @@ impl Dialect for Stream {
                 }
             }
             b"error" => {
-                self.report.stop = Stop::Error;
+                self.report.stop = StopReason::Error;
                 if self.leg > 0 && self.report.parts == 0 {
                     // Nothing of this leg was shown: it may be tried again.
                     self.report.ended = true;
@@ -119,11 +119,11 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -139,7 +139,7 @@ impl Dialect for Stream {
         self.delta.is_some() || self.stop.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -219,7 +219,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    fn new(watch: Watch) -> Self {
+    fn new(watch: ResponseWatch) -> Self {
         Self {
             watch,
             leg: 0,
@@ -466,13 +466,13 @@ fn hole(data: &[u8], delta: Span, text: Option<Span>) -> Option<(Span, Hole)> {
 }
 
 /// A stop reason's meaning.
-pub(super) fn stop(reason: Option<&str>) -> Stop {
+pub(super) fn stop(reason: Option<&str>) -> StopReason {
     match reason {
-        Some("end_turn" | "stop_sequence") => Stop::Done,
-        Some("tool_use") => Stop::Calls,
-        Some("pause_turn" | "compaction") => Stop::Paused,
-        Some("refusal") => Stop::Refused,
-        Some(_) => Stop::Truncated,
-        None => Stop::Open,
+        Some("end_turn" | "stop_sequence") => StopReason::Done,
+        Some("tool_use") => StopReason::Calls,
+        Some("pause_turn" | "compaction") => StopReason::Paused,
+        Some("refusal") => StopReason::Refused,
+        Some(_) => StopReason::Truncated,
+        None => StopReason::Open,
     }
 }

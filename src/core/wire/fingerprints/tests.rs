@@ -2,7 +2,7 @@ use std::cell::Cell;
 
 use super::*;
 use crate::wire::SharedTurns;
-use crate::wire::view::{Facts, Turn};
+use crate::wire::view::{RequestFacts, Turn};
 
 thread_local! {
     static LOOKS: Cell<usize> = const { Cell::new(0) };
@@ -39,7 +39,7 @@ fn view(roles: impl Iterator<Item = Role>) -> View {
         list: Span::new(0, turns.len()),
         turns,
         tools: None,
-        facts: Facts::default(),
+        facts: RequestFacts::default(),
         shared: SharedTurns::default(),
     }
 }

@@ -4,13 +4,13 @@ use super::Gemini;
 use super::chunk::{Chunk, raw};
 use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Gemini {
     /// The model's own message, as it said it, then the results of its calls.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let parts = match spoken {
             LegOutput::Reply(body) => parts_of(std::iter::once(&body[..]), pairs, ours),
             LegOutput::Stream(frames) => {
@@ -28,7 +28,11 @@ impl AskAgain for Gemini {
 }
 
 /// Parts from the chunks that brought them, our calls behind them: where they are put back on every later request.
-fn parts_of<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair], ours: Names) -> Vec<String> {
+fn parts_of<'a>(
+    chunks: impl Iterator<Item = &'a [u8]>,
+    pairs: &[HiddenPair],
+    ours: ToolNames,
+) -> Vec<String> {
     let mut parts = Vec::new();
     // Whether arguments of our call still follow, in parts without a name.
     let mut open = false;

@@ -5,8 +5,8 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::frame_template::Hole;
-use crate::wire::leg::Stop;
-use crate::wire::view::{self, PartKind};
+use crate::wire::leg::StopReason;
+use crate::wire::view::{self, TurnPartKind};
 
 /// A list of parts that is not empty and says nothing: clients drop a turn that has a chunk without parts.
 pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
@@ -95,8 +95,8 @@ impl Chunk {
     pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
         let pieces = self.pieces(data);
         let kind = match pieces[..] {
-            [piece] if piece.part.kind == PartKind::Text => Hole::Text,
-            [piece] if piece.part.kind == PartKind::Thinking => Hole::String,
+            [piece] if piece.part.kind == TurnPartKind::Text => Hole::Text,
+            [piece] if piece.part.kind == TurnPartKind::Thinking => Hole::String,
             _ => return Vec::new(),
         };
         let text = json::get(data, pieces[0].part.span, "text");
@@ -111,18 +111,18 @@ impl Chunk {
     }
 
     /// What the reason to finish means, the prompt's refusal included.
-    pub(super) fn stop(&self, data: &[u8], calls: bool) -> Stop {
+    pub(super) fn stop(&self, data: &[u8], calls: bool) -> StopReason {
         let blocked = self
             .get(data, "promptFeedback")
             .and_then(|f| json::get(data, f, "blockReason"));
         match self.finish.and_then(|f| json::string(data, f)).as_deref() {
-            Some("STOP") if calls => Stop::Calls,
-            Some("STOP") => Stop::Done,
-            Some("MAX_TOKENS") => Stop::Truncated,
-            Some("CONTINUATION") => Stop::Paused,
-            Some(_) => Stop::Refused,
-            None if blocked.is_some() => Stop::Refused,
-            None => Stop::Open,
+            Some("STOP") if calls => StopReason::Calls,
+            Some("STOP") => StopReason::Done,
+            Some("MAX_TOKENS") => StopReason::Truncated,
+            Some("CONTINUATION") => StopReason::Paused,
+            Some(_) => StopReason::Refused,
+            None if blocked.is_some() => StopReason::Refused,
+            None => StopReason::Open,
         }
     }
 

@@ -11,12 +11,12 @@ use memchr::memmem;
 use super::part::{LOST_SIGNATURE, Piece};
 use super::turns::pieces;
 use crate::mark::{self, MarkKind, gap};
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::fingerprints::{CallInTurn, Source, message};
-use crate::wire::view::{PartKind, Role, TurnContent, View};
-use crate::wire::{Beside, HiddenCall};
+use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
+use crate::wire::{HiddenCall, SiblingPair};
 
 /// Models that sign nothing, or do not insist on it.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
@@ -63,7 +63,7 @@ pub(super) struct Contents;
 impl Source for Contents {
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
         let pieces = pieces(view, turn).into_iter().enumerate();
-        let calls = pieces.filter(|(_, piece)| piece.part.kind == PartKind::Call);
+        let calls = pieces.filter(|(_, piece)| piece.part.kind == TurnPartKind::Call);
         calls
             .map(|(part, piece)| CallInTurn {
                 traits: piece.traits(),
@@ -86,8 +86,8 @@ fn units(view: &View, all: &[Placed]) -> Vec<(usize, usize)> {
     let mut units: Vec<(usize, usize)> = Vec::new();
     let mut text = false;
     for (i, p) in all.iter().enumerate() {
-        let is_text = p.piece.part.kind == PartKind::Text;
-        if p.piece.part.kind == PartKind::Thinking || p.piece.is_empty_text() {
+        let is_text = p.piece.part.kind == TurnPartKind::Text;
+        if p.piece.part.kind == TurnPartKind::Thinking || p.piece.is_empty_text() {
             continue;
         }
         match units.last_mut() {
@@ -121,7 +121,7 @@ impl Message {
         let turns = message(view, turn);
         let all = placed(view, turns.clone());
         let count = |t| all.partition_point(|p| p.turn < t);
-        let is_call = |p: &Placed| p.piece.part.kind == PartKind::Call;
+        let is_call = |p: &Placed| p.piece.part.kind == TurnPartKind::Call;
         let mut calls = vec![0];
         calls.extend(all.iter().scan(0, |count, p| {
             *count += usize::from(is_call(p));
@@ -162,7 +162,7 @@ impl Message {
     }
 
     fn edits(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<Edit>> {
-        let Place::Beside { offset, .. } = pair.place else {
+        let InsertionPlace::Beside { offset, .. } = pair.place else {
             return None;
         };
         let (part, behind) = self.position(view, at, offset)?;
@@ -207,7 +207,7 @@ fn results(view: &View, first: usize) -> Vec<(Span, bool)> {
         let listed = content.list.is_some();
         let parts = content.parts.into_iter();
         parts
-            .filter(|p| p.kind == PartKind::Result)
+            .filter(|p| p.kind == TurnPartKind::Result)
             .map(move |p| (p.span, listed))
     });
     results.collect()
@@ -237,7 +237,7 @@ fn last_question(view: &View) -> usize {
         let start = (0..end).rev().take_while(users).last().unwrap_or(end);
         let answers = |t| {
             let parts = Gemini.content(view, t).parts;
-            parts.iter().any(|p| p.kind == PartKind::Result)
+            parts.iter().any(|p| p.kind == TurnPartKind::Result)
         };
         if start < end && !(start..end).any(answers) {
             return end;
@@ -293,7 +293,7 @@ impl Pairs for Gemini {
             turn = turns.end;
             let first = placed(view, turns)
                 .into_iter()
-                .find(|p| p.piece.part.kind == PartKind::Call && p.piece.part.span.start >= from);
+                .find(|p| p.piece.part.kind == TurnPartKind::Call && p.piece.part.span.start >= from);
             let Some(first) = first.filter(|p| p.piece.signature.is_none()) else {
                 continue;
             };
@@ -326,11 +326,11 @@ impl Pairs for Gemini {
         format!(r#"{{"functionCall":{{{id}"name":"{name}","args":{args}}}}}"#)
     }
 
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         // Of each turn that was read, its message.
         let mut messages: HashMap<usize, usize> = HashMap::new();
         let mut read: Vec<Message> = Vec::new();
-        let edits = besides.iter().map(|Beside { at, pair }| {
+        let edits = besides.iter().map(|SiblingPair { at, pair }| {
             if !messages.contains_key(&at.turn) {
                 let message = Message::read(view, at.turn);
                 messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
@@ -379,7 +379,7 @@ impl Pairs for Gemini {
             let close = view.str(Span::new(inside.end, here.span.end));
             (!blank).then(|| format!("{open}{}{close}", view.str(said)))
         };
-        let spans = |parts: &[crate::wire::Part]| -> Vec<String> {
+        let spans = |parts: &[crate::wire::TurnPart]| -> Vec<String> {
             parts.iter().map(|p| view.str(p.span).into_owned()).collect()
         };
         let mut before = spans(&content.parts[..part]);

@@ -2,7 +2,7 @@
 
 use crate::text::{Span, json};
 use crate::wire::call_fingerprint::Traits;
-use crate::wire::view::{Part, PartKind};
+use crate::wire::view::{TurnPart, TurnPartKind};
 use std::borrow::Cow;
 
 /// Stands for a signature that is lost; the API's own word for it.
@@ -49,7 +49,7 @@ pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Piece {
     /// The part as every wire has it.
-    pub(super) part: Part,
+    pub(super) part: TurnPart,
     /// The inside of its thought signature.
     pub(super) signature: Option<Span>,
     /// Its function call's name literal.
@@ -78,7 +78,7 @@ impl Piece {
 
     /// Whether it is text without a single character, which agents drop.
     pub(super) fn is_empty_text(&self) -> bool {
-        self.part.kind == PartKind::Text && self.part.text.is_some_and(Span::is_empty)
+        self.part.kind == TurnPartKind::Text && self.part.text.is_some_and(Span::is_empty)
     }
 }
 
@@ -92,9 +92,9 @@ pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<Piece> {
 
 pub(super) fn piece(text: &[u8], span: Span) -> Piece {
     let mut piece = Piece {
-        part: Part {
+        part: TurnPart {
             span,
-            kind: PartKind::Other,
+            kind: TurnPartKind::Other,
             text: None,
             id: None,
         },
@@ -112,26 +112,26 @@ pub(super) fn piece(text: &[u8], span: Span) -> Piece {
             b"thought" => thought = json::is_true(value.of(text)),
             _ if is(key, "thoughtSignature") && literal => piece.signature = Some(value.inner()),
             _ if is(key, "functionCall") => {
-                piece.part.kind = PartKind::Call;
+                piece.part.kind = TurnPartKind::Call;
                 function(text, value, &mut piece);
                 piece.call = Some(value);
             }
             _ if is(key, "functionResponse") => {
-                piece.part.kind = PartKind::Result;
+                piece.part.kind = TurnPartKind::Result;
                 function(text, value, &mut piece);
                 piece.name = None;
             }
             _ => {}
         }
     }
-    if piece.part.kind == PartKind::Other {
+    if piece.part.kind == TurnPartKind::Other {
         piece.part.kind = match (thought, piece.part.text.is_some()) {
-            (true, _) => PartKind::Thinking,
-            (false, true) => PartKind::Text,
-            (false, false) => PartKind::Other,
+            (true, _) => TurnPartKind::Thinking,
+            (false, true) => TurnPartKind::Text,
+            (false, false) => TurnPartKind::Other,
         };
     }
-    if piece.part.kind != PartKind::Text {
+    if piece.part.kind != TurnPartKind::Text {
         piece.part.text = None;
     }
     piece

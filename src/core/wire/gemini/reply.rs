@@ -13,11 +13,11 @@ use crate::text::json;
 use crate::text::splice::{self, Edit};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
-use crate::wire::view::{self, PartKind};
-use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
+use crate::wire::view::{self, TurnPartKind};
+use crate::wire::{Ending, Leg, Replies, ResponseWatch, View, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
+fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegReport> {
     let text: &[u8] = body;
     let chunk = Chunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
@@ -38,8 +38,8 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
     let mut in_text = false;
     for piece in chunk.pieces(text) {
         report.broken_up += chunk::breaks(text, &piece, &mut escaper).len();
-        let is_text = piece.part.kind == PartKind::Text;
-        if piece.part.kind == PartKind::Thinking || piece.is_empty_text() {
+        let is_text = piece.part.kind == TurnPartKind::Text;
+        if piece.part.kind == TurnPartKind::Thinking || piece.is_empty_text() {
             continue;
         }
         if let Some(tool) = piece.called(text).and_then(|name| watch.hide.find(&name)) {
@@ -47,7 +47,7 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
             report.hidden.push(call);
             continue;
         }
-        if piece.part.kind == PartKind::Call {
+        if piece.part.kind == TurnPartKind::Call {
             let fingerprint = fingerprints.next(text, piece.traits(), place);
             report.calls.push((fingerprint.text(), report.parts));
         }
@@ -80,11 +80,11 @@ fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
 }
 
 impl Replies for Gemini {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         read(body, watch, 0)
     }
 
-    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply_to(&self, view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         read(body, watch, fingerprints::place_of_answer(Contents, view))
     }
 

@@ -14,16 +14,16 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Pass};
-use crate::wire::leg::{Dialect, LegReport, Stop};
-use crate::wire::view::PartKind;
-use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
+use crate::wire::frame_template::{FramePass, FrameTemplate};
+use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::view::TurnPartKind;
+use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 
 impl Streams for Gemini {
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
         let place = fingerprints::place_of_answer(Contents, view);
         Box::new(Stream::new(watch, place))
     }
@@ -31,7 +31,7 @@ impl Streams for Gemini {
 
 /// Where the stream is.
 struct Stream {
-    watch: Watch,
+    watch: ResponseWatch,
     framing: Framing,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
@@ -89,7 +89,7 @@ impl Dialect for Stream {
             "\n\n"
         };
         if error_in(data, chunk.root).is_some() {
-            self.report.stop = Stop::Error;
+            self.report.stop = StopReason::Error;
             if self.leg > 0 && !self.spoke {
                 // Nothing of this leg was shown: it may be tried again.
                 self.report.ended = true;
@@ -105,7 +105,7 @@ impl Dialect for Stream {
         }
         let seen = self.parts(data, &chunk);
         let stop = chunk.stop(data, !self.report.calls.is_empty() || self.hides());
-        if stop == Stop::Open {
+        if stop == StopReason::Open {
             self.go_on(raw, data, &chunk, &seen, out);
             return;
         }
@@ -126,11 +126,11 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -153,7 +153,7 @@ impl Dialect for Stream {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -212,7 +212,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    fn new(watch: Watch, place: MessageNumber) -> Self {
+    fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
             watch,
             framing: Framing::Sse,
@@ -260,7 +260,7 @@ impl Stream {
     fn parts(&mut self, data: &[u8], chunk: &Chunk) -> ChunkParts {
         let mut seen = ChunkParts::default();
         for piece in chunk.pieces(data) {
-            let hidden = piece.part.kind == PartKind::Call && self.call(data, &piece);
+            let hidden = piece.part.kind == TurnPartKind::Call && self.call(data, &piece);
             if !hidden {
                 let breaks = chunk::breaks(data, &piece, &mut self.escaper);
                 self.report.broken_up += breaks.len();
@@ -329,10 +329,10 @@ impl Stream {
     /// thinking and empty texts may be dropped.
     fn count(&mut self, piece: &Piece) {
         match piece.part.kind {
-            PartKind::Thinking => {}
-            PartKind::Call => self.in_text = false,
-            PartKind::Text if piece.is_empty_text() => {}
-            PartKind::Text => {
+            TurnPartKind::Thinking => {}
+            TurnPartKind::Call => self.in_text = false,
+            TurnPartKind::Text if piece.is_empty_text() => {}
+            TurnPartKind::Text => {
                 self.report.parts += usize::from(!self.in_text);
                 self.in_text = true;
             }

@@ -5,7 +5,7 @@ use super::part::is;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::members::{Members, bounded, other_choice};
-use crate::wire::view::{Choice, View};
+use crate::wire::view::{ToolChoice, View};
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
 /// What a request without tools and history cannot have.
@@ -16,7 +16,7 @@ impl TextRequests for Gemini {
         let members = Members::of(view, is);
         let mut edits: Vec<Edit> = bound(view, &members, how.max_tokens).into_iter().collect();
         if let Some(choice) = other_choice(view, how) {
-            let named = if choice == Choice::None {
+            let named = if choice == ToolChoice::None {
                 r#"{"mode":"NONE"}"#
             } else {
                 r#"{"mode":"AUTO"}"#

@@ -8,7 +8,7 @@ use super::Gemini;
 use super::part::{self, LOST_SIGNATURE, Piece};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Part, PartKind, Role, TurnContent, View};
+use crate::wire::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
@@ -38,7 +38,7 @@ impl Turns for Gemini {
     }
 
     /// A signature is of the prefix; the call or the text that it stands at is not.
-    fn unbind(&self, view: &View, _turn: usize, part: &Part) -> Vec<Edit> {
+    fn unbind(&self, view: &View, _turn: usize, part: &TurnPart) -> Vec<Edit> {
         let text: &[u8] = &view.body;
         let keys = ["thoughtSignature", "thought_signature"];
         let signed = keys
@@ -60,9 +60,9 @@ impl Turns for Gemini {
     }
 
     /// A call of the current turn must have a signature: Google documents a word that stands in for one which cannot be had.
-    fn omit(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let signature = part::piece(&view.body, part.span).signature;
-        match signature.filter(|_| part.kind == PartKind::Call) {
+        match signature.filter(|_| part.kind == TurnPartKind::Call) {
             Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
             None => self.unbind(view, turn, part),
         }
@@ -112,7 +112,7 @@ pub(super) fn current(view: &View) -> usize {
                 .content(view, *t)
                 .parts
                 .iter()
-                .any(|p| p.kind != PartKind::Result)
+                .any(|p| p.kind != TurnPartKind::Result)
     };
     (0..view.turns.len()).rev().find(said).map_or(0, |t| t + 1)
 }

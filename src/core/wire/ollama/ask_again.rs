@@ -7,13 +7,13 @@ use super::stream::Line;
 use super::turns::name;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Ollama {
     /// The model's own message, as it said it, then the results of its calls.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: ToolNames) -> Option<String> {
         let pieces: Vec<Vec<u8>> = match spoken {
             LegOutput::Reply(body) => vec![body.to_vec()],
             LegOutput::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),

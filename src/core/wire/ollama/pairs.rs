@@ -8,8 +8,8 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
 use crate::wire::fingerprints::{CallInTurn, Source};
-use crate::wire::sibling_calls::{Beside, among_calls};
-use crate::wire::view::{PartKind, TurnContent, View};
+use crate::wire::sibling_calls::{SiblingPair, among_calls};
+use crate::wire::view::{TurnContent, TurnPartKind, View};
 use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
 
 impl Pairs for Ollama {
@@ -56,7 +56,7 @@ impl Pairs for Ollama {
     }
 
     /// Only calls count as parts here: text and calls are members of their own.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
@@ -121,7 +121,7 @@ impl Source for Messages {
         // The list of calls may stand in front of the text, and belongs to what is behind a cut in that all the same.
         let start = view.turns[turn].span.end;
         let parts = Ollama.content(view, turn).parts.into_iter().enumerate();
-        let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
+        let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
         calls
             .map(|(part, call)| CallInTurn {
                 traits: traits(&view.body, call.span),

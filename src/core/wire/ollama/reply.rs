@@ -12,10 +12,10 @@ use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
-use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
+use crate::wire::{Ending, Leg, Replies, ResponseWatch, View, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
+fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegReport> {
     let text: &[u8] = body;
     let line = Line::read(text)?;
     line.message?;
@@ -84,11 +84,11 @@ impl Message {
 }
 
 impl Replies for Ollama {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         read(body, watch, 0)
     }
 
-    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply_to(&self, view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         read(body, watch, fingerprints::place_of_answer(Messages, view))
     }
 

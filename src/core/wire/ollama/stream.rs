@@ -10,20 +10,20 @@ use super::usage;
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
-use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
 use crate::wire::view;
-use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
+use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 
 impl Streams for Ollama {
     fn framing(&self) -> Framing {
         Framing::Lines
     }
 
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
         let place = fingerprints::place_of_answer(Messages, view);
         Box::new(Stream::new(watch, place))
     }
@@ -31,7 +31,7 @@ impl Streams for Ollama {
 
 /// Where the stream is.
 struct Stream {
-    watch: Watch,
+    watch: ResponseWatch,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
     leg: usize,
@@ -102,15 +102,15 @@ impl Line {
     }
 
     /// What its reason to be done means.
-    pub(super) fn stop(&self, data: &[u8], calls: bool) -> Stop {
+    pub(super) fn stop(&self, data: &[u8], calls: bool) -> StopReason {
         if !json::get(data, self.root, "done").is_some_and(|d| json::is_true(d.of(data))) {
-            return Stop::Open;
+            return StopReason::Open;
         }
         match json::get_string(data, self.root, "done_reason").as_deref() {
-            Some("length") => Stop::Truncated,
-            Some("load" | "unload") => Stop::Paused,
-            _ if calls => Stop::Calls,
-            _ => Stop::Done,
+            Some("length") => StopReason::Truncated,
+            Some("load" | "unload") => StopReason::Paused,
+            _ if calls => StopReason::Calls,
+            _ => StopReason::Done,
         }
     }
 }
@@ -148,7 +148,7 @@ impl Dialect for Stream {
             return;
         };
         if error_in(data, line.root).is_some() {
-            self.report.stop = Stop::Error;
+            self.report.stop = StopReason::Error;
             if self.leg > 0 && !self.spoke {
                 // Nothing of this leg was shown: it may be tried again.
                 self.report.ended = true;
@@ -169,7 +169,7 @@ impl Dialect for Stream {
             data,
             !self.report.calls.is_empty() || !self.report.hidden.is_empty(),
         );
-        if stop == Stop::Open {
+        if stop == StopReason::Open {
             if !hid || self.says(data, &line) {
                 self.spoke = true;
                 if line.calls.is_none() {
@@ -198,11 +198,11 @@ impl Dialect for Stream {
         });
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -218,7 +218,7 @@ impl Dialect for Stream {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -282,7 +282,7 @@ impl Dialect for Stream {
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
 impl Stream {
-    fn new(watch: Watch, place: MessageNumber) -> Self {
+    fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
             watch,
             spoke: false,

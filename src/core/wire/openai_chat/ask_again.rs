@@ -6,7 +6,7 @@ use bytes::Bytes;
 use super::pairs::result;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 /// Members of a reply that are no part of what a model said, or are put in here anew.
@@ -22,7 +22,7 @@ const NOT_SAID: [&str; 6] = [
 impl AskAgain for OpenaiChat {
     /// The assistant's own message, as it said it, with our calls as they will be put back on every later request;
     /// then their results.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: ToolNames) -> Option<String> {
         let message = match spoken {
             LegOutput::Reply(body) => Message::reply(body)?,
             LegOutput::Stream(frames) => Message::stream(frames),

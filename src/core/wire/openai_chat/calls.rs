@@ -8,13 +8,13 @@ use bytes::Bytes;
 
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::tools::Names;
-use crate::wire::Watch;
+use crate::tools::ToolNames;
+use crate::wire::ResponseWatch;
 use crate::wire::leg::{HiddenCall, LegReport};
 
 /// The calls of one leg, and how many the agent has seen over all legs.
 pub(super) struct Calls {
-    watch: Watch,
+    watch: ResponseWatch,
     slots: Vec<Slot>,
     /// Index of the next call the agent sees.
     next: usize,
@@ -100,15 +100,15 @@ fn raw(data: &[u8], span: Span) -> String {
 
 impl Default for Calls {
     fn default() -> Self {
-        Self::new(Watch {
-            hide: Names::NONE,
+        Self::new(ResponseWatch {
+            hide: ToolNames::NONE,
             held_bytes: 0,
         })
     }
 }
 
 impl Calls {
-    pub(super) fn new(watch: Watch) -> Self {
+    pub(super) fn new(watch: ResponseWatch) -> Self {
         Self {
             watch,
             slots: Vec::new(),
@@ -117,7 +117,7 @@ impl Calls {
     }
 
     /// The calls that are ours to hide from here on.
-    pub(super) fn hide(&mut self, tools: Names) {
+    pub(super) fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -249,7 +249,7 @@ impl Slot {
         element: &Element,
         data: &[u8],
         next: &mut usize,
-        watch: Watch,
+        watch: ResponseWatch,
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
         let State::Undecided { name, held } = &mut self.state else {

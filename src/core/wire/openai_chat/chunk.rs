@@ -3,7 +3,7 @@
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::frame_template::Hole;
-use crate::wire::leg::Stop;
+use crate::wire::leg::StopReason;
 
 /// The spans of a chunk that matter.
 #[derive(Default)]
@@ -149,13 +149,13 @@ pub(super) fn without(members: &[(Span, Span)], out: &[bool]) -> Vec<Edit> {
 }
 
 /// A finish reason's meaning.
-pub(super) fn stop(reason: Option<&str>) -> Stop {
+pub(super) fn stop(reason: Option<&str>) -> StopReason {
     match reason {
-        Some("stop") => Stop::Done,
-        Some("tool_calls" | "function_call") => Stop::Calls,
-        Some("content_filter") => Stop::Refused,
-        Some("error") => Stop::Error,
-        Some("") | None => Stop::Open,
-        Some(_) => Stop::Truncated,
+        Some("stop") => StopReason::Done,
+        Some("tool_calls" | "function_call") => StopReason::Calls,
+        Some("content_filter") => StopReason::Refused,
+        Some("error") => StopReason::Error,
+        Some("") | None => StopReason::Open,
+        Some(_) => StopReason::Truncated,
     }
 }

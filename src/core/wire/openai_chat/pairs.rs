@@ -6,8 +6,8 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::sibling_calls::{Beside, among_calls};
-use crate::wire::view::{Part, TurnContent, View};
+use crate::wire::sibling_calls::{SiblingPair, among_calls};
+use crate::wire::view::{TurnContent, TurnPart, View};
 use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
 
 /// The result of a hidden call, as a message.
@@ -46,7 +46,7 @@ fn said_before(view: &View, content: &TurnContent, part: usize, inside: Span, be
 }
 
 /// The edits that leave the second half in the message; `None` where nothing is left of it.
-fn rest(content: &TurnContent, part: usize, here: &Part, inside: Span, after: Span) -> Option<Vec<Edit>> {
+fn rest(content: &TurnContent, part: usize, here: &TurnPart, inside: Span, after: Span) -> Option<Vec<Edit>> {
     let next = content.parts.get(part + 1);
     let Some(list) = content.list else {
         if !after.is_empty() {
@@ -93,7 +93,7 @@ impl Pairs for OpenaiChat {
     }
 
     /// The call goes among its siblings, the result right behind the message, before theirs.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 

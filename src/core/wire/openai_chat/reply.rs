@@ -12,10 +12,10 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
-use crate::wire::{Ending, Leg, Replies, Watch};
+use crate::wire::{Ending, Leg, Replies, ResponseWatch};
 
 impl Replies for OpenaiChat {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let text: &[u8] = body;
         let whole = json::whole(text).ok()?;
         let choices = json::elements(text, json::get(text, whole, "choices")?);

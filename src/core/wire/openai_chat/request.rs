@@ -9,9 +9,9 @@ use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{Choice, Facts, Role, Tools, View};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Scanned, Unread};
+use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
 
 /// Output room under which no call can be made (probes send 1).
 const LEAST_ROOM: u64 = 1024;
@@ -51,7 +51,12 @@ const SESSIONS: [&[&str]; 3] = [
 ];
 
 impl Requests for OpenaiChat {
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason> {
         walk::view((body, scanned), operation, &KEYS, role, read_member)
     }
 
@@ -134,8 +139,8 @@ fn read_member(
     (text, prescan): (&[u8], &Prescan),
     key: &[u8],
     value: Span,
-    facts: &mut Facts,
-    tools: &mut Option<Tools>,
+    facts: &mut RequestFacts,
+    tools: &mut Option<ToolList>,
 ) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
@@ -162,7 +167,7 @@ fn read_member(
     }
 }
 
-fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut Facts) {
+fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut RequestFacts) {
     facts.structured |= GRAMMARS.iter().any(|g| g.as_bytes() == key) && value.of(text) != b"null";
     // The better name of a session stands first in the table: one from `metadata` gives way to it.
     let Some(path) = SESSIONS.iter().find(|p| p[0].as_bytes() == key) else {
@@ -178,24 +183,24 @@ fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut Facts) {
 }
 
 /// `allowed_tools` is a choice of theirs in which ours has no place.
-fn choice(text: &[u8], value: Span) -> Choice {
+fn choice(text: &[u8], value: Span) -> ToolChoice {
     match json::string(text, value).as_deref() {
-        Some("none") => Choice::None,
-        Some("auto") => Choice::Auto,
-        Some(_) => Choice::Forced,
-        None if text.get(value.start) == Some(&b'{') => Choice::Forced,
-        None => Choice::Auto,
+        Some("none") => ToolChoice::None,
+        Some("auto") => ToolChoice::Auto,
+        Some(_) => ToolChoice::Forced,
+        None if text.get(value.start) == Some(&b'{') => ToolChoice::Forced,
+        None => ToolChoice::Auto,
     }
 }
 
-fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<Tools> {
+fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<ToolList> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
     let all = json::pick_each_by(text, value, ["function", "custom"], |at| {
         prescan.value_end(text, at)
     });
-    let mut tools = Tools {
+    let mut tools = ToolList {
         end: value.end - 1,
         count: all.len(),
         client: false,

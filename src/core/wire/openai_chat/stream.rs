@@ -10,13 +10,13 @@ use super::usage::{self, Counters};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::Names;
-use crate::wire::frame_template::{FrameTemplate, Pass};
-use crate::wire::leg::{Dialect, LegReport, Stop};
-use crate::wire::{Ending, Streams, View, Watch, sse};
+use crate::tools::ToolNames;
+use crate::wire::frame_template::{FramePass, FrameTemplate};
+use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiChat {
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
         Box::new(Stream::new(view, watch))
     }
 }
@@ -84,7 +84,7 @@ impl Dialect for Stream {
             return out.push(raw.clone());
         };
         if chunk.error {
-            self.report.stop = Stop::Error;
+            self.report.stop = StopReason::Error;
             if self.leg > 0 && self.report.parts == 0 && self.report.id.is_empty() {
                 // Nothing of this leg was shown: it may be tried again.
                 self.report.ended = true;
@@ -105,11 +105,11 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -132,7 +132,7 @@ impl Dialect for Stream {
         self.ends.finish.is_some() || self.ends.usage.is_some() || self.ends.done.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.calls.hide(tools);
     }
 
@@ -202,7 +202,7 @@ fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
 }
 
 impl Stream {
-    fn new(view: &View, watch: Watch) -> Self {
+    fn new(view: &View, watch: ResponseWatch) -> Self {
         let wants_usage = view.facts.wants_usage;
         Self {
             wants_usage,

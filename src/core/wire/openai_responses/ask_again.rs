@@ -7,12 +7,12 @@ use super::pairs::result;
 use super::response_object;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for OpenaiResponses {
     /// The model's own items, as it said them, our calls behind them, then the results.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let (items, stored) = match spoken {
             LegOutput::Reply(body) => {
                 let response = json::whole(body).ok()?;

@@ -1,7 +1,7 @@
 //! Items, one by one: what each is, its text, and by which ids it is known.
 
 use crate::text::{Span, json};
-use crate::wire::view::PartKind;
+use crate::wire::view::TurnPartKind;
 
 /// Item id of a sentinel, up to the handoff's id without dashes.
 pub(super) const SENTINEL_ITEM: &str = "msg_handoff_";
@@ -18,7 +18,7 @@ pub(super) const BY_ITEM: &str = "item:";
 /// The members of an item that matter, each the inside of its literal.
 pub(super) struct Item {
     /// What it is, messages being texts.
-    pub(super) part: PartKind,
+    pub(super) part: TurnPartKind,
     /// Its own id.
     pub(super) id: Option<Span>,
     /// The id of the call that it is or answers.
@@ -34,7 +34,7 @@ impl Item {
     pub(super) fn read(text: &[u8], whole: Span) -> Self {
         let mut kind = &b"message"[..];
         let mut item = Self {
-            part: PartKind::Other,
+            part: TurnPartKind::Other,
             id: None,
             call_id: None,
             reference: false,
@@ -58,15 +58,15 @@ impl Item {
             Ok(end)
         });
         item.part = match kind {
-            b"message" => PartKind::Text,
-            b"reasoning" => PartKind::Thinking,
-            b"additional_tools" | b"configuration_update" => PartKind::ToolChange,
-            b"compaction" => PartKind::Compaction,
-            b"mcp_approval_response" => PartKind::Result,
-            b"mcp_approval_request" => PartKind::Call,
-            kind if kind.ends_with(b"_call") && item.call_id.is_some() => PartKind::Call,
-            kind if kind.ends_with(b"_output") => PartKind::Result,
-            _ => PartKind::Other,
+            b"message" => TurnPartKind::Text,
+            b"reasoning" => TurnPartKind::Thinking,
+            b"additional_tools" | b"configuration_update" => TurnPartKind::ToolChange,
+            b"compaction" => TurnPartKind::Compaction,
+            b"mcp_approval_response" => TurnPartKind::Result,
+            b"mcp_approval_request" => TurnPartKind::Call,
+            kind if kind.ends_with(b"_call") && item.call_id.is_some() => TurnPartKind::Call,
+            kind if kind.ends_with(b"_output") => TurnPartKind::Result,
+            _ => TurnPartKind::Other,
         };
         match kind {
             b"mcp_approval_request" => item.call_id = item.id,
@@ -78,7 +78,7 @@ impl Item {
             }
         }
         if item.reference {
-            item.part = PartKind::Other;
+            item.part = TurnPartKind::Other;
         }
         item
     }

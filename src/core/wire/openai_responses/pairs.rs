@@ -8,11 +8,11 @@ use std::collections::HashMap;
 use memchr::memmem;
 
 use crate::mark::gap;
-use crate::record::{HiddenPair, HiddenResult, Place};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, cost, json};
-use crate::wire::view::{PartKind, Role, TurnContent, View};
-use crate::wire::{Beside, CallAt, HiddenCall, Turns, sibling_calls};
+use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
+use crate::wire::{CallAt, HiddenCall, SiblingPair, Turns, sibling_calls};
 
 use super::item::{BY_ITEM, Item};
 
@@ -58,14 +58,14 @@ impl Pairs for OpenaiResponses {
         found
     }
 
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         if besides.is_empty() {
             return Vec::new();
         }
         let said = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
         let mut named: HashMap<usize, bool> = HashMap::new();
-        let edits = besides.iter().map(|Beside { at, pair }| {
-            let Place::Beside { offset, .. } = pair.place else {
+        let edits = besides.iter().map(|SiblingPair { at, pair }| {
+            let InsertionPlace::Beside { offset, .. } = pair.place else {
                 return Vec::new();
             };
             let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
@@ -93,8 +93,8 @@ impl Pairs for OpenaiResponses {
         from: usize,
     ) -> Vec<Option<(usize, Vec<Edit>)>> {
         let siblings = pairs.iter().map(|pair| match &pair.place {
-            Place::Beside { sibling, .. } => sibling.as_str(),
-            Place::Aside | Place::Behind(_) => "",
+            InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
+            InsertionPlace::Aside | InsertionPlace::Behind(_) => "",
         });
         let found = results_of(view, &siblings.collect::<Vec<_>>(), from);
         if found.iter().all(Option::is_none) {
@@ -152,7 +152,7 @@ impl Pairs for OpenaiResponses {
                 format!("{head}{}{tail}", view.str(span))
             })
         };
-        let others = |parts: &[crate::wire::Part]| -> Vec<String> {
+        let others = |parts: &[crate::wire::TurnPart]| -> Vec<String> {
             parts.iter().map(|p| view.str(p.span).into_owned()).collect()
         };
         let message = |parts: Vec<String>| {
@@ -285,7 +285,9 @@ impl Referred {
     /// several it is the order alone that is lost: it goes behind them all.
     fn call(self, view: &View, pair: &HiddenPair) -> Edit {
         let in_front = match pair.place {
-            Place::Beside { offset, .. } if offset < 0 => usize::try_from(offset.unsigned_abs()).ok(),
+            InsertionPlace::Beside { offset, .. } if offset < 0 => {
+                usize::try_from(offset.unsigned_abs()).ok()
+            }
             _ => None,
         };
         match (in_front, self.call) {
@@ -338,7 +340,7 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
             continue;
         }
         let item = Item::read(&view.body, whole.span);
-        let answered = item.call_id.filter(|_| item.part == PartKind::Result);
+        let answered = item.call_id.filter(|_| item.part == TurnPartKind::Result);
         if let Some(missing @ None) = answered.and_then(|id| wanted.get_mut(view.text(id))) {
             *missing = Some(turn);
         }
@@ -357,15 +359,15 @@ fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
         }
         let item = Item::read(&view.body, before.span);
         match item.part {
-            PartKind::Thinking => return edits,
-            PartKind::Text if item.id.is_some() => {
+            TurnPartKind::Thinking => return edits,
+            TurnPartKind::Text if item.id.is_some() => {
                 let whole = view.str(before.span);
                 edits.push(Edit::replace(
                     before.span,
                     json::without(&whole, "id").into_owned(),
                 ));
             }
-            PartKind::Text => {}
+            TurnPartKind::Text => {}
             _ => return Vec::new(),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{PartKind, Role, Turn, View};
+use crate::wire::view::{Role, Turn, TurnPartKind, View};
 
 use super::item::Item;
 
@@ -42,11 +42,11 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
     let followed = followed(items);
     for (i, item) in items.iter().enumerate() {
         let gone = match item.part {
-            PartKind::Call => {
+            TurnPartKind::Call => {
                 calls.extend(item.call_id.map(|id| id.of(text)));
                 false
             }
-            PartKind::Result => item.call_id.is_some_and(|id| {
+            TurnPartKind::Result => item.call_id.is_some_and(|id| {
                 let id = id.of(text);
                 // A call that is there by reference only has no call id to compare.
                 !calls.contains(id)
@@ -64,7 +64,7 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
                 references |= !cut_too;
                 cut_too
             }
-            PartKind::Thinking => !followed[i],
+            TurnPartKind::Thinking => !followed[i],
             _ => false,
         };
         if gone {
@@ -106,7 +106,7 @@ pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Ed
 /// Reasoning, also where it is named by its id alone: ids have the prefix of their type.
 fn is_reasoning(text: &[u8], item: &Item) -> bool {
     let named = |id: Span| id.of(text).starts_with(b"rs_");
-    item.part == PartKind::Thinking || item.reference && item.id.is_some_and(named)
+    item.part == TurnPartKind::Thinking || item.reference && item.id.is_some_and(named)
 }
 
 /// Of each item, whether one of the model stands behind it, reasoning aside. At the end of the transcript
@@ -118,8 +118,8 @@ fn followed(items: &[Item]) -> Vec<bool> {
         .rev()
         .map(|item| {
             let followed = by_the_model;
-            if item.part != PartKind::Thinking {
-                by_the_model = item.part != PartKind::Result;
+            if item.part != TurnPartKind::Thinking {
+                by_the_model = item.part != TurnPartKind::Result;
             }
             followed
         })
@@ -142,7 +142,7 @@ impl<'a> Before<'a> {
         for turn in &view.turns[..=cut] {
             let item = Item::read(text, turn.span);
             all.items.extend(item.id.map(|id| id.of(text)));
-            if item.part == PartKind::Call {
+            if item.part == TurnPartKind::Call {
                 all.calls.extend(item.call_id.map(|id| id.of(text)));
             }
         }
@@ -154,7 +154,7 @@ impl<'a> Before<'a> {
 /// sentinel, in the same response.
 fn reasoning_went_first(view: &View, cut: usize) -> bool {
     let thinking = |turn: &crate::wire::Turn| {
-        turn.role == Role::Assistant && Item::read(&view.body, turn.span).part == PartKind::Thinking
+        turn.role == Role::Assistant && Item::read(&view.body, turn.span).part == TurnPartKind::Thinking
     };
     let run = view.turns[..cut]
         .iter()
@@ -169,7 +169,7 @@ fn without_ids(view: &View, cut: usize, items: &[Item]) -> Vec<Edit> {
     let run = items
         .iter()
         .zip(&view.turns[cut + 1..])
-        .take_while(|(item, turn)| turn.role == Role::Assistant && item.part != PartKind::Thinking);
+        .take_while(|(item, turn)| turn.role == Role::Assistant && item.part != TurnPartKind::Thinking);
     run.filter(|(item, _)| item.id.is_some())
         .map(|(_, turn)| {
             // The closing brace stays, so that the edit is not taken for the whole item's end.

@@ -8,12 +8,12 @@ use super::response_object::{self, Identity, Now};
 use super::usage;
 use crate::text::json;
 use crate::text::splice;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::leg::LegReport;
-use crate::wire::{DroppedThinking, Ending, Leg, Replies, View, Watch};
+use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch, View};
 
 impl Replies for OpenaiResponses {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let response = json::whole(body).ok()?;
         // Whatever else stands in its place, nothing can be put into it.
         json::get(body, response, "output").filter(|o| body[o.start] == b'[')?;
@@ -81,8 +81,8 @@ impl Replies for OpenaiResponses {
                 None => usage::merged(&all).filter(|_| later),
             },
             offered: match later || legs.iter().any(|l| !l.report.hidden.is_empty()) {
-                true => Names::HANDOFF,
-                false => Names::NONE,
+                true => ToolNames::HANDOFF,
+                false => ToolNames::NONE,
             },
             completed: stopped.is_some(),
         };
@@ -98,8 +98,8 @@ impl Replies for OpenaiResponses {
             previous: literal.as_deref(),
             offered: match view.tools {
                 Some(tools) if !tools.taken && view.facts.ours.any() => view.facts.ours,
-                Some(tools) if !tools.taken => Names::HANDOFF,
-                _ => Names::NONE,
+                Some(tools) if !tools.taken => ToolNames::HANDOFF,
+                _ => ToolNames::NONE,
             },
             ..Now::default()
         };

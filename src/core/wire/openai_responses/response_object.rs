@@ -1,6 +1,6 @@
 //! Response objects: what of them the agent may see, and what several legs make of them.
 
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::view;
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::leg::{LegReport, Stop};
+use crate::wire::leg::{LegReport, StopReason};
 
 /// Items that wait for the agent's answer, beside those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
@@ -32,7 +32,7 @@ pub(super) fn called(text: &[u8], item: Span) -> Option<Cow<'_, str>> {
 }
 
 /// The tool of ours that an output item calls.
-pub(super) fn ours(text: &[u8], item: Span, ours: Names) -> Option<&'static str> {
+pub(super) fn ours(text: &[u8], item: Span, ours: ToolNames) -> Option<&'static str> {
     called(text, item).and_then(|name| ours.find(&name))
 }
 
@@ -166,21 +166,21 @@ pub(super) fn take_output(
 }
 
 /// Why a leg ended, from its response object. `calls`: whether the agent has any to answer.
-pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> Stop {
+pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> StopReason {
     let status = json::get_string(text, response, "status").unwrap_or_default();
     match &*status {
-        "completed" if calls => Stop::Calls,
-        "completed" => Stop::Done,
+        "completed" if calls => StopReason::Calls,
+        "completed" => StopReason::Done,
         "incomplete" => {
             let reason = json::at_path(text, response, &["incomplete_details", "reason"]);
             match reason.and_then(|r| json::string(text, r)).as_deref() {
-                Some("content_filter") => Stop::Refused,
-                Some("steered") => Stop::Paused,
-                _ => Stop::Truncated,
+                Some("content_filter") => StopReason::Refused,
+                Some("steered") => StopReason::Paused,
+                _ => StopReason::Truncated,
             }
         }
-        "failed" | "cancelled" => Stop::Error,
-        _ => Stop::Open,
+        "failed" | "cancelled" => StopReason::Error,
+        _ => StopReason::Open,
     }
 }
 
@@ -227,7 +227,7 @@ pub(super) struct Now<'a> {
     /// Usage of all legs.
     pub(super) usage: Option<String>,
     /// The tools that were offered by us: the echo of the request is cleaned of them.
-    pub(super) offered: Names,
+    pub(super) offered: ToolNames,
     /// The response ends well, however its last leg ended.
     pub(super) completed: bool,
 }
@@ -273,7 +273,7 @@ pub(super) fn edited(response: &str, now: &Now<'_>) -> String {
 }
 
 /// Edits that take our tools out of an echoed list.
-fn without_ours(text: &[u8], list: Span, ours: Names) -> Vec<Edit> {
+fn without_ours(text: &[u8], list: Span, ours: ToolNames) -> Vec<Edit> {
     let all = json::elements(text, list);
     let is_ours = |tool: &Span| json::get_string(text, *tool, "name").is_some_and(|n| ours.has(&n));
     let lost: Vec<bool> = all.iter().map(is_ours).collect();

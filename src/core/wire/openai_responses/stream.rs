@@ -6,7 +6,7 @@ mod sequence;
 mod texts;
 
 use super::OpenaiResponses;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use bytes::Bytes;
 
 use self::sequence::Sequence;
@@ -16,12 +16,12 @@ use super::own_message::OwnMessage;
 use super::response_object::{self, Identity, Now};
 use crate::text::json;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
-use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::{Ending, Streams, View, Watch, sse};
+use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiResponses {
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
         Box::new(Stream::new(view, watch))
     }
 }
@@ -33,7 +33,7 @@ const DONE: &[u8] = b"[DONE]";
 #[derive(Default)]
 struct Stream {
     /// The tools whose calls are ours to hide.
-    hide: Names,
+    hide: ToolNames,
     /// Bytes of a hidden call's arguments that are collected.
     held_bytes: usize,
     leg: usize,
@@ -109,7 +109,7 @@ impl Dialect for Stream {
             b"response.output_item.added" => self.item_added(raw, data, &event, out),
             b"response.output_item.done" => self.item_done(raw, data, &event, out),
             b"error" => {
-                self.report.stop = Stop::Error;
+                self.report.stop = StopReason::Error;
                 if self.leg > 0 && self.report.parts == 0 {
                     // Nothing of this leg was shown: it may be tried again.
                     self.report.ended = true;
@@ -122,10 +122,10 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         let text = self.texts.get(self.template_key);
         if text.is_some_and(|text| !text.now.is_clear()) {
-            return Pass::Unread;
+            return FramePass::Unread;
         }
         let sequence = &mut self.sequence;
         self.template.pass(raw, |given| sequence.of_given(given), changed)
@@ -143,7 +143,7 @@ impl Dialect for Stream {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.hide = tools;
     }
 
@@ -231,7 +231,7 @@ impl Dialect for Stream {
 }
 
 impl Stream {
-    fn new(view: &View, watch: Watch) -> Self {
+    fn new(view: &View, watch: ResponseWatch) -> Self {
         Self {
             hide: watch.hide,
             held_bytes: watch.held_bytes,

@@ -10,7 +10,7 @@ use super::item::{ASIDE_ITEM, FILLER_ITEM, Item, LOCAL_ANSWER_ITEM, SENTINEL_ITE
 use super::own_message::OwnMessage;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, OwnItem, OwnKind, Part, PartKind, Role, Turn, TurnContent, View};
+use crate::wire::view::{self, OwnItem, OwnKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{NOTHING_SAID, Turns};
 
 impl Turns for OpenaiResponses {
@@ -20,11 +20,11 @@ impl Turns for OpenaiResponses {
             return TurnContent::default();
         };
         if text.get(whole.start) == Some(&b'"') {
-            return alone(part_of(whole, PartKind::Text, Some(whole.inner()), None));
+            return alone(part_of(whole, TurnPartKind::Text, Some(whole.inner()), None));
         }
         let item = Item::read(text, whole);
         match item.part {
-            PartKind::Text => content(text, item.content),
+            TurnPartKind::Text => content(text, item.content),
             kind => alone(part_of(whole, kind, None, item.call_id)),
         }
     }
@@ -51,13 +51,13 @@ impl Turns for OpenaiResponses {
                 .iter()
                 .filter(|t| t.role == Role::Assistant)
                 .map(|t| Item::read(&view.body, t.span))
-                .any(|i| i.part == PartKind::Thinking && i.encrypted)
+                .any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
     }
 
     /// What was made behind reasoning that is left out goes without its id: the API asks for the two together.
-    fn unbind(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+    fn unbind(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let whole = view.turns[turn].span;
-        let own = part.kind != PartKind::Thinking && view.body.get(whole.start) == Some(&b'{');
+        let own = part.kind != TurnPartKind::Thinking && view.body.get(whole.start) == Some(&b'{');
         let edit = own
             .then(|| view::without_member(&view.body, whole, "id"))
             .flatten();
@@ -104,15 +104,15 @@ const OWN_ITEMS: [(&str, OwnKind); 4] = [
     (LOCAL_ANSWER_ITEM, OwnKind::LocalAnswer),
 ];
 
-fn alone(part: Part) -> TurnContent {
+fn alone(part: TurnPart) -> TurnContent {
     TurnContent {
         parts: vec![part],
         list: None,
     }
 }
 
-fn part_of(span: Span, kind: PartKind, text: Option<Span>, id: Option<Span>) -> Part {
-    Part { span, kind, text, id }
+fn part_of(span: Span, kind: TurnPartKind, text: Option<Span>, id: Option<Span>) -> TurnPart {
+    TurnPart { span, kind, text, id }
 }
 
 /// The parts of a message.
@@ -121,13 +121,13 @@ fn content(text: &[u8], content: Option<Span>) -> TurnContent {
         return TurnContent::default();
     };
     match text.get(content.start) {
-        Some(b'"') => alone(part_of(content, PartKind::Text, Some(content.inner()), None)),
+        Some(b'"') => alone(part_of(content, TurnPartKind::Text, Some(content.inner()), None)),
         Some(b'[') => TurnContent {
             parts: json::elements(text, content)
                 .into_iter()
                 .map(|span| {
                     let said = json::get(text, span, "text").filter(|t| text[t.start] == b'"');
-                    let kind = said.map_or(PartKind::Other, |_| PartKind::Text);
+                    let kind = said.map_or(TurnPartKind::Other, |_| TurnPartKind::Text);
                     part_of(span, kind, said.map(Span::inner), None)
                 })
                 .collect(),
@@ -145,7 +145,7 @@ fn own_item(
     kind: OwnKind,
 ) -> Option<OwnItem> {
     let id = item.id.filter(|i| i.start == at)?;
-    let whole = view.turns[turn].role == Role::Assistant && item.part == PartKind::Text;
+    let whole = view.turns[turn].role == Role::Assistant && item.part == TurnPartKind::Text;
     let id = match kind {
         OwnKind::Sentinel | OwnKind::Aside => {
             let rest = id.of(&view.body).get(prefix..)?;

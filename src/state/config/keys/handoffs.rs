@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::key::{Section, key, optional, put};
 use crate::state::config::{FactsPolicy, Inject, Mode, PreambleMode, Review, Transcript};
-use baton_core::handoffs::draft::Method;
+use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::Windows;
 
 /// Most seal keys: a prompt under an unknown seal is hashed with each of them.
@@ -206,10 +206,10 @@ const REVIEWS: &[(&str, Review)] = &[
     ("manual", Review::Manual),
     ("always", Review::Always),
 ];
-const METHODS: &[(&str, Method)] = &[
-    ("oneshot", Method::Oneshot),
-    ("bundle", Method::Bundle),
-    ("local", Method::Local),
+const METHODS: &[(&str, DraftMethod)] = &[
+    ("oneshot", DraftMethod::Oneshot),
+    ("bundle", DraftMethod::Bundle),
+    ("local", DraftMethod::Local),
 ];
 const MODES: &[(&str, Mode)] = &[("continue", Mode::Continue), ("stop", Mode::Stop)];
 const INJECT: &[(&str, Inject)] = &[

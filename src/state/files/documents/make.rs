@@ -2,15 +2,15 @@
 
 use super::value::{PacketSettings, Stored};
 use crate::state::files::repository;
-use baton_core::handoffs::document::fields::{Packet, Source};
-use baton_core::handoffs::draft::{Index, Seen, Settings, Whereabouts};
+use baton_core::handoffs::document::fields::{Packet, PacketSource};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
 /// The packet of a handoff. Without a transcript that can be read it tells what the carry-over prompt says.
 pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
     let handoff = &stored.handoff;
-    let mut index = Index::new(Settings {
+    let mut index = DraftIndex::new(DraftIndexSettings {
         carry_overs: stored.carry_over.into_iter().collect(),
         ..settings.reading.clone()
     });
@@ -23,10 +23,10 @@ pub(super) fn packet(settings: &PacketSettings, stored: Stored) -> Packet {
             let whereabouts = Whereabouts::of(&transcript);
             (index.seen(&whereabouts), whereabouts)
         }
-        None => (Seen::default(), Whereabouts::default()),
+        None => (SeenFacts::default(), Whereabouts::default()),
     };
     let checkout = settings.git_dir.as_deref().and_then(repository::checkout);
-    Packet::of(&Source {
+    Packet::of(&PacketSource {
         handoff,
         seen: &seen,
         folder: whereabouts.folder.as_deref(),

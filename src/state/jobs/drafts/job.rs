@@ -6,7 +6,7 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::{Drafting, Made, State, Wanted};
-use baton_core::handoffs::draft::{End, Failure, Method};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod};
 use baton_core::record::HandoffId;
 
 /// A draft that is being written. Dropped before its end is told, it counts as cancelled: the agent has left.
@@ -26,7 +26,7 @@ pub struct Accepted {
     /// The document, as it is now.
     pub document: String,
     /// How it was made; `None`: it was given.
-    pub method: Option<Method>,
+    pub method: Option<DraftMethod>,
 }
 
 impl Job {
@@ -62,7 +62,7 @@ impl Job {
     }
 
     /// It is written and stored under the draft's id, and waits for a person.
-    pub fn review(mut self, method: Option<Method>, document: String) {
+    pub fn review(mut self, method: Option<DraftMethod>, document: String) {
         let made = Made {
             handoff: Some(self.id),
             method,
@@ -82,7 +82,7 @@ impl Job {
     }
 
     /// It is a handoff.
-    pub fn done(mut self, method: Option<Method>, document: String, handoff: HandoffId) {
+    pub fn done(mut self, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
         let made = Made {
             handoff: Some(handoff),
             method,
@@ -93,12 +93,12 @@ impl Job {
     }
 
     /// It came to nothing.
-    pub fn ended(mut self, end: &End) {
+    pub fn ended(mut self, end: &DraftEnd) {
         let (state, failure) = match end {
-            End::Complete(_) => (State::Done, None),
-            End::Empty => (State::Empty, None),
-            End::Cancelled | End::Review => (State::Cancelled, None),
-            End::Failed(why) => (State::Failed, Some(why.name())),
+            DraftEnd::Complete(_) => (State::Done, None),
+            DraftEnd::Empty => (State::Empty, None),
+            DraftEnd::Cancelled | DraftEnd::Review => (State::Cancelled, None),
+            DraftEnd::Failed(why) => (State::Failed, Some(why.name())),
         };
         let made = Made {
             failure,
@@ -119,7 +119,7 @@ impl Drop for Job {
             return;
         }
         if std::thread::panicking() {
-            let why = Failure::Internal;
+            let why = DraftFailure::Internal;
             let made = Made {
                 failure: Some(why.name()),
                 ..Made::default()

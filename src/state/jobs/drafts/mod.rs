@@ -22,7 +22,7 @@ use uuid::Uuid;
 pub use self::indexes::{Indexes, LentIndex};
 pub use self::job::{Accepted, Job};
 pub use self::record::{Draft, State, Wanted};
-use baton_core::handoffs::draft::Method;
+use baton_core::handoffs::draft::DraftMethod;
 use baton_core::record::HandoffId;
 
 /// Ended drafts that are remembered, so that who asked for them can be told.
@@ -390,7 +390,7 @@ impl Drafting {
 #[derive(Debug, Default)]
 struct Made {
     handoff: Option<HandoffId>,
-    method: Option<Method>,
+    method: Option<DraftMethod>,
     document: Option<String>,
     failure: Option<&'static str>,
 }

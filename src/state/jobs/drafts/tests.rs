@@ -1,8 +1,8 @@
 use super::*;
-use baton_core::handoffs::draft::{DraftAsk, End, Failure};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest};
 
 fn wanted() -> Wanted {
-    DraftAsk::default().into()
+    DraftRequest::default().into()
 }
 
 fn drafting() -> Arc<Drafting> {
@@ -26,7 +26,7 @@ fn a_conversation_has_one_open_draft_and_others_are_told_which() {
         State::Writing
     );
     let handoff = Uuid::now_v7();
-    job.done(Some(Method::Oneshot), "# Goal".to_owned(), handoff);
+    job.done(Some(DraftMethod::Oneshot), "# Goal".to_owned(), handoff);
     let done = drafting.get(first.id).unwrap();
     assert_eq!((done.state, done.handoff), (State::Done, Some(handoff)));
     assert!(drafting.begin("a", "local", wanted()).is_ok());
@@ -39,7 +39,7 @@ fn the_same_key_asks_once() {
     let ask = |conversation: &str| drafting.ask(conversation, "local", wanted(), Some("k".to_owned()));
     let first = ask("a").unwrap();
     assert_eq!(ask("a").unwrap().id, first.id);
-    drafting.take("a").unwrap().ended(&End::Empty);
+    drafting.take("a").unwrap().ended(&DraftEnd::Empty);
     assert_eq!(ask("a").unwrap().state, State::Empty);
     assert_ne!(ask("b").unwrap().id, first.id);
 }
@@ -52,10 +52,10 @@ fn however_a_draft_ends_the_conversation_is_free() {
         (draft.state, draft.failure)
     };
     for (end, expected) in [
-        (Some(End::Empty), (State::Empty, None)),
-        (Some(End::Cancelled), (State::Cancelled, None)),
+        (Some(DraftEnd::Empty), (State::Empty, None)),
+        (Some(DraftEnd::Cancelled), (State::Cancelled, None)),
         (
-            Some(End::Failed(Failure::Refused)),
+            Some(DraftEnd::Failed(DraftFailure::Refused)),
             (State::Failed, Some("refusal")),
         ),
         (None, (State::Cancelled, None)),
@@ -116,7 +116,7 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
         .map(|n| {
             let job = drafting.begin(&n.to_string(), "local", wanted()).unwrap();
             let id = job.id();
-            job.ended(&End::Empty);
+            job.ended(&DraftEnd::Empty);
             id
         })
         .collect();
@@ -130,7 +130,7 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     let drafting = drafting();
     let job = drafting.begin("a", "local", wanted()).unwrap();
     let id = job.id();
-    job.review(Some(Method::Bundle), "# Goal".to_owned());
+    job.review(Some(DraftMethod::Bundle), "# Goal".to_owned());
     assert_eq!(drafting.get(id).unwrap().state, State::Review);
     assert_eq!(
         drafting.begin("a", "local", wanted()).unwrap_err().state,
@@ -148,10 +148,10 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     let accepted = job.accepted().unwrap();
     assert_eq!(
         (accepted.document.as_str(), accepted.method),
-        ("# Another", Some(Method::Bundle))
+        ("# Another", Some(DraftMethod::Bundle))
     );
     assert_eq!(drafting.accept(id, None).unwrap_err(), NotOpen::Ended);
-    job.done(Some(Method::Bundle), "# Another".to_owned(), Uuid::now_v7());
+    job.done(Some(DraftMethod::Bundle), "# Another".to_owned(), Uuid::now_v7());
     assert!(drafting.is_idle());
 }
 

@@ -17,7 +17,7 @@ use super::values::{from_json, handoff, is_stale, step, strange, texts};
 use crate::state::config::Durability;
 use crate::state::store::replicas::Replica;
 use crate::state::store::{HandoffFilter, StoreError, foreign, now_ms};
-use baton_core::record::{Handoff, Update, Written};
+use baton_core::record::{Handoff, Update, UpdateOutcome};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
 const MOST_OVERTAKEN: usize = 256;
@@ -106,7 +106,7 @@ impl Shared {
         records: impl Fn() -> Result<Vec<Record>, StoreError>,
         update: &Update,
         durable: Durable,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<UpdateOutcome, StoreError> {
         let known = &update.known;
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();

@@ -5,7 +5,7 @@ mod closing;
 use self::closing::CLOSING;
 use super::report::runners;
 use super::*;
-use crate::agents::commands::Purpose;
+use crate::agents::commands::CommandPurpose;
 
 fn evidence<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
     Evidence {
@@ -196,16 +196,20 @@ fn a_text_that_mentions_a_run_is_none() {
 #[test]
 fn parts_and_reruns_are_told_apart() {
     let parts = "test result: FAILED. 1 passed; 1 failed; 0 ignored\n\ntest result: ok. 3 passed; 0 failed; 0 ignored";
-    assert_eq!(Report::of(parts), Report::Failed);
+    assert_eq!(ReportedResult::of(parts), ReportedResult::Failed);
     let again = "1 failed, 2 passed in 0.12s\n\n3 passed in 0.11s";
-    assert_eq!(Report::of(again), Report::Mixed);
+    assert_eq!(ReportedResult::of(again), ReportedResult::Mixed);
     assert_eq!(end(&silent("pytest", again)), RunEnd::Unknown);
     let coloured = "\u{1b}[1m\u{1b}[31mtest result: \u{1b}[0mFAILED. 1 passed; 1 failed;";
-    assert_eq!(Report::of(coloured), Report::Failed);
-    assert_eq!(Report::of("OK"), Report::Silent, "of what, nobody knows");
+    assert_eq!(ReportedResult::of(coloured), ReportedResult::Failed);
     assert_eq!(
-        Report::of("Ran 3 tests in 0.001s\n\nOK"),
-        Report::Passed(Purpose::Test)
+        ReportedResult::of("OK"),
+        ReportedResult::Silent,
+        "of what, nobody knows"
+    );
+    assert_eq!(
+        ReportedResult::of("Ran 3 tests in 0.001s\n\nOK"),
+        ReportedResult::Passed(CommandPurpose::Test)
     );
 }
 

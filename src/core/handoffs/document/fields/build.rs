@@ -5,12 +5,12 @@ use std::collections::HashSet;
 use super::listed::{SENTENCE, listed, merged};
 use super::prompt::{Section, item, sections};
 use super::risks::{self, is_review};
-use super::source::Source;
+use super::source::PacketSource;
 use super::{
-    ChangedFile, Claim, CommandRun, FailedAttempt, Kind, Packet, Pointer, Prerequisite, PrerequisiteKind,
-    Size, Todo, VERSION, VerdictPointer, Verification, next_action,
+    ChangedFile, CommandRun, FailedAttempt, HandoffSize, Packet, PacketClaim, PacketKind, PacketTodo,
+    Pointer, Prerequisite, PrerequisiteKind, VERSION, VerdictPointer, Verification, next_action,
 };
-use crate::handoffs::draft::{self, Seen, one_line, seen};
+use crate::handoffs::draft::{self, SeenFacts, one_line, seen};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::PacketStatus;
 use crate::text::date::rfc3339;
@@ -32,7 +32,7 @@ const SUMMARY: usize = 700;
 
 impl Packet {
     /// The packet of a handoff. It is active.
-    pub fn of(source: &Source<'_>) -> Self {
+    pub fn of(source: &PacketSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
         let prompt = (source.clean)(&handoff.prompt);
         let sections = sections(&prompt);
@@ -40,16 +40,16 @@ impl Packet {
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
-        let claims: Vec<Claim> = seen.claims(&prompt).into_iter().map(claim).collect();
+        let claims: Vec<PacketClaim> = seen.claims(&prompt).into_iter().map(claim).collect();
         let (commands_run, commands_left_out) = commands(seen);
         let about = |words: &[&str]| listed(&sections, words);
         Self {
             version: VERSION,
             id: handoff.id,
             kind: if next.is_some() {
-                Kind::Handoff
+                PacketKind::Handoff
             } else {
-                Kind::StatusReport
+                PacketKind::StatusReport
             },
             status: PacketStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
@@ -83,7 +83,7 @@ impl Packet {
             conversation: handoff.conversation.clone(),
             exchange: source.exchange.map(str::to_owned),
             turns: seen.turns,
-            tokens: Size {
+            tokens: HandoffSize {
                 before: source.bytes.before / BYTES_PER_TOKEN,
                 after: source.bytes.after / BYTES_PER_TOKEN,
             },
@@ -106,7 +106,7 @@ fn summary(sections: &[Section<'_>]) -> String {
     one_line(&told.unwrap_or_default(), SUMMARY)
 }
 
-fn changed(file: &seen::Changed) -> ChangedFile {
+fn changed(file: &seen::SeenChange) -> ChangedFile {
     ChangedFile {
         path: file.path.clone(),
         change: file.change.name().to_owned(),
@@ -114,7 +114,7 @@ fn changed(file: &seen::Changed) -> ChangedFile {
     }
 }
 
-fn verification(run: &seen::Verified) -> Verification {
+fn verification(run: &seen::SeenVerification) -> Verification {
     Verification {
         command: run.command.clone(),
         exit: run.exit,
@@ -124,15 +124,15 @@ fn verification(run: &seen::Verified) -> Verification {
     }
 }
 
-fn todo(todo: &crate::agents::todo::Todo) -> Todo {
-    Todo {
+fn todo(todo: &crate::agents::todo::TodoItem) -> PacketTodo {
+    PacketTodo {
         text: todo.text.clone(),
         state: todo.state.name().to_owned(),
     }
 }
 
-fn claim(claim: seen::Claim) -> Claim {
-    Claim {
+fn claim(claim: seen::SeenClaim) -> PacketClaim {
+    PacketClaim {
         claim: claim.text,
         verdict: claim.held.name().to_owned(),
         why: claim.why,
@@ -140,11 +140,11 @@ fn claim(claim: seen::Claim) -> Claim {
 }
 
 /// The last commands and all that are known to have failed; and how many are left out.
-fn commands(seen: &Seen) -> (Vec<CommandRun>, usize) {
+fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
     let all = &seen.commands;
-    let has_failed = |ran: &seen::Ran| ran.exit.is_some_and(|code| code != 0);
+    let has_failed = |ran: &seen::SeenCommand| ran.exit.is_some_and(|code| code != 0);
     let from = all.len().saturating_sub(LAST_COMMANDS);
-    let mut kept: Vec<&seen::Ran> = all
+    let mut kept: Vec<&seen::SeenCommand> = all
         .iter()
         .enumerate()
         .filter(|(at, ran)| *at >= from || has_failed(ran))
@@ -164,7 +164,7 @@ fn commands(seen: &Seen) -> (Vec<CommandRun>, usize) {
     (told.collect(), left_out)
 }
 
-fn attempts(seen: &Seen) -> Vec<FailedAttempt> {
+fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
     let commands = seen.failed.iter().map(|failed| FailedAttempt {
         tried: failed.command.clone(),
         why: one_line(&failed.lines.join("; "), SENTENCE),
@@ -176,7 +176,7 @@ fn attempts(seen: &Seen) -> Vec<FailedAttempt> {
     commands.chain(said).collect()
 }
 
-fn pointers(seen: &Seen) -> VerdictPointer {
+fn pointers(seen: &SeenFacts) -> VerdictPointer {
     let last = |review: bool| {
         let found = seen
             .verdicts
@@ -195,7 +195,7 @@ fn pointers(seen: &Seen) -> VerdictPointer {
 }
 
 /// What the prompt takes for granted: under a heading of its own, or in a sentence that says so.
-fn assumed(source: &Source<'_>, sections: &[Section<'_>], prompt: &str) -> Vec<String> {
+fn assumed(source: &PacketSource<'_>, sections: &[Section<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
     let said = draft::assumptions(prompt, source.assumptions).into_iter();
     // A heading is none; and what stands below one is an item here, too, so that it is told once.
@@ -206,7 +206,7 @@ fn assumed(source: &Source<'_>, sections: &[Section<'_>], prompt: &str) -> Vec<S
 }
 
 /// The packet before, files that the prompt names, and what was started.
-fn prerequisites(source: &Source<'_>, prompt: &str) -> Vec<Prerequisite> {
+fn prerequisites(source: &PacketSource<'_>, prompt: &str) -> Vec<Prerequisite> {
     let one = |kind: PrerequisiteKind, what: &str| Prerequisite {
         kind,
         what: what.to_owned(),
@@ -246,7 +246,7 @@ fn prerequisites(source: &Source<'_>, prompt: &str) -> Vec<Prerequisite> {
     all
 }
 
-fn branch(source: &Source<'_>) -> String {
+fn branch(source: &PacketSource<'_>) -> String {
     let checkout = source.checkout.map(|checkout| checkout.branch.clone());
     let checkout = checkout.filter(|branch| !branch.is_empty());
     checkout
@@ -256,7 +256,7 @@ fn branch(source: &Source<'_>) -> String {
 
 /// The commit at the last verification that passed, with nothing changed: as git said then, or as it says now where
 /// nothing changed since.
-fn good_commit(source: &Source<'_>) -> String {
+fn good_commit(source: &PacketSource<'_>) -> String {
     let now = source.checkout.filter(|checkout| {
         let last = source.seen.verification.last();
         checkout.changed.is_empty()

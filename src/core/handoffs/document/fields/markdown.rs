@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{NO_NEXT_ACTION, Packet, Size, Stated, Verification};
+use super::{HandoffSize, NO_NEXT_ACTION, Packet, PacketStatement, Verification};
 
 /// What stands above the carry-over prompt, which comes last: it may hold anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
@@ -159,8 +159,8 @@ fn attempts(packet: &Packet) -> Vec<String> {
         .collect()
 }
 
-fn stated(all: &[Stated]) -> Vec<String> {
-    let told = |stated: &Stated| match stated.turn {
+fn stated(all: &[PacketStatement]) -> Vec<String> {
+    let told = |stated: &PacketStatement| match stated.turn {
         0 => format!("- {}", line(&stated.text)),
         turn => format!("- {} (turn {turn})", line(&stated.text)),
     };
@@ -217,7 +217,7 @@ fn origin(packet: &Packet) -> Vec<String> {
     lines
 }
 
-fn sizes(size: Size) -> String {
+fn sizes(size: HandoffSize) -> String {
     format!("{} before, {} after", size.before, size.after)
 }
 

@@ -16,11 +16,12 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use source::{Checkout, Source};
-pub use validate::{Difference, validate};
+pub use source::{Checkout, PacketSource};
+pub use validate::{SchemaViolation, validate};
 pub use value::{
-    ChangedFile, Claim, CommandRun, FailedAttempt, Kind, NO_NEXT_ACTION, Packet, Pointer, Prerequisite,
-    PrerequisiteKind, Risk, Severity, Size, Stated, Todo, VERSION, VerdictPointer, Verification,
+    ChangedFile, CommandRun, FailedAttempt, HandoffSize, NO_NEXT_ACTION, Packet, PacketClaim, PacketKind,
+    PacketStatement, PacketTodo, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity, VERSION,
+    VerdictPointer, Verification,
 };
 
 use crate::record::PacketStatus;

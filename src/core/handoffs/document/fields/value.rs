@@ -20,7 +20,7 @@ pub struct Packet {
     /// The handoff's id.
     pub id: Uuid,
     /// Whether somebody can go on from it alone.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Whether it is the newest of its repository, branch and topic.
     pub status: PacketStatus,
     /// When the handoff was made, RFC 3339.
@@ -44,15 +44,15 @@ pub struct Packet {
     /// The last run of each command that tests, builds or lints, as it was seen.
     pub verification: Vec<Verification>,
     /// Claims of the carry-over prompt that no run proves.
-    pub claims: Vec<Claim>,
+    pub claims: Vec<PacketClaim>,
     /// The agent's to-do list.
-    pub todo: Vec<Todo>,
+    pub todo: Vec<PacketTodo>,
     /// Sentences about what was decided.
-    pub decisions: Vec<Stated>,
+    pub decisions: Vec<PacketStatement>,
     /// What was taken for granted and never confirmed.
-    pub assumptions_to_validate: Vec<Stated>,
+    pub assumptions_to_validate: Vec<PacketStatement>,
     /// Questions that were put to the person and have no answer.
-    pub questions_for_human: Vec<Stated>,
+    pub questions_for_human: Vec<PacketStatement>,
     /// What is to be loaded or started first.
     pub prerequisites: Vec<Prerequisite>,
     /// The folder that the agent worked in; empty where it is not known.
@@ -79,9 +79,9 @@ pub struct Packet {
     /// Turns since the last handoff.
     pub turns: usize,
     /// Estimated tokens of the model's view.
-    pub tokens: Size,
+    pub tokens: HandoffSize,
     /// Bytes of the same.
-    pub bytes: Size,
+    pub bytes: HandoffSize,
     /// The carry-over prompt, redacted.
     pub prompt: String,
 }
@@ -89,7 +89,7 @@ pub struct Packet {
 /// Whether somebody can go on from a packet alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
+pub enum PacketKind {
     /// It says what is to be done first.
     Handoff,
     /// It does not.
@@ -213,7 +213,7 @@ impl Verification {
 /// A claim of success that no run proves.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claim {
+pub struct PacketClaim {
     /// The sentence.
     pub claim: String,
     /// `contradicted`, `stale` or `unverified`.
@@ -225,7 +225,7 @@ pub struct Claim {
 /// An item of the agent's to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Todo {
+pub struct PacketTodo {
     /// What is to be done.
     pub text: String,
     /// `done`, `in progress`, `pending` or `cancelled`.
@@ -235,7 +235,7 @@ pub struct Todo {
 /// A sentence with its turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stated {
+pub struct PacketStatement {
     /// The sentence.
     pub text: String,
     /// The turn, from 1 behind the last handoff; 0 for what the carry-over prompt says.
@@ -278,7 +278,7 @@ impl PrerequisiteKind {
 /// Of the request before the handoff and of the first one behind it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Size {
+pub struct HandoffSize {
     /// Before.
     pub before: u64,
     /// Behind.

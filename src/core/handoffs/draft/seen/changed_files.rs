@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Changed;
+use super::SeenChange;
 use crate::agents::files::FileChange;
 
 /// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
@@ -116,9 +116,9 @@ impl ChangedFiles {
     }
 
     /// Those whose changes are certain and did not cancel out.
-    pub(super) fn all(&self) -> Vec<Changed> {
+    pub(super) fn all(&self) -> Vec<SeenChange> {
         let changed = |file: &File| {
-            Some(Changed {
+            Some(SeenChange {
                 path: file.path.clone(),
                 change: net(file)?,
                 why: file.why.clone(),

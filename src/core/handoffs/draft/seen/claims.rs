@@ -1,12 +1,12 @@
 //! Claims of success, held against what was seen.
 
-use super::{Seen, Verified};
-use crate::agents::commands::Purpose;
+use super::{SeenFacts, SeenVerification};
+use crate::agents::commands::CommandPurpose;
 use crate::handoffs::draft::excerpt::{one_line, sentences};
 
 /// What a claim comes to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
+pub enum ClaimStatus {
     /// The last run says otherwise.
     Contradicted,
     /// Files changed after the last run that says so.
@@ -15,7 +15,7 @@ pub enum Held {
     Unverified,
 }
 
-impl Held {
+impl ClaimStatus {
     /// In a word.
     pub fn name(self) -> &'static str {
         match self {
@@ -28,11 +28,11 @@ impl Held {
 
 /// A claim that is not proven.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct SeenClaim {
     /// The sentence that claims it, on one line.
     pub text: String,
     /// What it comes to.
-    pub held: Held,
+    pub held: ClaimStatus,
     /// Why, in words.
     pub why: String,
 }
@@ -44,9 +44,9 @@ const SENTENCE: usize = 200;
 const MOST: usize = 12;
 
 /// Words that claim success; small letters. Without a purpose, any run that verifies will do.
-const CLAIMS: &[(Option<Purpose>, &[&str])] = &[
+const CLAIMS: &[(Option<CommandPurpose>, &[&str])] = &[
     (
-        Some(Purpose::Test),
+        Some(CommandPurpose::Test),
         &[
             "tests pass",
             "tests passed",
@@ -63,7 +63,7 @@ const CLAIMS: &[(Option<Purpose>, &[&str])] = &[
         ],
     ),
     (
-        Some(Purpose::Build),
+        Some(CommandPurpose::Build),
         &[
             "build passes",
             "build passed",
@@ -76,7 +76,7 @@ const CLAIMS: &[(Option<Purpose>, &[&str])] = &[
         ],
     ),
     (
-        Some(Purpose::Lint),
+        Some(CommandPurpose::Lint),
         &[
             "lint passes",
             "lint is clean",
@@ -110,10 +110,10 @@ const NO_CLAIM: [&str; 34] = [
     "after", "verify", "check", "confirm", "need", "needs", "goal", "want", "wants", "cannot",
 ];
 
-impl Seen {
+impl SeenFacts {
     /// The claims of success in a text that are not proven by a run after which no file changed.
-    pub fn claims(&self, text: &str) -> Vec<Claim> {
-        let mut found: Vec<Claim> = Vec::new();
+    pub fn claims(&self, text: &str) -> Vec<SeenClaim> {
+        let mut found: Vec<SeenClaim> = Vec::new();
         for sentence in sentences(text) {
             let small = sentence.to_lowercase();
             let claimed = CLAIMS
@@ -125,16 +125,16 @@ impl Seen {
             };
             let text = one_line(sentence, SENTENCE);
             if found.len() < MOST && !found.iter().any(|claim| claim.text == text) {
-                found.push(Claim { text, held, why });
+                found.push(SeenClaim { text, held, why });
             }
         }
         found
     }
 
     /// What a claim of success comes to; `None` where it is proven.
-    fn held(&self, purpose: Option<Purpose>) -> Option<(Held, String)> {
-        let of = |run: &&Verified| purpose.is_none_or(|purpose| run.purpose == purpose);
-        let runs: Vec<&Verified> = self.verification.iter().filter(of).collect();
+    fn held(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
+        let of = |run: &&SeenVerification| purpose.is_none_or(|purpose| run.purpose == purpose);
+        let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();
         let failed = runs.iter().rev().find(|run| run.passed == Some(false));
         if let Some(run) = failed {
             let how = match run.exit {
@@ -142,32 +142,32 @@ impl Seen {
                 None => "failed, as its output says,".to_owned(),
             };
             let why = format!("the last run of `{}` {how} in turn {}", run.command, run.turn);
-            return Some((Held::Contradicted, why));
+            return Some((ClaimStatus::Contradicted, why));
         }
-        let passed: Vec<&&Verified> = runs.iter().filter(|run| run.passed == Some(true)).collect();
+        let passed: Vec<&&SeenVerification> = runs.iter().filter(|run| run.passed == Some(true)).collect();
         if passed.iter().any(|run| run.stale == Some(false)) {
             return None;
         }
         Some(match (passed.last(), runs.last()) {
             (Some(run), _) if run.stale == Some(true) => (
-                Held::Stale,
+                ClaimStatus::Stale,
                 format!(
                     "files changed after `{}` passed in turn {}",
                     run.command, run.turn
                 ),
             ),
             (Some(run), _) => (
-                Held::Unverified,
+                ClaimStatus::Unverified,
                 format!(
                     "files may have changed after `{}` passed in turn {}",
                     run.command, run.turn
                 ),
             ),
             (None, Some(run)) => (
-                Held::Unverified,
+                ClaimStatus::Unverified,
                 format!("how `{}` ended in turn {} is not known", run.command, run.turn),
             ),
-            (None, None) => (Held::Unverified, "no run of it was seen".to_owned()),
+            (None, None) => (ClaimStatus::Unverified, "no run of it was seen".to_owned()),
         })
     }
 }
@@ -193,8 +193,8 @@ fn claims(sentence: &str, words: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn run(purpose: Purpose, exit: Option<i32>, stale: Option<bool>) -> Verified {
-        Verified {
+    fn run(purpose: CommandPurpose, exit: Option<i32>, stale: Option<bool>) -> SeenVerification {
+        SeenVerification {
             purpose,
             command: "cargo test".to_owned(),
             exit,
@@ -204,10 +204,10 @@ mod tests {
         }
     }
 
-    fn told(verification: Vec<Verified>, text: &str) -> Vec<(Held, String)> {
-        let seen = Seen {
+    fn told(verification: Vec<SeenVerification>, text: &str) -> Vec<(ClaimStatus, String)> {
+        let seen = SeenFacts {
             verification,
-            ..Seen::default()
+            ..SeenFacts::default()
         };
         seen.claims(text)
             .into_iter()
@@ -218,26 +218,29 @@ mod tests {
     #[test]
     fn a_claim_is_held_against_the_last_run() {
         let claim = "Done: all tests pass.";
-        let one = |held: Held| vec![(held, claim.to_owned())];
-        let test = Purpose::Test;
-        assert_eq!(told(vec![], claim), one(Held::Unverified));
+        let one = |held: ClaimStatus| vec![(held, claim.to_owned())];
+        let test = CommandPurpose::Test;
+        assert_eq!(told(vec![], claim), one(ClaimStatus::Unverified));
         assert_eq!(told(vec![run(test, Some(0), Some(false))], claim), []);
         assert_eq!(
             told(vec![run(test, Some(0), Some(true))], claim),
-            one(Held::Stale)
+            one(ClaimStatus::Stale)
         );
-        assert_eq!(told(vec![run(test, Some(0), None)], claim), one(Held::Unverified));
+        assert_eq!(
+            told(vec![run(test, Some(0), None)], claim),
+            one(ClaimStatus::Unverified)
+        );
         assert_eq!(
             told(vec![run(test, None, Some(false))], claim),
-            one(Held::Unverified)
+            one(ClaimStatus::Unverified)
         );
         assert_eq!(
             told(vec![run(test, Some(101), Some(false))], claim),
-            one(Held::Contradicted)
+            one(ClaimStatus::Contradicted)
         );
         assert_eq!(
-            told(vec![run(Purpose::Lint, Some(0), Some(false))], claim),
-            one(Held::Unverified)
+            told(vec![run(CommandPurpose::Lint, Some(0), Some(false))], claim),
+            one(ClaimStatus::Unverified)
         );
     }
 

@@ -1,18 +1,18 @@
 //! Commands that failed and were not run again with success.
 
-use super::Failed;
-use crate::agents::commands::{self, Purpose};
+use super::SeenFailure;
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::LineEnd;
 
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
 
 /// Tells a command that verifies from others: what it is for, its words, and the folder that it runs in.
-pub(super) type RunKey = (Purpose, String, String);
+pub(super) type RunKey = (CommandPurpose, String, String);
 
 /// A command of a line with its key.
 pub(super) struct Keyed<'r, 'l> {
-    pub(super) run: &'r commands::Run<'l>,
+    pub(super) run: &'r commands::ShellCommand<'l>,
     pub(super) key: RunKey,
 }
 
@@ -21,7 +21,7 @@ pub(super) struct Keyed<'r, 'l> {
 pub(super) struct Failures(Vec<Failure>);
 
 struct Failure {
-    failed: Failed,
+    failed: SeenFailure,
     /// The folder that the line began in, where it is known.
     folder: Option<String>,
     /// The command of the line whose failing it was, or those of which one was.
@@ -72,7 +72,7 @@ impl Failures {
     }
 
     /// A command failed.
-    pub(super) fn add(&mut self, failed: Failed, folder: Option<&str>, runs: &[Keyed<'_, '_>]) {
+    pub(super) fn add(&mut self, failed: SeenFailure, folder: Option<&str>, runs: &[Keyed<'_, '_>]) {
         if self.0.len() == MOST_FAILURES {
             self.0.remove(0);
         }
@@ -87,7 +87,7 @@ impl Failures {
     }
 
     /// What failed.
-    pub(super) fn all(self) -> Vec<Failed> {
+    pub(super) fn all(self) -> Vec<SeenFailure> {
         self.0.into_iter().map(|failure| failure.failed).collect()
     }
 }

@@ -15,14 +15,16 @@ mod value;
 mod walk;
 mod whereabouts;
 
-pub use claims::{Claim, Held};
-pub use value::{Changed, Failed, Ran, Seen, Stated, Verdict, Verified};
+pub use claims::{ClaimStatus, SeenClaim};
+pub use value::{
+    SeenChange, SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile,
+};
 pub use whereabouts::Whereabouts;
 
 use self::walk::Walk;
 use super::excerpt::{one_line, sentences};
 use super::facts::Facts;
-use super::index::Index;
+use super::index::DraftIndex;
 use super::markers::Class;
 use super::message::{Item, Outcome};
 use super::turns::Ended;
@@ -33,9 +35,9 @@ const SENTENCE: usize = 280;
 /// Sentences of a kind that are kept, the newest ones: each assumption is held against all later results.
 const SENTENCES: usize = 40;
 
-impl Index {
+impl DraftIndex {
     /// What was seen in the messages of this index.
-    pub fn seen(&self, whereabouts: &Whereabouts) -> Seen {
+    pub fn seen(&self, whereabouts: &Whereabouts) -> SeenFacts {
         let facts = Facts::of(self);
         let mut walk = Walk::new(whereabouts, self.verdicts());
         walk.all(&facts);
@@ -51,8 +53,8 @@ impl Index {
                 .anchors
                 .iter()
                 .filter(move |(_, anchor)| anchor.class == class);
-            let all: Vec<Stated> = found
-                .map(|(turn, anchor)| Stated {
+            let all: Vec<SeenStatement> = found
+                .map(|(turn, anchor)| SeenStatement {
                     text: anchor.text.clone(),
                     turn: *turn,
                 })
@@ -69,7 +71,7 @@ impl Index {
         if let Some(last) = facts.turns.last().filter(|turn| turn.ended == Ended::Asked) {
             let said = last.said.last().into_iter();
             let asked = said.flat_map(|said| sentences(&said.text).filter(|s| s.trim_end().ends_with('?')));
-            seen.questions.extend(asked.map(|sentence| Stated {
+            seen.questions.extend(asked.map(|sentence| SeenStatement {
                 text: one_line(sentence, SENTENCE),
                 turn: last.n,
             }));
@@ -79,7 +81,7 @@ impl Index {
 }
 
 /// Whether a later result that went well has most of an assumption's words.
-fn is_confirmed(facts: &Facts<'_>, stated: &Stated) -> bool {
+fn is_confirmed(facts: &Facts<'_>, stated: &SeenStatement) -> bool {
     let later = facts.turns.iter().filter(|turn| turn.n >= stated.turn);
     let messages = later.flat_map(|turn| turn.messages.clone());
     let mut items = messages.flat_map(|at| &facts.messages[at].items);

@@ -1,6 +1,6 @@
 //! What git said of its repository, followed from command to command.
 
-use crate::agents::outcomes::GitSaid;
+use crate::agents::outcomes::GitReport;
 
 /// The repository as it is known at one place of the transcript.
 #[derive(Debug, Default)]
@@ -42,31 +42,31 @@ impl Repository {
     }
 
     /// Takes in what git said. Returns whether a commit was made.
-    pub(super) fn said(&mut self, said: &GitSaid) -> bool {
+    pub(super) fn said(&mut self, said: &GitReport) -> bool {
         match said {
-            GitSaid::Branch(name) => {
+            GitReport::Branch(name) => {
                 if self.branch.as_ref() != Some(name) {
                     self.branch = Some(name.clone());
                     self.head = None;
                 }
             }
-            GitSaid::Committed(hash) => {
+            GitReport::Committed(hash) => {
                 self.head = Some(hash.clone());
                 // What was committed need not be all that was changed.
                 self.clean = false;
             }
-            GitSaid::Left => {
+            GitReport::Left => {
                 self.branch = None;
                 self.head = None;
                 self.clean = false;
             }
-            GitSaid::Head(hash) => self.head = Some(hash.clone()),
-            GitSaid::Clean => {
+            GitReport::Head(hash) => self.head = Some(hash.clone()),
+            GitReport::Clean => {
                 self.clean = true;
                 self.note();
             }
         }
-        matches!(said, GitSaid::Committed(_))
+        matches!(said, GitReport::Committed(_))
     }
 
     fn note(&mut self) {
@@ -80,8 +80,8 @@ impl Repository {
 mod tests {
     use super::*;
 
-    fn committed(hash: &str) -> GitSaid {
-        GitSaid::Committed(hash.to_owned())
+    fn committed(hash: &str) -> GitReport {
+        GitReport::Committed(hash.to_owned())
     }
 
     #[test]
@@ -91,26 +91,26 @@ mod tests {
         one.passed();
         one.said(&committed("1"));
         assert_eq!(one.good, None);
-        one.said(&GitSaid::Clean);
+        one.said(&GitReport::Clean);
         assert_eq!(one.good.as_deref(), Some("1"));
         // Clean, then tested.
         let mut two = Repository::default();
         two.said(&committed("2"));
-        two.said(&GitSaid::Clean);
+        two.said(&GitReport::Clean);
         two.passed();
         assert_eq!(two.good.as_deref(), Some("2"));
         // Changed in between.
         let mut three = Repository::default();
         three.said(&committed("3"));
-        three.said(&GitSaid::Clean);
+        three.said(&GitReport::Clean);
         three.changed();
         three.passed();
         assert_eq!(three.good, None);
         // Another branch has another head.
         let mut four = Repository::default();
         four.said(&committed("4"));
-        four.said(&GitSaid::Branch("new".to_owned()));
-        four.said(&GitSaid::Clean);
+        four.said(&GitReport::Branch("new".to_owned()));
+        four.said(&GitReport::Clean);
         four.passed();
         assert_eq!(four.good, None);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::Verified;
+use super::SeenVerification;
 use super::failures::RunKey;
 
 /// Runs that are compared with lines that may hide one. Beyond it all are forgotten: the cost must not grow with both.
@@ -13,7 +13,7 @@ type At = (usize, usize);
 
 /// A run, and when it was.
 pub(super) struct Run {
-    pub(super) verified: Verified,
+    pub(super) verified: SeenVerification,
     pub(super) group: usize,
     pub(super) call: usize,
     /// Its own line may change files behind it.
@@ -55,7 +55,7 @@ impl Runs {
 
     /// What is known of them, oldest first. `changed` is the last group in which a file was surely changed, `maybe` the
     /// last calls that may have changed one.
-    pub(super) fn all(&self, changed: Option<usize>, maybe: [Option<At>; 2]) -> Vec<Verified> {
+    pub(super) fn all(&self, changed: Option<usize>, maybe: [Option<At>; 2]) -> Vec<SeenVerification> {
         let stale = |run: &Run| {
             let others = maybe.iter().flatten();
             let mut unsure =
@@ -67,9 +67,9 @@ impl Runs {
                 _ => Some(false),
             }
         };
-        let mut runs: Vec<(usize, Verified)> = Vec::new();
+        let mut runs: Vec<(usize, SeenVerification)> = Vec::new();
         for run in self.last.values() {
-            let verified = Verified {
+            let verified = SeenVerification {
                 stale: stale(run),
                 ..run.verified.clone()
             };

@@ -7,8 +7,8 @@ use super::failures::{Failures, Keyed, RunKey};
 use super::repository::Repository;
 use super::runs::{Run, Runs};
 use super::shell_folder::ShellFolder;
-use super::{Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
-use crate::agents::commands::{self, Purpose};
+use super::{SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile, Whereabouts};
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
@@ -38,14 +38,14 @@ pub(super) struct Walk<'w> {
     maybe: [Option<(usize, usize)>; 2],
     runs: Runs,
     shell_folder: ShellFolder,
-    commands: Vec<Ran>,
+    commands: Vec<SeenCommand>,
     files: ChangedFiles,
     read: Vec<String>,
     was_read: HashSet<String>,
     failures: Failures,
-    questions: Vec<Stated>,
-    services: Vec<Stated>,
-    verdicts: Vec<Verdict>,
+    questions: Vec<SeenStatement>,
+    services: Vec<SeenStatement>,
+    verdicts: Vec<VerdictFile>,
     repository: Repository,
     /// The last group with a commit.
     committed: Option<usize>,
@@ -144,7 +144,7 @@ impl<'w> Walk<'w> {
     }
 
     fn asked(&mut self, turn: usize, call: &Call) {
-        let asked = call.questions.iter().map(|text| Stated {
+        let asked = call.questions.iter().map(|text| SeenStatement {
             text: text.clone(),
             turn,
         });
@@ -240,7 +240,7 @@ impl<'w> Walk<'w> {
         for Keyed { run, key } in &keyed {
             let ended = run.end(&end);
             match run.purpose {
-                Purpose::Serve if ended == RunEnd::Passed => self.services.push(Stated {
+                CommandPurpose::Serve if ended == RunEnd::Passed => self.services.push(SeenStatement {
                     text: one_line(run.text, WHY),
                     turn,
                 }),
@@ -250,7 +250,7 @@ impl<'w> Walk<'w> {
                         RunEnd::Failed(code) => code,
                         RunEnd::Unknown => None,
                     };
-                    let verified = Verified {
+                    let verified = SeenVerification {
                         purpose: run.purpose,
                         command: told(run, key),
                         exit,
@@ -282,7 +282,11 @@ impl<'w> Walk<'w> {
 
     /// The commands of a line with the folders that they ran in. Where a folder is not known, whatever was known of
     /// such commands in any folder is not the last of it any more.
-    fn keyed<'r, 'l>(&mut self, runs: &'r [commands::Run<'l>], begins: Option<&str>) -> Vec<Keyed<'r, 'l>> {
+    fn keyed<'r, 'l>(
+        &mut self,
+        runs: &'r [commands::ShellCommand<'l>],
+        begins: Option<&str>,
+    ) -> Vec<Keyed<'r, 'l>> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
             let name = commands::name_of(run.text);
@@ -302,7 +306,13 @@ impl<'w> Walk<'w> {
     }
 
     /// Keeps the run as the last one of its command.
-    fn ran(&mut self, call: &Call, run: &commands::Run<'_>, key: &RunKey, verified: Verified) {
+    fn ran(
+        &mut self,
+        call: &Call,
+        run: &commands::ShellCommand<'_>,
+        key: &RunKey,
+        verified: SeenVerification,
+    ) {
         match verified.passed {
             Some(true) => self.repository.passed(),
             _ => self.repository.failed(),
@@ -326,7 +336,7 @@ impl<'w> Walk<'w> {
         begins: Option<Option<&str>>,
         runs: &[Keyed<'_, '_>],
     ) {
-        self.commands.push(Ran {
+        self.commands.push(SeenCommand {
             command: command.to_owned(),
             exit,
             turn,
@@ -336,7 +346,7 @@ impl<'w> Walk<'w> {
         let (Some(exit), Some(begins)) = (failed, begins) else {
             return;
         };
-        let failed = Failed {
+        let failed = SeenFailure {
             command: command.to_owned(),
             exit,
             turn,
@@ -362,13 +372,13 @@ impl<'w> Walk<'w> {
             if self.verdicts.len() == MOST_VERDICTS {
                 self.verdicts.remove(0);
             }
-            self.verdicts.push(Verdict { path, score, missing });
+            self.verdicts.push(VerdictFile { path, score, missing });
         }
     }
 
-    pub(super) fn seen(self) -> Seen {
+    pub(super) fn seen(self) -> SeenFacts {
         let verification = self.runs.all(self.changed, self.maybe);
-        Seen {
+        SeenFacts {
             verification,
             uncommitted: self.files.since(self.committed),
             files: self.files.all(),
@@ -380,13 +390,13 @@ impl<'w> Walk<'w> {
             verdicts: self.verdicts,
             branch: self.repository.branch,
             good_commit: self.repository.good,
-            ..Seen::default()
+            ..SeenFacts::default()
         }
     }
 }
 
 /// A command with the folder that it runs in.
-fn told(run: &commands::Run<'_>, key: &RunKey) -> String {
+fn told(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
     let told = match &*key.2 {
         "" => run.text.to_owned(),
         folder => format!("cd {folder} && {}", run.text),
@@ -395,9 +405,9 @@ fn told(run: &commands::Run<'_>, key: &RunKey) -> String {
 }
 
 /// Each command with each of its ends once, the last time.
-fn once(commands: Vec<Ran>) -> Vec<Ran> {
+fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
     let mut known = HashSet::new();
-    let mut kept: Vec<Ran> = Vec::with_capacity(commands.len());
+    let mut kept: Vec<SeenCommand> = Vec::with_capacity(commands.len());
     for ran in commands.into_iter().rev() {
         if known.insert((ran.command.clone(), ran.exit, ran.tail.clone())) {
             kept.push(ran);

@@ -1,7 +1,7 @@
 //! Where the work is done, as the agent tells its model.
 
 use crate::agents::surroundings;
-use crate::transcript::{Kind, Transcript};
+use crate::transcript::{Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
 /// The folder and the branch.
@@ -29,7 +29,7 @@ impl Whereabouts {
                 continue;
             }
             for part in turn.parts() {
-                if let Kind::Text(text) = part.kind {
+                if let TranscriptPartKind::Text(text) = part.kind {
                     let text = text.get();
                     if text.trim_start().starts_with('<') {
                         found.read(&text);

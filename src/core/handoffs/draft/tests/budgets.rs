@@ -39,9 +39,9 @@ fn dense() -> Vec<Value> {
 #[test]
 fn budgets_hold_as_the_models_own_vocabulary_counts() {
     let index = indexed(&dense());
-    for count in [Count::O200k, Count::Estimated] {
+    for count in [TokenCounter::O200k, TokenCounter::Estimated] {
         for tokens in [3_000, 4_000, 8_000] {
-            let asked = Request {
+            let asked = DraftSpec {
                 count,
                 ..request(tokens)
             };
@@ -51,7 +51,10 @@ fn budgets_hold_as_the_models_own_vocabulary_counts() {
                 assert!(counted * 10 > tokens * 8, "{count:?}: {counted} of {tokens}");
                 // Four bytes a token, as is often said, is not near.
                 let by_bytes = made.len() / 4;
-                assert!(Count::O200k.tokens(&made) * 100 > by_bytes * 115, "{by_bytes}");
+                assert!(
+                    TokenCounter::O200k.tokens(&made) * 100 > by_bytes * 115,
+                    "{by_bytes}"
+                );
             }
         }
         let whole = index.completed("## Goal\nx", &super::super::Prompts::default(), count);
@@ -66,13 +69,13 @@ fn budgets_hold_as_the_models_own_vocabulary_counts() {
 fn what_does_not_fit_is_told_in_tokens_and_an_estimate_is_marked() {
     let index = indexed(&dense());
     let told = |count| {
-        let asked = Request {
+        let asked = DraftSpec {
             count,
             ..request(500)
         };
         index.local(&asked).unwrap_err().to_string()
     };
-    let (counted, estimated) = (told(Count::O200k), told(Count::Estimated));
+    let (counted, estimated) = (told(TokenCounter::O200k), told(TokenCounter::Estimated));
     assert!(
         !counted.contains('≈') && counted.ends_with("and there are 500"),
         "{counted}"

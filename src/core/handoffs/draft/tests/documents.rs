@@ -176,9 +176,9 @@ fn files_with_credentials_are_never_quoted() {
 
 #[test]
 fn an_earlier_carry_over_is_no_request() {
-    let mut index = Index::new(Settings {
+    let mut index = DraftIndex::new(DraftIndexSettings {
         carry_overs: vec!["Goal: port the parser.".to_owned()],
-        ..Settings::default()
+        ..DraftIndexSettings::default()
     });
     index.extend(&Transcript::of(&view(&[
         user("Goal: port the parser.\n\nNow go on."),
@@ -216,10 +216,10 @@ fn a_models_document_is_completed_with_what_it_lacks() {
     let told = "Port it, keeping cache_limit at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
                 symbol_q9 is missing (exit 101). The exporter needs symbol_q9; go on with it.";
     assert_eq!(
-        index.completed(&format!("{whole}{told}"), &prompts, Count::Estimated),
+        index.completed(&format!("{whole}{told}"), &prompts, TokenCounter::Estimated),
         format!("{whole}{told}")
     );
-    let lacking = index.completed("## Goal\nPort it.", &prompts, Count::Estimated);
+    let lacking = index.completed("## Goal\nPort it.", &prompts, TokenCounter::Estimated);
     assert!(!lacking.contains("To-do list"), "there was none: {lacking}");
     assert!(
         lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
@@ -256,7 +256,7 @@ fn presets_weigh_sections_where_there_is_not_room_for_all() {
     let index = indexed(&all);
     let count = |preset: Preset, what: &str| {
         let made = index
-            .local(&Request {
+            .local(&DraftSpec {
                 preset,
                 ..request(700)
             })
@@ -306,9 +306,9 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
         user("And now?"),
     ];
     let told = |redactor: Redactor| {
-        let mut index = Index::new(Settings {
+        let mut index = DraftIndex::new(DraftIndexSettings {
             redactor,
-            ..Settings::default()
+            ..DraftIndexSettings::default()
         });
         index.extend(&Transcript::of(&view(&messages)));
         [
@@ -341,7 +341,7 @@ fn a_notice_of_our_own_is_not_the_persons() {
         index.completed(
             "## Goal\nThe tests.",
             &super::super::Prompts::default(),
-            Count::Estimated,
+            TokenCounter::Estimated,
         ),
     ];
     for text in told {

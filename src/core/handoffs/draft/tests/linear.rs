@@ -23,7 +23,7 @@ fn time(messages: &[Value]) -> Duration {
         let _ = (
             index.local(&request(4000)),
             index.bundle(&request(4000)),
-            index.completed("x", &super::super::Prompts::default(), Count::Estimated),
+            index.completed("x", &super::super::Prompts::default(), TokenCounter::Estimated),
             index.seen(&Whereabouts::default()).claims("All tests pass."),
         );
     };

@@ -201,7 +201,7 @@ fn nothing_is_found_politely() {
         end: view.list.start,
         ..whole(&view)
     };
-    let mut index = Index::default();
+    let mut index = RecallIndex::default();
     index.extend(&nothing, &settings());
     let found = index.answer(&nothing, &settings(), &question("retention"));
     assert_eq!(

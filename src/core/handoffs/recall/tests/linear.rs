@@ -7,7 +7,7 @@ use crate::handoffs::draft::tests::linear::worked;
 fn time(messages: &[Value], query: &str) -> Duration {
     let view = view(messages);
     let once = || {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.extend(&whole(&view), &settings());
         let _ = index.answer(&whole(&view), &settings(), &question(query));
     };

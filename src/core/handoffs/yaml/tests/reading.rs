@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
-use super::super::value::Value;
-use super::super::{Task, read, value_of};
+use super::super::value::YamlValue;
+use super::super::{CompletedTask, read, value_of};
 
 /// Laid out as Go's yaml.v3 does it: four blanks, times with a fraction and a zone, quotes where they are needed, blocks
 /// for texts of several lines.
@@ -64,7 +64,7 @@ fn a_file_of_gos_yaml_is_read() {
         file.done_this_session[0].files,
         ["internal/a.go", "internal/b.go"]
     );
-    assert_eq!(file.done_this_session[1], Task::new("yes"));
+    assert_eq!(file.done_this_session[1], CompletedTask::new("yes"));
     assert_eq!(file.blockers, ["it's \"blocked\""]);
     assert_eq!(file.decisions["2026"], "a year");
     assert_eq!(file.findings["folded"], "one line that goes on");
@@ -82,7 +82,7 @@ fn unknown_keys_are_written_again() {
     let file = read(NTM).unwrap().file;
     let again = read(&file.to_yaml()).unwrap().file;
     assert_eq!(again, file);
-    let Value::Map(nested) = &again.extra[0].1 else {
+    let YamlValue::Map(nested) = &again.extra[0].1 else {
         panic!("{:?}", again.extra)
     };
     assert_eq!(nested[0].1.to_json().to_string(), "[1,\"two\",{\"three\":3}]");
@@ -256,7 +256,10 @@ fn a_file_of_blocks_is_read() {
     );
     assert_eq!((file.tokens_used, file.tokens_max, file.tokens_pct), (1, 3, 33.3));
     assert_eq!(file.files.created, ["a"]);
-    let extra = [("flag", Value::Plain("true".to_owned())), ("none", Value::Null)];
+    let extra = [
+        ("flag", YamlValue::Plain("true".to_owned())),
+        ("none", YamlValue::Null),
+    ];
     assert_eq!(file.extra, extra.map(|(key, value)| (key.to_owned(), value)));
     // The two keys are read without the rest.
     assert_eq!(

@@ -6,8 +6,8 @@ use crate::wire::Pairs;
 use crate::wire::Replies;
 use crate::wire::Turns;
 use crate::wire::call_fingerprint;
-use crate::wire::view::{Choice, PartKind, Role};
-use crate::wire::{CallAt, Unread};
+use crate::wire::view::{Role, ToolChoice, TurnPartKind};
+use crate::wire::{CallAt, UnreadReason};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 
@@ -23,7 +23,7 @@ fn both_spellings_are_read_and_the_edit_is_made_in_the_one_found() {
     let call = &Gemini.content(&read.view, 1).parts[0];
     assert_eq!(
         (call.kind, read.view.str(call.id.unwrap())),
-        (PartKind::Call, "x".into())
+        (TurnPartKind::Call, "x".into())
     );
     assert!(untooled::unfit(&read.view).is_none() && Gemini.bound(&read.view));
     let (out, _) = rewritten(body, &[], true);
@@ -50,15 +50,15 @@ fn facts_come_from_the_config() {
     for (rest, choice) in [
         (
             r#""toolConfig":{"functionCallingConfig":{"mode":"ANY"}}"#,
-            Choice::Forced,
+            ToolChoice::Forced,
         ),
         (
             r#""toolConfig":{"functionCallingConfig":{"mode":"AUTO","allowedFunctionNames":["f"]}}"#,
-            Choice::Forced,
+            ToolChoice::Forced,
         ),
         (
             r#""toolConfig":{"functionCallingConfig":{"mode":"NONE"}}"#,
-            Choice::None,
+            ToolChoice::None,
         ),
     ] {
         let (eligible, facts) = facts(rest);
@@ -98,19 +98,19 @@ fn a_request_inside_an_envelope_is_rewritten_there() {
 #[test]
 fn what_cannot_be_read_is_said() {
     let read = |body: &'static str| {
-        Reading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Operation::Generate)
+        RequestReading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Operation::Generate)
             .map(|_| ())
             .unwrap_err()
     };
-    assert_eq!(read(r#"{"contents":[],"x":1}"#), Unread::OtherShape);
-    assert_eq!(read(r#"{"instances":[{}]}"#), Unread::OtherShape);
-    assert_eq!(read("[1]"), Unread::OtherShape);
+    assert_eq!(read(r#"{"contents":[],"x":1}"#), UnreadReason::OtherShape);
+    assert_eq!(read(r#"{"instances":[{}]}"#), UnreadReason::OtherShape);
+    assert_eq!(read("[1]"), UnreadReason::OtherShape);
     assert_eq!(
         read(r#"{"contents":[{}],"systemInstruction":{},"system_instruction":{}}"#),
-        Unread::RepeatedKey
+        UnreadReason::RepeatedKey
     );
-    assert!(matches!(read(r#"{"contents":[{}"#), Unread::NotJson(_)));
-    assert!(matches!(read(r#"{"contents":[{}]} x"#), Unread::NotJson(_)));
+    assert!(matches!(read(r#"{"contents":[{}"#), UnreadReason::NotJson(_)));
+    assert!(matches!(read(r#"{"contents":[{}]} x"#), UnreadReason::NotJson(_)));
 }
 
 #[test]
@@ -368,7 +368,7 @@ fn a_step_whose_signature_is_lost_says_so() {
 #[test]
 fn an_aside_splits_its_content() {
     let aside = HiddenPair {
-        place: Place::Aside,
+        place: InsertionPlace::Aside,
         answer: HiddenResult::EMPTY_PROMPT,
         ..pair("", 0)
     };

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::legs::*;
-use crate::wire::{Ending, Stop};
+use crate::wire::{Ending, StopReason};
 
 #[test]
 fn nothing_of_ours_goes_by_byte_for_byte() {
@@ -95,7 +95,7 @@ fn many_choices_and_errors_go_by() {
     let leg = [&role(), "data: {\"error\":{\"message\":\"m\"}}\n\n"].concat();
     let (shown, report) = run_at(USAGE, None, &[(leg.clone(), Then::Close(Ending::Own))], 9);
     assert_eq!(shown, leg.as_bytes());
-    assert_eq!((report.stop, report.ended), (Stop::Error, false));
+    assert_eq!((report.stop, report.ended), (StopReason::Error, false));
 }
 
 #[test]

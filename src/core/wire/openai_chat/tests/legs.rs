@@ -72,10 +72,10 @@ pub(super) fn machine(request: &str) -> StreamMerge {
     let view = OpenaiChat
         .read(&Bytes::copy_from_slice(request.as_bytes()), Operation::Generate)
         .unwrap();
-    let watch = Watch {
+    let watch = ResponseWatch {
         hide: match untooled::no_room(&view).is_none() || view.facts.wants_usage {
-            true => crate::tools::Names::HANDOFF,
-            false => crate::tools::Names::NONE,
+            true => crate::tools::ToolNames::HANDOFF,
+            false => crate::tools::ToolNames::NONE,
         },
         ..WATCH
     };

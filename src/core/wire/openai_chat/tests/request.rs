@@ -8,10 +8,10 @@ use crate::mark::{aside, gap};
 use crate::wire::Pairs;
 use crate::wire::Requests;
 use crate::wire::Turns;
-use crate::wire::Unread;
-use crate::wire::view::{Choice, PartKind, Role, View};
+use crate::wire::UnreadReason;
+use crate::wire::view::{Role, ToolChoice, TurnPartKind, View};
 
-fn read(body: &str) -> Result<View, Unread> {
+fn read(body: &str) -> Result<View, UnreadReason> {
     OpenaiChat.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
@@ -35,7 +35,7 @@ fn roles_and_parts() {
         roles,
         [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Other]
     );
-    let kinds = |turn| -> Vec<PartKind> {
+    let kinds = |turn| -> Vec<TurnPartKind> {
         OpenaiChat
             .content(&view, turn)
             .parts
@@ -43,9 +43,9 @@ fn roles_and_parts() {
             .map(|p| p.kind)
             .collect()
     };
-    assert_eq!(kinds(1), [PartKind::Text, PartKind::Other]);
-    assert_eq!(kinds(2), [PartKind::Text, PartKind::Call]);
-    assert_eq!(kinds(3), [PartKind::Result]);
+    assert_eq!(kinds(1), [TurnPartKind::Text, TurnPartKind::Other]);
+    assert_eq!(kinds(2), [TurnPartKind::Text, TurnPartKind::Call]);
+    assert_eq!(kinds(3), [TurnPartKind::Result]);
     let result = OpenaiChat.content(&view, 3).parts[0];
     assert_eq!(view.text(result.id.unwrap()), b"c1");
     assert_eq!(OpenaiChat.content(&view, 2).call(&view.body, "c1"), Some(1));
@@ -80,15 +80,15 @@ fn facts() {
             .wants_usage
     );
     let choice = |raw: &str| with(&format!(r#""tool_choice":{raw}"#)).facts.choice;
-    assert_eq!(choice(r#""none""#), Choice::None);
-    assert_eq!(choice(r#""auto""#), Choice::Auto);
-    assert_eq!(choice("null"), Choice::Auto);
+    assert_eq!(choice(r#""none""#), ToolChoice::None);
+    assert_eq!(choice(r#""auto""#), ToolChoice::Auto);
+    assert_eq!(choice("null"), ToolChoice::Auto);
     for forced in [
         r#""required""#,
         r#"{"type":"function","function":{"name":"a"}}"#,
         r#"{"type":"allowed_tools","allowed_tools":{}}"#,
     ] {
-        assert_eq!(choice(forced), Choice::Forced);
+        assert_eq!(choice(forced), ToolChoice::Forced);
     }
     let session = |raw: &str| with(raw).facts.session;
     assert_eq!(
@@ -113,13 +113,13 @@ fn what_cannot_be_read_is_said() {
     let messages = r#""messages":[{"role":"user","content":"x"}]"#;
     assert_eq!(
         read(&format!("{{{messages},{messages}}}")).unwrap_err(),
-        Unread::RepeatedKey
+        UnreadReason::RepeatedKey
     );
-    assert_eq!(read("[1]").unwrap_err(), Unread::OtherShape);
-    assert_eq!(read(r#"{"messages":"x"}"#).unwrap_err(), Unread::OtherShape);
+    assert_eq!(read("[1]").unwrap_err(), UnreadReason::OtherShape);
+    assert_eq!(read(r#"{"messages":"x"}"#).unwrap_err(), UnreadReason::OtherShape);
     assert!(matches!(
         read(r#"{"messages":["#).unwrap_err(),
-        Unread::NotJson(_)
+        UnreadReason::NotJson(_)
     ));
 }
 
@@ -302,7 +302,7 @@ fn two_asides_in_one_message() {
     let other = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12);
     let line = |id| gap::spaced(&aside::line(id));
     let text = format!("a{}b{}c", line(ID), line(other));
-    let second = pair(other, "i", HiddenResult::BAD_ARGUMENTS, Place::Aside);
+    let second = pair(other, "i", HiddenResult::BAD_ARGUMENTS, InsertionPlace::Aside);
     let sent = upstream(&json!([{"role":"assistant","content":text}]), &[aside(), second]);
     let [call, result] = split(json!("a"));
     assert_eq!(

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::legs::*;
-use crate::wire::{Ending, Stop};
+use crate::wire::{Ending, StopReason};
 
 #[test]
 fn a_call_of_ours_is_hidden_however_it_is_spelled() {
@@ -56,7 +56,7 @@ fn a_call_of_ours_is_hidden_however_it_is_spelled() {
                 ),
             ],
         );
-        assert_eq!(report.stop, Stop::Done);
+        assert_eq!(report.stop, StopReason::Done);
         assert_eq!(
             message(&events),
             json!({"role":"assistant","content":"Stwo","calls":[],"reason":"stop"})

@@ -7,7 +7,7 @@ use super::*;
 use crate::mark::{aside, gap};
 use crate::wire::AskAgain;
 use crate::wire::Replies;
-use crate::wire::{Ending, Leg, LegOutput, Stop};
+use crate::wire::{Ending, Leg, LegOutput, StopReason};
 
 fn body(message: Value, reason: &str) -> Bytes {
     let reply = json!({"id":"r","object":"chat.completion","created":1,"model":"m",
@@ -47,7 +47,10 @@ fn a_reply_is_read() {
             WATCH,
         )
         .unwrap();
-    assert_eq!((report.stop, report.parts, report.ended), (Stop::Calls, 1, true));
+    assert_eq!(
+        (report.stop, report.parts, report.ended),
+        (StopReason::Calls, 1, true)
+    );
     assert_eq!(report.calls, [("c".to_owned(), 0)]);
     assert_eq!((report.hidden[0].after, report.hidden[0].complete), (0, true));
     assert_eq!((report.usage.input, report.usage.output), (10, 4));
@@ -147,11 +150,15 @@ fn asking_again_and_putting_back_agree() {
             .ask_again(
                 &LegOutput::Stream(frames),
                 &[aside()],
-                crate::tools::Names::HANDOFF,
+                crate::tools::ToolNames::HANDOFF,
             )
             .unwrap();
         let whole = OpenaiChat
-            .ask_again(&LegOutput::Reply(reply), &[aside()], crate::tools::Names::HANDOFF)
+            .ask_again(
+                &LegOutput::Reply(reply),
+                &[aside()],
+                crate::tools::ToolNames::HANDOFF,
+            )
             .unwrap();
         assert_eq!(streamed, whole);
         let shown = said.replace("resume:", "resume\\:");
@@ -177,7 +184,7 @@ fn reasoning_is_told_back() {
         .ask_again(
             &LegOutput::Stream(frames),
             &[aside()],
-            crate::tools::Names::HANDOFF,
+            crate::tools::ToolNames::HANDOFF,
         )
         .unwrap();
     let asked: Value = serde_json::from_str(&format!("[{asked}]")).unwrap();

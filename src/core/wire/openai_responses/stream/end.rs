@@ -8,7 +8,7 @@ use super::super::{own_message, usage};
 use super::{Slot, Stream};
 use crate::text::json;
 use crate::wire::DroppedThinking;
-use crate::wire::leg::Stop;
+use crate::wire::leg::StopReason;
 
 impl Stream {
     /// `completed`, `failed`, `incomplete`.
@@ -39,11 +39,11 @@ impl Stream {
         self.report.stop = response_object::stop(data, response, !self.report.calls.is_empty());
         self.report.ended = true;
         self.report.dropped_thinking = DroppedThinking::of_member(data, response).unwrap_or_default();
-        self.report.again = self.report.stop == Stop::Error && self.leg > 0 && self.report.parts == 0;
+        self.report.again = self.report.stop == StopReason::Error && self.leg > 0 && self.report.parts == 0;
         if self.leg == 0 {
             self.identity.take(data, response);
         }
-        if self.report.stop != Stop::Error {
+        if self.report.stop != StopReason::Error {
             self.object = event.response.map(|r| response_object::raw(data, r));
         }
         if self.holding() {

@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::sdk::*;
 use super::*;
 use crate::wire::AskAgain;
-use crate::wire::{Ending, Stop};
+use crate::wire::{Ending, StopReason};
 
 fn handed_over(request: &Value) -> Run {
     let mut run = Run::new(request);
@@ -40,7 +40,7 @@ fn a_later_leg_that_fails_says_so_under_the_first_ones_name() {
     run.merge.next_leg();
     let failed = json!({"status": "failed", "error": {"code": "server_error", "message": "m"}});
     let report = run.feed(&leg("resp_2", &[text_item(0, "msg_2", &["b"])], failed));
-    assert_eq!((report.stop, report.ended), (Stop::Error, true));
+    assert_eq!((report.stop, report.ended), (StopReason::Error, true));
     let seen = run.close(Ending::Own);
     assert_eq!(seen.end["error"]["message"], "m");
     assert_eq!(seen.end["output"].as_array().unwrap().len(), 3);
@@ -56,7 +56,7 @@ fn an_error_before_a_later_leg_shows_anything_is_kept_back() {
     ]));
     assert_eq!(
         (report.stop, report.ended, run.out.len()),
-        (Stop::Error, true, sent)
+        (StopReason::Error, true, sent)
     );
     run.merge.next_leg();
     run.feed(&leg("resp_3", &[text_item(0, "msg_3", &["c"])], completed(1)));
@@ -122,9 +122,13 @@ fn an_aside_is_an_item_and_the_model_is_asked_again_in_the_same_response() {
     );
     stream += "data: [DONE]\n\n";
     run.feed(&stream);
-    let pairs = [pair("h", Place::Aside)];
+    let pairs = [pair("h", InsertionPlace::Aside)];
     let more = OpenaiResponses
-        .ask_again(&run.merge.spoken().unwrap(), &pairs, crate::tools::Names::HANDOFF)
+        .ask_again(
+            &run.merge.spoken().unwrap(),
+            &pairs,
+            crate::tools::ToolNames::HANDOFF,
+        )
         .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     assert_eq!(more, json!([thought("rs_1"), hidden("fc_h", "h"), result("h")]));

@@ -3,10 +3,12 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::wire::AskAgain;
 use crate::wire::Replies;
-use crate::wire::{AnswerShape, Compose, Ending, Framing, Leg, LegOutput, LocalAnswer, Stop, Watch};
+use crate::wire::{
+    AnswerShape, Compose, Ending, Framing, Leg, LegOutput, LocalAnswer, ResponseWatch, StopReason,
+};
 
-const WATCH: Watch = Watch {
-    hide: crate::tools::Names::HANDOFF,
+const WATCH: ResponseWatch = ResponseWatch {
+    hide: crate::tools::ToolNames::HANDOFF,
     held_bytes: 1000,
 };
 
@@ -34,7 +36,7 @@ fn a_reply_is_read() {
     assert_eq!(report.calls, [("c".to_owned(), 1), ("ap".to_owned(), 2)]);
     assert_eq!(
         (report.hidden[0].after, report.parts, report.stop),
-        (1, 3, Stop::Calls)
+        (1, 3, StopReason::Calls)
     );
     assert_eq!(report.hidden[0].bound_to.as_deref(), Some("item:rs"));
     assert_eq!((report.usage.input, report.usage.output), (10, 5));
@@ -97,9 +99,9 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
             hidden("fc_2", "other")
         ]),
     );
-    let pairs = [pair("h", Place::Aside)];
+    let pairs = [pair("h", InsertionPlace::Aside)];
     let more = OpenaiResponses
-        .ask_again(&LegOutput::Reply(body), &pairs, crate::tools::Names::HANDOFF)
+        .ask_again(&LegOutput::Reply(body), &pairs, crate::tools::ToolNames::HANDOFF)
         .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let kinds: Vec<_> = more
@@ -111,7 +113,11 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
     assert_eq!(kinds, ["message", "function_call", "function_call_output"]);
     assert!(more.as_array().unwrap().iter().all(|i| i.get("id").is_none()));
     assert_eq!(
-        OpenaiResponses.ask_again(&LegOutput::Stream(vec![]), &pairs, crate::tools::Names::HANDOFF),
+        OpenaiResponses.ask_again(
+            &LegOutput::Stream(vec![]),
+            &pairs,
+            crate::tools::ToolNames::HANDOFF
+        ),
         None
     );
 }

@@ -5,9 +5,9 @@ use crate::rewrite::preamble;
 use crate::rewrite::untooled;
 use crate::wire::Requests;
 use crate::wire::Turns;
-use crate::wire::{Choice, Role, Unread};
+use crate::wire::{Role, ToolChoice, UnreadReason};
 
-fn read(body: &str) -> Result<crate::wire::View, Unread> {
+fn read(body: &str) -> Result<crate::wire::View, UnreadReason> {
     OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
@@ -73,14 +73,14 @@ fn facts_are_read_where_they_stand() {
     assert!(facts(json!({"max_output_tokens": 16})).cramped);
     assert!(!facts(json!({"max_output_tokens": null})).cramped);
     for (choice, wanted) in [
-        (json!("auto"), Choice::Auto),
-        (json!(null), Choice::Auto),
-        (json!("none"), Choice::None),
-        (json!("required"), Choice::Forced),
-        (json!({"type": "function", "name": "read"}), Choice::Forced),
+        (json!("auto"), ToolChoice::Auto),
+        (json!(null), ToolChoice::Auto),
+        (json!("none"), ToolChoice::None),
+        (json!("required"), ToolChoice::Forced),
+        (json!({"type": "function", "name": "read"}), ToolChoice::Forced),
         (
             json!({"type": "allowed_tools", "mode": "auto", "tools": []}),
-            Choice::Forced,
+            ToolChoice::Forced,
         ),
     ] {
         assert_eq!(facts(json!({"tool_choice": choice})).choice, wanted);
@@ -102,14 +102,17 @@ fn facts_are_read_where_they_stand() {
 
 #[test]
 fn other_shapes_are_not_read() {
-    assert_eq!(read(r#"{"model":"m"}"#).unwrap_err(), Unread::OtherShape);
-    assert_eq!(read(r#"{"input":7}"#).unwrap_err(), Unread::OtherShape);
-    assert_eq!(read("[]").unwrap_err(), Unread::OtherShape);
+    assert_eq!(read(r#"{"model":"m"}"#).unwrap_err(), UnreadReason::OtherShape);
+    assert_eq!(read(r#"{"input":7}"#).unwrap_err(), UnreadReason::OtherShape);
+    assert_eq!(read("[]").unwrap_err(), UnreadReason::OtherShape);
     assert_eq!(
         read(r#"{"input":[],"input":[]}"#).unwrap_err(),
-        Unread::RepeatedKey
+        UnreadReason::RepeatedKey
     );
-    assert!(matches!(read(r#"{"input":[{"a":1]}"#), Err(Unread::NotJson(_))));
+    assert!(matches!(
+        read(r#"{"input":[{"a":1]}"#),
+        Err(UnreadReason::NotJson(_))
+    ));
     assert!(read(r#"{"input":[]}"#).is_ok());
     let body = with_input(json!([user("hi"), thought("rs_1"), called("fc_1", "c")])).to_string();
     for end in 0..body.len() {
@@ -300,7 +303,7 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
         value(rewritten(
             &body,
             &Rewrite {
-                previous: Some(GoesOn { id: "up", owed: &[] }),
+                previous: Some(ContinuedResponse { id: "up", owed: &[] }),
                 ..Rewrite::default()
             }
         )),
@@ -312,7 +315,7 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
 fn what_is_owed_goes_in_front_of_all_else() {
     let owed = [result("h1").to_string(), result("h2").to_string()];
     let owing = Rewrite {
-        previous: Some(GoesOn { id: "r", owed: &owed }),
+        previous: Some(ContinuedResponse { id: "r", owed: &owed }),
         ..Rewrite::default()
     };
     let mut body = with_input(json!([answered("a"), user("hi")]));
@@ -363,7 +366,7 @@ fn compaction_is_cut_and_never_tooled() {
         (Operation::Count, 2),
         (Operation::Generate, 2),
     ] {
-        let reading = Reading::new(&OpenaiResponses, &bytes, call).unwrap();
+        let reading = RequestReading::new(&OpenaiResponses, &bytes, call).unwrap();
         let found = reading.candidates(&OpenaiResponses);
         let cut = Cut::At {
             candidate: &found[0],

@@ -5,10 +5,10 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::course::StreamMerge;
 use crate::wire::Streams;
-use crate::wire::{Ending, LegReport, Watch};
+use crate::wire::{Ending, LegReport, ResponseWatch};
 
-pub(super) const WATCH: Watch = Watch {
-    hide: crate::tools::Names::HANDOFF,
+pub(super) const WATCH: ResponseWatch = ResponseWatch {
+    hide: crate::tools::ToolNames::HANDOFF,
     held_bytes: 1000,
 };
 
@@ -109,7 +109,7 @@ impl Run {
         Self::watching(request, WATCH)
     }
 
-    pub(super) fn watching(request: &Value, watch: Watch) -> Self {
+    pub(super) fn watching(request: &Value, watch: ResponseWatch) -> Self {
         let dialect = OpenaiResponses.dialect(&reading(request).view, watch);
         Self {
             merge: StreamMerge::new(dialect, 1 << 20, true),

@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::sdk::*;
 use super::*;
 use crate::wire::Pairs;
-use crate::wire::{Ending, Stop, Watch};
+use crate::wire::{Ending, ResponseWatch, StopReason};
 
 fn search() -> Vec<Value> {
     let item = json!({"id": "ws_1", "type": "web_search_call", "status": "completed"});
@@ -38,7 +38,10 @@ fn items_of_every_kind_go_by_and_two_hidden_calls_do_not() {
     let mut run = Run::new(&hi());
     let report = run.feed(&leg("resp_1", &items, completed(5)));
     assert_eq!(report.calls, [("cc".to_owned(), 2)]);
-    assert_eq!((report.parts, report.stop, report.ended), (4, Stop::Calls, true));
+    assert_eq!(
+        (report.parts, report.stop, report.ended),
+        (4, StopReason::Calls, true)
+    );
     let of = |n: usize| {
         (
             report.hidden[n].id.clone(),
@@ -121,8 +124,8 @@ fn model_text_like_ours_is_broken_up_alike_everywhere() {
 
 #[test]
 fn nothing_to_hide_is_nothing_changed() {
-    let agents_own = Watch {
-        hide: crate::tools::Names::NONE,
+    let agents_own = ResponseWatch {
+        hide: crate::tools::ToolNames::NONE,
         ..WATCH
     };
     let items = [text_item(0, "msg_1", &["a"]), call_item(1, hidden("fc_h", "h"))];
@@ -141,20 +144,20 @@ fn ends_are_told_apart() {
             .feed(&leg("resp_1", &[text_item(0, "msg_1", &["a"])], end))
             .stop
     };
-    assert_eq!(stop(completed(1)), Stop::Done);
+    assert_eq!(stop(completed(1)), StopReason::Done);
     let incomplete = |reason: &str| json!({"status": "incomplete", "incomplete_details": {"reason": reason}});
-    assert_eq!(stop(incomplete("max_output_tokens")), Stop::Truncated);
-    assert_eq!(stop(incomplete("content_filter")), Stop::Refused);
-    assert_eq!(stop(incomplete("steered")), Stop::Paused);
+    assert_eq!(stop(incomplete("max_output_tokens")), StopReason::Truncated);
+    assert_eq!(stop(incomplete("content_filter")), StopReason::Refused);
+    assert_eq!(stop(incomplete("steered")), StopReason::Paused);
     assert_eq!(
         stop(json!({"status": "failed", "error": {"code": "server_error", "message": ""}})),
-        Stop::Error
+        StopReason::Error
     );
 
     let error = frames(vec![json!({"type": "error", "code": "x", "message": "y"})]);
     let mut run = Run::new(&hi());
     let report = run.feed(&error);
-    assert_eq!((report.stop, report.ended), (Stop::Error, false));
+    assert_eq!((report.stop, report.ended), (StopReason::Error, false));
     assert_eq!(run.out.concat(), error.as_bytes());
 }
 
@@ -165,7 +168,10 @@ fn a_call_that_was_cut_off_is_hidden_and_not_complete() {
     let end = json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": [{"type": "reasoning"}]});
     let mut run = Run::new(&hi());
     let report = run.feed(&leg("resp_1", &[half], end));
-    assert_eq!((report.hidden[0].complete, report.stop), (false, Stop::Truncated));
+    assert_eq!(
+        (report.hidden[0].complete, report.stop),
+        (false, StopReason::Truncated)
+    );
     let seen = run.close(Ending::Own);
     assert_eq!((seen.items.len(), &seen.end["output"]), (0, &json!([])));
     assert_eq!(seen.end["status"], "incomplete");
