@@ -31,7 +31,7 @@ impl Model for Autopilot {
         let Some(tool) = directive.choose(&tools) else {
             return echo(request, &turns);
         };
-        let after = History::read(&turns[at..]);
+        let after = DirectiveHistory::read(&turns[at..]);
         let reply = if request.offers_handoff() {
             directive.with_handoff(tool, &after)
         } else {
@@ -96,17 +96,17 @@ fn document(turns: &[Turn]) -> Reply {
 }
 
 /// What happened after the directive.
-struct History {
+struct DirectiveHistory {
     /// Results of the agent's own tools.
     steps: usize,
     /// Results of handoff calls.
     handoffs: usize,
 }
 
-impl History {
+impl DirectiveHistory {
     fn read(turns: &[Turn]) -> Self {
         let calls = || turns.iter().flat_map(|turn| &turn.calls);
-        let mut history = History {
+        let mut history = DirectiveHistory {
             steps: 0,
             handoffs: 0,
         };
@@ -197,7 +197,7 @@ impl Directive {
         }
     }
 
-    fn with_handoff(&self, tool: &ToolDefinition, after: &History) -> Reply {
+    fn with_handoff(&self, tool: &ToolDefinition, after: &DirectiveHistory) -> Reply {
         let step = after.steps + 1;
         let last_step = step == self.steps;
         if after.steps < self.steps && !(self.mixed && last_step && self.task < self.tasks) {
@@ -232,7 +232,7 @@ impl Directive {
     }
 
     /// Without the handoff, all tasks run in one context.
-    fn in_one_context(&self, tool: &ToolDefinition, after: &History) -> Reply {
+    fn in_one_context(&self, tool: &ToolDefinition, after: &DirectiveHistory) -> Reply {
         let left = (self.tasks + 1).saturating_sub(self.task);
         if after.steps >= self.steps * left {
             return Reply::text(format!("All {} tasks done.", self.tasks));

@@ -117,7 +117,7 @@ pub(crate) fn derived_id(prefix: &str, request: &Received, slot: usize) -> Strin
 }
 
 /// A response body before it is written: a content type and its events. A JSON body is one event.
-pub(crate) struct Rendered {
+pub(crate) struct RenderedBody {
     /// `None`: the response has no `content-type` header.
     pub(crate) content_type: Option<&'static str>,
     pub(crate) events: Vec<Bytes>,
@@ -125,9 +125,9 @@ pub(crate) struct Rendered {
     pub(crate) sized: bool,
 }
 
-impl Rendered {
+impl RenderedBody {
     pub(crate) fn json(value: &Value) -> Self {
-        Rendered {
+        RenderedBody {
             content_type: Some("application/json"),
             events: vec![value.to_string().into()],
             sized: true,
@@ -135,7 +135,7 @@ impl Rendered {
     }
 
     pub(crate) fn stream(events: Vec<Bytes>) -> Self {
-        Rendered {
+        RenderedBody {
             content_type: Some("text/event-stream; charset=utf-8"),
             events,
             sized: false,
@@ -177,7 +177,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Sync {
     /// The answer to a token count.
     fn token_count(&self, usage: &Usage) -> Value;
     /// A reply as a response body.
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered;
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody;
     /// The answer to [`Endpoint::Compact`] and [`Endpoint::Stored`]: a status and a body.
     fn answer(&self, request: &Received, _usage: &Usage) -> (u16, Value) {
         (404, self.error(404, &format!("Not found: {}", request.path)))

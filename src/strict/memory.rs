@@ -13,14 +13,14 @@ use super::fields::text;
 
 /// The memory of one provider.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<State>);
+pub(crate) struct Memory(Mutex<MemoryState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     responses: HashMap<String, StoredResponse>,
     items: HashMap<String, Value>,
     conversations: HashMap<String, Vec<Value>>,
-    produced: HashMap<String, Produced>,
+    produced: HashMap<String, ProducedItem>,
     threads: HashSet<String>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct StoredResponse {
 
 /// What is known of an item that this provider produced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Produced {
+pub(crate) struct ProducedItem {
     /// The id of the last reasoning item before it in its response.
     pub(crate) reasoning: Option<String>,
     /// The id of the item right after it.
@@ -55,7 +55,7 @@ impl Memory {
         self.state().items.get(id).cloned()
     }
 
-    pub(crate) fn produced(&self, id: &str) -> Option<Produced> {
+    pub(crate) fn produced(&self, id: &str) -> Option<ProducedItem> {
         self.state().produced.get(id).cloned()
     }
 
@@ -84,7 +84,7 @@ impl Memory {
     }
 
     /// Records what is known of the items of one response, by their ids.
-    pub(crate) fn record_produced(&self, items: Vec<(String, Produced)>) {
+    pub(crate) fn record_produced(&self, items: Vec<(String, ProducedItem)>) {
         self.state().produced.extend(items);
     }
 
@@ -104,7 +104,7 @@ impl Memory {
         self.state().responses.remove(id).is_some()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -12,15 +12,15 @@ const PART: usize = 12;
 /// Makes a signature of this provider recognisable; it is no secret.
 const SALT: &[u8] = b"strict provider's stamp";
 
-type Hash = [u8; PART];
+type SignatureHash = [u8; PART];
 
 /// A signature, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
-    content: Hash,
-    prefix: Hash,
+    content: SignatureHash,
+    prefix: SignatureHash,
     /// Makes signatures of equal content behind an equal prefix differ; ignored when the signature comes back.
-    nonce: Option<Hash>,
+    nonce: Option<SignatureHash>,
 }
 
 impl Signature {
@@ -80,12 +80,12 @@ impl Signature {
     }
 }
 
-fn hash(bytes: &[u8]) -> Hash {
+fn hash(bytes: &[u8]) -> SignatureHash {
     shorten(Sha256::new_with_prefix(bytes))
 }
 
-fn shorten(hasher: Sha256) -> Hash {
-    let mut out = Hash::default();
+fn shorten(hasher: Sha256) -> SignatureHash {
+    let mut out = SignatureHash::default();
     out.copy_from_slice(&hasher.finalize()[..PART]);
     out
 }

@@ -36,7 +36,7 @@ pub struct ShellCommand<'a> {
 
 /// What joins a command to the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Joint {
+enum CommandJoint {
     /// `&&`
     And,
     /// `;`, or a new line
@@ -71,17 +71,17 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         let behind = &steps[at..];
         let good_if_zero = behind
             .iter()
-            .all(|(_, joint)| matches!(joint, Joint::And | Joint::End));
+            .all(|(_, joint)| matches!(joint, CommandJoint::And | CommandJoint::End));
         // In front of it may stand what never fails, or what its own failing does not stop.
         let before = (0..at).all(|i| match steps[i].1 {
-            Joint::Then => !strict || prepares(plain[i]),
-            joint => joint == Joint::And && prepares(plain[i]),
+            CommandJoint::Then => !strict || prepares(plain[i]),
+            joint => joint == CommandJoint::And && prepares(plain[i]),
         });
         found.push(ShellCommand {
             purpose,
             text: unparenthesised(text),
             good_if_zero,
-            bad_if_not: before && steps[at].1 == Joint::End,
+            bad_if_not: before && steps[at].1 == CommandJoint::End,
             folder,
             in_front: at > 0,
             rewrites: purpose.verifies() && !step_looks(plain[at]),
@@ -93,14 +93,14 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
 }
 
 /// Whether a command of a line prints nothing but what another one of it gave it.
-fn adds_nothing(steps: &[(&str, Joint)], at: usize, plain: &str) -> bool {
+fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool {
     let name = name_of_program(plain);
     prepares(plain) || QUIET.contains(&name) || is_piped_into(steps, at) && FILTERS.contains(&name)
 }
 
-fn is_piped_into(steps: &[(&str, Joint)], at: usize) -> bool {
+fn is_piped_into(steps: &[(&str, CommandJoint)], at: usize) -> bool {
     at.checked_sub(1)
-        .is_some_and(|before| steps[before].1 == Joint::Pipe)
+        .is_some_and(|before| steps[before].1 == CommandJoint::Pipe)
 }
 
 fn name_of_program(plain: &str) -> &str {
@@ -111,7 +111,7 @@ fn name_of_program(plain: &str) -> &str {
 /// Whether a line prints texts that are stored somewhere (files, logs, patches), which may speak of any command.
 pub fn prints_stored_text(line: &str) -> bool {
     let steps = steps(line);
-    let prints = |(at, (text, _)): (usize, &(&str, Joint))| {
+    let prints = |(at, (text, _)): (usize, &(&str, CommandJoint))| {
         let plain = bare(unparenthesised(text));
         let name = name_of_program(plain);
         let stored = match name {
@@ -315,7 +315,7 @@ fn behind_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a st
 
 /// The commands of a line with what joins each to the next. Quotes are stepped over, comments left out; a here-document
 /// ends the line.
-fn steps(line: &str) -> Vec<(&str, Joint)> {
+fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
     let bytes = line.as_bytes();
     let mut out = Vec::new();
     let (mut start, mut at, mut quote) = (0, 0, None);
@@ -342,26 +342,26 @@ fn steps(line: &str) -> Vec<(&str, Joint)> {
                 continue;
             }
             (_, b'#', _) if at == start || bytes[at - 1].is_ascii_whitespace() => {
-                push(start, at, Joint::Then);
+                push(start, at, CommandJoint::Then);
                 at += memchr::memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at);
                 start = at;
                 continue;
             }
             (_, b'<', Some(b'<')) => {
-                push(start, at, Joint::Other);
+                push(start, at, CommandJoint::Other);
                 return out;
             }
-            (_, b'&', Some(b'&')) => (Joint::And, 2),
-            (_, b'|', Some(b'|')) => (Joint::Other, 2),
-            (_, b'|', Some(b'&')) => (Joint::Pipe, 2),
-            (_, b'|', _) => (Joint::Pipe, 1),
+            (_, b'&', Some(b'&')) => (CommandJoint::And, 2),
+            (_, b'|', Some(b'|')) => (CommandJoint::Other, 2),
+            (_, b'|', Some(b'&')) => (CommandJoint::Pipe, 2),
+            (_, b'|', _) => (CommandJoint::Pipe, 1),
             // `2>&1`, `&>`
             (_, b'&', _) if at > 0 && bytes[at - 1] == b'>' || next == Some(b'>') => {
                 at += 1;
                 continue;
             }
-            (_, b'&', _) => (Joint::Other, 1),
-            (_, b';' | b'\n', _) => (Joint::Then, 1),
+            (_, b'&', _) => (CommandJoint::Other, 1),
+            (_, b';' | b'\n', _) => (CommandJoint::Then, 1),
             _ => {
                 at += 1;
                 continue;
@@ -371,11 +371,11 @@ fn steps(line: &str) -> Vec<(&str, Joint)> {
         at += len;
         start = at;
     }
-    push(start, line.len(), Joint::End);
+    push(start, line.len(), CommandJoint::End);
     if let Some(last) = out.last_mut()
-        && last.1 == Joint::Then
+        && last.1 == CommandJoint::Then
     {
-        last.1 = Joint::End;
+        last.1 = CommandJoint::End;
     }
     out
 }

@@ -14,7 +14,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::retry::Tries;
+use super::retry::LegAttempts;
 use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
 use crate::record::{HandoffId, HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{Ending, LegReport, NOTHING_SAID, StopReason};
@@ -193,7 +193,7 @@ pub enum ResponseEnd {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum CourseState {
     /// A leg is read.
     Reading,
     /// A leg is on its way.
@@ -210,7 +210,7 @@ enum State {
 /// One answer to the agent.
 #[derive(Debug)]
 pub struct Course {
-    state: State,
+    state: CourseState,
     actions: VecDeque<Action>,
     /// This and the next two as in [`CourseTerms`].
     stops: bool,
@@ -221,7 +221,7 @@ pub struct Course {
     report: LegReport,
     /// What the present leg was made of.
     leg: NextLeg,
-    tries: Tries,
+    tries: LegAttempts,
     /// The tool that answers the call which is being answered.
     asked: Option<&'static str>,
     /// Whether the present leg is one that was sent here.
@@ -246,7 +246,7 @@ impl Course {
             None => NextLeg::default(),
         };
         Self {
-            state: State::Reading,
+            state: CourseState::Reading,
             actions: VecDeque::new(),
             stops: terms.stops,
             goes_on_by_id: terms.goes_on_by_id,
@@ -255,7 +255,7 @@ impl Course {
             report: LegReport::default(),
             said: terms.said || leg.behind.is_some(),
             leg,
-            tries: Tries::new(terms.retries),
+            tries: LegAttempts::new(terms.retries),
             asked: None,
             later: false,
             first_id: None,
@@ -278,11 +278,11 @@ impl Course {
         match (&self.state, event) {
             (_, CourseEvent::AgentGone) => {
                 self.actions.clear();
-                self.state = State::Over;
+                self.state = CourseState::Over;
             }
-            (State::Reading, CourseEvent::LegEnded(report)) => self.leg_ended(report),
+            (CourseState::Reading, CourseEvent::LegEnded(report)) => self.leg_ended(report),
             (
-                State::Reading,
+                CourseState::Reading,
                 CourseEvent::LegTruncated {
                     report,
                     shown,
@@ -291,11 +291,11 @@ impl Course {
             ) => {
                 self.leg_truncated(&report, shown, withheld);
             }
-            (State::Reading, CourseEvent::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
-            (State::WritingHandoff, CourseEvent::HandoffWritten { id, head, sentinel }) => {
+            (CourseState::Reading, CourseEvent::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
+            (CourseState::WritingHandoff, CourseEvent::HandoffWritten { id, head, sentinel }) => {
                 self.hand_over(id, head, sentinel);
             }
-            (State::AnsweringCall, CourseEvent::CallAnswered { mark, more, answer }) => {
+            (CourseState::AnsweringCall, CourseEvent::CallAnswered { mark, more, answer }) => {
                 // The call that was answered is the first one.
                 if let Some(first) = self.owed.first_mut() {
                     first.answer = answer;
@@ -309,20 +309,20 @@ impl Course {
                 self.send_next();
             }
             // Not written, so not shown: the turn ends as if the call had not been made.
-            (State::WritingHandoff | State::AnsweringCall, CourseEvent::NotWritten) => {
+            (CourseState::WritingHandoff | CourseState::AnsweringCall, CourseEvent::NotWritten) => {
                 self.close(ResponseEnd::WithoutCall);
             }
             // A call beside the agent's own is hidden either way, and its turn goes on.
-            (State::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
+            (CourseState::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);
             }
-            (State::WritingId(close), CourseEvent::Written | CourseEvent::NotWritten) => {
+            (CourseState::WritingId(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.over(Action::End(close));
             }
-            (State::Sending, CourseEvent::LegBegun) => self.state = State::Reading,
-            (State::Sending, CourseEvent::LegRefused { retry, pause }) => self.failed(retry, pause),
+            (CourseState::Sending, CourseEvent::LegBegun) => self.state = CourseState::Reading,
+            (CourseState::Sending, CourseEvent::LegRefused { retry, pause }) => self.failed(retry, pause),
             _ => {}
         }
     }
@@ -342,7 +342,7 @@ impl Course {
                     reason,
                     parent,
                 };
-                self.perform(State::WritingHandoff, effect);
+                self.perform(CourseState::WritingHandoff, effect);
             }
             Verdict::Mixed(all) => {
                 self.owed
@@ -354,11 +354,11 @@ impl Course {
                     (refused, place)
                 });
                 let effect = Effect::WritePairs(placed.collect());
-                self.perform(State::WritingPairs(ResponseEnd::Own), effect);
+                self.perform(CourseState::WritingPairs(ResponseEnd::Own), effect);
             }
             Verdict::AskAgain(call) => {
                 self.asked = call.answer.is_none().then(|| call.call.name());
-                self.perform(State::AnsweringCall, Effect::AnswerCall(call));
+                self.perform(CourseState::AnsweringCall, Effect::AnswerCall(call));
             }
         }
     }
@@ -369,7 +369,7 @@ impl Course {
         if all.is_empty() {
             return self.close(close);
         }
-        self.perform(State::WritingPairs(close), Effect::WritePairs(all));
+        self.perform(CourseState::WritingPairs(close), Effect::WritePairs(all));
     }
 
     /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
@@ -420,7 +420,7 @@ impl Course {
             pause,
             failed: self.tries.failed(),
         };
-        self.perform(State::Sending, effect);
+        self.perform(CourseState::Sending, effect);
     }
 
     /// A try of the present leg has failed, and nothing of it was shown.
@@ -455,7 +455,7 @@ impl Course {
             return self.over(Action::End(close));
         };
         let shown = self.first_id.clone().unwrap_or_default();
-        self.perform(State::WritingId(close), Effect::WriteId { shown, behind });
+        self.perform(CourseState::WritingId(close), Effect::WriteId { shown, behind });
     }
 
     /// What stands behind the id that the agent knows the response by, where that is not the same response, with nothing open
@@ -488,13 +488,13 @@ impl Course {
         self.actions.push_back(Action::Say(text));
     }
 
-    fn perform(&mut self, state: State, effect: Effect) {
+    fn perform(&mut self, state: CourseState, effect: Effect) {
         self.state = state;
         self.actions.push_back(Action::Perform(effect));
     }
 
     fn over(&mut self, last: Action) {
-        self.state = State::Over;
+        self.state = CourseState::Over;
         self.actions.push_back(last);
     }
 }

@@ -103,7 +103,7 @@ impl StreamMerge {
         if !self.framer.is_between_frames() {
             return chunk;
         }
-        let mut run = Run::of(&chunk);
+        let mut run = OutputRun::of(&chunk);
         let mut at = 0;
         loop {
             match self.dialect.pass(&chunk[at..], &mut run.made) {
@@ -137,7 +137,7 @@ impl StreamMerge {
             }
             self.elements(read, out);
         } else {
-            let mut run = Run::of(&batch.buf);
+            let mut run = OutputRun::of(&batch.buf);
             for range in &batch.frames {
                 match self.dialect.pass(&batch.buf[range.clone()], &mut run.made) {
                     FramePass::Same(_) => run.same(range.clone(), out),
@@ -337,13 +337,13 @@ impl StreamMerge {
 
 /// Neighbouring frames of one read that go on in one piece: a slice of it as long as none needs a change, else
 /// what is made of them.
-struct Run<'a> {
+struct OutputRun<'a> {
     buf: &'a Bytes,
     same: Range<usize>,
     made: Vec<u8>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> OutputRun<'a> {
     fn of(buf: &'a Bytes) -> Self {
         Self {
             buf,

@@ -12,12 +12,12 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 /// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with an
 /// error under a status of success.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tries {
+pub(super) struct LegAttempts {
     failed: u32,
     retries: u32,
 }
 
-impl Tries {
+impl LegAttempts {
     /// Of a leg that may be sent again so often.
     pub(super) fn new(retries: u32) -> Self {
         Self { failed: 0, retries }
@@ -54,14 +54,14 @@ mod tests {
 
     #[test]
     fn tries_are_counted_together_and_pauses_grow() {
-        let mut tries = Tries::new(3);
+        let mut tries = LegAttempts::new(3);
         let asked = Some(Duration::ZERO);
         assert_eq!(tries.fail(None), Some(FIRST_PAUSE));
         assert_eq!(tries.fail(asked), asked);
         assert_eq!(tries.fail(None), Some(4 * FIRST_PAUSE));
         assert_eq!(tries.fail(None), None);
         assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));
-        assert_eq!(Tries::new(0).fail(None), None);
-        assert_eq!(Tries::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
+        assert_eq!(LegAttempts::new(0).fail(None), None);
+        assert_eq!(LegAttempts::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
     }
 }

@@ -9,9 +9,9 @@ use crate::tools::ToolNames;
 use crate::wire::{Dialect, Ending, FramePass, Framing, LegReport, Operation, ResponseWatch, WIRES, Wire};
 
 /// A dialect that reads every frame.
-struct Reads(Box<dyn Dialect>);
+struct ReadingDialect(Box<dyn Dialect>);
 
-impl Dialect for Reads {
+impl Dialect for ReadingDialect {
     fn framing(&self) -> Framing {
         self.0.framing()
     }
@@ -99,7 +99,7 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
 fn machine(wire: &dyn Wire, hide: bool, reads: bool) -> StreamMerge {
     let dialect = dialect(wire, hide);
     if reads {
-        StreamMerge::new(Box::new(Reads(dialect)), 1 << 20, true)
+        StreamMerge::new(Box::new(ReadingDialect(dialect)), 1 << 20, true)
     } else {
         StreamMerge::new(dialect, 1 << 20, true)
     }

@@ -89,7 +89,7 @@ pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
 }
 
 /// What becomes of a call.
-enum Fate {
+enum CallFate {
     /// It hands over, with this prompt and reason.
     Fire(String, Option<String>),
     /// Its tool answers it.
@@ -99,15 +99,15 @@ enum Fate {
 }
 
 /// `before`: how many calls of the tool were answered in this agent request.
-fn fate(call: &HiddenCall, now: &VerdictInput, before: usize) -> Fate {
+fn fate(call: &HiddenCall, now: &VerdictInput, before: usize) -> CallFate {
     let tool = now.tools.get(call.name());
     match tool.map(|tool| (tool.on_call, tool.per_turn)) {
-        Some((OnCall::Answer, _)) if call.oversize || !call.complete => Fate::Told(HiddenResult::NOT_WHOLE),
-        Some((OnCall::Answer, most)) if before >= most as usize => Fate::Told(HiddenResult::TOO_OFTEN),
-        Some((OnCall::Answer, _)) => Fate::Ask,
+        Some((OnCall::Answer, _)) if call.oversize || !call.complete => CallFate::Told(HiddenResult::NOT_WHOLE),
+        Some((OnCall::Answer, most)) if before >= most as usize => CallFate::Told(HiddenResult::TOO_OFTEN),
+        Some((OnCall::Answer, _)) => CallFate::Ask,
         Some((OnCall::Fire, _)) | None => match accept(call, now) {
-            Ok((prompt, reason)) => Fate::Fire(prompt, reason),
-            Err(answer) => Fate::Told(answer),
+            Ok((prompt, reason)) => CallFate::Fire(prompt, reason),
+            Err(answer) => CallFate::Told(answer),
         },
     }
 }
@@ -132,17 +132,17 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
             .map(move |call| (call, fate(call, now, before(call))))
     };
     let mut fires = fates().rev().filter_map(|(_, fate)| match fate {
-        Fate::Fire(prompt, reason) => Some(Verdict::Fire { prompt, reason }),
+        CallFate::Fire(prompt, reason) => Some(Verdict::Fire { prompt, reason }),
         _ => None,
     });
     if let Some(fire) = fires.next() {
         return if may_chain { fire } else { dropped };
     }
     let answer = match fates().next() {
-        Some((call, Fate::Ask)) => Some((call, None)),
+        Some((call, CallFate::Ask)) => Some((call, None)),
         // Where a handoff would have no leg to go on in, no call of it is worth an answer.
-        Some((call, Fate::Told(_))) if !may_chain && call.name() == TOOL_NAME => None,
-        Some((call, Fate::Told(answer))) if now.asked < limits::ASK_AGAIN => Some((call, Some(answer))),
+        Some((call, CallFate::Told(_))) if !may_chain && call.name() == TOOL_NAME => None,
+        Some((call, CallFate::Told(answer))) if now.asked < limits::ASK_AGAIN => Some((call, Some(answer))),
         _ => None,
     };
     answer.map_or(dropped, |(call, answer)| {
@@ -221,9 +221,9 @@ fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
             let fate = fate(call, now, calls_of(call.name(), &names));
             names.push(call.name());
             let (answer, pending) = match fate {
-                Fate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
-                Fate::Ask => (None, None),
-                Fate::Told(answer) => (Some(answer), None),
+                CallFate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
+                CallFate::Ask => (None, None),
+                CallFate::Told(answer) => (Some(answer), None),
             };
             AnsweredCall {
                 call: call.clone(),

@@ -17,11 +17,11 @@ const STEM: &[u8] = b"handoff-";
 /// How much of a sentinel's beginning was seen so far; kept from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Escaper {
-    state: State,
+    state: EscapeState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum EscapeState {
     #[default]
     Clear,
     Bracket,
@@ -32,7 +32,7 @@ enum State {
     Colon,
 }
 
-impl State {
+impl EscapeState {
     /// The state behind `c`, and whether `c` is the colon that completes a sentinel's beginning.
     fn next(self, c: char) -> (Self, bool) {
         let byte = if c.is_ascii() { c as u8 } else { 0 };
@@ -64,7 +64,7 @@ impl State {
 impl Escaper {
     /// Whether no beginning is half seen: text without a bracket can be skipped then.
     pub fn is_clear(self) -> bool {
-        self.state == State::Clear
+        self.state == EscapeState::Clear
     }
 
     /// Reads the next piece of a text, given as the inside of a JSON string literal. Returns the offsets in it at
@@ -122,7 +122,7 @@ impl Escaper {
 
 /// `text` with every sentinel-like beginning escaped.
 pub fn break_up(text: &str) -> Cow<'_, str> {
-    let mut state = State::Clear;
+    let mut state = EscapeState::Clear;
     let mut out = String::new();
     let mut copied = 0;
     for (at, c) in text.char_indices() {

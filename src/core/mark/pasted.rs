@@ -30,7 +30,7 @@ pub struct PastedLine {
 /// Reads the line at the very start of the text whose inside is `inside`.
 pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     let start = paste_tag::behind_opening(text, inside).unwrap_or(inside.start);
-    let mut at = Cursor {
+    let mut at = LiteralCursor {
         raw: Span::new(start, inside.end).of(text),
         at: 0,
     };
@@ -100,12 +100,12 @@ fn ids(given: &[u8]) -> Option<(Uuid, Uuid)> {
 }
 
 /// Goes over the inside of a literal, character by character.
-struct Cursor<'a> {
+struct LiteralCursor<'a> {
     raw: &'a [u8],
     at: usize,
 }
 
-impl Cursor<'_> {
+impl LiteralCursor<'_> {
     /// Steps over at most so many characters of a kind, and returns how many there were.
     fn skip(&mut self, most: usize, of_kind: impl Fn(char) -> bool) -> usize {
         let mut count = 0;

@@ -9,7 +9,7 @@ const WINDOW: u64 = 200_000;
 
 /// What happens to a thread.
 #[derive(Debug, Clone)]
-enum Happens {
+enum ThreadEvent {
     Exchange {
         cut: Option<u8>,
         told: bool,
@@ -32,20 +32,20 @@ fn id(cut: u8) -> Uuid {
     Uuid::from_u128(u128::from(cut) + 1)
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+fn happens() -> impl Strategy<Value = ThreadEvent> {
     let cut = || prop::option::weighted(0.7, 0u8..3);
     prop_oneof![
-        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, told)| Happens::Exchange { cut, told }),
+        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, told)| ThreadEvent::Exchange { cut, told }),
         6 => (cut(), 0u64..400_000, 0u64..9_000)
-            .prop_map(|(cut, tokens, output)| Happens::Measured { cut, tokens, output }),
-        1 => (0u8..3).prop_map(Happens::HandedOver),
-        6 => prop::bool::weighted(0.3).prop_map(|step_done| Happens::Decide { step_done }),
-        1 => Just(Happens::Failed),
+            .prop_map(|(cut, tokens, output)| ThreadEvent::Measured { cut, tokens, output }),
+        1 => (0u8..3).prop_map(ThreadEvent::HandedOver),
+        6 => prop::bool::weighted(0.3).prop_map(|step_done| ThreadEvent::Decide { step_done }),
+        1 => Just(ThreadEvent::Failed),
     ]
 }
 
 /// A session as it goes: requests of one cut that grow, with a handoff now and then.
-fn session() -> impl Strategy<Value = Vec<Happens>> {
+fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
     let turn = (
         1_000u64..30_000,
         prop::bool::weighted(0.3),
@@ -55,10 +55,10 @@ fn session() -> impl Strategy<Value = Vec<Happens>> {
     prop::collection::vec(turn, 1..60).prop_map(|turns| {
         let (mut all, mut cut, mut tokens) = (Vec::new(), None, 5_000);
         for (grows, step_done, hands_over, left) in turns {
-            all.push(Happens::Exchange { cut, told: false });
-            all.push(Happens::Decide { step_done });
+            all.push(ThreadEvent::Exchange { cut, told: false });
+            all.push(ThreadEvent::Decide { step_done });
             tokens += grows;
-            all.push(Happens::Measured {
+            all.push(ThreadEvent::Measured {
                 cut,
                 tokens,
                 output: 500,
@@ -66,8 +66,8 @@ fn session() -> impl Strategy<Value = Vec<Happens>> {
             if hands_over {
                 let next = cut.map_or(0, |cut: u8| cut.wrapping_add(1));
                 (cut, tokens) = (Some(next), left);
-                all.push(Happens::HandedOver(next));
-                all.push(Happens::Measured {
+                all.push(ThreadEvent::HandedOver(next));
+                all.push(ThreadEvent::Measured {
                     cut,
                     tokens,
                     output: 500,
@@ -80,7 +80,7 @@ fn session() -> impl Strategy<Value = Vec<Happens>> {
 
 /// What is known at one point of a history.
 #[derive(Debug, Default)]
-struct Known {
+struct HistoryPoint {
     cut: Option<Uuid>,
     measured: Option<u64>,
     nudged_at: Option<u64>,
@@ -92,23 +92,23 @@ struct Known {
 }
 
 /// The rules, each in a line, over everything that has happened.
-fn known(history: &[(Happens, NudgeDecision)], room: Option<u64>) -> Known {
-    let mut known = Known::default();
+fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> HistoryPoint {
+    let mut known = HistoryPoint::default();
     for (what, decision) in history {
         match what {
-            Happens::Exchange { cut, told } => {
+            ThreadEvent::Exchange { cut, told } => {
                 let cut = cut.map(id);
                 if cut != known.cut {
-                    known = Known {
+                    known = HistoryPoint {
                         cut,
                         exchanges: known.exchanges,
-                        ..Known::default()
+                        ..HistoryPoint::default()
                     };
                 }
                 known.exchanges = known.exchanges.map(|n| n + 1);
                 known.told |= *told;
             }
-            Happens::Measured { cut, tokens, output } => {
+            ThreadEvent::Measured { cut, tokens, output } => {
                 let input = tokens.saturating_sub(*output);
                 if cut.map(id) == known.cut && input > 0 {
                     known.measured = Some(*tokens);
@@ -116,22 +116,22 @@ fn known(history: &[(Happens, NudgeDecision)], room: Option<u64>) -> Known {
                     known.awaited = false;
                 }
             }
-            Happens::HandedOver(cut) => {
+            ThreadEvent::HandedOver(cut) => {
                 let close = known.exchanges.is_some_and(|n| n <= 10);
-                known = Known {
+                known = HistoryPoint {
                     cut: Some(id(*cut)),
                     awaited: true,
                     treadmill: close,
                     exchanges: Some(0),
-                    ..Known::default()
+                    ..HistoryPoint::default()
                 };
             }
-            Happens::Decide { .. } => {
+            ThreadEvent::Decide { .. } => {
                 if matches!(decision, NudgeDecision::Nudge { .. }) {
                     known.nudged_at = known.measured;
                 }
             }
-            Happens::Failed => known.tried_at = known.measured,
+            ThreadEvent::Failed => known.tried_at = known.measured,
         }
         if known.told && known.nudged_at.is_none() {
             known.nudged_at = known.measured;
@@ -140,7 +140,7 @@ fn known(history: &[(Happens, NudgeDecision)], room: Option<u64>) -> Known {
     known
 }
 
-fn expected(known: &Known, thresholds: &Thresholds, window: Option<u64>, step_done: bool) -> NudgeDecision {
+fn expected(known: &HistoryPoint, thresholds: &Thresholds, window: Option<u64>, step_done: bool) -> NudgeDecision {
     let Some(tokens) = known.measured.filter(|_| !known.treadmill) else {
         return NudgeDecision::Nothing;
     };
@@ -185,16 +185,16 @@ fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
     [nudge_of(thresholds, window), auto].into_iter().flatten().min()
 }
 
-fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
+fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
     let limits = thresholds.of(window);
     let mut machine = ContextUse::default();
-    let mut history: Vec<(Happens, NudgeDecision)> = Vec::new();
+    let mut history: Vec<(ThreadEvent, NudgeDecision)> = Vec::new();
     let mut nudges = 0;
     for what in all {
         let mut decision = NudgeDecision::Nothing;
         match &what {
-            Happens::Exchange { cut, told } => machine.exchange(cut.map(id), *told),
-            Happens::Measured { cut, tokens, output } => {
+            ThreadEvent::Exchange { cut, told } => machine.exchange(cut.map(id), *told),
+            ThreadEvent::Measured { cut, tokens, output } => {
                 let before = machine.treadmill();
                 let input = tokens.saturating_sub(*output);
                 let answer = AnswerUsage {
@@ -205,8 +205,8 @@ fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Resu
                 let told = machine.measured(answer, &limits);
                 prop_assert_eq!(told.is_some(), before.is_none() && machine.treadmill().is_some());
             }
-            Happens::HandedOver(cut) => prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill()),
-            Happens::Decide { step_done } => {
+            ThreadEvent::HandedOver(cut) => prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill()),
+            ThreadEvent::Decide { step_done } => {
                 decision = machine.decide(&limits, || *step_done);
                 let known = known(&history, room(&thresholds, window));
                 prop_assert_eq!(
@@ -220,7 +220,7 @@ fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Resu
                     nudges += 1;
                 }
             }
-            Happens::Failed => machine.tried(),
+            ThreadEvent::Failed => machine.tried(),
         }
         history.push((what, decision));
     }

@@ -1,8 +1,8 @@
 //! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
 
 use super::Match;
-use super::names::{Telling, telling};
-use super::values::{self, Spelled, is_secret};
+use super::names::{SecretName, telling};
+use super::values::{self, ValueForm, is_secret};
 
 /// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
 const NAME: usize = 64;
@@ -16,7 +16,7 @@ const LISTED: usize = 16;
 
 /// State of the scan over names.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct NameScan {
     /// End of the last name; further keywords inside it are skipped.
     name: usize,
     /// Where the last secret ended.
@@ -24,15 +24,15 @@ pub(super) struct Names {
 }
 
 /// A value and how it is written.
-struct Value {
+struct AssignedValue {
     start: usize,
     end: usize,
-    spelled: Spelled,
+    spelled: ValueForm,
     /// Whether it is an element of a list.
     listed: bool,
 }
 
-impl Names {
+impl NameScan {
     /// Processes a keyword that is part of a name.
     pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Match>) {
         if at < self.name || at < self.behind {
@@ -60,7 +60,7 @@ impl Names {
         let Some(from) = operator(bytes, start, end, telling) else {
             return;
         };
-        if matches!(telling, Telling::Authorization | Telling::Cookie)
+        if matches!(telling, SecretName::Authorization | SecretName::Cookie)
             && self.header(text, from, telling, found)
         {
             return;
@@ -74,15 +74,15 @@ impl Names {
                 .then(|| behind_comma(bytes, value.end))
                 .flatten()
                 .and_then(|at| self::value(bytes, start, at));
-            next = next.map(|next| Value { listed: true, ..next });
+            next = next.map(|next| AssignedValue { listed: true, ..next });
         }
     }
 
     /// Processes a value after an operator that ends at `from`.
-    fn value(&mut self, text: &str, from: usize, telling: Telling, value: &Value, found: &mut Vec<Match>) {
+    fn value(&mut self, text: &str, from: usize, telling: SecretName, value: &AssignedValue, found: &mut Vec<Match>) {
         let bytes = text.as_bytes();
         let inside = &bytes[value.start..value.end];
-        let simple = matches!(telling, Telling::Password | Telling::Secret | Telling::Phrase);
+        let simple = matches!(telling, SecretName::Password | SecretName::Secret | SecretName::Phrase);
         let yaml = simple && !value.spelled.quoted && value.spelled.plain && bytes[from - 1] == b':';
         let words = if yaml {
             words_end(bytes, value.start)
@@ -92,7 +92,7 @@ impl Names {
         let judged = match values::schemed(inside) {
             Some(at) => values::is_token(&inside[at..]).then_some(at),
             None => {
-                let phrase = telling == Telling::Phrase && values::is_phrase(&bytes[value.start..words]);
+                let phrase = telling == SecretName::Phrase && values::is_phrase(&bytes[value.start..words]);
                 (phrase || is_secret(inside, telling, value.spelled)).then_some(0)
             }
         };
@@ -110,7 +110,7 @@ impl Names {
     }
 
     /// Processes a header; its value is the rest of the line, or of the string literal.
-    fn header(&mut self, text: &str, from: usize, telling: Telling, found: &mut Vec<Match>) -> bool {
+    fn header(&mut self, text: &str, from: usize, telling: SecretName, found: &mut Vec<Match>) -> bool {
         let bytes = text.as_bytes();
         let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
         let from = from + bytes[from..].iter().take(4).take_while(quoted).count();
@@ -123,7 +123,7 @@ impl Names {
             line = inside;
         }
         let secret = match telling {
-            Telling::Cookie => pairs(line),
+            SecretName::Cookie => pairs(line),
             _ => values::schemed(line).filter(|at| {
                 let value = &line[*at..];
                 value.len() >= 6
@@ -149,14 +149,14 @@ impl Names {
     }
 }
 
-fn kind(telling: Telling) -> &'static str {
+fn kind(telling: SecretName) -> &'static str {
     match telling {
-        Telling::Password | Telling::Phrase => "password",
-        Telling::Secret => "secret",
-        Telling::Token => "token",
-        Telling::Authorization => "credential",
-        Telling::Cookie => "cookie",
-        Telling::Key => "key",
+        SecretName::Password | SecretName::Phrase => "password",
+        SecretName::Secret => "secret",
+        SecretName::Token => "token",
+        SecretName::Authorization => "credential",
+        SecretName::Cookie => "cookie",
+        SecretName::Key => "key",
     }
 }
 
@@ -195,7 +195,7 @@ fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
 }
 
 /// Start of the value assigned to a name.
-fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<usize> {
+fn operator(bytes: &[u8], start: usize, end: usize, telling: SecretName) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let mut at = 0;
     // The name's own quotes and brackets, escaped or not: "name": , ['name'] = , \"name\":
@@ -230,13 +230,13 @@ fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<
         _ if behind > at => {
             let option =
                 start >= 1 && bytes[start] == b'-' || start >= 2 && &bytes[start - 2..start] == b"--";
-            let netrc = telling == Telling::Password && {
+            let netrc = telling == SecretName::Password && {
                 let before = &bytes[start.saturating_sub(BETWEEN * 4)..start];
                 super::worked(before.len());
                 memchr::memmem::find(before, b"login ").is_some()
                     || memchr::memmem::find(before, b"machine ").is_some()
             };
-            let sql = telling == Telling::Password && rest.get(behind) == Some(&b'\'');
+            let sql = telling == SecretName::Password && rest.get(behind) == Some(&b'\'');
             (option || netrc || sql).then_some(behind)?
         }
         _ => return None,
@@ -245,7 +245,7 @@ fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<
 }
 
 /// The examined part of the value after an operator.
-fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
+fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
     let rest = &bytes[from..bytes.len().min(from + BETWEEN)];
     let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     // A type before it, as in `token: &str = "…"`.
@@ -292,12 +292,12 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
         end -= 1;
     }
     let markup = bytes[from - 1] == b'>';
-    let spelled = Spelled {
+    let spelled = ValueForm {
         quoted,
         plain: markup || is_plain(bytes, name, from, start + len),
         next: bytes.get(start + len).copied().filter(|_| !markup),
     };
-    Some(Value {
+    Some(AssignedValue {
         start,
         end,
         spelled,
@@ -368,7 +368,7 @@ fn is_plain(bytes: &[u8], name: usize, from: usize, end: usize) -> bool {
 }
 
 /// The end of a value that was truncated for examination.
-fn whole(bytes: &[u8], value: &Value) -> usize {
+fn whole(bytes: &[u8], value: &AssignedValue) -> usize {
     if value.end < value.start + VALUE {
         return value.end;
     }

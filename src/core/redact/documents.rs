@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::names::{self, Telling};
+use super::names::{self, SecretName};
 use super::{Match, Redactor, context, mark, replaced, scan, values};
 use crate::text::{Span, json};
 
@@ -18,7 +18,7 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
     if !all && !scan::any(text) {
         return Cow::Borrowed(text);
     }
-    let mut members = Members::default();
+    let mut members = MemberTracker::default();
     let mut edits = Vec::new();
     for (at, span) in literals(text) {
         let inner = span.inner().of(text);
@@ -60,42 +60,42 @@ fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
 
 /// What a member's position says about its value.
 #[derive(Debug, Clone, Copy)]
-enum Hint {
+enum ValueHint {
     /// By its name.
-    Name(Telling),
+    Name(SecretName),
     /// It is in an object named `headers`.
     Header,
 }
 
-impl Hint {
+impl ValueHint {
     fn kind(self) -> &'static str {
         match self {
-            Self::Name(Telling::Password | Telling::Phrase) => "password",
+            Self::Name(SecretName::Password | SecretName::Phrase) => "password",
             Self::Name(_) | Self::Header => "credential",
         }
     }
 }
 
-fn judged(value: &[u8], hint: Hint) -> bool {
+fn judged(value: &[u8], hint: ValueHint) -> bool {
     match hint {
-        Hint::Header => value.len() >= 4 && !values::is_template(value),
-        Hint::Name(telling) => values::is_secret_member(value, telling) || context::is_basic(value),
+        ValueHint::Header => value.len() >= 4 && !values::is_template(value),
+        ValueHint::Name(telling) => values::is_secret_member(value, telling) || context::is_basic(value),
     }
 }
 
 /// Follows the literals of a text and tracks the member that each belongs to.
 #[derive(Default)]
-struct Members {
+struct MemberTracker {
     /// Whether the last literal was a name.
     is_key: bool,
     /// What the last name says.
-    hint: Option<Hint>,
+    hint: Option<ValueHint>,
     /// Whether the last name is `value` or similar.
     is_value: bool,
     /// Whether the last name is `name` or similar.
     is_name: bool,
     /// What `name` says in `{"name": …, "value": …}`.
-    named: Option<Hint>,
+    named: Option<ValueHint>,
     /// Nesting depth inside an object named `headers`; 0: outside.
     depth: usize,
     /// Whether the last name was `headers`.
@@ -104,10 +104,10 @@ struct Members {
     listed: bool,
 }
 
-impl Members {
+impl MemberTracker {
     /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about the
     /// literal if it is a value.
-    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<Hint> {
+    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<ValueHint> {
         for b in &text[at..span.start] {
             match b {
                 b'{' => {
@@ -134,7 +134,7 @@ impl Members {
             return None;
         }
         if std::mem::take(&mut self.is_name) && (hidden || scan::any(inner)) {
-            self.named = names::member(&json::unescape(inner)).map(Hint::Name);
+            self.named = names::member(&json::unescape(inner)).map(ValueHint::Name);
         }
         let hint = if self.listed { self.hint } else { self.hint.take() };
         self.opens = false;
@@ -155,7 +155,7 @@ impl Members {
         const MOST: usize = 64;
         if !matches!(
             self.hint,
-            Some(Hint::Name(Telling::Password | Telling::Secret | Telling::Phrase))
+            Some(ValueHint::Name(SecretName::Password | SecretName::Secret | SecretName::Phrase))
         ) {
             return None;
         }
@@ -178,10 +178,10 @@ impl Members {
             let header = self.depth > 0 && !names::is_plain_header(&name);
             let told = names::member(&name).map(|telling| match telling {
                 // It is sent to a server as a credential, whatever its form.
-                Telling::Authorization => Hint::Header,
-                other => Hint::Name(other),
+                SecretName::Authorization => ValueHint::Header,
+                other => ValueHint::Name(other),
             });
-            if header { Some(Hint::Header) } else { told }
+            if header { Some(ValueHint::Header) } else { told }
         });
     }
 }
@@ -197,7 +197,7 @@ pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
 
 /// The rewritten literals of matches that span several literals, in order.
 fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)> {
-    let mut joined: HashMap<&[u8], Joined> = HashMap::new();
+    let mut joined: HashMap<&[u8], JoinedStrings> = HashMap::new();
     let mut key = Span::default();
     for (_, span) in literals(text) {
         let next = json::blank(text, span.end);
@@ -217,12 +217,12 @@ fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)>
 
 /// The joined strings under one key of a stream.
 #[derive(Default)]
-struct Joined {
+struct JoinedStrings {
     text: String,
     pieces: Vec<(Span, Range<usize>)>,
 }
 
-impl Joined {
+impl JoinedStrings {
     fn add(&mut self, span: Span, text: &str) {
         let from = self.text.len();
         self.text.push_str(text);

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use uuid::Uuid;
 
 use super::RequestReading;
-use super::texts::Texts;
+use super::texts::TextFinder;
 use crate::mark::{MarkKind, gap, note, sentinel};
 use crate::text::Span;
 use crate::text::cost;
@@ -13,7 +13,7 @@ use crate::wire::Wire;
 use crate::wire::view::{OwnKind, Role, View};
 
 /// A note, or a sentinel, where it counts.
-pub(super) struct At {
+pub(super) struct MarkPlace {
     pub(super) id: Uuid,
     pub(super) turn: usize,
     pub(super) part: usize,
@@ -24,16 +24,16 @@ pub(super) struct At {
 }
 
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) notes: Vec<At>,
+pub(super) struct ChatMark {
+    pub(super) notes: Vec<MarkPlace>,
     /// The lines in front of drafts that were shown while they were written.
-    pub(super) drafts: Vec<At>,
-    pub(super) opens: Vec<At>,
+    pub(super) drafts: Vec<MarkPlace>,
+    pub(super) opens: Vec<MarkPlace>,
 }
 
-impl Found {
+impl ChatMark {
     pub(super) fn in_reading(wire: &dyn Wire, reading: &RequestReading) -> Self {
-        let mut texts = Texts::new(wire, &reading.view);
+        let mut texts = TextFinder::new(wire, &reading.view);
         let mut found = Self::default();
         for (i, mark) in reading.marks.iter().enumerate() {
             let (MarkKind::Note(id) | MarkKind::Draft(id) | MarkKind::Open(id)) = mark.kind else {
@@ -45,7 +45,7 @@ impl Found {
             let Some(inside) = texts.content().parts[part].text else {
                 continue;
             };
-            let at = |span| At {
+            let at = |span| MarkPlace {
                 id,
                 turn,
                 part,
@@ -65,7 +65,7 @@ impl Found {
         let sentinels = reading.items.iter().filter(|item| item.kind == OwnKind::Sentinel);
         for item in sentinels {
             if known.insert((item.turn, item.id)) {
-                found.opens.push(At {
+                found.opens.push(MarkPlace {
                     id: item.id,
                     turn: item.turn,
                     part: 0,
@@ -92,7 +92,7 @@ impl Found {
 
     /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is the
     /// draft, too.
-    pub(super) fn note_of(&self, draft: &At) -> Option<&At> {
+    pub(super) fn note_of(&self, draft: &MarkPlace) -> Option<&MarkPlace> {
         let from = self
             .notes
             .partition_point(|at| (at.turn, at.part) < (draft.turn, draft.part));
@@ -106,7 +106,7 @@ pub(super) const NOTES_BEHIND: usize = 8;
 
 /// Where the answer begins in which this mark stands, behind `done`: at the last line in front of it that begins one, else
 /// where its text does.
-pub(super) fn begins(view: &View, at: &At, done: usize) -> usize {
+pub(super) fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
     let text: &[u8] = &view.body;
     let mark = at.span.unwrap_or_default();
     let start = at.inside.start.max(done).min(mark.start);

@@ -106,7 +106,7 @@ fn left_of(text: &[u8], from: usize, inside: Span) -> &[u8] {
 }
 
 /// What is left of the sentinel's own turn.
-struct Tail {
+struct SentinelTail {
     /// What opens the turn again.
     prefix: String,
     /// Offset from which its own bytes go on.
@@ -121,7 +121,7 @@ fn tail(
     candidate: &Candidate,
     prompt: Option<&str>,
     content: &TurnContent,
-) -> Option<Tail> {
+) -> Option<SentinelTail> {
     let here = content.parts.get(candidate.part)?;
     let inside = here.text?;
     let text: &[u8] = &view.body;
@@ -150,7 +150,7 @@ fn tail(
         (Some(list), false) => {
             let open = view.str(Span::new(turn.start, list.start + 1)).into_owned();
             let block = view.str(Span::new(here.span.start, inside.start));
-            Some(Tail {
+            Some(SentinelTail {
                 prefix: format!("{open}{block}"),
                 from: rest,
                 part: candidate.part,
@@ -158,7 +158,7 @@ fn tail(
         }
         (None, false) => {
             let prefix = view.str(Span::new(turn.start, inside.start)).into_owned();
-            Some(Tail {
+            Some(SentinelTail {
                 prefix,
                 from: rest,
                 part: candidate.part,
@@ -166,7 +166,7 @@ fn tail(
         }
         (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
             let prefix = view.str(Span::new(turn.start, list.start + 1)).into_owned();
-            Some(Tail {
+            Some(SentinelTail {
                 prefix,
                 from: next?.span.start,
                 part: candidate.part + 1,
@@ -177,7 +177,7 @@ fn tail(
             let content = list.unwrap_or(here.span);
             let absent = wire.absent_content()?;
             let prefix = format!("{}{absent}", view.str(Span::new(turn.start, content.start)));
-            Some(Tail {
+            Some(SentinelTail {
                 prefix,
                 from: content.end,
                 part: candidate.part + 1,

@@ -24,11 +24,11 @@ pub struct FlattenedTranscript<'a> {
     span: Span,
     /// Where its literal ends.
     end: usize,
-    sections: Vec<Section>,
+    sections: Vec<LabelledSection>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SectionKind {
     Assistant,
     /// The user's text or a result: in the agent's other requests, too, and in the same words.
     Shown,
@@ -36,8 +36,8 @@ enum Kind {
 }
 
 /// What begins with one label.
-struct Section {
-    kind: Kind,
+struct LabelledSection {
+    kind: SectionKind,
     /// Where its label stands, and where its text begins.
     at: usize,
     text: usize,
@@ -92,18 +92,18 @@ impl FlattenedTranscript<'_> {
             .collect();
         let ends = hits.iter().skip(1).copied().chain([self.span.end]);
         let read = |(&at, next): (&usize, usize)| {
-            let section = self.section_of(at).filter(|s| s.kind == Kind::Assistant)?;
+            let section = self.section_of(at).filter(|s| s.kind == SectionKind::Assistant)?;
             self.read(at, next, section)
         };
         hits.iter().zip(ends).filter_map(read).collect()
     }
 
-    fn section_of(&self, at: usize) -> Option<&Section> {
+    fn section_of(&self, at: usize) -> Option<&LabelledSection> {
         let behind = self.sections.partition_point(|s| s.at <= at);
         self.sections.get(behind.checked_sub(1)?)
     }
 
-    fn read(&self, at: usize, next: usize, section: &Section) -> Option<FoundSentinel> {
+    fn read(&self, at: usize, next: usize, section: &LabelledSection) -> Option<FoundSentinel> {
         let id_at = at + OPEN.len();
         let id = Uuid::try_parse_ascii(self.body.get(id_at..id_at + ID_CHARS)?).ok()?;
         let open = Span::new(at, id_at + ID_CHARS + 2);
@@ -130,7 +130,7 @@ impl FlattenedTranscript<'_> {
     }
 
     /// Where a section ends: at the next label, or with the transcript.
-    fn end_of(&self, section: &Section) -> usize {
+    fn end_of(&self, section: &LabelledSection) -> usize {
         let behind = self.sections.partition_point(|s| s.at <= section.at);
         self.sections.get(behind).map_or(self.span.end, |next| next.at)
     }
@@ -200,7 +200,7 @@ impl FlattenedTranscript<'_> {
                 return None;
             }
             known.texts += 1;
-            known.models += usize::from(section.kind == Kind::Assistant);
+            known.models += usize::from(section.kind == SectionKind::Assistant);
         }
         Some(known)
     }
@@ -275,25 +275,25 @@ fn escaped(text: &str) -> String {
 }
 
 /// The label that `raw` begins with: what it stands for, and its length.
-fn label(wording: &Wording, raw: &[u8]) -> Option<(Kind, usize)> {
+fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
     let of = |labels: &'static [&'static str], kind| {
         let hit = labels.iter().find(|l| raw.starts_with(l.as_bytes()));
         hit.map(|l| (kind, l.len()))
     };
     // Longer ones first: one label may begin with another.
-    of(wording.results, Kind::Shown)
-        .or_else(|| of(wording.others, Kind::Other))
+    of(wording.results, SectionKind::Shown)
+        .or_else(|| of(wording.others, SectionKind::Other))
         .or_else(|| {
             raw.starts_with(wording.user.as_bytes())
-                .then_some((Kind::Shown, wording.user.len()))
+                .then_some((SectionKind::Shown, wording.user.len()))
         })
         .or_else(|| {
             let hit = raw.starts_with(wording.assistant.as_bytes());
-            hit.then_some((Kind::Assistant, wording.assistant.len()))
+            hit.then_some((SectionKind::Assistant, wording.assistant.len()))
         })
 }
 
-fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
+fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> {
     let mut out = Vec::new();
     let mut line = Some(span.start);
     let mut at = span.start;
@@ -301,7 +301,7 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
         if let Some(start) = line.take()
             && let Some((kind, len)) = label(wording, &body[start..span.end])
         {
-            out.push(Section {
+            out.push(LabelledSection {
                 kind,
                 at: start,
                 text: start + len,
@@ -318,7 +318,7 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
         }
     }
     let ends: Vec<usize> = out.iter().skip(1).map(|s| s.at).chain([span.end]).collect();
-    for (section, end) in out.iter_mut().zip(ends).filter(|(s, _)| s.kind != Kind::Other) {
+    for (section, end) in out.iter_mut().zip(ends).filter(|(s, _)| s.kind != SectionKind::Other) {
         section.print = fingerprint(Span::new(section.text, end).of(body));
     }
     out

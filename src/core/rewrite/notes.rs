@@ -8,10 +8,10 @@
 use uuid::Uuid;
 
 use super::RequestReading;
-use super::chat_marks::{Found, begins};
-use super::removed_texts::Gone;
-use super::texts::Texts;
-use super::undone::History;
+use super::chat_marks::{ChatMark, begins};
+use super::removed_texts::RemovedTexts;
+use super::texts::TextFinder;
+use super::undone::UndoHistory;
 pub use super::undone::UndoneHandoffs;
 pub use super::users_words::{NoteSearch, last_said, may_say};
 use super::users_words::{own_text, unanswered};
@@ -46,9 +46,9 @@ pub fn take_out(
     if !noted && unanswered.is_empty() && look.coming.is_none() {
         return None;
     }
-    let marks = Found::in_reading(wire, reading);
+    let marks = ChatMark::in_reading(wire, reading);
     let asked = last_users(view);
-    let mut gone = Gone::default();
+    let mut gone = RemovedTexts::default();
     for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
         gone.text(answer.turn, answer.part, span);
         if let Some(user) = asked[answer.turn] {
@@ -71,7 +71,7 @@ pub fn take_out(
     for turn in unanswered {
         gone.command(wire, view, turn, look);
     }
-    let history = History::of(view, &marks, look.coming);
+    let history = UndoHistory::of(view, &marks, look.coming);
     for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),
@@ -114,9 +114,9 @@ pub fn without_last(
 ) -> Option<RequestReading> {
     let view = &reading.view;
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
-    let mut gone = Gone::default();
+    let mut gone = RemovedTexts::default();
     gone.command(wire, view, last, look);
-    let history = History {
+    let history = UndoHistory {
         undone: UndoneHandoffs::default(),
     };
     let edits = gone.edits(wire, view, &history);
@@ -135,8 +135,8 @@ pub fn without_asides(
     from: usize,
 ) -> Option<RequestReading> {
     let view = &reading.view;
-    let mut texts = Texts::new(wire, view);
-    let mut gone = Gone::default();
+    let mut texts = TextFinder::new(wire, view);
+    let mut gone = RemovedTexts::default();
     let is_meant = |id: &Uuid, at: usize| at >= from && asides.contains(id);
     for mark in &reading.marks {
         let MarkKind::Aside(id) = mark.kind else { continue };
@@ -151,7 +151,7 @@ pub fn without_asides(
             gone.whole(item.turn);
         }
     }
-    let history = History {
+    let history = UndoHistory {
         undone: UndoneHandoffs::default(),
     };
     let edits = gone.edits(wire, view, &history);

@@ -11,9 +11,9 @@ use crate::wire::{OpenCalls, Wire, view};
 pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<Edit> {
     let place = (cut, left.iter().map(|part| part.span).collect());
     let (mut calls, known) = match view.shared.open_calls(&place) {
-        Some((open, known)) => (Calls::new(&view.body, open), known),
+        Some((open, known)) => (CallIds::new(&view.body, open), known),
         None => {
-            let mut calls = Calls::new(&view.body, OpenCalls::default());
+            let mut calls = CallIds::new(&view.body, OpenCalls::default());
             calls.made(left);
             (calls, 0)
         }
@@ -62,7 +62,7 @@ fn without(view: &View, turn: usize, content: &TurnContent, lost: &[bool]) -> Ve
 const FEW: usize = 16;
 
 /// Calls behind the cut.
-struct Calls<'a> {
+struct CallIds<'a> {
     text: &'a [u8],
     open: OpenCalls,
     /// Ids of the calls before the last message that are in the set, into which they go when somebody asks for one of them.
@@ -70,7 +70,7 @@ struct Calls<'a> {
     set: HashSet<&'a [u8]>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallIds<'a> {
     fn new(text: &'a [u8], open: OpenCalls) -> Self {
         Self {
             text,

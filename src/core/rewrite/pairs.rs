@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::texts::Texts;
+use super::texts::TextFinder;
 use super::{ChangeReason, Cut, RequestReading, Rewrite, SizeChange, cut};
 use crate::mark::MarkKind;
 use crate::record::{HiddenPair, InsertionPlace};
@@ -81,7 +81,7 @@ fn aside_round(
     known: &mut HashMap<uuid::Uuid, &HiddenPair>,
     placed: &mut Vec<uuid::Uuid>,
 ) -> Vec<Edit> {
-    let mut texts = Texts::new(wire, &now.view);
+    let mut texts = TextFinder::new(wire, &now.view);
     let mut touched = HashSet::new();
     let mut all = Vec::new();
     for mark in &now.marks {
@@ -108,14 +108,14 @@ fn aside_round(
 }
 
 /// What a round has: pairs that wait, turns that were edited, pairs that were placed, edits.
-type Round<'a, 'b> = (
+type PairRound<'a, 'b> = (
     &'a mut HashMap<uuid::Uuid, &'b HiddenPair>,
     &'a mut HashSet<usize>,
     &'a mut Vec<uuid::Uuid>,
     &'a mut Vec<Edit>,
 );
 
-fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, all): Round<'_, '_>) {
+fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, all): PairRound<'_, '_>) {
     if edits.is_empty() {
         return;
     }

@@ -264,18 +264,18 @@ pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<S
 }
 
 /// A provider's summary that stands for changes of which tools exist.
-struct Summed {
+struct ToolSummary {
     turn: usize,
     changes: String,
 }
 
 /// The last of them in these turns.
-fn last_summed(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Option<Summed> {
+fn last_summed(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Option<ToolSummary> {
     (from..to).rev().find_map(|turn| {
         let content = wire.content(view, turn);
         let mut summaries = content.parts.iter().rev().filter(|part| is_summary(part));
         let changes = summaries.find_map(|part| wire.compacted_changes(view, part))?;
-        Some(Summed { turn, changes })
+        Some(ToolSummary { turn, changes })
     })
 }
 

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::texts::Texts;
+use super::texts::TextFinder;
 use crate::mark::sentinel::{self, Sentinel};
 use crate::mark::{self, MarkKind, RawMark};
 use crate::mark::{paste_tag, pasted};
@@ -101,7 +101,7 @@ impl RequestReading {
         let opens = (0..self.marks.len())
             .rev()
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
-        let mut texts = Texts::new(wire, &self.view);
+        let mut texts = TextFinder::new(wire, &self.view);
         let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
         let mut told: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
         let items = self.items.iter().filter(|i| i.kind == OwnKind::Sentinel);
@@ -114,7 +114,7 @@ impl RequestReading {
 
     /// Lines at the start of user texts that are no marks, and were meant to be.
     fn pasted(&self, wire: &dyn Wire) -> Vec<Candidate> {
-        let mut texts = Texts::new(wire, &self.view);
+        let mut texts = TextFinder::new(wire, &self.view);
         let mut seen = None;
         let mut all = Vec::new();
         for &at in &self.others {
@@ -168,7 +168,7 @@ impl RequestReading {
         }
     }
 
-    fn candidate(&self, texts: &mut Texts<'_>, i: usize) -> Option<Candidate> {
+    fn candidate(&self, texts: &mut TextFinder<'_>, i: usize) -> Option<Candidate> {
         let at = self.marks[i].span.start;
         let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
         let inside = texts.content().parts[part].text?;

@@ -10,7 +10,7 @@ use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{self, Role, TurnPart, TurnPartKind, View};
 
-use super::undone::History;
+use super::undone::UndoHistory;
 use super::users_words::{NoteSearch, own_text};
 
 /// How Claude Code tells of a command of the person's own that it expanded.
@@ -18,13 +18,13 @@ pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"
 
 /// What goes: stretches of texts by turn and part, and whole turns.
 #[derive(Default)]
-pub(super) struct Gone {
+pub(super) struct RemovedTexts {
     pub(super) texts: HashMap<(usize, usize), Vec<Span>>,
     pub(super) turns: HashSet<usize>,
     pub(super) asked: HashSet<usize>,
 }
 
-impl Gone {
+impl RemovedTexts {
     pub(super) fn text(&mut self, turn: usize, part: usize, span: Span) {
         self.texts.entry((turn, part)).or_default().push(span);
     }
@@ -73,7 +73,7 @@ impl Gone {
         }
     }
 
-    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, history: &History) -> Vec<Edit> {
+    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, history: &UndoHistory) -> Vec<Edit> {
         let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
         if history.undone.is_any() {
             let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
@@ -110,7 +110,7 @@ impl Gone {
         wire: &dyn Wire,
         view: &View,
         turn: usize,
-        history: &History,
+        history: &UndoHistory,
     ) -> Option<Vec<Edit>> {
         let content = wire.content(view, turn);
         let mut edits = Vec::new();

@@ -7,7 +7,7 @@ use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
 
 /// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however many
 /// there are.
-pub(super) struct Texts<'a> {
+pub(super) struct TextFinder<'a> {
     wire: &'a dyn Wire,
     view: &'a View,
     turn: Option<usize>,
@@ -16,7 +16,7 @@ pub(super) struct Texts<'a> {
     spans: Vec<(Span, usize)>,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextFinder<'a> {
     pub(super) fn new(wire: &'a dyn Wire, view: &'a View) -> Self {
         Self {
             wire,

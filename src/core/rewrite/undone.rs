@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::text::Span;
 use crate::wire::view::{Role, View};
 
-use super::chat_marks::{At, Found};
+use super::chat_marks::{MarkPlace, ChatMark};
 
 /// The handoffs that were undone, and those that were and are not.
 #[derive(Debug, Clone, Default)]
@@ -57,18 +57,18 @@ impl UndoneHandoffs {
 }
 
 /// What the notes say of the handoffs.
-pub(super) struct History {
+pub(super) struct UndoHistory {
     pub(super) undone: UndoneHandoffs,
 }
 
-impl History {
-    pub(super) fn of(view: &View, found: &Found, coming: Option<Uuid>) -> Self {
+impl UndoHistory {
+    pub(super) fn of(view: &View, found: &ChatMark, coming: Option<Uuid>) -> Self {
         let asked = last_asking(view);
-        let start = |at: &At| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
-        let mut all: Vec<(usize, bool, &At)> = found.opens.iter().map(|at| (start(at), true, at)).collect();
+        let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
+        let mut all: Vec<(usize, bool, &MarkPlace)> = found.opens.iter().map(|at| (start(at), true, at)).collect();
         all.extend(found.notes.iter().map(|at| (start(at), false, at)));
         all.sort_by_key(|(at, ..)| *at);
-        let coming = coming.map(|id| At {
+        let coming = coming.map(|id| MarkPlace {
             id,
             turn: view.turns.len(),
             part: 0,

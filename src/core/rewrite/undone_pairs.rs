@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 use super::RequestReading;
-use super::chat_marks::Found;
+use super::chat_marks::ChatMark;
 use super::undone::UndoneHandoffs;
 use crate::mark::MarkKind;
 use crate::record::{HiddenPair, InsertionPlace};
@@ -26,7 +26,7 @@ pub fn settle(
     let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
-    let opens = Found::in_reading(wire, &reading).opens;
+    let opens = ChatMark::in_reading(wire, &reading).opens;
     let opens = opens.iter().filter(|open| undone.ever.contains(&open.id));
     let start = |turn: usize| reading.view.turns[turn].span.start;
     let last = opens.map(|open| open.span.map_or(start(open.turn), |span| span.start));

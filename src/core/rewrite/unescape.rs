@@ -3,7 +3,7 @@
 use memchr::memmem;
 
 use super::RequestReading;
-use super::texts::Texts;
+use super::texts::TextFinder;
 use crate::mark::MarkKind;
 use crate::mark::escape::Escaper;
 use crate::text::Span;
@@ -22,7 +22,7 @@ pub(super) fn edits(wire: &dyn Wire, reading: &RequestReading, from: usize) -> V
 }
 
 fn in_one_text(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Span> {
-    let mut texts = Texts::new(wire, &reading.view);
+    let mut texts = TextFinder::new(wire, &reading.view);
     let broken = reading.marks.iter().filter(|m| m.span.start >= from);
     broken
         .filter_map(|m| match m.kind {

@@ -13,7 +13,7 @@ mod follow;
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x16};
 
-use self::block::{BLOCK, Block, Quoted, Strings, literal};
+use self::block::{BLOCK, LaneBlock, StringBits, Strings, literal};
 pub use self::follow::ScannedStretch;
 pub(crate) use self::follow::StreamScan;
 
@@ -43,7 +43,7 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
 fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usize> {
     let mut carried = 0;
     while from < text.len() {
-        let block = Block::at(simd, text, from);
+        let block = LaneBlock::at(simd, text, from);
         let ends = block.is(b'"') & !literal(block.is(b'\\'), &mut carried);
         if ends != 0 {
             return Some(from + ends.trailing_zeros() as usize + 1);
@@ -86,8 +86,8 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
     let mut strings = Strings::default();
     let mut from = at;
     while from < text.len() {
-        let block = Block::at(simd, text, from);
-        if let Some(Quoted { inside, .. }) = strings.over(&block, text, at, from) {
+        let block = LaneBlock::at(simd, text, from);
+        if let Some(StringBits { inside, .. }) = strings.over(&block, text, at, from) {
             let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
             if let Some(bit) = close(&mut depth, opens, closes) {
                 return Some(from + bit as usize + 1);

@@ -25,7 +25,7 @@ pub enum WordKind {
 /// name. Words of one byte are left out.
 pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
     let bytes = text.as_bytes();
-    let mut run = Run::default();
+    let mut run = WordRun::default();
     let mut at = 0;
     while at < bytes.len() {
         let from = at;
@@ -83,7 +83,7 @@ const CLASSES: [u8; 256] = {
 
 /// Words that one character joins.
 #[derive(Default)]
-struct Run {
+struct WordRun {
     start: usize,
     end: usize,
     /// Where the part behind the last slash begins.
@@ -92,7 +92,7 @@ struct Run {
     is_path: bool,
 }
 
-impl Run {
+impl WordRun {
     /// The next word begins at `from`.
     fn join<'t>(&mut self, text: &'t str, from: usize, found: &mut impl FnMut(WordKind, &'t str)) {
         let by = text.as_bytes()[self.end..from].first().copied();

@@ -13,11 +13,11 @@ use crate::agents::tools::{self, ToolKind};
 use crate::text::{Span, json};
 
 /// A shell tool.
-struct Shell {
+struct ShellTool {
     agent: AgentKind,
     tools: &'static [&'static str],
     told: CodeForm,
-    silent: Silent,
+    silent: MissingCode,
 }
 
 /// Where a result tells the exit code.
@@ -39,7 +39,7 @@ enum CodeForm {
 
 /// What it means that a result tells none.
 #[derive(Clone, Copy)]
-enum Silent {
+enum MissingCode {
     /// Nothing.
     Unknown,
     /// Zero, where the result is no error and not of a command that still runs.
@@ -50,14 +50,14 @@ enum Silent {
     ZeroBehind(&'static str),
 }
 
-const SHELLS: [Shell; 8] = [
-    Shell {
+const SHELLS: [ShellTool; 8] = [
+    ShellTool {
         agent: AgentKind::ClaudeCode,
         tools: &["Bash"],
         told: CodeForm::AtStart("Exit code "),
-        silent: Silent::ZeroUnlessJudged,
+        silent: MissingCode::ZeroUnlessJudged,
     },
-    Shell {
+    ShellTool {
         agent: AgentKind::Codex,
         tools: &[
             "exec_command",
@@ -68,43 +68,43 @@ const SHELLS: [Shell; 8] = [
             "local_shell",
         ],
         told: CodeForm::InHead,
-        silent: Silent::Unknown,
+        silent: MissingCode::Unknown,
     },
-    Shell {
+    ShellTool {
         agent: AgentKind::Codex,
         tools: &["exec"],
         told: CodeForm::AsJson,
-        silent: Silent::Unknown,
+        silent: MissingCode::Unknown,
     },
-    Shell {
+    ShellTool {
         agent: AgentKind::GeminiCli,
         tools: &["run_shell_command"],
         told: CodeForm::InLabels,
-        silent: Silent::ZeroBehind("Output: "),
+        silent: MissingCode::ZeroBehind("Output: "),
     },
-    Shell {
+    ShellTool {
         agent: AgentKind::QwenCode,
         tools: &["run_shell_command"],
         told: CodeForm::InLabels,
-        silent: Silent::Unknown,
+        silent: MissingCode::Unknown,
     },
-    Shell {
+    ShellTool {
         agent: AgentKind::Goose,
         tools: &["shell", "developer__shell"],
         told: CodeForm::AtEnd("Command exited with code "),
-        silent: Silent::Unknown,
+        silent: MissingCode::Unknown,
     },
-    Shell {
+    ShellTool {
         agent: AgentKind::Pi,
         tools: &["bash"],
         told: CodeForm::AtEnd("Command exited with code "),
-        silent: Silent::Zero,
+        silent: MissingCode::Zero,
     },
-    Shell {
+    ShellTool {
         agent: AgentKind::OpenCode,
         tools: &["bash"],
         told: CodeForm::Never,
-        silent: Silent::Unknown,
+        silent: MissingCode::Unknown,
     },
 ];
 
@@ -141,9 +141,9 @@ pub(super) fn end(
     let name = call.name.map(|name| name.get()).unwrap_or_default();
     let shell = shell_of(agent, &name);
     let command = match ran(&name, call) {
-        Ran::Command(command) => Some(command),
-        Ran::Unknown => None,
-        Ran::Nothing => return flagged(result),
+        CallCommand::Command(command) => Some(command),
+        CallCommand::Unknown => None,
+        CallCommand::Nothing => return flagged(result),
     };
     let texts = answer.texts();
     let all: String = texts.iter().map(|text| text.get()).collect();
@@ -177,7 +177,7 @@ pub(super) fn end(
 }
 
 /// The shell tool of this name. Some names are those of several agents, whose ways of telling differ.
-fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static Shell> {
+fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static ShellTool> {
     let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&name));
     match agent {
         Some(agent) => known.find(|shell| shell.agent == agent),
@@ -186,7 +186,7 @@ fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static Shell> {
 }
 
 /// What a call may have run.
-enum Ran {
+enum CallCommand {
     Command(String),
     /// A tool that no table knows: whatever it ran.
     Unknown,
@@ -194,9 +194,9 @@ enum Ran {
     Nothing,
 }
 
-fn ran(name: &str, call: &ToolCall<'_>) -> Ran {
+fn ran(name: &str, call: &ToolCall<'_>) -> CallCommand {
     if !may_run_commands(name) {
-        return Ran::Nothing;
+        return CallCommand::Nothing;
     }
     let arguments = call
         .arguments
@@ -204,9 +204,9 @@ fn ran(name: &str, call: &ToolCall<'_>) -> Ran {
         .unwrap_or_default();
     let (inner, arguments) = tools::through(name, &arguments).unwrap_or((name.to_owned(), arguments));
     match ToolKind::of(&inner, &arguments) {
-        ToolKind::Shell => Ran::Command(tools::command(&arguments).unwrap_or_default()),
-        ToolKind::Other if may_run_commands(&inner) => Ran::Unknown,
-        _ => Ran::Nothing,
+        ToolKind::Shell => CallCommand::Command(tools::command(&arguments).unwrap_or_default()),
+        ToolKind::Other if may_run_commands(&inner) => CallCommand::Unknown,
+        _ => CallCommand::Nothing,
     }
 }
 
@@ -229,14 +229,14 @@ fn told(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
     }
 }
 
-fn is_silent_zero(silent: Silent, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> bool {
+fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> bool {
     let runs = STILL_RUNNING.iter().any(|words| text.starts_with(words));
     let failed = result.error == Some(true);
     let zero = match silent {
-        Silent::Unknown => false,
-        Silent::Zero => result.error == Some(false),
-        Silent::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
-        Silent::ZeroBehind(words) => text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "]),
+        MissingCode::Unknown => false,
+        MissingCode::Zero => result.error == Some(false),
+        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
+        MissingCode::ZeroBehind(words) => text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "]),
     };
     zero && !runs && !failed
 }

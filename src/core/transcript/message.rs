@@ -19,7 +19,7 @@ const THOUGHTS: [&[u8]; 5] = [
 
 /// The members of a message that say what it is made of.
 #[derive(Default)]
-struct Message {
+struct MessageMembers {
     span: Span,
     /// The inside of its type, where it has one.
     kind: Option<Span>,
@@ -45,7 +45,7 @@ struct Message {
     output: Option<Span>,
 }
 
-impl Message {
+impl MessageMembers {
     fn read(body: &[u8], span: Span) -> Self {
         let mut found = Self {
             span,
@@ -98,7 +98,7 @@ pub(super) fn parts<'a>(body: &'a [u8], span: Span, role: Role) -> Vec<Transcrip
             [Some(span), None],
         )];
     }
-    let message = Message::read(body, span);
+    let message = MessageMembers::read(body, span);
     let kind = message.kind.filter(|kind| kind.of(body) != b"message");
     match (kind, message.parts) {
         (Some(kind), None) => vec![message.item(body, JsonText::new(body, kind))],
@@ -122,7 +122,7 @@ fn is_there(body: &[u8], value: Span) -> bool {
     !matches!(value.of(body), b"null" | b"\"\"" | b"[]" | b"{}")
 }
 
-impl Message {
+impl MessageMembers {
     /// A message whose reasoning and calls may stand beside its content.
     fn said<'a>(&self, body: &'a [u8]) -> Vec<TranscriptPart<'a>> {
         let part = |span, kind, said| TranscriptPart::new(body, span, kind, [said, None]);
@@ -257,7 +257,7 @@ fn blocks<'a>(body: &'a [u8], content: Span) -> Vec<TranscriptPart<'a>> {
 
 /// The members of a block that say what it is.
 #[derive(Default)]
-struct Block {
+struct BlockMembers {
     kind: Option<Span>,
     text: Option<Span>,
     thinking: Option<Span>,
@@ -284,7 +284,7 @@ fn block<'a>(body: &'a [u8], at: usize) -> Result<TranscriptPart<'a>, InvalidJso
             [Some(span), None],
         ));
     }
-    let mut found = Block::default();
+    let mut found = BlockMembers::default();
     let end = json::object(body, at, |key, at| {
         let end = json::value_end(body, at)?;
         let value = Span::new(at, end);
@@ -309,7 +309,7 @@ fn block<'a>(body: &'a [u8], at: usize) -> Result<TranscriptPart<'a>, InvalidJso
     Ok(found.part(body, Span::new(at, end)))
 }
 
-impl Block {
+impl BlockMembers {
     fn part<'a>(&self, body: &'a [u8], span: Span) -> TranscriptPart<'a> {
         let part = |kind, said: Option<Span>| TranscriptPart::new(body, span, kind, [said, None]);
         if let Some(call) = self.call {

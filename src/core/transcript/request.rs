@@ -30,7 +30,7 @@ const SCHEMAS: [&str; 4] = [
 ];
 
 /// Members of an object, key (inside its quotes) and value.
-type Members = Vec<(Span, Span)>;
+type ObjectMembers = Vec<(Span, Span)>;
 
 /// What the model reads of a request beside its turns.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +75,7 @@ pub fn named_members(body: &[u8]) -> Vec<(String, Span)> {
 }
 
 /// The members of a body, and where it wraps the request in one of them, which.
-fn members(body: &[u8]) -> (Members, Option<usize>) {
+fn members(body: &[u8]) -> (ObjectMembers, Option<usize>) {
     let all = json::members(body, json::whole(body).unwrap_or_default());
     let wraps = |(key, value): &(Span, Span)| {
         WRAPPERS.contains(&key.of(body)) && value.of(body).first() == Some(&b'{')
@@ -88,7 +88,7 @@ fn members(body: &[u8]) -> (Members, Option<usize>) {
 }
 
 /// The members of the request itself.
-fn request(body: &[u8]) -> Members {
+fn request(body: &[u8]) -> ObjectMembers {
     let (all, wrapper) = members(body);
     match wrapper {
         Some(at) => json::members(body, all[at].1),

@@ -57,14 +57,14 @@ impl<'a> ToolUse<'a> {
 
 /// Calls by what results name them by, oldest first.
 #[derive(Default)]
-struct Calls<'a> {
+struct CallsById<'a> {
     by_id: HashMap<&'a [u8], VecDeque<usize>>,
     /// Those without an id, which results can only name by their tool.
     without_id: HashMap<&'a [u8], VecDeque<usize>>,
     by_name: HashMap<&'a [u8], VecDeque<usize>>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallsById<'a> {
     fn add(&mut self, call: &ToolCall<'a>, at: usize) {
         let name = call.name.map_or(&b""[..], |name| name.raw());
         let by_id = match call.id {
@@ -92,7 +92,7 @@ impl<'a> Calls<'a> {
 
 pub(super) fn all<'a>(turns: impl Iterator<Item = TranscriptTurn<'a>>) -> Vec<ToolUse<'a>> {
     let mut uses: Vec<ToolUse<'a>> = Vec::new();
-    let mut calls = Calls::default();
+    let mut calls = CallsById::default();
     for (turn, element) in turns.enumerate() {
         for part in element.parts() {
             match part.kind {

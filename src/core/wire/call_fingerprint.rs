@@ -270,15 +270,15 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fingerprint_index::Index;
+    use super::super::fingerprint_index::FingerprintIndex;
     use super::*;
 
     fn best<T: Copy>(wanted: &Fingerprint, found: impl IntoIterator<Item = (Fingerprint, T)>) -> Option<T> {
-        Index::new(found.into_iter().collect()).find(wanted).copied()
+        FingerprintIndex::new(found.into_iter().collect()).find(wanted).copied()
     }
 
     fn is_surely(wanted: &Fingerprint, found: &Fingerprint) -> bool {
-        Index::new(vec![(found.clone(), ())]).proves(wanted)
+        FingerprintIndex::new(vec![(found.clone(), ())]).proves(wanted)
     }
 
     fn fingerprint_at(call: &str, place: MessageNumber) -> Fingerprint {

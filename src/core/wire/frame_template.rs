@@ -46,7 +46,7 @@ pub(super) struct FrameTemplate {
     /// The same, as it goes on.
     shown: Vec<u8>,
     /// The holes, each with what stands before it; then the end of the frame.
-    steps: Vec<Step>,
+    steps: Vec<TemplateStep>,
     /// Whether a frame does not go on as it came, whatever is in its holes.
     changes: bool,
     /// The object of the last frame that fitted.
@@ -54,7 +54,7 @@ pub(super) struct FrameTemplate {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct TemplateStep {
     /// End of what is `given` before the hole.
     given: usize,
     /// End of what is `shown` before it.
@@ -67,7 +67,7 @@ struct Step {
 
 /// What stands in the holes of a frame that fits.
 #[derive(Default)]
-struct Found {
+struct HoleValues {
     holes: [Span; HOLES],
     count: Option<u64>,
     len: usize,
@@ -128,7 +128,7 @@ impl FrameTemplate {
                 self.shown.extend_from_slice(&raw[shown..span.start]);
                 shown = span.end;
             }
-            self.steps.push(Step {
+            self.steps.push(TemplateStep {
                 given: self.given.len(),
                 shown: self.shown.len(),
                 hole,
@@ -167,8 +167,8 @@ impl FrameTemplate {
         Some(std::mem::take(&mut self.object)).filter(|object| !object.is_empty())
     }
 
-    fn fit(&self, raw: &[u8]) -> Option<Found> {
-        let mut found = Found::default();
+    fn fit(&self, raw: &[u8]) -> Option<HoleValues> {
+        let mut found = HoleValues::default();
         let (mut at, mut given) = (0, 0);
         for (i, step) in self.steps.iter().enumerate() {
             let rest = raw.get(at..)?.strip_prefix(&self.given[given..step.given])?;
@@ -193,7 +193,7 @@ impl FrameTemplate {
         None
     }
 
-    fn write(&self, raw: &[u8], found: &Found, number: Option<u64>, out: &mut Vec<u8>) {
+    fn write(&self, raw: &[u8], found: &HoleValues, number: Option<u64>, out: &mut Vec<u8>) {
         let mut shown = 0;
         for (i, step) in self.steps.iter().enumerate() {
             out.extend_from_slice(&self.shown[shown..step.shown]);

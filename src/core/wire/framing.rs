@@ -94,7 +94,7 @@ impl ArrayWriter {
 /// Finds where frames end; what it knows survives from one read to the next.
 #[derive(Debug)]
 pub(super) enum Scanner {
-    Sse(sse::Scan),
+    Sse(sse::FrameEndScan),
     Lines,
     Elements(Elements),
 }
@@ -102,7 +102,7 @@ pub(super) enum Scanner {
 impl Scanner {
     pub(super) fn new(framing: Framing) -> Self {
         match framing {
-            Framing::Sse => Self::Sse(sse::Scan::default()),
+            Framing::Sse => Self::Sse(sse::FrameEndScan::default()),
             Framing::Lines => Self::Lines,
             Framing::JsonArray => Self::Elements(Elements::default()),
         }
@@ -111,7 +111,7 @@ impl Scanner {
     /// Whether nothing is left over from what came before.
     pub(super) fn is_between_frames(&self) -> bool {
         match self {
-            Self::Sse(scan) => *scan == sse::Scan::LineStart,
+            Self::Sse(scan) => *scan == sse::FrameEndScan::LineStart,
             Self::Lines => true,
             Self::Elements(_) => false,
         }
@@ -133,12 +133,12 @@ pub(super) struct Elements {
     depth: usize,
     /// Depth at which the elements stand: 1 inside an array.
     base: usize,
-    text: Text,
+    text: StringState,
 }
 
 /// Whether a byte belongs to a string.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Text {
+enum StringState {
     #[default]
     Outside,
     Inside,
@@ -151,19 +151,19 @@ impl Elements {
         let mut at = 0;
         while at < chunk.len() {
             match self.text {
-                Text::Inside => match memchr2(b'"', b'\\', &chunk[at..]) {
+                StringState::Inside => match memchr2(b'"', b'\\', &chunk[at..]) {
                     Some(hit) => {
                         at += hit;
                         self.text = if chunk[at] == b'"' {
-                            Text::Outside
+                            StringState::Outside
                         } else {
-                            Text::Escape
+                            StringState::Escape
                         };
                     }
                     None => break,
                 },
-                Text::Escape => self.text = Text::Inside,
-                Text::Outside => {
+                StringState::Escape => self.text = StringState::Inside,
+                StringState::Outside => {
                     if self.structure(chunk[at]) {
                         ends.push(at + 1);
                     }
@@ -177,7 +177,7 @@ impl Elements {
     /// One byte outside of strings; whether it ends an element.
     fn structure(&mut self, byte: u8) -> bool {
         match byte {
-            b'"' => self.text = Text::Inside,
+            b'"' => self.text = StringState::Inside,
             b'[' if self.depth == 0 => (self.depth, self.base) = (1, 1),
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {

@@ -22,12 +22,12 @@ pub struct KnownTurns {
     /// Where the array of turns begins.
     list: usize,
     turns: Vec<Turn>,
-    found: Mutex<Found>,
+    found: Mutex<RewriteFindings>,
 }
 
 /// What needs not be looked for again in known turns: as the last rewrite left it.
 #[derive(Debug, Default)]
-struct Found {
+struct RewriteFindings {
     /// Behind this cut each result has its call, and these are open at the end.
     open_calls: Option<(CutTurn, OpenCalls)>,
     /// From this turn on, none of the model's has a beginning of a mark that was broken up across texts.
@@ -90,7 +90,7 @@ impl KnownTurns {
         if self.list == list { &self.turns } else { &[] }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, RewriteFindings> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -6,7 +6,7 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
 /// Whether a key is this name.
-pub(super) type IsNamed = fn(&[u8], &str) -> bool;
+pub(super) type NameTest = fn(&[u8], &str) -> bool;
 
 /// A key is its name, letter by letter.
 pub(super) fn exactly(key: &[u8], name: &str) -> bool {
@@ -14,15 +14,15 @@ pub(super) fn exactly(key: &[u8], name: &str) -> bool {
 }
 
 /// The members of the object that holds the transcript.
-pub(super) struct Members<'v> {
+pub(super) struct TranscriptMembers<'v> {
     view: &'v View,
     all: Vec<(Span, Span)>,
-    named: IsNamed,
+    named: NameTest,
 }
 
-impl<'v> Members<'v> {
+impl<'v> TranscriptMembers<'v> {
     /// Those of the body, or of the envelope in it.
-    pub(super) fn of(view: &'v View, named: IsNamed) -> Self {
+    pub(super) fn of(view: &'v View, named: NameTest) -> Self {
         let text: &[u8] = &view.body;
         let mut all = json::members(text, Span::new(json::blank(text, 0), text.len()));
         while !all.iter().any(|(_, value)| *value == view.list) {

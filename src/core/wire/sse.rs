@@ -11,7 +11,7 @@ use crate::text::splice::{self, Edit};
 
 /// What the last bytes seen say about a frame's end; it survives from one read to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Scan {
+pub(super) enum FrameEndScan {
     /// Inside a line.
     Line,
     /// At the start of a line: a line break here ends the frame.
@@ -23,13 +23,13 @@ pub(super) enum Scan {
     EndReturn,
 }
 
-impl Scan {
+impl FrameEndScan {
     /// Offsets in `chunk` behind each frame's end.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         let mut ends = Vec::new();
         let mut at = 0;
         while at < chunk.len() {
-            if *self == Scan::Line {
+            if *self == FrameEndScan::Line {
                 match memchr2(b'\n', b'\r', &chunk[at..]) {
                     Some(hit) => at += hit,
                     None => break,
@@ -38,7 +38,7 @@ impl Scan {
             let (next, ended) = step(*self, chunk[at]);
             if ended {
                 // Behind this byte; a frame ended by a lone return ends before the byte that shows it.
-                ends.push(if *self == Scan::EndReturn && chunk[at] != b'\n' {
+                ends.push(if *self == FrameEndScan::EndReturn && chunk[at] != b'\n' {
                     at
                 } else {
                     at + 1
@@ -52,16 +52,16 @@ impl Scan {
 }
 
 /// One byte at or behind a line's end.
-fn step(scan: Scan, byte: u8) -> (Scan, bool) {
+fn step(scan: FrameEndScan, byte: u8) -> (FrameEndScan, bool) {
     match (scan, byte) {
-        (Scan::EndReturn, b'\n') => (Scan::LineStart, true),
-        (Scan::EndReturn, b'\r') => (Scan::EndReturn, true),
-        (Scan::EndReturn, _) => (Scan::Line, true),
-        (Scan::Line, b'\n') | (Scan::Return, b'\n') => (Scan::LineStart, false),
-        (Scan::Line, b'\r') => (Scan::Return, false),
-        (Scan::LineStart, b'\n') => (Scan::LineStart, true),
-        (Scan::LineStart | Scan::Return, b'\r') => (Scan::EndReturn, false),
-        (_, _) => (Scan::Line, false),
+        (FrameEndScan::EndReturn, b'\n') => (FrameEndScan::LineStart, true),
+        (FrameEndScan::EndReturn, b'\r') => (FrameEndScan::EndReturn, true),
+        (FrameEndScan::EndReturn, _) => (FrameEndScan::Line, true),
+        (FrameEndScan::Line, b'\n') | (FrameEndScan::Return, b'\n') => (FrameEndScan::LineStart, false),
+        (FrameEndScan::Line, b'\r') => (FrameEndScan::Return, false),
+        (FrameEndScan::LineStart, b'\n') => (FrameEndScan::LineStart, true),
+        (FrameEndScan::LineStart | FrameEndScan::Return, b'\r') => (FrameEndScan::EndReturn, false),
+        (_, _) => (FrameEndScan::Line, false),
     }
 }
 

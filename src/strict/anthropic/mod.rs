@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::canonical;
 use super::complaint::Findings;
-use super::dialect::{Dialect, Received, Rendered};
+use super::dialect::{Dialect, Received, RenderedBody};
 use super::fields::{list, text};
 use super::reply::Reply;
 use super::transcript::{ToolDefinition, Turn};
@@ -69,7 +69,7 @@ impl Dialect for Anthropic {
         json!({"input_tokens": usage.prompt()})
     }
 
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
         render::render(request, reply, usage)
     }
 

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{self, Broken, signature_of};
+use super::binding::{self, BindingError, signature_of};
 use super::{calls, context};
 use crate::api::Endpoint;
 use crate::complaint::{Findings, Rule};
@@ -334,11 +334,11 @@ fn check_binding(request: &Received, findings: &mut Findings<'_>) {
     };
     let drops = binding::drops_mismatches(request);
     for refused in binding::refused(&request.body) {
-        let foreign = refused.why == Broken::Foreign;
+        let foreign = refused.why == BindingError::Foreign;
         if drops && !foreign {
             continue;
         }
-        let binding::Refused { path, kind, why } = refused;
+        let binding::RefusedThinking { path, kind, why } = refused;
         findings.add(
             if foreign { Rule::ForeignThinking } else { Rule::Binding },
             format!(

@@ -95,17 +95,17 @@ pub(super) fn role(content: &Value) -> &str {
 }
 
 /// The index of a content, the index of a part in it, and the part.
-pub(super) type Placed<'a> = (usize, usize, &'a Value);
+pub(super) type IndexedPart<'a> = (usize, usize, &'a Value);
 
 /// Consecutive contents of one role.
-pub(super) struct Merged<'a> {
+pub(super) struct MergedContent<'a> {
     pub(super) role: &'a str,
-    pub(super) parts: Vec<Placed<'a>>,
+    pub(super) parts: Vec<IndexedPart<'a>>,
 }
 
-impl<'a> Merged<'a> {
+impl<'a> MergedContent<'a> {
     /// The calls (or responses) in it, by the name of their field.
-    pub(super) fn all(&self, camel: &str) -> Vec<(Placed<'a>, &'a Value)> {
+    pub(super) fn all(&self, camel: &str) -> Vec<(IndexedPart<'a>, &'a Value)> {
         let found = self.parts.iter().map(|placed| (*placed, field(placed.2, camel)));
         found
             .filter_map(|(placed, found)| Some((placed, found?)))
@@ -114,12 +114,12 @@ impl<'a> Merged<'a> {
 }
 
 /// The contents as the API reads them: consecutive ones of one role are merged.
-pub(super) fn merged(body: &Value) -> Vec<Merged<'_>> {
-    let mut out: Vec<Merged<'_>> = Vec::new();
+pub(super) fn merged(body: &Value) -> Vec<MergedContent<'_>> {
+    let mut out: Vec<MergedContent<'_>> = Vec::new();
     for (n, content) in many(inner(body), "contents").iter().enumerate() {
         let role = role(content);
         if out.last().is_none_or(|last| last.role != role) {
-            out.push(Merged {
+            out.push(MergedContent {
                 role,
                 parts: Vec::new(),
             });

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::dialect::{Received, Rendered, derived_id};
+use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::fields::text;
 use crate::reply::{Arguments, Part, Reply, Stop, pieces};
 use crate::usage::Usage;
@@ -11,9 +11,9 @@ use crate::usage::Usage;
 /// The creation date of every reply: the API writes one, and no client reads it.
 const CREATED: &str = "2026-11-21T10:00:00Z";
 
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     if !request.stream() {
-        return Rendered::json(&ended(request, &whole(request, reply), reply, usage));
+        return RenderedBody::json(&ended(request, &whole(request, reply), reply, usage));
     }
     let mut events: Vec<Bytes> = Vec::new();
     let mut calls = 0;
@@ -24,9 +24,9 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     }
     let last = json!({"role": "assistant", "content": ""});
     events.push(line(&ended(request, &last, reply, usage)));
-    Rendered {
+    RenderedBody {
         content_type: Some("application/x-ndjson"),
-        ..Rendered::stream(events)
+        ..RenderedBody::stream(events)
     }
 }
 

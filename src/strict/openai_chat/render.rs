@@ -5,23 +5,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::dialect::{Received, Rendered, derived_id};
+use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::fields::text;
 use crate::reply::{CallStyle, Part, Reply, Stop, pieces};
 use crate::usage::Usage;
 
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     let frame = Frame::new(request);
     let choices = request.body.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
     let mut usage = *usage;
     usage.output *= usize::try_from(choices).unwrap_or(1);
     if request.stream() {
-        return Rendered::stream(stream(request, reply, &usage, &frame, choices));
+        return RenderedBody::stream(stream(request, reply, &usage, &frame, choices));
     }
     let choices: Vec<Value> = (0..choices).map(|index| choice(request, reply, index)).collect();
     let mut body = frame.object("chat.completion", choices);
     body["usage"] = usage_object(&usage);
-    Rendered::json(&body)
+    RenderedBody::json(&body)
 }
 
 /// One server-sent event.

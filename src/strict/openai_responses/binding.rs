@@ -29,12 +29,12 @@ pub(super) enum Validity {
 
 /// A transcript, hashed item by item up to some place.
 #[derive(Clone)]
-pub(super) struct Prefix(Sha256);
+pub(super) struct ItemPrefix(Sha256);
 
-impl Prefix {
+impl ItemPrefix {
     /// The prefix before the first item.
     pub(super) fn new(body: &Value) -> Self {
-        let mut prefix = Prefix(Sha256::new());
+        let mut prefix = ItemPrefix(Sha256::new());
         prefix.feed(body.get("instructions").unwrap_or(&Value::Null));
         for tool in list(body, "tools") {
             prefix.feed(&canonical_form(tool));
@@ -44,7 +44,7 @@ impl Prefix {
 
     /// The prefix behind the last item of a request.
     pub(super) fn whole(request: &Received) -> Self {
-        let mut prefix = Prefix::new(&request.body);
+        let mut prefix = ItemPrefix::new(&request.body);
         for item in all(request) {
             prefix.push(&item);
         }
@@ -104,7 +104,7 @@ fn canonical_form(value: &Value) -> Value {
 
 /// The ids of the reasoning items that stand behind another prefix than they were produced behind.
 pub(super) fn prefix_mismatches(request: &Received) -> Vec<String> {
-    let mut prefix = Prefix::new(&request.body);
+    let mut prefix = ItemPrefix::new(&request.body);
     let mut out = Vec::new();
     for item in all(request) {
         if kind(&item) == "reasoning" && prefix.verify(&encrypted(request, &item)) == Validity::PrefixMismatch

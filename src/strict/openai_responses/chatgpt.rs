@@ -8,10 +8,10 @@
 
 use serde_json::{Value, json};
 
-use super::response::{Ending, object, usage_object};
+use super::response::{ResponseStatus, object, usage_object};
 use super::{output, stream};
 use crate::complaint::{Findings, Rule};
-use crate::dialect::{Received, Rendered};
+use crate::dialect::{Received, RenderedBody};
 use crate::fields::text;
 use crate::reply::Reply;
 use crate::usage::{self, Usage};
@@ -63,15 +63,15 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
 }
 
 /// A stream without a content type, whose last event has no output.
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
-    let ending = Ending::of(reply);
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
+    let ending = ResponseStatus::of(reply);
     let usage = usage_object(usage, usage::thoughts(reply));
     let response = object(request, &ending, &[], &usage);
     let output = output::items(request, reply);
     let events = stream::events(request, reply, &output, &ending, &response);
-    Rendered {
+    RenderedBody {
         content_type: None,
-        ..Rendered::stream(events)
+        ..RenderedBody::stream(events)
     }
 }
 

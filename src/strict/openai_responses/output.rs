@@ -2,21 +2,21 @@
 
 use serde_json::{Value, json};
 
-use super::binding::Prefix;
+use super::binding::ItemPrefix;
 use super::transcript;
 use crate::dialect::{Received, derived_id};
 use crate::fields::{list, text};
-use crate::memory::Produced;
+use crate::memory::ProducedItem;
 use crate::reply::{Arguments, Part, Reply, Stop};
 
 /// The reply's items; the encrypted content of reasoning covers the request and the items before it.
 pub(super) fn items(request: &Received, reply: &Reply) -> Vec<Value> {
-    let mut prefix = Prefix::whole(request);
+    let mut prefix = ItemPrefix::whole(request);
     let tools = transcript::tools(request);
-    let (mut out, mut produced) = (Vec::<Value>::new(), Vec::<(String, Produced)>::new());
+    let (mut out, mut produced) = (Vec::<Value>::new(), Vec::<(String, ProducedItem)>::new());
     let mut reasoning = None;
     for (at, part) in reply.parts.iter().enumerate() {
-        let mut known = Produced::default();
+        let mut known = ProducedItem::default();
         let item = match part {
             Part::Thinking(said) => {
                 known.encrypted = Some(prefix.seal());
@@ -97,7 +97,7 @@ fn call(
     call_id: &str,
     name: &str,
     arguments: &Arguments,
-    tool: Option<&transcript::Tool>,
+    tool: Option<&transcript::ListedTool>,
 ) -> Value {
     if tool.is_some_and(|tool| text(&tool.tool, "type") == "custom") {
         let input = match arguments {

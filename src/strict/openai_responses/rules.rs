@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{Prefix, Validity, encrypted};
+use super::binding::{ItemPrefix, Validity, encrypted};
 use super::transcript::{self, kind};
 use super::{pairing, tools};
 use crate::complaint::{Findings, Rule};
@@ -249,7 +249,7 @@ fn check_id_format(n: usize, key: &str, id: &str, findings: &mut Findings<'_>) {
 }
 
 fn check_encrypted(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
-    let mut prefix = Prefix::new(&request.body);
+    let mut prefix = ItemPrefix::new(&request.body);
     for (n, item) in items.iter().enumerate() {
         let id = text(item, "id");
         match kind(item) {

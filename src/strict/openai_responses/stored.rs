@@ -4,7 +4,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::binding::Prefix;
+use super::binding::ItemPrefix;
 use super::response::usage_object;
 use super::transcript::{self, kind};
 use crate::api::Endpoint;
@@ -49,7 +49,7 @@ fn compact(request: &Received, usage: &Usage) -> Value {
             json!({"id": id, "type": "message", "status": "completed", "role": "user", "content": content})
         })
         .collect();
-    let encrypted = Prefix::whole(request).seal();
+    let encrypted = ItemPrefix::whole(request).seal();
     let id = derived_id("cmp_", request, 0);
     output.push(json!({"id": id, "type": "compaction", "encrypted_content": encrypted}));
     let usage = Usage { output: 1, ..*usage };

@@ -152,12 +152,12 @@ pub(super) fn turn(item: &Value) -> Option<Turn> {
 
 /// A tool as a request lists it, and the namespace it is in.
 #[derive(Clone, Debug)]
-pub(super) struct Tool {
+pub(super) struct ListedTool {
     pub(super) tool: Value,
     pub(super) namespace: Option<String>,
 }
 
-impl Tool {
+impl ListedTool {
     pub(super) fn definition(&self) -> Option<ToolDefinition> {
         let name = text(&self.tool, "name");
         let schema = self.tool.get("parameters").cloned().unwrap_or(Value::Null);
@@ -170,7 +170,7 @@ impl Tool {
 }
 
 /// Every tool of a request: at its top level, in `additional_tools` items, and in the results of a tool search.
-pub(super) fn tools(request: &Received) -> Vec<Tool> {
+pub(super) fn tools(request: &Received) -> Vec<ListedTool> {
     let mut out = Vec::new();
     flatten(list(&request.body, "tools"), None, &mut out);
     for item in all(request) {
@@ -181,12 +181,12 @@ pub(super) fn tools(request: &Received) -> Vec<Tool> {
     out
 }
 
-fn flatten(tools: &[Value], namespace: Option<&str>, out: &mut Vec<Tool>) {
+fn flatten(tools: &[Value], namespace: Option<&str>, out: &mut Vec<ListedTool>) {
     for tool in tools {
         if text(tool, "type") == "namespace" {
             flatten(list(tool, "tools"), Some(text(tool, "name")), out);
         } else {
-            out.push(Tool {
+            out.push(ListedTool {
                 tool: tool.clone(),
                 namespace: namespace.map(ToOwned::to_owned),
             });

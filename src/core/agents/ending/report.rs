@@ -48,42 +48,42 @@ pub enum ReportedResult {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum ClosingLine {
     Opens,
     Passed,
     Failed,
 }
 
-struct Table {
+struct RunnerTable {
     set: RegexSet,
     /// Of each expression: its program and what its lines are.
-    rows: Vec<(usize, Line)>,
+    rows: Vec<(usize, ClosingLine)>,
 }
 
 pub(super) fn runners() -> impl Iterator<Item = &'static Runner> {
     TEST_RUNNERS.iter().chain(BUILDERS)
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
     let (mut expressions, mut rows) = (Vec::new(), Vec::new());
     for (at, runner) in runners().enumerate() {
         let mut add = |all: &[&'static str], line| {
             expressions.extend_from_slice(all);
             rows.extend(all.iter().map(|_| (at, line)));
         };
-        add(runner.opens.as_slice(), Line::Opens);
-        add(runner.passed, Line::Passed);
-        add(runner.failed, Line::Failed);
+        add(runner.opens.as_slice(), ClosingLine::Opens);
+        add(runner.passed, ClosingLine::Passed);
+        add(runner.failed, ClosingLine::Failed);
     }
     // The tests compile every one of them.
     let set = RegexSet::new(expressions).unwrap_or_default();
-    Table { set, rows }
+    RunnerTable { set, rows }
 });
 
 impl ReportedResult {
     /// Of the output of a command that tests, builds or lints.
     pub(super) fn of(text: &str) -> Self {
-        let mut closing = Closing::default();
+        let mut closing = ClosingLines::default();
         let lines = text.lines().count();
         for (at, line) in text.lines().enumerate() {
             if at >= FIRST && at + LAST < lines || line.len() > LONGEST {
@@ -102,7 +102,7 @@ impl ReportedResult {
 
 /// The closing lines of a text.
 #[derive(Default)]
-struct Closing {
+struct ClosingLines {
     opened: Vec<usize>,
     failed: Vec<usize>,
     /// The last one that passed, with its line.
@@ -110,7 +110,7 @@ struct Closing {
     last_failed: bool,
 }
 
-impl Closing {
+impl ClosingLines {
     fn take(&mut self, at: usize, line: &str) {
         if line.is_empty() {
             return;
@@ -119,8 +119,8 @@ impl Closing {
         let found = TABLE.set.matches(line);
         let rows = || found.iter().map(|row| TABLE.rows[row]);
         self.opened
-            .extend(rows().filter(|row| row.1 == Line::Opens).map(|row| row.0));
-        let mut failed = rows().filter(|row| row.1 == Line::Failed).map(|row| row.0);
+            .extend(rows().filter(|row| row.1 == ClosingLine::Opens).map(|row| row.0));
+        let mut failed = rows().filter(|row| row.1 == ClosingLine::Failed).map(|row| row.0);
         if let Some(runner) = failed.next() {
             self.failed.push(runner);
             self.last_failed = true;
@@ -131,7 +131,7 @@ impl Closing {
                 .nth(runner)
                 .is_some_and(|row| row.opens.is_none() || self.opened.contains(&runner))
         };
-        let passed = rows().find(|row| row.1 == Line::Passed && opened(row.0));
+        let passed = rows().find(|row| row.1 == ClosingLine::Passed && opened(row.0));
         if let Some((runner, _)) = passed {
             self.passed = Some((runner, at));
             self.last_failed = false;

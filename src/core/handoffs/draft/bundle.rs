@@ -3,13 +3,13 @@
 use std::collections::HashMap;
 
 use super::excerpt::{cut, first_line, one_line, within};
-use super::facts::Facts;
-use super::fill::{BudgetTooSmall, Chosen, Piece, Rank, fill, standing};
-use super::keeps::{self, Kept};
-use super::markers::Class;
-use super::message::{Call, Outcome};
+use super::facts::DraftFacts;
+use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
+use super::keeps::{self, RetentionReason};
+use super::markers::SentenceClass;
+use super::message::{IndexedCall, IndexedResult};
 use super::request::DraftSpec;
-use super::turns::{Turn, calls, outcomes};
+use super::turns::{IndexedTurn, calls, outcomes};
 use crate::agents::tools::ToolKind;
 use crate::text::words::plural;
 
@@ -30,11 +30,11 @@ const DETAIL: usize = 600;
 const DOWN: f32 = 0.3;
 
 pub(super) fn text(
-    facts: &Facts<'_>,
+    facts: &DraftFacts<'_>,
     relevance: &[f32],
     request: &DraftSpec<'_>,
 ) -> Result<String, BudgetTooSmall> {
-    let mut made = Making {
+    let mut made = BundleBuilder {
         facts,
         relevance,
         request,
@@ -56,25 +56,25 @@ pub(super) fn text(
     Ok(rendered(&head, &chosen, &header))
 }
 
-struct Making<'m, 'i> {
-    facts: &'m Facts<'i>,
+struct BundleBuilder<'m, 'i> {
+    facts: &'m DraftFacts<'i>,
     relevance: &'m [f32],
     request: &'m DraftSpec<'m>,
-    pieces: Vec<Piece>,
+    pieces: Vec<DraftPiece>,
 }
 
-impl Making<'_, '_> {
+impl BundleBuilder<'_, '_> {
     fn add(
         &mut self,
         turn: usize,
         place: usize,
-        rank: Rank,
+        rank: PieceRank,
         weight: f32,
         full: String,
         short: Option<String>,
     ) {
         let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
-        self.pieces.push(Piece {
+        self.pieces.push(DraftPiece {
             at: (turn, 0, place),
             rank,
             score: weight * (0.5 * age + meant),
@@ -88,19 +88,19 @@ impl Making<'_, '_> {
         let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
         for (at, keep) in keeps.iter().enumerate() {
             let (label, place) = match keep.kept {
-                Kept::Task | Kept::First => ("person", SAID),
-                Kept::Last => ("model, last", LAST),
-                Kept::Sentence(Class::Decision) => ("decision", SENTENCE + at),
-                Kept::Sentence(Class::Blocker) => ("blocker", SENTENCE + at),
-                Kept::Sentence(Class::LeftOpen) => ("left open", SENTENCE + at),
-                Kept::Sentence(_) => ("constraint", SENTENCE + at),
-                Kept::Failure => ("failed, not settled", SENTENCE + at),
-                Kept::Summary => ("summary", SAID),
+                RetentionReason::Task | RetentionReason::First => ("person", SAID),
+                RetentionReason::Last => ("model, last", LAST),
+                RetentionReason::Sentence(SentenceClass::Decision) => ("decision", SENTENCE + at),
+                RetentionReason::Sentence(SentenceClass::Blocker) => ("blocker", SENTENCE + at),
+                RetentionReason::Sentence(SentenceClass::LeftOpen) => ("left open", SENTENCE + at),
+                RetentionReason::Sentence(_) => ("constraint", SENTENCE + at),
+                RetentionReason::Failure => ("failed, not settled", SENTENCE + at),
+                RetentionReason::Summary => ("summary", SAID),
             };
             let line = |text: &str| format!("{label}: {text}");
             let rank = match beyond.contains(&at) {
-                true => Rank::Anchor,
-                false => Rank::Must,
+                true => PieceRank::Anchor,
+                false => PieceRank::Must,
             };
             self.add(
                 keep.turn,
@@ -113,15 +113,15 @@ impl Making<'_, '_> {
         }
         for (at, (turn, anchor)) in self.facts.anchors.iter().enumerate() {
             let label = match anchor.class {
-                Class::DeadEnd => "tried",
-                Class::Later => "later",
-                Class::Assumption => "assumed",
-                Class::Constraint | Class::Decision | Class::Blocker | Class::LeftOpen => continue,
+                SentenceClass::DeadEnd => "tried",
+                SentenceClass::Later => "later",
+                SentenceClass::Assumption => "assumed",
+                SentenceClass::Constraint | SentenceClass::Decision | SentenceClass::Blocker | SentenceClass::LeftOpen => continue,
             };
             self.add(
                 *turn,
                 SENTENCE + at,
-                Rank::Anchor,
+                PieceRank::Anchor,
                 1.0,
                 format!("{label}: {}", anchor.text),
                 None,
@@ -129,7 +129,7 @@ impl Making<'_, '_> {
         }
     }
 
-    fn turn(&mut self, turn: &Turn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
+    fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_asked() && !self.facts.is_current(turn.n) && !is_first {
             let asked = turn.asked();
@@ -137,7 +137,7 @@ impl Making<'_, '_> {
             self.add(
                 turn.n,
                 SAID,
-                Rank::Turn,
+                PieceRank::Turn,
                 1.0,
                 full,
                 Some(format!("person: {}", cut(first_line(&asked, LINE), 80))),
@@ -147,7 +147,7 @@ impl Making<'_, '_> {
             && turn.n + 2 <= self.facts.turns.len()
         {
             let full = format!("model, last: {}", one_line(&said.text, LINE));
-            self.add(turn.n, LAST, Rank::Turn, 0.9, full, None);
+            self.add(turn.n, LAST, PieceRank::Turn, 0.9, full, None);
         }
         let messages = self.facts.messages;
         let answers: HashMap<_, _> = outcomes(messages, turn.messages.clone())
@@ -172,7 +172,7 @@ impl Making<'_, '_> {
         }
     }
 
-    fn called(&mut self, turn: usize, place: usize, call: &Call, outcome: Option<&Outcome>, repeated: bool) {
+    fn called(&mut self, turn: usize, place: usize, call: &IndexedCall, outcome: Option<&IndexedResult>, repeated: bool) {
         let state = match outcome {
             None => " (no answer)",
             Some(outcome) if outcome.is_error() => " (failed)",
@@ -182,7 +182,7 @@ impl Making<'_, '_> {
         self.add(
             turn,
             place,
-            Rank::Turn,
+            PieceRank::Turn,
             weight,
             format!("{} {}{state}", call.name, call.about),
             None,
@@ -197,7 +197,7 @@ impl Making<'_, '_> {
                 within(detail, DETAIL, self.request.count).replace('\n', "\n  ")
             );
             let short = outcome.lines.first().map(|line| format!("  {line}"));
-            self.add(turn, place + 1, Rank::Anchor, 0.5, full, short);
+            self.add(turn, place + 1, PieceRank::Anchor, 0.5, full, short);
             return;
         }
         let named = call
@@ -213,13 +213,13 @@ impl Making<'_, '_> {
             )
         });
         if let Some(full) = detail.or_else(|| short.clone()) {
-            self.add(turn, place + 1, Rank::Result, weight, full, short);
+            self.add(turn, place + 1, PieceRank::Result, weight, full, short);
         }
     }
 }
 
 /// Where each call was made for the last time: of a search or a command that is done again, the last one counts.
-fn last_of_each<'i>(facts: &Facts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
+fn last_of_each<'i>(facts: &DraftFacts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
     let all = calls(facts.messages, 0..facts.messages.len());
     let same =
         all.filter(|(_, _, call)| matches!(call.kind, ToolKind::Search | ToolKind::Shell | ToolKind::Read));
@@ -228,7 +228,7 @@ fn last_of_each<'i>(facts: &Facts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
 }
 
 /// What stands above the turns: size, repository, to-do list, files that were changed.
-fn head(facts: &Facts<'_>, request: &DraftSpec<'_>) -> String {
+fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     /// Files that are named above the turns, the last ones.
     const MOST: usize = 40;
     let mut out = format!(
@@ -259,7 +259,7 @@ fn head(facts: &Facts<'_>, request: &DraftSpec<'_>) -> String {
     out
 }
 
-fn header(facts: &Facts<'_>, turn: usize) -> String {
+fn header(facts: &DraftFacts<'_>, turn: usize) -> String {
     let Some(turn) = turn.checked_sub(1).and_then(|at| facts.turns.get(at)) else {
         return String::new();
     };
@@ -273,7 +273,7 @@ fn header(facts: &Facts<'_>, turn: usize) -> String {
     format!("### Turn {} ({state}{error}{time})", row.turn)
 }
 
-fn rendered(head: &str, chosen: &[Chosen], header: &dyn Fn(usize, usize) -> String) -> String {
+fn rendered(head: &str, chosen: &[ChosenPiece], header: &dyn Fn(usize, usize) -> String) -> String {
     let mut out = head.to_owned();
     let mut turn = usize::MAX;
     for line in chosen {

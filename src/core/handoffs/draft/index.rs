@@ -2,9 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::message::{Item, ItemPosition, Message};
-use super::pairs::Pairs;
-use super::reader::{DraftIndexSettings, PartsRead, Reader};
+use super::message::{IndexedItem, ItemPosition, IndexedMessage};
+use super::pairs::CallLookup;
+use super::reader::{DraftIndexSettings, PartCache, MessageReader};
 use crate::agents::wordings::UserText;
 use crate::redact::unnamed;
 use crate::transcript::{AgentKind, AnswerContent, Transcript, TranscriptTurn};
@@ -17,8 +17,8 @@ use crate::wire::Role;
 pub struct DraftIndex {
     settings: DraftIndexSettings,
     agent: Option<AgentKind>,
-    pub(super) messages: Vec<Message>,
-    pairs: Pairs,
+    pub(super) messages: Vec<IndexedMessage>,
+    pairs: CallLookup,
 }
 
 impl DraftIndex {
@@ -43,9 +43,9 @@ impl DraftIndex {
             .take_while(|(message, turn)| message.digest == Some(digest(turn)))
             .count();
         self.truncate(same);
-        let parts = PartsRead::default();
+        let parts = PartCache::default();
         for turn in transcript.turns().skip(same) {
-            let mut reader = Reader {
+            let mut reader = MessageReader {
                 settings: &self.settings,
                 agent: self.agent,
                 transcript: Some(transcript),
@@ -61,11 +61,11 @@ impl DraftIndex {
 
     /// Adds the model's answer to the last request, which the next request will hold as a message of its own.
     pub fn answered(&mut self, answer: &AnswerContent<'_>) {
-        let reader = Reader {
+        let reader = MessageReader {
             settings: &self.settings,
             agent: self.agent,
             transcript: None,
-            parts: &PartsRead::default(),
+            parts: &PartCache::default(),
             pairs: &mut self.pairs,
             before: &self.messages,
         };
@@ -77,13 +77,13 @@ impl DraftIndex {
 
     /// How many messages say or do something, summaries and carry-over prompts not counted: what there is to hand off.
     pub fn spoken(&self) -> usize {
-        let counts = |item: &Item| match item {
-            Item::Said(said) => !matches!(
+        let counts = |item: &IndexedItem| match item {
+            IndexedItem::Said(said) => !matches!(
                 said.kind,
                 UserText::Summary | UserText::Branch | UserText::Harness
             ),
-            Item::Call(_) | Item::Result(_) | Item::Task(_) => true,
-            Item::Gap => false,
+            IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => true,
+            IndexedItem::Gap => false,
         };
         let messages = self.messages.iter();
         messages
@@ -93,7 +93,7 @@ impl DraftIndex {
 
     /// About how much memory it takes, in bytes.
     pub fn bytes(&self) -> usize {
-        self.messages.iter().map(Message::bytes).sum()
+        self.messages.iter().map(IndexedMessage::bytes).sum()
     }
 
     /// Patterns of files that hold a verification or a review.
@@ -107,7 +107,7 @@ impl DraftIndex {
         unnamed::redacted(&known).into_owned()
     }
 
-    fn push(&mut self, mut message: Message) {
+    fn push(&mut self, mut message: IndexedMessage) {
         self.pairs.add(self.messages.len(), &message);
         if message.summary_before {
             message.summary = self.last_of_person();
@@ -129,7 +129,7 @@ impl DraftIndex {
         for place in gone {
             self.mark(place, UserText::Person);
         }
-        self.pairs = Pairs::of(&self.messages);
+        self.pairs = CallLookup::of(&self.messages);
     }
 
     /// The last text of the person's, where it stands right before.
@@ -139,7 +139,7 @@ impl DraftIndex {
         let users = self.messages.iter().enumerate().rev().take(NEAR);
         let mut users = users.filter(|(_, message)| message.role == Role::User);
         users.find_map(|(at, message)| {
-            let is_person = |item: &Item| matches!(item, Item::Said(said) if said.kind == UserText::Person);
+            let is_person = |item: &IndexedItem| matches!(item, IndexedItem::Said(said) if said.kind == UserText::Person);
             Some((at, message.items.iter().rposition(is_person)?))
         })
     }
@@ -151,7 +151,7 @@ impl DraftIndex {
             .messages
             .get_mut(message)
             .and_then(|message| message.items.get_mut(item));
-        if let Some(Item::Said(said)) = found {
+        if let Some(IndexedItem::Said(said)) = found {
             said.kind = kind;
         }
     }

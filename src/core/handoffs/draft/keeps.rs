@@ -4,14 +4,14 @@ use std::collections::HashSet;
 
 use super::count::TokenCounter;
 use super::excerpt::{one_line, within};
-use super::facts::{Facts, Failure, is_kept};
-use super::markers::Class;
-use super::turns::Turn;
+use super::facts::{DraftFacts, CallFailure, is_kept};
+use super::markers::SentenceClass;
+use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 
 /// What it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum RetentionReason {
     /// What the person said in the current task.
     Task,
     /// The first request.
@@ -19,7 +19,7 @@ pub(super) enum Kept {
     /// What the model said last in one of the last two turns.
     Last,
     /// A sentence.
-    Sentence(Class),
+    Sentence(SentenceClass),
     /// A failure that is not settled.
     Failure,
     /// A summary, or an earlier carry-over.
@@ -28,8 +28,8 @@ pub(super) enum Kept {
 
 /// Something that must not be lost.
 #[derive(Debug, Clone)]
-pub(super) struct Keep {
-    pub(super) kept: Kept,
+pub(super) struct RetainedText {
+    pub(super) kept: RetentionReason,
     /// The turn's number.
     pub(super) turn: usize,
     pub(super) full: String,
@@ -48,12 +48,12 @@ const SUMMARY: usize = 150;
 const FIRST: usize = 300;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
-pub(super) fn all(facts: &Facts<'_>, summary: usize, count: TokenCounter) -> Vec<Keep> {
+pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
     keeps.extend(
         facts
             .of_task()
-            .map(|turn| words(Kept::Task, turn, &turn.asked(), count)),
+            .map(|turn| words(RetentionReason::Task, turn, &turn.asked(), count)),
     );
     keeps.extend(first(facts, count));
     keeps.extend(summaries(facts, summary, count));
@@ -61,8 +61,8 @@ pub(super) fn all(facts: &Facts<'_>, summary: usize, count: TokenCounter) -> Vec
         // What the person says in the current task is there as it was said.
         is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
     });
-    keeps.extend(sentences.map(|(turn, anchor)| Keep {
-        kept: Kept::Sentence(anchor.class),
+    keeps.extend(sentences.map(|(turn, anchor)| RetainedText {
+        kept: RetentionReason::Sentence(anchor.class),
         turn: *turn,
         full: anchor.text.clone(),
         short: anchor.text.clone(),
@@ -76,10 +76,10 @@ pub(super) fn all(facts: &Facts<'_>, summary: usize, count: TokenCounter) -> Vec
 
 /// Of the failures and of what was left open, the oldest, which take more than so many tokens together with the newer
 /// ones: they may give way, so that a session with many of them still has a document.
-pub(super) fn beyond(keeps: &[Keep], most: usize, count: TokenCounter) -> HashSet<usize> {
+pub(super) fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
     /// Tokens of what stands around one.
     const AROUND: usize = 12;
-    let gives_way = |keep: &Keep| matches!(keep.kept, Kept::Failure | Kept::Sentence(Class::LeftOpen));
+    let gives_way = |keep: &RetainedText| matches!(keep.kept, RetentionReason::Failure | RetentionReason::Sentence(SentenceClass::LeftOpen));
     let mut newest: Vec<usize> = (0..keeps.len()).filter(|at| gives_way(&keeps[*at])).collect();
     newest.sort_by_key(|at| std::cmp::Reverse((keeps[*at].turn, *at)));
     let mut used = 0;
@@ -92,19 +92,19 @@ pub(super) fn beyond(keeps: &[Keep], most: usize, count: TokenCounter) -> HashSe
 }
 
 /// The first request, where it is not of the current task.
-fn first(facts: &Facts<'_>, count: TokenCounter) -> Option<Keep> {
+fn first(facts: &DraftFacts<'_>, count: TokenCounter) -> Option<RetainedText> {
     let turn = facts.earlier().next()?;
     let line = one_line(&turn.asked(), FIRST);
-    Some(Keep {
-        kept: Kept::First,
+    Some(RetainedText {
+        kept: RetentionReason::First,
         turn: turn.n,
         short: within(&line, SHORT, count).into_owned(),
         full: line,
     })
 }
 
-fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: TokenCounter) -> Keep {
-    Keep {
+fn words(kept: RetentionReason, turn: &IndexedTurn<'_>, text: &str, count: TokenCounter) -> RetainedText {
+    RetainedText {
         kept,
         turn: turn.n,
         full: within(text, EXCERPT, count).into_owned(),
@@ -112,7 +112,7 @@ fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: TokenCounter) -> Keep {
     }
 }
 
-fn summaries(facts: &Facts<'_>, most: usize, count: TokenCounter) -> Vec<Keep> {
+fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<RetainedText> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
     let said = facts.turns.iter().flat_map(|turn| {
         let texts = turn.opening.iter().chain(&turn.said);
@@ -124,8 +124,8 @@ fn summaries(facts: &Facts<'_>, most: usize, count: TokenCounter) -> Vec<Keep> {
     // Each summary tells of those before it, so the last one may have half of the room by itself.
     let each = most / all.len().max(1);
     let last = all.len().saturating_sub(1);
-    let keep = |(at, (turn, text)): (usize, &(usize, &str))| Keep {
-        kept: Kept::Summary,
+    let keep = |(at, (turn, text)): (usize, &(usize, &str))| RetainedText {
+        kept: RetentionReason::Summary,
         turn: *turn,
         full: within(
             text,
@@ -142,7 +142,7 @@ fn summaries(facts: &Facts<'_>, most: usize, count: TokenCounter) -> Vec<Keep> {
     all.iter().enumerate().map(keep).collect()
 }
 
-fn failure(failure: &Failure<'_>) -> Keep {
+fn failure(failure: &CallFailure<'_>) -> RetainedText {
     let command = match failure.call.command {
         Some(_) => failure.call.about.clone(),
         None => format!("{} {}", failure.call.name, failure.call.about),
@@ -159,18 +159,18 @@ fn failure(failure: &Failure<'_>) -> Keep {
             .map(|line| format!("\n  > {line}"))
             .collect::<String>()
     };
-    Keep {
-        kept: Kept::Failure,
+    RetainedText {
+        kept: RetentionReason::Failure,
         turn: failure.turn,
         full: format!("`{command}`{exit}{}", told(lines)),
         short: format!("`{command}`{exit}{}", told(&lines[..lines.len().min(1)])),
     }
 }
 
-fn last(turn: &Turn<'_>, count: TokenCounter) -> Option<Keep> {
+fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
     let said = turn.said.iter().rfind(|said| said.kind == UserText::Person)?;
-    Some(Keep {
-        kept: Kept::Last,
+    Some(RetainedText {
+        kept: RetentionReason::Last,
         turn: turn.n,
         full: within(&said.text, SAID, count).into_owned(),
         short: within(&one_line(&said.text, SAID), SAID_SHORT, count).into_owned(),
@@ -193,7 +193,7 @@ pub(super) fn holds(text: &str, keep: &str) -> bool {
 /// What a document of a model's lacks, as a section to append: its headings, and of what must be kept that of which it
 /// says nothing; empty where it lacks nothing.
 pub(super) fn lacking(
-    facts: &Facts<'_>,
+    facts: &DraftFacts<'_>,
     document: &str,
     headings: &[&str],
     most: usize,
@@ -218,10 +218,10 @@ pub(super) fn lacking(
     let keeps = all(facts, SUMMARY, count);
     let wanted = keeps
         .iter()
-        .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));
+        .filter(|keep| !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary));
     for keep in wanted.filter(|keep| !holds(&small, &keep.short)) {
         let state = match keep.kept {
-            Kept::First if !facts.is_current(keep.turn) => " (done)",
+            RetentionReason::First if !facts.is_current(keep.turn) => " (done)",
             _ => "",
         };
         lines.push(format!("- {}{state}: {}", told_as(keep.kept), keep.short));
@@ -241,26 +241,26 @@ pub(super) fn lacking(
 }
 
 /// Of how much that must be kept a text says something, and how much there is.
-pub(super) fn share(facts: &Facts<'_>, text: &str) -> (usize, usize) {
+pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
     let keeps = all(facts, SUMMARY, TokenCounter::Estimated);
     let wanted = keeps
         .iter()
-        .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));
+        .filter(|keep| !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary));
     let there = wanted.clone().filter(|keep| holds(&small, &keep.short)).count();
     (there, wanted.count())
 }
 
-fn told_as(kept: Kept) -> &'static str {
+fn told_as(kept: RetentionReason) -> &'static str {
     match kept {
-        Kept::Task => "The person said",
-        Kept::First => "First request",
-        Kept::Last => "The model said",
-        Kept::Sentence(Class::Decision) => "Decision",
-        Kept::Sentence(Class::Blocker) => "Blocker",
-        Kept::Sentence(Class::LeftOpen) => "Left open",
-        Kept::Sentence(_) => "Constraint",
-        Kept::Failure => "Failed, not settled",
-        Kept::Summary => "Summary",
+        RetentionReason::Task => "The person said",
+        RetentionReason::First => "First request",
+        RetentionReason::Last => "The model said",
+        RetentionReason::Sentence(SentenceClass::Decision) => "Decision",
+        RetentionReason::Sentence(SentenceClass::Blocker) => "Blocker",
+        RetentionReason::Sentence(SentenceClass::LeftOpen) => "Left open",
+        RetentionReason::Sentence(_) => "Constraint",
+        RetentionReason::Failure => "Failed, not settled",
+        RetentionReason::Summary => "Summary",
     }
 }

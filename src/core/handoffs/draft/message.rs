@@ -1,7 +1,7 @@
 //! One message of the index: what is kept of texts, calls and results.
 
-use super::markers::Anchor;
-use super::terms::Terms;
+use super::markers::AnchoredSentence;
+use super::terms::TermCounts;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
 use crate::agents::outcomes::GitReport;
@@ -15,42 +15,42 @@ pub(super) type ItemPosition = (usize, usize);
 
 /// What is kept of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Message {
+pub(super) struct IndexedMessage {
     /// Tells it from another; `None` for an answer that no request has held yet.
     pub(super) digest: Option<u64>,
     pub(super) role: Role,
     /// When it was made, as it is written there.
     pub(super) time: Option<String>,
-    pub(super) items: Vec<Item>,
-    pub(super) terms: Terms,
+    pub(super) items: Vec<IndexedItem>,
+    pub(super) terms: TermCounts,
     /// It says that the user's text before it is a summary.
     pub(super) summary_before: bool,
     /// That text, where it was taken for the person's until then.
     pub(super) summary: Option<ItemPosition>,
 }
 
-impl Message {
+impl IndexedMessage {
     /// About how much memory it takes. Places that are handed out by an allocator are not counted.
     pub(super) fn bytes(&self) -> usize {
-        let items: usize = self.items.iter().map(Item::bytes).sum();
+        let items: usize = self.items.iter().map(IndexedItem::bytes).sum();
         size_of::<Self>() + items + self.terms.bytes()
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Item {
-    Said(Said),
-    Call(Call),
-    Result(Outcome),
-    Task(Task),
+pub(super) enum IndexedItem {
+    Said(IndexedText),
+    Call(IndexedCall),
+    Result(IndexedResult),
+    Task(IndexedTodo),
     /// Calls of the model's are missing here.
     Gap,
 }
 
-impl Item {
+impl IndexedItem {
     fn bytes(&self) -> usize {
         let kept = match self {
-            Self::Said(said) => said.text.len() + said.anchors.len() * size_of::<Anchor>(),
+            Self::Said(said) => said.text.len() + said.anchors.len() * size_of::<AnchoredSentence>(),
             Self::Call(call) => {
                 let paths = call
                     .paths
@@ -82,16 +82,16 @@ impl Item {
 
 /// A text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
+pub(super) struct IndexedText {
     /// What it is in a user's place; the model's own words are `Person` of an assistant's message.
     pub(super) kind: UserText,
     pub(super) text: String,
-    pub(super) anchors: Vec<Anchor>,
+    pub(super) anchors: Vec<AnchoredSentence>,
 }
 
 /// A call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Call {
+pub(super) struct IndexedCall {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) kind: ToolKind,
@@ -123,7 +123,7 @@ pub(super) struct Call {
 
 /// An item of the to-do list that a call made or changed, as its result says.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Task {
+pub(super) struct IndexedTodo {
     pub(super) number: String,
     /// Of a new one.
     pub(super) text: Option<String>,
@@ -133,7 +133,7 @@ pub(super) struct Task {
 
 /// A result.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct IndexedResult {
     /// Where its call stands.
     pub(super) call: Option<ItemPosition>,
     /// The tool by whose name alone the call was found.
@@ -168,7 +168,7 @@ pub(super) struct Outcome {
     pub(super) score: Option<u32>,
 }
 
-impl Outcome {
+impl IndexedResult {
     /// Whether it is an error: known or by its looks.
     pub(super) fn is_error(&self) -> bool {
         self.failed == Some(true) || self.failed.is_none() && self.looks_failed

@@ -48,8 +48,8 @@ pub use seen::{SeenChange, SeenFacts, SeenFailure, SeenVerification, Whereabouts
 pub use tokens::tokens;
 pub use turns::IndexRow;
 
-use self::facts::Facts;
-use self::terms::Terms;
+use self::facts::DraftFacts;
+use self::terms::TermCounts;
 use crate::limits;
 
 /// Tokens of the repository's state.
@@ -73,7 +73,7 @@ impl DraftIndex {
     /// # Errors
     /// What must be kept does not fit.
     pub fn local(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
-        let facts = Facts::of(self);
+        let facts = DraftFacts::of(self);
         let repository = self.repository(request);
         let request = DraftSpec {
             repository: &repository,
@@ -87,7 +87,7 @@ impl DraftIndex {
     /// # Errors
     /// What must be kept does not fit.
     pub fn bundle(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
-        let facts = Facts::of(self);
+        let facts = DraftFacts::of(self);
         let repository = self.repository(request);
         let request = DraftSpec {
             repository: &repository,
@@ -99,7 +99,7 @@ impl DraftIndex {
     /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
     /// which it says nothing. As it is where it lacks nothing.
     pub fn completed(&self, document: &str, prompts: &Prompts, count: TokenCounter) -> String {
-        let facts = Facts::of(self);
+        let facts = DraftFacts::of(self);
         let mut headings = prompts.headings();
         // Where there is no list, there is nothing to say of it.
         headings.retain(|heading| facts.todos.is_some() || *heading != TO_DOS);
@@ -112,7 +112,7 @@ impl DraftIndex {
 
     /// Of how much that must be kept a text says something, and how much there is: what `completed` would not append.
     pub fn kept_in(&self, text: &str) -> (usize, usize) {
-        keeps::share(&Facts::of(self), text)
+        keeps::share(&DraftFacts::of(self), text)
     }
 
     fn repository(&self, request: &DraftSpec<'_>) -> String {
@@ -120,7 +120,7 @@ impl DraftIndex {
     }
 
     /// How much each turn has to do with the focus; without one, with the current task.
-    fn relevance(&self, facts: &Facts<'_>, focus: &str) -> Vec<f32> {
+    fn relevance(&self, facts: &DraftFacts<'_>, focus: &str) -> Vec<f32> {
         let task = || {
             facts
                 .of_task()
@@ -133,7 +133,7 @@ impl DraftIndex {
         } else {
             focus.to_owned()
         };
-        let documents: Vec<Vec<&Terms>> = facts
+        let documents: Vec<Vec<&TermCounts>> = facts
             .turns
             .iter()
             .map(|turn| {

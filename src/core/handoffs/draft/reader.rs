@@ -9,9 +9,9 @@ use serde_json::Value;
 use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
-use super::message::{Call, Item, ItemPosition, Message, Outcome, Said, Task};
-use super::pairs::Pairs;
-use super::terms::Terms;
+use super::message::{IndexedCall, IndexedItem, ItemPosition, IndexedMessage, IndexedResult, IndexedText, IndexedTodo};
+use super::pairs::CallLookup;
+use super::terms::TermCounts;
 use super::tokens::floor;
 use crate::agents::commands;
 use crate::agents::files::{self, FileChange};
@@ -59,8 +59,8 @@ pub struct DraftIndexSettings {
 }
 
 impl DraftIndexSettings {
-    fn configured(&self) -> markers::Configured<'_> {
-        markers::Configured {
+    fn configured(&self) -> markers::ConfiguredMarkers<'_> {
+        markers::ConfiguredMarkers {
             constraints: &self.markers,
             assumptions: &self.assumptions,
         }
@@ -81,20 +81,20 @@ impl Default for DraftIndexSettings {
 }
 
 /// Parts of messages that results look back to, each read once.
-pub(super) type PartsRead<'a> = RefCell<HashMap<usize, Vec<TranscriptPart<'a>>>>;
+pub(super) type PartCache<'a> = RefCell<HashMap<usize, Vec<TranscriptPart<'a>>>>;
 
 /// Reads a message of a transcript.
-pub(super) struct Reader<'r, 'a> {
+pub(super) struct MessageReader<'r, 'a> {
     pub(super) settings: &'r DraftIndexSettings,
     pub(super) agent: Option<AgentKind>,
     pub(super) transcript: Option<&'r Transcript<'a>>,
-    pub(super) parts: &'r PartsRead<'a>,
-    pub(super) pairs: &'r mut Pairs,
-    pub(super) before: &'r [Message],
+    pub(super) parts: &'r PartCache<'a>,
+    pub(super) pairs: &'r mut CallLookup,
+    pub(super) before: &'r [IndexedMessage],
 }
 
-impl<'a> Reader<'_, 'a> {
-    pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>, digest: Option<u64>) -> Message {
+impl<'a> MessageReader<'_, 'a> {
+    pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>, digest: Option<u64>) -> IndexedMessage {
         let mut items = Vec::new();
         let mut summary_before = false;
         if !matches!(turn.role, Role::System | Role::Tools) {
@@ -107,19 +107,19 @@ impl<'a> Reader<'_, 'a> {
                 };
                 // goose leaves calls out that had no output when it goes on in another process, and joins what is left.
                 if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
-                    items.push(Item::Gap);
+                    items.push(IndexedItem::Gap);
                 }
                 match part.kind {
                     TranscriptPartKind::Text(text) => self.text(&text.get(), turn.role, &mut items),
-                    TranscriptPartKind::Call(call) => items.push(Item::Call(self.call(&call, at))),
+                    TranscriptPartKind::Call(call) => items.push(IndexedItem::Call(self.call(&call, at))),
                     TranscriptPartKind::Result(result) => items.extend(self.result(&part, &result)),
                     _ => {}
                 }
             }
             summary_before = turn.role == Role::Assistant
-                && matches!(items.first(), Some(Item::Said(said)) if wordings::follows_summary(&said.text));
+                && matches!(items.first(), Some(IndexedItem::Said(said)) if wordings::follows_summary(&said.text));
         }
-        Message {
+        IndexedMessage {
             digest,
             role: turn.role,
             time: turn.time().map(str::to_owned),
@@ -130,14 +130,14 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    pub(super) fn answer(&self, answer: &AnswerContent<'_>) -> Message {
+    pub(super) fn answer(&self, answer: &AnswerContent<'_>) -> IndexedMessage {
         let mut items = Vec::new();
         for part in &answer.parts {
             match part.said {
                 Answer::Text | Answer::Refusal => self.text(&part.text(), Role::Assistant, &mut items),
                 Answer::Call => {
                     let name = part.name.map(|name| name.get().into_owned());
-                    items.push(Item::Call(self.called(
+                    items.push(IndexedItem::Call(self.called(
                         None,
                         name.unwrap_or_default(),
                         &part.text(),
@@ -147,7 +147,7 @@ impl<'a> Reader<'_, 'a> {
                 Answer::Thinking | Answer::Error => {}
             }
         }
-        Message {
+        IndexedMessage {
             digest: None,
             role: Role::Assistant,
             time: None,
@@ -164,11 +164,11 @@ impl<'a> Reader<'_, 'a> {
         unnamed::redacted(&known).into_owned()
     }
 
-    fn text(&self, text: &str, role: Role, items: &mut Vec<Item>) {
+    fn text(&self, text: &str, role: Role, items: &mut Vec<IndexedItem>) {
         if role == Role::User
             && let Some((carried, rest)) = self.carried_over(text)
         {
-            items.push(Item::Said(Said {
+            items.push(IndexedItem::Said(IndexedText {
                 kind: UserText::Summary,
                 text: self.clean(&bounded(carried, TEXT)),
                 anchors: Vec::new(),
@@ -201,7 +201,7 @@ impl<'a> Reader<'_, 'a> {
             UserText::Person => markers::anchors(&text, role == Role::User, self.settings.configured()),
             _ => Vec::new(),
         };
-        items.push(Item::Said(Said { kind, text, anchors }));
+        items.push(IndexedItem::Said(IndexedText { kind, text, anchors }));
     }
 
     /// A carry-over prompt at the start of a text, and what stands behind it.
@@ -215,10 +215,10 @@ impl<'a> Reader<'_, 'a> {
 
     fn answers_summary_request(&self) -> bool {
         let last = self.before.last().and_then(|message| message.items.last());
-        matches!(last, Some(Item::Said(said)) if said.kind == UserText::Harness)
+        matches!(last, Some(IndexedItem::Said(said)) if said.kind == UserText::Harness)
     }
 
-    fn call(&self, call: &ToolCall<'_>, part: usize) -> Call {
+    fn call(&self, call: &ToolCall<'_>, part: usize) -> IndexedCall {
         let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
         let arguments = call
             .arguments
@@ -227,7 +227,7 @@ impl<'a> Reader<'_, 'a> {
         self.called(call.id.map(|id| id.get().into_owned()), name, &arguments, part)
     }
 
-    fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> Call {
+    fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> IndexedCall {
         let arguments = tools::arguments(text);
         let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
         let kind = ToolKind::of(&name, &arguments);
@@ -261,7 +261,7 @@ impl<'a> Reader<'_, 'a> {
             ToolKind::Ask => tools::questions(&arguments),
             _ => Vec::new(),
         };
-        Call {
+        IndexedCall {
             only_looks: command.as_deref().is_some_and(commands::only_looks),
             folder: tools::folder(&arguments)
                 .filter(|_| kind == ToolKind::Shell)
@@ -289,12 +289,12 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn result(&mut self, part: &TranscriptPart<'a>, result: &ToolResult<'_>) -> Option<Item> {
+    fn result(&mut self, part: &TranscriptPart<'a>, result: &ToolResult<'_>) -> Option<IndexedItem> {
         let (place, by_name) = self.place_of(result);
         let call = place.and_then(|place| self.call_at(place));
         match call {
             Some(call) if call.kind == ToolKind::Todo => {
-                return self.task(part, result, call).map(Item::Task);
+                return self.task(part, result, call).map(IndexedItem::Task);
             }
             Some(call) if call.kind == ToolKind::Own => return None,
             _ => {}
@@ -317,7 +317,7 @@ impl<'a> Reader<'_, 'a> {
             (true, Some(failed)) => Some(!failed),
             (true, None) => outcomes::changed(&text),
         };
-        let mut outcome = Outcome {
+        let mut outcome = IndexedResult {
             not_run: outcomes::is_not_run(&text),
             moved_to: call
                 .filter(|call| call.stays && call.kind == ToolKind::Shell)
@@ -361,19 +361,19 @@ impl<'a> Reader<'_, 'a> {
         } else {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
-        Some(Item::Result(outcome))
+        Some(IndexedItem::Result(outcome))
     }
 
-    fn may_run(&self, call: Option<&Call>) -> bool {
+    fn may_run(&self, call: Option<&IndexedCall>) -> bool {
         call.is_some_and(|call| may_run_commands(&call.name))
     }
 
     /// The item of the to-do list that a call made or changed.
-    fn task(&self, part: &TranscriptPart<'_>, result: &ToolResult<'_>, call: &Call) -> Option<Task> {
+    fn task(&self, part: &TranscriptPart<'_>, result: &ToolResult<'_>, call: &IndexedCall) -> Option<IndexedTodo> {
         let texts = part.texts();
         let text = texts.first().filter(|_| result.error != Some(true))?.get();
         let (number, new) = todo::told_of_one(&text)?;
-        Some(Task {
+        Some(IndexedTodo {
             number: number.to_owned(),
             text: new.map(|text| self.clean(text)),
             state: call.todo_state,
@@ -388,7 +388,7 @@ impl<'a> Reader<'_, 'a> {
             .any(|(path, _)| patterns.iter().any(|pattern| files::fits(pattern, path)))
     }
 
-    fn quote(&self, text: &str, outcome: &mut Outcome) {
+    fn quote(&self, text: &str, outcome: &mut IndexedResult) {
         let clean = self.clean(&bounded(text, RESULT));
         outcome.lines = match outcome.is_error() {
             true => errors::quoted(&clean),
@@ -416,9 +416,9 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn call_at(&self, (message, item): ItemPosition) -> Option<&Call> {
+    fn call_at(&self, (message, item): ItemPosition) -> Option<&IndexedCall> {
         match self.before.get(message)?.items.get(item)? {
-            Item::Call(call) => Some(call),
+            IndexedItem::Call(call) => Some(call),
             _ => None,
         }
     }
@@ -490,21 +490,21 @@ fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     format!("{}\n[…]\n{}", &text[..floor(text, bytes / 2)], &text[tail..]).into()
 }
 
-fn terms(items: &[Item]) -> Terms {
+fn terms(items: &[IndexedItem]) -> TermCounts {
     let texts = items.iter().flat_map(|item| match item {
-        Item::Said(said) => vec![said.text.as_str()],
-        Item::Call(call) => {
+        IndexedItem::Said(said) => vec![said.text.as_str()],
+        IndexedItem::Call(call) => {
             let paths = call.paths.iter().map(|(path, _)| path.as_str());
             [call.name.as_str(), call.about.as_str()]
                 .into_iter()
                 .chain(paths)
                 .collect()
         }
-        Item::Result(outcome) => {
+        IndexedItem::Result(outcome) => {
             let lines = outcome.lines.iter().map(String::as_str);
             lines.chain(outcome.detail.as_deref()).collect()
         }
-        Item::Task(_) | Item::Gap => Vec::new(),
+        IndexedItem::Task(_) | IndexedItem::Gap => Vec::new(),
     });
-    Terms::of(texts)
+    TermCounts::of(texts)
 }

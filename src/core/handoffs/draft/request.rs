@@ -4,7 +4,7 @@ use super::count::TokenCounter;
 
 /// A section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum DraftSection {
     Context,
     Operational,
     Files,
@@ -14,7 +14,7 @@ pub(super) enum Section {
     Modified,
 }
 
-impl Section {
+impl DraftSection {
     pub(super) const ALL: [Self; 7] = [
         Self::Context,
         Self::Operational,
@@ -65,15 +65,15 @@ impl Preset {
         found.map(|(_, preset)| preset)
     }
 
-    pub(super) fn weight(self, section: Section) -> f32 {
+    pub(super) fn weight(self, section: DraftSection) -> f32 {
         let [implement, docs, debug] = match section {
-            Section::Context => [0.9, 1.4, 0.8],
-            Section::Operational => [1.0, 0.6, 1.6],
-            Section::Files => [1.2, 1.0, 0.8],
-            Section::Task => [1.3, 1.0, 1.2],
-            Section::Notes => [0.8, 1.2, 1.4],
-            Section::Read => [0.6, 0.7, 0.6],
-            Section::Modified => [1.3, 1.1, 1.0],
+            DraftSection::Context => [0.9, 1.4, 0.8],
+            DraftSection::Operational => [1.0, 0.6, 1.6],
+            DraftSection::Files => [1.2, 1.0, 0.8],
+            DraftSection::Task => [1.3, 1.0, 1.2],
+            DraftSection::Notes => [0.8, 1.2, 1.4],
+            DraftSection::Read => [0.6, 0.7, 0.6],
+            DraftSection::Modified => [1.3, 1.1, 1.0],
         };
         match self {
             Self::Implement => implement,

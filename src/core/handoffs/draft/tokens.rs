@@ -8,16 +8,16 @@ const ONE: usize = 100;
 /// The estimated tokens of a text.
 pub fn tokens(text: &str) -> usize {
     let mut sum = 0;
-    let mut run = Run::default();
-    let mut word = Word::default();
+    let mut run = CharRun::default();
+    let mut word = CharWord::default();
     for c in text.chars() {
-        let kind = Kind::of(c);
-        if kind != run.kind || kind == Kind::Letter && c.is_ascii_uppercase() && run.lower {
+        let kind = CharKind::of(c);
+        if kind != run.kind || kind == CharKind::Letter && c.is_ascii_uppercase() && run.lower {
             word.add(&run);
             if !(run.kind.is_of_word() && kind.is_of_word()) {
                 sum += word.end();
             }
-            run = Run::new(kind);
+            run = CharRun::new(kind);
         }
         run.len += 1;
         run.lower = c.is_lowercase();
@@ -58,7 +58,7 @@ pub(super) fn floor(text: &str, mut at: usize) -> usize {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Kind {
+enum CharKind {
     #[default]
     Blank,
     Letter,
@@ -67,7 +67,7 @@ enum Kind {
     Wide,
 }
 
-impl Kind {
+impl CharKind {
     fn of(c: char) -> Self {
         match c {
             ' ' | '\n' | '\t' | '\r' => Self::Blank,
@@ -86,14 +86,14 @@ impl Kind {
 
 /// Runs of letters and digits with nothing between them; or one run of another kind.
 #[derive(Default)]
-struct Word {
+struct CharWord {
     len: usize,
     runs: usize,
     cost: usize,
 }
 
-impl Word {
-    fn add(&mut self, run: &Run) {
+impl CharWord {
+    fn add(&mut self, run: &CharRun) {
         self.len += run.len;
         self.runs += 1;
         self.cost += run.cost();
@@ -112,16 +112,16 @@ impl Word {
 
 /// Characters of one kind in a row.
 #[derive(Default)]
-struct Run {
-    kind: Kind,
+struct CharRun {
+    kind: CharKind,
     len: usize,
     /// Whether its last letter is a small one.
     lower: bool,
     breaks: bool,
 }
 
-impl Run {
-    fn new(kind: Kind) -> Self {
+impl CharRun {
+    fn new(kind: CharKind) -> Self {
         Self {
             kind,
             ..Self::default()
@@ -133,15 +133,15 @@ impl Run {
         match self.kind {
             _ if len == 0 => 0,
             // One blank belongs to the word behind it.
-            Kind::Blank if !self.breaks && len == 1 => 0,
-            Kind::Blank => ONE * 4 / 5,
-            Kind::Letter if len <= 7 => ONE,
-            Kind::Letter if len <= 24 => ONE + (len - 7) * ONE / 6,
+            CharKind::Blank if !self.breaks && len == 1 => 0,
+            CharKind::Blank => ONE * 4 / 5,
+            CharKind::Letter if len <= 7 => ONE,
+            CharKind::Letter if len <= 24 => ONE + (len - 7) * ONE / 6,
             // No word of a language is so long.
-            Kind::Letter => ONE * 4 + (len - 24) * ONE / 3,
-            Kind::Digit => len.div_ceil(3) * ONE,
-            Kind::Sign => ONE / 2 + len.div_ceil(2) * ONE * 9 / 20,
-            Kind::Wide => len * ONE * 4 / 5,
+            CharKind::Letter => ONE * 4 + (len - 24) * ONE / 3,
+            CharKind::Digit => len.div_ceil(3) * ONE,
+            CharKind::Sign => ONE / 2 + len.div_ceil(2) * ONE * 9 / 20,
+            CharKind::Wide => len * ONE * 4 / 5,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use super::excerpt::first_line;
-use super::message::{Call, Item, Message, Outcome, Said};
+use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText};
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
@@ -12,7 +12,7 @@ const LINE: usize = 120;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum TurnEnd {
     /// With words of the model's that ask nothing.
     Said,
     /// With a question to the person.
@@ -25,16 +25,16 @@ pub(super) enum Ended {
 
 /// A turn.
 #[derive(Debug, Clone)]
-pub(super) struct Turn<'i> {
+pub(super) struct IndexedTurn<'i> {
     /// From 1.
     pub(super) n: usize,
     /// Its messages.
     pub(super) messages: Range<usize>,
     /// What the person says at its start; a summary that stands in that place.
-    pub(super) opening: Vec<&'i Said>,
+    pub(super) opening: Vec<&'i IndexedText>,
     /// What the model says, in order.
-    pub(super) said: Vec<&'i Said>,
-    pub(super) ended: Ended,
+    pub(super) said: Vec<&'i IndexedText>,
+    pub(super) ended: TurnEnd,
 }
 
 /// A row of the index, as people and models are shown it.
@@ -58,7 +58,7 @@ pub struct IndexRow {
     pub error: bool,
 }
 
-impl Turn<'_> {
+impl IndexedTurn<'_> {
     /// Whether it begins with words of the person.
     pub(super) fn is_asked(&self) -> bool {
         self.opening.iter().any(|said| said.kind == UserText::Person)
@@ -70,7 +70,7 @@ impl Turn<'_> {
         person.map(|said| said.text.trim()).collect::<Vec<_>>().join("\n")
     }
 
-    pub(super) fn row(&self, messages: &[Message]) -> IndexRow {
+    pub(super) fn row(&self, messages: &[IndexedMessage]) -> IndexRow {
         let (mut paths, mut tools) = (Vec::new(), Vec::new());
         for (_, _, call) in calls(messages, self.messages.clone()) {
             paths.extend(call.paths.iter().map(|(path, _)| path.clone()));
@@ -81,7 +81,7 @@ impl Turn<'_> {
             list.dedup();
         }
         let line =
-            |said: Option<&&Said>| said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned());
+            |said: Option<&&IndexedText>| said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned());
         IndexRow {
             turn: self.n,
             messages: (self.messages.start, self.messages.end.saturating_sub(1)),
@@ -99,24 +99,24 @@ impl Turn<'_> {
 
 /// Calls of some messages: message, item, call.
 pub(super) fn calls(
-    messages: &[Message],
+    messages: &[IndexedMessage],
     range: Range<usize>,
-) -> impl Iterator<Item = (usize, usize, &Call)> {
+) -> impl Iterator<Item = (usize, usize, &IndexedCall)> {
     items(messages, range).filter_map(|(at, i, item)| match item {
-        Item::Call(call) => Some((at, i, call)),
+        IndexedItem::Call(call) => Some((at, i, call)),
         _ => None,
     })
 }
 
 /// Results of some messages, each with its message.
-pub(super) fn outcomes(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usize, &Outcome)> {
+pub(super) fn outcomes(messages: &[IndexedMessage], range: Range<usize>) -> impl Iterator<Item = (usize, &IndexedResult)> {
     items(messages, range).filter_map(|(at, _, item)| match item {
-        Item::Result(outcome) => Some((at, outcome)),
+        IndexedItem::Result(outcome) => Some((at, outcome)),
         _ => None,
     })
 }
 
-fn items(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usize, usize, &Item)> {
+fn items(messages: &[IndexedMessage], range: Range<usize>) -> impl Iterator<Item = (usize, usize, &IndexedItem)> {
     range.flat_map(move |at| {
         messages[at]
             .items
@@ -127,13 +127,13 @@ fn items(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usi
 }
 
 /// The turns of a conversation, in order. What stands before the first text of the person's is in none.
-pub(super) fn of(messages: &[Message]) -> Vec<Turn<'_>> {
-    let mut turns: Vec<Turn<'_>> = Vec::new();
+pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
+    let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let mut opens = false;
         for item in &message.items {
             match item {
-                Item::Said(said) if message.role == Role::User => match said.kind {
+                IndexedItem::Said(said) if message.role == Role::User => match said.kind {
                     UserText::Person | UserText::Summary | UserText::Branch => {
                         if !opens {
                             turns.push(begun(turns.len() + 1, at));
@@ -145,24 +145,24 @@ pub(super) fn of(messages: &[Message]) -> Vec<Turn<'_>> {
                     }
                     UserText::Interrupted => {
                         if let Some(turn) = turns.last_mut() {
-                            turn.ended = Ended::Interrupted;
+                            turn.ended = TurnEnd::Interrupted;
                         }
                     }
                     _ => {}
                 },
-                Item::Said(said) if message.role == Role::Assistant => {
+                IndexedItem::Said(said) if message.role == Role::Assistant => {
                     if let Some(turn) = turns.last_mut() {
                         turn.said.push(said);
                         turn.ended = match said.text.trim_end().ends_with('?') {
-                            true => Ended::Asked,
-                            false => Ended::Said,
+                            true => TurnEnd::Asked,
+                            false => TurnEnd::Said,
                         };
                     }
                 }
-                Item::Said(_) | Item::Gap => {}
-                Item::Call(_) | Item::Result(_) | Item::Task(_) => {
+                IndexedItem::Said(_) | IndexedItem::Gap => {}
+                IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => {
                     if let Some(turn) = turns.last_mut() {
-                        turn.ended = Ended::Working;
+                        turn.ended = TurnEnd::Working;
                     }
                 }
             }
@@ -174,13 +174,13 @@ pub(super) fn of(messages: &[Message]) -> Vec<Turn<'_>> {
     turns
 }
 
-fn begun<'i>(n: usize, at: usize) -> Turn<'i> {
-    Turn {
+fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
+    IndexedTurn {
         n,
         messages: at..at + 1,
         opening: Vec::new(),
         said: Vec::new(),
-        ended: Ended::Working,
+        ended: TurnEnd::Working,
     }
 }
 
@@ -212,14 +212,14 @@ const GO_ON: [&str; 22] = [
 
 /// Where the current task begins: the last request, and those before it that it only goes on from, since the one before
 /// was stopped, asked something back, or the person only let the model go on.
-pub(super) fn current(turns: &[Turn<'_>]) -> usize {
+pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     let Some(mut at) = turns.len().checked_sub(1) else {
         return 0;
     };
     while at > 0 {
         let words = turns[at].asked().to_lowercase();
         let goes_on = GO_ON.contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
-        let unfinished = turns[at - 1].ended != Ended::Said;
+        let unfinished = turns[at - 1].ended != TurnEnd::Said;
         let asked = turns[at].is_asked();
         if asked && !goes_on && !unfinished {
             break;

@@ -3,11 +3,11 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::calls::{Called, Outcome};
+use super::calls::{RecalledCall, CallOutcome};
 use super::index::{Passage, RecallIndex};
 use super::question::Question;
-use super::rank::{self, Ranked, Telling};
-use super::sections::Source;
+use super::rank::{self, RankedPassage, TermWeights};
+use super::sections::TextSource;
 use super::{CutPart, RecallIndexSettings, quote};
 use crate::handoffs::draft::tokens;
 use crate::text::words::plural;
@@ -84,8 +84,8 @@ impl RecallIndex {
         &self,
         cut: &CutPart<'_>,
         settings: &RecallIndexSettings,
-        one: &Ranked,
-        telling: &Telling,
+        one: &RankedPassage,
+        telling: &TermWeights,
         most: usize,
     ) -> (String, String) {
         let passage = &self.passages[one.passage];
@@ -117,15 +117,15 @@ impl RecallIndex {
     }
 
     /// What was called, and whether it succeeded.
-    fn about(&self, called: &Called, settings: &RecallIndexSettings) -> String {
+    fn about(&self, called: &RecalledCall, settings: &RecallIndexSettings) -> String {
         let about = quote::clean(&called.about, &(0..called.about.len()), &settings.redactor);
         let name = quote::clean(&called.name, &(0..called.name.len()), &settings.redactor);
         let came = match called.outcome {
-            Outcome::Succeeded => " (succeeded)".to_owned(),
-            Outcome::Failed(Some(code)) => format!(" (failed, exit {code})"),
-            Outcome::Failed(None) => " (failed)".to_owned(),
-            Outcome::Unknown if called.answered.is_none() => " (no result)".to_owned(),
-            Outcome::Unknown => " (outcome not known)".to_owned(),
+            CallOutcome::Succeeded => " (succeeded)".to_owned(),
+            CallOutcome::Failed(Some(code)) => format!(" (failed, exit {code})"),
+            CallOutcome::Failed(None) => " (failed)".to_owned(),
+            CallOutcome::Unknown if called.answered.is_none() => " (no result)".to_owned(),
+            CallOutcome::Unknown => " (outcome not known)".to_owned(),
         };
         match about.is_empty() {
             true => format!(" {name}{came}"),
@@ -159,7 +159,7 @@ impl RecallIndex {
         let mut text = format!(
             "Nothing found for \"{}\". Searched: texts, {} and their results of turns 1 to {turns}, before {}. What you can \
              still see was not searched.",
-            quote::excerpt(asked, &Telling::new(), 100),
+            quote::excerpt(asked, &TermWeights::new(), 100),
             plural(self.calls.len() as u64, "tool call"),
             plural(handoffs.into(), "handoff"),
         );
@@ -172,16 +172,16 @@ impl RecallIndex {
 
     /// The words nearest to those of a question, none of them part of a credential.
     fn nearest(&self, cut: &CutPart<'_>, settings: &RecallIndexSettings, question: &Question) -> Vec<String> {
-        let asked: Vec<Letters> = question
+        let asked: Vec<LetterPairs> = question
             .words()
             .iter()
-            .map(|(word, _)| Letters::of(word))
+            .map(|(word, _)| LetterPairs::of(word))
             .collect();
         let mut near: Vec<(f32, &str, usize)> = Vec::new();
         for (word, letters) in self.vocabulary.words() {
-            let has = Letters::of(letters);
+            let has = LetterPairs::of(letters);
             let best = asked.iter().map(|asked| asked.like(&has)).fold(0.0, f32::max);
-            if best >= Letters::NEAR
+            if best >= LetterPairs::NEAR
                 && let Some(last) = self.vocabulary.of(word).next()
             {
                 near.push((best, letters, last.passage as usize));
@@ -203,12 +203,12 @@ impl RecallIndex {
 }
 
 /// Pairs of neighbouring letters of a word, as bits: enough to tell which words look alike.
-struct Letters {
+struct LetterPairs {
     pairs: u128,
     len: usize,
 }
 
-impl Letters {
+impl LetterPairs {
     /// How alike words are that are worth a look.
     const NEAR: f32 = 0.5;
 
@@ -236,14 +236,14 @@ impl Letters {
     }
 }
 
-fn says(source: Source) -> &'static str {
+fn says(source: TextSource) -> &'static str {
     match source {
-        Source::Person => "the user said",
-        Source::Model => "you said",
-        Source::CarryOver => "an earlier carry-over prompt said",
-        Source::Summary => "a summary said",
-        Source::Report => "the user ran, or another agent reported",
-        Source::Call => "you called",
-        Source::Result => "result of",
+        TextSource::Person => "the user said",
+        TextSource::Model => "you said",
+        TextSource::CarryOver => "an earlier carry-over prompt said",
+        TextSource::Summary => "a summary said",
+        TextSource::Report => "the user ran, or another agent reported",
+        TextSource::Call => "you called",
+        TextSource::Result => "result of",
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use super::calls::{self, Calls, Outcome};
-use super::sections::{self, Source};
+use super::calls::{self, CallHistory, CallOutcome};
+use super::sections::{self, TextSource};
 use super::vocabulary::Vocabulary;
 use super::{CutPart, RecallIndexSettings};
 use crate::agents::tools::ToolKind;
@@ -24,7 +24,7 @@ pub(super) struct Passage {
     /// Bytes of the part's text.
     pub(super) start: u32,
     pub(super) end: u32,
-    pub(super) source: Source,
+    pub(super) source: TextSource,
     /// The call that it is, or that it answers.
     pub(super) call: Option<u32>,
     /// How many words it has.
@@ -33,7 +33,7 @@ pub(super) struct Passage {
 
 /// A message that was read.
 #[derive(Debug, Clone)]
-struct Read {
+struct MessageEntry {
     digest: u64,
     /// How often the person had asked for something, this message included.
     asked: u32,
@@ -48,16 +48,16 @@ struct Read {
 #[derive(Debug, Default)]
 pub struct RecallIndex {
     agent: Option<AgentKind>,
-    turns: Vec<Read>,
+    turns: Vec<MessageEntry>,
     pub(super) passages: Vec<Passage>,
     pub(super) vocabulary: Vocabulary,
-    pub(super) calls: Calls,
+    pub(super) calls: CallHistory,
     /// Words in all passages.
     words: u64,
 }
 
 /// Parts of messages that results look back to, each read once.
-type PartsRead<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
+type RecallPartCache<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
 
 impl RecallIndex {
     /// Goes on to what was cut from a later request, and returns how many messages were read: those that are not there
@@ -79,7 +79,7 @@ impl RecallIndex {
             self.agent = agent;
         }
         let from = self.turns.len();
-        let mut parts = PartsRead::default();
+        let mut parts = RecallPartCache::default();
         for turn in cut.transcript.turns().take(turns).skip(from) {
             self.read(cut, settings, &turn, &mut parts);
         }
@@ -88,7 +88,7 @@ impl RecallIndex {
 
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
-        self.turns.capacity() * size_of::<Read>()
+        self.turns.capacity() * size_of::<MessageEntry>()
             + self.passages.capacity() * size_of::<Passage>()
             + self.vocabulary.bytes()
             + self.calls.bytes()
@@ -133,7 +133,7 @@ impl RecallIndex {
         cut: &CutPart<'a>,
         settings: &RecallIndexSettings,
         turn: &TranscriptTurn<'a>,
-        parts: &mut PartsRead<'a>,
+        parts: &mut RecallPartCache<'a>,
     ) {
         let at = self.turns.len();
         let before = self
@@ -149,7 +149,7 @@ impl RecallIndex {
                     TranscriptPartKind::Text(_) => {
                         let text = text_of(part, here);
                         let found = sections::of(&text, turn.role, &settings.tags);
-                        let asks = |source: &Source| matches!(source, Source::Person | Source::Summary);
+                        let asks = |source: &TextSource| matches!(source, TextSource::Person | TextSource::Summary);
                         let opens =
                             turn.role == Role::User && found.all.iter().any(|(source, _)| asks(source));
                         if opens && asked == before.0 {
@@ -165,7 +165,7 @@ impl RecallIndex {
                         let own = called.kind == ToolKind::Own;
                         let call = self.calls.add(called);
                         if !own {
-                            self.add((at, n), Source::Call, &said, &(0..said.len()), Some(call));
+                            self.add((at, n), TextSource::Call, &said, &(0..said.len()), Some(call));
                         }
                     }
                     TranscriptPartKind::Result(result) if here.is_none() => {
@@ -176,7 +176,7 @@ impl RecallIndex {
             }
             parts.insert(at, all);
         }
-        self.turns.push(Read {
+        self.turns.push(MessageEntry {
             digest: digest(&turn.raw()[..cut.within(turn)]),
             asked,
             handoffs,
@@ -190,7 +190,7 @@ impl RecallIndex {
         place: (usize, usize),
         part: &TranscriptPart<'a>,
         result: &ToolResult<'_>,
-        parts: &mut PartsRead<'a>,
+        parts: &mut RecallPartCache<'a>,
     ) {
         let call = self.calls.answered(result);
         if let Some(call) = call {
@@ -203,7 +203,7 @@ impl RecallIndex {
             return;
         }
         let text = result_text(part);
-        self.add(place, Source::Result, &text, &(0..text.len()), call);
+        self.add(place, TextSource::Result, &text, &(0..text.len()), call);
     }
 
     /// What a result says of its call.
@@ -213,10 +213,10 @@ impl RecallIndex {
         turn: usize,
         call: usize,
         answer: &TranscriptPart<'a>,
-        parts: &mut PartsRead<'a>,
-    ) -> Outcome {
+        parts: &mut RecallPartCache<'a>,
+    ) -> CallOutcome {
         let Some(called) = self.calls.get(call) else {
-            return Outcome::Unknown;
+            return CallOutcome::Unknown;
         };
         let part = match parts.get(&called.turn) {
             Some(parts) => parts.get(called.part).copied(),
@@ -230,7 +230,7 @@ impl RecallIndex {
             }
         };
         let Some((part, TranscriptPartKind::Call(call))) = part.map(|part| (part, part.kind)) else {
-            return Outcome::Unknown;
+            return CallOutcome::Unknown;
         };
         let used = ToolUse {
             turn: called.turn,
@@ -240,9 +240,9 @@ impl RecallIndex {
         };
         let end = used.end(self.agent);
         match end.failed {
-            Some(true) => Outcome::Failed(end.code),
-            Some(false) => Outcome::Succeeded,
-            None => Outcome::Unknown,
+            Some(true) => CallOutcome::Failed(end.code),
+            Some(false) => CallOutcome::Succeeded,
+            None => CallOutcome::Unknown,
         }
     }
 
@@ -250,7 +250,7 @@ impl RecallIndex {
     fn add(
         &mut self,
         (turn, part): (usize, usize),
-        source: Source,
+        source: TextSource,
         text: &str,
         section: &std::ops::Range<usize>,
         call: Option<usize>,
@@ -258,8 +258,8 @@ impl RecallIndex {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         // A result is found by what was called, too; a call says that itself.
         let about = match (source, call.and_then(|call| self.calls.get(call))) {
-            (Source::Result, Some(called)) => called.about.clone(),
-            (Source::Call, Some(called)) => called.name.clone(),
+            (TextSource::Result, Some(called)) => called.about.clone(),
+            (TextSource::Call, Some(called)) => called.name.clone(),
             _ => String::new(),
         };
         for range in sections::passages(text, section) {

@@ -2,7 +2,7 @@
 
 use super::meanings;
 use super::stem::stem;
-use super::vocabulary::{Vocabulary, Word};
+use super::vocabulary::{Vocabulary, WordNumber};
 use crate::text::words::{self, WordKind};
 
 /// Most excerpts of one answer, and how many there are where the model does not say.
@@ -248,7 +248,7 @@ impl Question {
     }
 
     /// For each word of the question, the words of a vocabulary that may stand for it, with what each counts.
-    pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(Word, f32)>> {
+    pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(WordNumber, f32)>> {
         let words = self.words();
         let stems: Vec<String> = words.iter().map(|(word, _)| stem(word)).collect();
         let mut wanted: Vec<(usize, &str, f32)> = Vec::new();
@@ -264,7 +264,7 @@ impl Question {
         looked_up.sort_unstable();
         looked_up.dedup();
         let found = vocabulary.of_stems(&looked_up);
-        let mut groups: Vec<Vec<(Word, f32)>> = words
+        let mut groups: Vec<Vec<(WordNumber, f32)>> = words
             .iter()
             .map(|(word, counts)| {
                 vocabulary

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::rank::Telling;
+use super::rank::TermWeights;
 use crate::handoffs::draft::tokens;
 use crate::redact::{Redactor, unnamed};
 use crate::text::words;
@@ -37,7 +37,7 @@ fn floor(text: &str, at: usize) -> usize {
 }
 
 /// At most so many tokens of a text: the lines that tell most of what was asked for, and those around them.
-pub(super) fn excerpt(text: &str, telling: &Telling, most: usize) -> String {
+pub(super) fn excerpt(text: &str, telling: &TermWeights, most: usize) -> String {
     let text = text.trim_matches(['\n', '\r']).trim_end();
     if tokens(text) <= most {
         return text.to_owned();
@@ -68,7 +68,7 @@ pub(super) fn excerpt(text: &str, telling: &Telling, most: usize) -> String {
 }
 
 /// How much of what was asked for stands in a line.
-fn told(line: &str, telling: &Telling) -> f32 {
+fn told(line: &str, telling: &TermWeights) -> f32 {
     let mut sum = 0.0;
     words::each(line, &mut |_, word| {
         sum += telling.get(&words::hash(word)).copied().unwrap_or_default()
@@ -77,7 +77,7 @@ fn told(line: &str, telling: &Telling) -> f32 {
 }
 
 /// A part of one line, around the word that tells most.
-fn within(line: &str, telling: &Telling, most: usize) -> String {
+fn within(line: &str, telling: &TermWeights, most: usize) -> String {
     let mut best = (0.0, 0);
     words::each(line, &mut |_, word| {
         let tells = telling.get(&words::hash(word)).copied().unwrap_or_default();
@@ -110,7 +110,7 @@ mod tests {
     fn a_long_text_is_quoted_around_what_was_asked_for() {
         let mut lines: Vec<String> = (0..200).map(|n| format!("line {n} of a log")).collect();
         lines[120] = "error: the port is taken".to_owned();
-        let telling = Telling::from([(words::hash("port"), 2.0)]);
+        let telling = TermWeights::from([(words::hash("port"), 2.0)]);
         let shown = excerpt(&lines.join("\n"), &telling, 60);
         assert!(
             shown.contains("port is taken") && shown.contains("line 121"),

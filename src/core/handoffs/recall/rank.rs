@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 use super::index::{Passage, RecallIndex};
 use super::question::Question;
-use super::sections::Source;
-use super::vocabulary::Word;
+use super::sections::TextSource;
+use super::vocabulary::WordNumber;
 use crate::text::words;
 
 /// Passages that are looked at more closely.
@@ -34,7 +34,7 @@ const OF_ONE: usize = 2;
 
 /// A passage that answers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Ranked {
+pub(super) struct RankedPassage {
     pub(super) passage: usize,
     /// The message in which what it speaks of returns, last.
     pub(super) later: Option<usize>,
@@ -42,7 +42,7 @@ pub(super) struct Ranked {
 
 /// What a passage has of a question.
 #[derive(Debug, Clone, Copy)]
-struct Scored {
+struct PassageScore {
     passage: usize,
     score: f32,
     /// The question's words that it has, one bit each.
@@ -50,16 +50,16 @@ struct Scored {
 }
 
 /// The words of a question with what each tells, by their hashes: for finding them in a text.
-pub(super) type Telling = HashMap<u64, f32>;
+pub(super) type TermWeights = HashMap<u64, f32>;
 
 /// The words that may stand for those of a question: a list for each of them, each with what it counts.
-type Groups = Vec<Vec<(Word, f32)>>;
+type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 
 /// The passages that answer best, best first, and the words that tell so.
-pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<Ranked>, Telling) {
+pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPassage>, TermWeights) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
-    let rarity = |word: Word| words::rarity(count, index.vocabulary.held(word) as f32);
+    let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.held(word) as f32);
     let mass: Vec<f32> = groups
         .iter()
         .map(|group| {
@@ -69,7 +69,7 @@ pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<Ranked>, 
                 .fold(0.0, f32::max)
         })
         .collect();
-    let mut telling = Telling::new();
+    let mut telling = TermWeights::new();
     for (word, counts) in groups.iter().flatten() {
         let tells = telling
             .entry(words::hash(index.vocabulary.letters(*word)))
@@ -79,7 +79,7 @@ pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<Ranked>, 
     let mut all = best_of(index, scored(index, &groups, &mass));
     let top = all.first().map_or(0.0, |best| mass_of(best.has, &mass));
     newest_first_among_equals(index, &mut all, &mass);
-    let ranked = all.iter().map(|one| Ranked {
+    let ranked = all.iter().map(|one| RankedPassage {
         passage: one.passage,
         later: returns(index, one, &all, &mass, top * SAME),
     });
@@ -87,7 +87,7 @@ pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<Ranked>, 
 }
 
 /// The best ones, best first, a few of each part.
-fn best_of(index: &RecallIndex, mut all: Vec<Scored>) -> Vec<Scored> {
+fn best_of(index: &RecallIndex, mut all: Vec<PassageScore>) -> Vec<PassageScore> {
     all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
     let worth = all.first().map_or(0.0, |best| best.score * WORTH);
     let mut of_part: HashMap<(u32, u32), usize> = HashMap::new();
@@ -103,7 +103,7 @@ fn best_of(index: &RecallIndex, mut all: Vec<Scored>) -> Vec<Scored> {
     few.take(CLOSER).collect()
 }
 
-fn scored(index: &RecallIndex, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
+fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<PassageScore> {
     let passages = index.passages.len();
     let (count, mean) = (passages as f32, index.mean());
     let (mut scores, mut has) = (vec![0.0_f32; passages], vec![0_u64; passages]);
@@ -139,7 +139,7 @@ fn scored(index: &RecallIndex, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
             let of = &index.passages[passage];
             let share = LITTLE + (1.0 - LITTLE) * mass_of(has, mass) / whole;
             let newer = 1.0 + NEWER * of.turn as f32 / newest;
-            Scored {
+            PassageScore {
                 passage,
                 score: score * share * newer * counts(index, of),
                 has,
@@ -151,15 +151,15 @@ fn scored(index: &RecallIndex, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
 /// How much it counts who says it.
 fn counts(index: &RecallIndex, passage: &Passage) -> f32 {
     match passage.source {
-        Source::Person => 1.15,
-        Source::Model => 1.1,
-        Source::CarryOver | Source::Summary => 0.8,
+        TextSource::Person => 1.15,
+        TextSource::Model => 1.1,
+        TextSource::CarryOver | TextSource::Summary => 0.8,
         // That a file was changed says little beside what was changed in it.
-        Source::Result => match passage.call.and_then(|call| index.calls.get(call as usize)) {
+        TextSource::Result => match passage.call.and_then(|call| index.calls.get(call as usize)) {
             Some(called) if called.kind.changes() => 0.6,
             _ => 1.0,
         },
-        Source::Call | Source::Report => 1.0,
+        TextSource::Call | TextSource::Report => 1.0,
     }
 }
 
@@ -173,12 +173,12 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
 
 /// Puts the newest of those first that answer about as well as each other, that have the same words of the question, and of
 /// statements those that say the same thing anew.
-fn newest_first_among_equals(index: &RecallIndex, all: &mut [Scored], mass: &[f32]) {
+fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
         let same = mass_of(first.has, mass) * SAME;
         let first_said = is_said(&index.passages[first.passage]);
-        let equal = |one: &Scored| {
+        let equal = |one: &PassageScore| {
             let is_later = one.passage > first.passage && one.score >= first.score * ANEW;
             let one_said = is_said(&index.passages[one.passage]);
             let anew = first_said && one_said && mass_of(one.has & first.has, mass) >= same;
@@ -186,7 +186,7 @@ fn newest_first_among_equals(index: &RecallIndex, all: &mut [Scored], mass: &[f3
             let alike = first_said == one_said && one.has == first.has;
             one.score >= first.score * EQUAL || is_later && (anew || alike)
         };
-        let key = |one: &Scored| {
+        let key = |one: &PassageScore| {
             (
                 !equal(one),
                 if equal(one) {
@@ -206,13 +206,13 @@ fn newest_first_among_equals(index: &RecallIndex, all: &mut [Scored], mass: &[f3
 fn is_said(passage: &Passage) -> bool {
     matches!(
         passage.source,
-        Source::Person | Source::Model | Source::CarryOver | Source::Summary
+        TextSource::Person | TextSource::Model | TextSource::CarryOver | TextSource::Summary
     )
 }
 
 /// The last message behind a passage's in which what it speaks of returns: its file is changed, or somebody speaks of the
 /// same thing in a later turn. `same`: how much of the question statements of the same thing have.
-fn returns(index: &RecallIndex, one: &Scored, all: &[Scored], mass: &[f32], same: f32) -> Option<usize> {
+fn returns(index: &RecallIndex, one: &PassageScore, all: &[PassageScore], mass: &[f32], same: f32) -> Option<usize> {
     let passage = &index.passages[one.passage];
     let turn = passage.turn as usize;
     let called = passage.call.and_then(|call| index.calls.get(call as usize));
@@ -233,8 +233,8 @@ fn returns(index: &RecallIndex, one: &Scored, all: &[Scored], mass: &[f32], same
 }
 
 /// Those that tell something of their own: of a call, the call or its result; what was read twice, as it was last.
-fn distinct(index: &RecallIndex, all: impl Iterator<Item = Ranked>) -> Vec<Ranked> {
-    let mut of_call: HashMap<u32, Source> = HashMap::new();
+fn distinct(index: &RecallIndex, all: impl Iterator<Item = RankedPassage>) -> Vec<RankedPassage> {
+    let mut of_call: HashMap<u32, TextSource> = HashMap::new();
     let mut read: HashSet<(&str, u32, u32)> = HashSet::new();
     all.filter(|one| {
         let passage = &index.passages[one.passage];
@@ -243,7 +243,7 @@ fn distinct(index: &RecallIndex, all: impl Iterator<Item = Ranked>) -> Vec<Ranke
             return false;
         }
         let about = index.calls.get(call as usize).map_or("", |called| &called.about);
-        passage.source != Source::Result
+        passage.source != TextSource::Result
             || about.is_empty()
             || read.insert((about, passage.start, passage.end))
     })

@@ -17,19 +17,19 @@ pub(super) struct Posting {
 }
 
 /// The number of a word.
-pub(super) type Word = u32;
+pub(super) type WordNumber = u32;
 
 /// A vocabulary.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
-    by_hash: HashMap<u64, Word, BuildHasherDefault<Hashed>>,
+    by_hash: HashMap<u64, WordNumber, BuildHasherDefault<IdentityHasher>>,
     /// All words, one behind the other.
     letters: String,
     /// Where each ends in `letters`.
     ends: Vec<u32>,
     /// Of each word, where it was noted last.
-    newest: Vec<Newest>,
-    log: Vec<Noted>,
+    newest: Vec<NewestPosting>,
+    log: Vec<PostingNode>,
 }
 
 /// No entry of the list.
@@ -37,7 +37,7 @@ const NONE: u32 = u32::MAX;
 
 /// Where a word was noted last.
 #[derive(Debug, Clone, Copy)]
-struct Newest {
+struct NewestPosting {
     /// The entry; [`NONE`] where it stands nowhere.
     entry: u32,
     /// The passage of that entry.
@@ -46,7 +46,7 @@ struct Newest {
     held: u32,
 }
 
-impl Newest {
+impl NewestPosting {
     const NOWHERE: Self = Self {
         entry: NONE,
         passage: NONE,
@@ -56,7 +56,7 @@ impl Newest {
 
 /// An entry of the list.
 #[derive(Debug, Clone, Copy)]
-struct Noted {
+struct PostingNode {
     posting: Posting,
     /// The entry before it of the same word.
     before: u32,
@@ -64,9 +64,9 @@ struct Noted {
 
 /// Takes what is a hash already.
 #[derive(Default)]
-pub(super) struct Hashed(u64);
+pub(super) struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -82,7 +82,7 @@ impl Vocabulary {
     /// Notes that a word stands in a passage: the one that was noted last, or a later one.
     pub(super) fn add(&mut self, word: &str, passage: u32) {
         let hash = words::hash(word);
-        let next = Word::try_from(self.ends.len()).unwrap_or(Word::MAX);
+        let next = WordNumber::try_from(self.ends.len()).unwrap_or(WordNumber::MAX);
         let known = *self.by_hash.entry(hash).or_insert(next);
         if known == next {
             match word.is_ascii() {
@@ -91,7 +91,7 @@ impl Vocabulary {
             }
             self.ends
                 .push(u32::try_from(self.letters.len()).unwrap_or(u32::MAX));
-            self.newest.push(Newest::NOWHERE);
+            self.newest.push(NewestPosting::NOWHERE);
         }
         let newest = &mut self.newest[known as usize];
         if newest.passage == passage && newest.entry != NONE {
@@ -101,11 +101,11 @@ impl Vocabulary {
         let Ok(entry) = u32::try_from(self.log.len()) else {
             return;
         };
-        self.log.push(Noted {
+        self.log.push(PostingNode {
             posting: Posting { passage, count: 1 },
             before: newest.entry,
         });
-        *newest = Newest {
+        *newest = NewestPosting {
             entry,
             passage,
             held: newest.held + 1,
@@ -113,18 +113,18 @@ impl Vocabulary {
     }
 
     /// The word of this spelling, where it stands anywhere.
-    pub(super) fn find(&self, word: &str) -> Option<Word> {
+    pub(super) fn find(&self, word: &str) -> Option<WordNumber> {
         let found = *self.by_hash.get(&words::hash(word))?;
         (self.held(found) > 0).then_some(found)
     }
 
     /// In how many passages a word stands.
-    pub(super) fn held(&self, word: Word) -> u32 {
+    pub(super) fn held(&self, word: WordNumber) -> u32 {
         self.newest.get(word as usize).map_or(0, |newest| newest.held)
     }
 
     /// Where a word stands, newest first.
-    pub(super) fn of(&self, word: Word) -> impl Iterator<Item = Posting> {
+    pub(super) fn of(&self, word: WordNumber) -> impl Iterator<Item = Posting> {
         let newest = self.newest.get(word as usize).map_or(NONE, |newest| newest.entry);
         let mut next = newest;
         std::iter::from_fn(move || {
@@ -135,7 +135,7 @@ impl Vocabulary {
     }
 
     /// Its letters.
-    pub(super) fn letters(&self, word: Word) -> &str {
+    pub(super) fn letters(&self, word: WordNumber) -> &str {
         let at = word as usize;
         let start = match at {
             0 => 0,
@@ -145,14 +145,14 @@ impl Vocabulary {
     }
 
     /// All words that stand somewhere.
-    pub(super) fn words(&self) -> impl Iterator<Item = (Word, &str)> {
-        let all = 0..Word::try_from(self.ends.len()).unwrap_or(Word::MAX);
+    pub(super) fn words(&self) -> impl Iterator<Item = (WordNumber, &str)> {
+        let all = 0..WordNumber::try_from(self.ends.len()).unwrap_or(WordNumber::MAX);
         all.filter(move |word| self.held(*word) > 0)
             .map(move |word| (word, self.letters(word)))
     }
 
     /// The words of these stems, for each of them.
-    pub(super) fn of_stems(&self, stems: &[&str]) -> Vec<Vec<Word>> {
+    pub(super) fn of_stems(&self, stems: &[&str]) -> Vec<Vec<WordNumber>> {
         // Words of one stem begin alike, so that few stems are made.
         let mut by_beginning: HashMap<[u8; 3], Vec<usize>> = HashMap::new();
         for (at, stem) in stems.iter().enumerate() {
@@ -190,12 +190,12 @@ impl Vocabulary {
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         /// A place in the table of hashes, with its byte of control.
-        const PLACE: usize = size_of::<(u64, Word)>() + 1;
+        const PLACE: usize = size_of::<(u64, WordNumber)>() + 1;
         self.letters.capacity()
             + self.ends.capacity() * size_of::<u32>()
-            + self.newest.capacity() * size_of::<Newest>()
+            + self.newest.capacity() * size_of::<NewestPosting>()
             + self.by_hash.capacity() * PLACE * 8 / 7
-            + self.log.capacity() * size_of::<Noted>()
+            + self.log.capacity() * size_of::<PostingNode>()
     }
 }
 

@@ -14,11 +14,11 @@ pub(super) fn members(
     errors: &mut Vec<FieldError>,
     path: &str,
     entries: Vec<(String, YamlValue)>,
-    mut take: impl FnMut(&mut Errors<'_>, &str, YamlValue) -> Option<YamlValue>,
+    mut take: impl FnMut(&mut FieldErrors<'_>, &str, YamlValue) -> Option<YamlValue>,
 ) -> Vec<(String, YamlValue)> {
     let mut unknown = Vec::new();
     for (name, value) in entries {
-        let mut errors = Errors {
+        let mut errors = FieldErrors {
             list: errors,
             path,
             name: &name,
@@ -31,13 +31,13 @@ pub(super) fn members(
 }
 
 /// Where a value stands, and what is wrong so far.
-pub(super) struct Errors<'e> {
+pub(super) struct FieldErrors<'e> {
     list: &'e mut Vec<FieldError>,
     path: &'e str,
     name: &'e str,
 }
 
-impl Errors<'_> {
+impl FieldErrors<'_> {
     fn field(&self) -> String {
         match self.path {
             "" => self.name.to_owned(),
@@ -161,7 +161,7 @@ impl Errors<'_> {
     pub(super) fn inside<T: Default>(
         &mut self,
         value: YamlValue,
-        mut member: impl FnMut(&mut T, &mut Errors<'_>, &str, YamlValue) -> Option<YamlValue>,
+        mut member: impl FnMut(&mut T, &mut FieldErrors<'_>, &str, YamlValue) -> Option<YamlValue>,
         keep: impl FnOnce(&mut T, Vec<(String, YamlValue)>),
     ) -> T {
         let entries = self.entries(value);

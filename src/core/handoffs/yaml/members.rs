@@ -8,9 +8,9 @@ use super::value::YamlValue;
 
 /// A mapping that is being put together.
 #[derive(Default)]
-pub(super) struct Members(Vec<(String, YamlValue)>);
+pub(super) struct MappingBuilder(Vec<(String, YamlValue)>);
 
-impl Members {
+impl MappingBuilder {
     pub(super) fn entry(&mut self, name: &str, value: YamlValue) {
         self.0.push((name.to_owned(), value));
     }

@@ -1,14 +1,14 @@
 //! The mappings inside of a document, as trees and back.
 
-use super::lenient::Errors;
-use super::members::Members;
+use super::lenient::FieldErrors;
+use super::members::MappingBuilder;
 use super::model::{
     CompletedTask, Dimension, FileChanges, QualityReport, ReservationSnapshot, ReservationTransfer,
 };
 use super::value::YamlValue;
 
 impl CompletedTask {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "task" => self.task = e.text(value),
             "files" => self.files = e.texts(value),
@@ -18,7 +18,7 @@ impl CompletedTask {
     }
 
     pub(super) fn to_value(&self) -> YamlValue {
-        let mut map = Members::default();
+        let mut map = MappingBuilder::default();
         map.text("task", &self.task);
         map.texts("files", &self.files);
         map.close(&self.extra)
@@ -26,7 +26,7 @@ impl CompletedTask {
 }
 
 impl FileChanges {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "created" => self.created = e.texts(value),
             "modified" => self.modified = e.texts(value),
@@ -37,7 +37,7 @@ impl FileChanges {
     }
 
     pub(super) fn to_value(&self) -> YamlValue {
-        let mut map = Members::default();
+        let mut map = MappingBuilder::default();
         map.texts("created", &self.created);
         map.texts("modified", &self.modified);
         map.texts("deleted", &self.deleted);
@@ -46,7 +46,7 @@ impl FileChanges {
 }
 
 impl QualityReport {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "score" => self.score = e.whole(value),
             "status" => self.status = e.text(value),
@@ -65,7 +65,7 @@ impl QualityReport {
 
     /// The report as a tree.
     pub fn to_value(&self) -> YamlValue {
-        let mut map = Members::default();
+        let mut map = MappingBuilder::default();
         map.plain("score", self.score.to_string());
         map.text("status", &self.status);
         if !self.scored_at.is_empty() {
@@ -80,7 +80,7 @@ impl QualityReport {
 }
 
 impl Dimension {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "name" => self.name = e.text(value),
             "score" => self.score = e.whole(value),
@@ -92,7 +92,7 @@ impl Dimension {
     }
 
     pub(super) fn to_value(&self) -> YamlValue {
-        let mut map = Members::default();
+        let mut map = MappingBuilder::default();
         map.text("name", &self.name);
         map.plain("score", self.score.to_string());
         map.texts("reasons", &self.reasons);
@@ -102,7 +102,7 @@ impl Dimension {
 }
 
 impl ReservationTransfer {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "from_agent" => self.from_agent = e.text(value),
             "project_key" => self.project_key = e.text(value),
@@ -124,7 +124,7 @@ impl ReservationTransfer {
     }
 
     pub(super) fn to_value(&self) -> YamlValue {
-        let mut map = Members::default();
+        let mut map = MappingBuilder::default();
         map.text("from_agent", &self.from_agent);
         map.text("project_key", &self.project_key);
         map.number("ttl_seconds", self.ttl_seconds);
@@ -139,7 +139,7 @@ impl ReservationTransfer {
 }
 
 impl ReservationSnapshot {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "path_pattern" => self.path_pattern = e.text(value),
             "exclusive" => self.exclusive = e.flag(value),
@@ -151,7 +151,7 @@ impl ReservationSnapshot {
     }
 
     pub(super) fn to_value(&self) -> YamlValue {
-        let mut map = Members::default();
+        let mut map = MappingBuilder::default();
         map.text("path_pattern", &self.path_pattern);
         map.plain("exclusive", self.exclusive.to_string());
         map.given("reason", &self.reason);

@@ -12,15 +12,15 @@ const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
 /// One thing that a dimension asks for.
-struct Asked {
+struct QualityCriterion {
     points: i64,
     there: bool,
     reason: &'static str,
     hint: &'static str,
 }
 
-const fn asked(points: i64, there: bool, reason: &'static str, hint: &'static str) -> Asked {
-    Asked {
+const fn asked(points: i64, there: bool, reason: &'static str, hint: &'static str) -> QualityCriterion {
+    QualityCriterion {
         points,
         there,
         reason,
@@ -81,7 +81,7 @@ fn status(score: i64) -> &'static str {
     }
 }
 
-fn sum(name: &str, all: &[Asked]) -> Dimension {
+fn sum(name: &str, all: &[QualityCriterion]) -> Dimension {
     let missing = || all.iter().filter(|asked| !asked.there);
     Dimension {
         name: name.to_owned(),
@@ -102,7 +102,7 @@ fn said(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
-fn coverage(file: &HandoffFile) -> [Asked; 7] {
+fn coverage(file: &HandoffFile) -> [QualityCriterion; 7] {
     let found = !file.decisions.is_empty() || !file.findings.is_empty();
     let ahead = !file.next.is_empty() || !file.blockers.is_empty() || !file.questions.is_empty();
     [
@@ -146,7 +146,7 @@ fn coverage(file: &HandoffFile) -> [Asked; 7] {
     ]
 }
 
-fn actionability(file: &HandoffFile) -> [Asked; 5] {
+fn actionability(file: &HandoffFile) -> [QualityCriterion; 5] {
     let clear = !file.is_blocked() || !file.blockers.is_empty();
     [
         asked(30, said(&file.now), "missing_now", "say what to do first"),
@@ -172,7 +172,7 @@ fn actionability(file: &HandoffFile) -> [Asked; 5] {
     ]
 }
 
-fn traceability(file: &HandoffFile) -> [Asked; 5] {
+fn traceability(file: &HandoffFile) -> [QualityCriterion; 5] {
     [
         asked(
             25,
@@ -299,8 +299,8 @@ mod tests {
     fn every_point_of_each_dimension_counts() {
         let file = full();
         let now = Time::parse(&file.updated_at).unwrap();
-        type Take = fn(&mut HandoffFile);
-        let takes: [(Take, [i64; 3]); 11] = [
+        type FileEdit = fn(&mut HandoffFile);
+        let takes: [(FileEdit, [i64; 3]); 11] = [
             (|f| f.goal.clear(), [80, 100, 100]),
             (|f| f.now.clear(), [80, 70, 100]),
             (|f| f.test.clear(), [85, 80, 100]),

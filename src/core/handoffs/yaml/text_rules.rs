@@ -130,14 +130,14 @@ pub fn analyze(text: &str) -> TextAnalysis {
 }
 
 /// What expressions found.
-struct Found {
+struct RuleMatches {
     /// By the order of the expressions.
     first: Option<String>,
     /// By the order of the text.
     all: Vec<String>,
 }
 
-fn found(text: &str, expressions: &[Regex]) -> Found {
+fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
     let mut first = None;
     let mut all: Vec<(usize, usize, Vec<String>)> = Vec::new();
     for expression in expressions {
@@ -162,7 +162,7 @@ fn found(text: &str, expressions: &[Regex]) -> Found {
         list.extend(items.into_iter().filter(|item| seen.insert(item.clone())));
     }
     list.truncate(ITEMS);
-    Found { first, all: list }
+    RuleMatches { first, all: list }
 }
 
 /// Where a match stands, and what it tells: the rest of its line, or the list under it.

@@ -2,8 +2,8 @@
 //! taken as what it was probably meant to be, so that one slip does not cost the rest of the file.
 
 use super::emit;
-use super::lenient::{Errors, members};
-use super::members::Members;
+use super::lenient::{FieldErrors, members};
+use super::members::MappingBuilder;
 use super::model::{CompletedTask, FileChanges, HandoffFile, QualityReport, ReservationTransfer};
 use super::parse::{self, InvalidYaml};
 use super::terms::VERSION;
@@ -62,7 +62,7 @@ pub fn read(text: &str) -> Result<ParsedFile, InvalidYaml> {
 
 impl HandoffFile {
     /// Takes one member; gives it back where it is none of the format's.
-    fn member(&mut self, e: &mut Errors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "version" => self.version = e.text(value),
             "session" => self.session = e.text(value),
@@ -116,7 +116,7 @@ impl HandoffFile {
 
     /// The file as a tree, its members in the format's order.
     pub fn to_value(&self) -> YamlValue {
-        let mut map = Members::default();
+        let mut map = MappingBuilder::default();
         map.text("version", &self.version);
         map.text("session", &self.session);
         map.text("date", &self.date);

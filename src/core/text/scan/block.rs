@@ -7,9 +7,9 @@ use fearless_simd::u8x64;
 pub(super) const BLOCK: usize = 64;
 
 /// A block's bytes as lanes.
-pub(super) struct Block<S: Simd>(u8x64<S>);
+pub(super) struct LaneBlock<S: Simd>(u8x64<S>);
 
-impl<S: Simd> Block<S> {
+impl<S: Simd> LaneBlock<S> {
     /// The block at `at`; behind the end of the text it is zeros, which nothing here looks for.
     #[inline(always)]
     pub(super) fn at(simd: S, text: &[u8], at: usize) -> Self {
@@ -50,7 +50,7 @@ pub(super) struct Strings {
 }
 
 /// What a block holds of strings.
-pub(super) struct Quoted {
+pub(super) struct StringBits {
     /// The quotes that begin or end one.
     pub(super) quotes: u64,
     /// What stands inside, opening quotes included and closing ones not.
@@ -63,11 +63,11 @@ impl Strings {
     #[inline(always)]
     pub(super) fn over<S: Simd>(
         &mut self,
-        block: &Block<S>,
+        block: &LaneBlock<S>,
         text: &[u8],
         floor: usize,
         from: usize,
-    ) -> Option<Quoted> {
+    ) -> Option<StringBits> {
         let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
         let escapes = slashes | self.carried;
         let mut kept = quotes & !literal(slashes, &mut self.carried);
@@ -81,7 +81,7 @@ impl Strings {
             inside = parity(kept) ^ self.inside;
         }
         self.inside = ((inside as i64) >> 63) as u64;
-        Some(Quoted { quotes: kept, inside })
+        Some(StringBits { quotes: kept, inside })
     }
 }
 

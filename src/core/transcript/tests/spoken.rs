@@ -11,7 +11,7 @@ use crate::wire::TurnPartKind;
 
 /// A part as it is put into words.
 #[derive(Debug, Clone, PartialEq)]
-enum Spoken {
+enum SpokenPart {
     Text(String),
     Thinking(String),
     Call(String, String),
@@ -29,20 +29,20 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 /// A question, an answer of the model, and the results of its calls.
-fn round() -> impl Strategy<Value = [Vec<Spoken>; 3]> {
+fn round() -> impl Strategy<Value = [Vec<SpokenPart>; 3]> {
     let said = prop::collection::vec(words(), 1..3);
     let calls = prop::collection::vec((words(), prop::collection::vec(words(), 1..3)), 0..3);
     (said, prop::option::of(words()), words(), calls, any::<bool>()).prop_map(
         |(asked, thought, said, calls, image)| {
-            let mut question: Vec<_> = asked.into_iter().map(Spoken::Text).collect();
-            question.extend(image.then_some(Spoken::Image));
-            let mut answer: Vec<_> = thought.map(Spoken::Thinking).into_iter().collect();
-            answer.push(Spoken::Text(said));
+            let mut question: Vec<_> = asked.into_iter().map(SpokenPart::Text).collect();
+            question.extend(image.then_some(SpokenPart::Image));
+            let mut answer: Vec<_> = thought.map(SpokenPart::Thinking).into_iter().collect();
+            answer.push(SpokenPart::Text(said));
             let ids = (0..calls.len()).map(|n| format!("call_{n}"));
             let (mut asks, mut results) = (Vec::new(), Vec::new());
             for (id, (argument, texts)) in ids.zip(calls) {
-                asks.push(Spoken::Call(id.clone(), argument));
-                results.push(Spoken::Result(id, texts));
+                asks.push(SpokenPart::Call(id.clone(), argument));
+                results.push(SpokenPart::Result(id, texts));
             }
             answer.extend(asks);
             [question, answer, results]
@@ -50,53 +50,53 @@ fn round() -> impl Strategy<Value = [Vec<Spoken>; 3]> {
     )
 }
 
-fn blocks(parts: &[Spoken]) -> Vec<Value> {
-    let block = |part: &Spoken| match part {
-        Spoken::Text(text) => json!({"type": "text", "text": text}),
-        Spoken::Thinking(text) => json!({"type": "thinking", "thinking": text, "signature": "s"}),
-        Spoken::Call(id, argument) => {
+fn blocks(parts: &[SpokenPart]) -> Vec<Value> {
+    let block = |part: &SpokenPart| match part {
+        SpokenPart::Text(text) => json!({"type": "text", "text": text}),
+        SpokenPart::Thinking(text) => json!({"type": "thinking", "thinking": text, "signature": "s"}),
+        SpokenPart::Call(id, argument) => {
             json!({"type": "tool_use", "id": id, "name": "f", "input": {"a": argument}})
         }
-        Spoken::Result(id, texts) => {
+        SpokenPart::Result(id, texts) => {
             let texts: Vec<_> = texts
                 .iter()
                 .map(|text| json!({"type": "text", "text": text}))
                 .collect();
             json!({"type": "tool_result", "tool_use_id": id, "content": texts})
         }
-        Spoken::Image => json!({"type": "image", "source": {"type": "base64", "data": "aGk="}}),
+        SpokenPart::Image => json!({"type": "image", "source": {"type": "base64", "data": "aGk="}}),
     };
     parts.iter().map(block).collect()
 }
 
-fn gemini(parts: &[Spoken]) -> Vec<Value> {
-    let part = |part: &Spoken| match part {
-        Spoken::Text(text) => json!({"text": text}),
-        Spoken::Thinking(text) => json!({"text": text, "thought": true}),
-        Spoken::Call(id, argument) => {
+fn gemini(parts: &[SpokenPart]) -> Vec<Value> {
+    let part = |part: &SpokenPart| match part {
+        SpokenPart::Text(text) => json!({"text": text}),
+        SpokenPart::Thinking(text) => json!({"text": text, "thought": true}),
+        SpokenPart::Call(id, argument) => {
             json!({"functionCall": {"id": id, "name": "f", "args": {"a": argument}}})
         }
-        Spoken::Result(id, texts) => {
+        SpokenPart::Result(id, texts) => {
             json!({"functionResponse": {"id": id, "name": "f", "response": {"output": texts}}})
         }
-        Spoken::Image => json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
+        SpokenPart::Image => json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
     };
     parts.iter().map(part).collect()
 }
 
 /// Messages whose thinking and calls stand beside the content.
-fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
+fn beside(role: &str, parts: &[SpokenPart], ollama: bool) -> Vec<Value> {
     let mut message = json!({"role": role});
     let (mut content, mut calls, mut out) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
         match part {
-            Spoken::Text(text) => content.push(json!({"type": "text", "text": text})),
-            Spoken::Thinking(text) if ollama => message["thinking"] = json!(text),
-            Spoken::Thinking(text) => {
+            SpokenPart::Text(text) => content.push(json!({"type": "text", "text": text})),
+            SpokenPart::Thinking(text) if ollama => message["thinking"] = json!(text),
+            SpokenPart::Thinking(text) => {
                 message["reasoning_content"] = json!(text);
                 message["reasoning"] = json!(text);
             }
-            Spoken::Call(id, argument) => {
+            SpokenPart::Call(id, argument) => {
                 let arguments = json!({"a": argument});
                 let arguments = if ollama {
                     arguments
@@ -105,7 +105,7 @@ fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
                 };
                 calls.push(json!({"id": id, "function": {"name": "f", "arguments": arguments}}));
             }
-            Spoken::Result(id, texts) => {
+            SpokenPart::Result(id, texts) => {
                 let texts: Vec<_> = texts
                     .iter()
                     .map(|text| json!({"type": "text", "text": text}))
@@ -117,8 +117,8 @@ fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
                 };
                 out.push(json!({"role": "tool", "tool_call_id": id, "content": texts}));
             }
-            Spoken::Image if ollama => message["images"] = json!(["aGk="]),
-            Spoken::Image => content.push(json!({"type": "image_url", "image_url": {"url": "data:x"}})),
+            SpokenPart::Image if ollama => message["images"] = json!(["aGk="]),
+            SpokenPart::Image => content.push(json!({"type": "image_url", "image_url": {"url": "data:x"}})),
         }
     }
     if !calls.is_empty() {
@@ -132,24 +132,24 @@ fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
 }
 
 /// Items, thinking and calls each by itself.
-fn items(role: &str, parts: &[Spoken]) -> Vec<Value> {
+fn items(role: &str, parts: &[SpokenPart]) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     for part in parts {
         let content = match part {
-            Spoken::Text(text) => json!({"type": "input_text", "text": text}),
-            Spoken::Image => json!({"type": "input_image", "image_url": "data:x"}),
-            Spoken::Thinking(text) => {
+            SpokenPart::Text(text) => json!({"type": "input_text", "text": text}),
+            SpokenPart::Image => json!({"type": "input_image", "image_url": "data:x"}),
+            SpokenPart::Thinking(text) => {
                 out.push(json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}], "content": null}));
                 continue;
             }
-            Spoken::Call(id, argument) => {
+            SpokenPart::Call(id, argument) => {
                 let arguments = json!({"a": argument}).to_string();
                 out.push(
                     json!({"type": "function_call", "call_id": id, "name": "f", "arguments": arguments}),
                 );
                 continue;
             }
-            Spoken::Result(id, texts) => {
+            SpokenPart::Result(id, texts) => {
                 let texts: Vec<_> = texts
                     .iter()
                     .map(|text| json!({"type": "input_text", "text": text}))
@@ -171,7 +171,7 @@ fn items(role: &str, parts: &[Spoken]) -> Vec<Value> {
 }
 
 /// A transcript in the words of a wire, and what of it that wire can say.
-fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
+fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPart>) {
     let (mut list, mut said) = (Vec::new(), Vec::new());
     let turns = rounds
         .iter()
@@ -181,9 +181,9 @@ fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
         if wire == WireId::Ollama {
             // Its messages have one text each.
             let mut texts = 0;
-            parts.retain(|part| !matches!(part, Spoken::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
+            parts.retain(|part| !matches!(part, SpokenPart::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
             for part in &mut parts {
-                if let Spoken::Result(_, texts) = part {
+                if let SpokenPart::Result(_, texts) = part {
                     texts.truncate(1);
                 }
             }
@@ -209,7 +209,7 @@ fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
 }
 
 /// What was read, in the same words; each text from its place in the body.
-fn heard(part: &TranscriptPart<'_>) -> Spoken {
+fn heard(part: &TranscriptPart<'_>) -> SpokenPart {
     let texts = || {
         part.texts()
             .iter()
@@ -217,21 +217,21 @@ fn heard(part: &TranscriptPart<'_>) -> Spoken {
             .collect::<Vec<_>>()
     };
     match part.kind {
-        TranscriptPartKind::Text(text) => Spoken::Text(text.get().into_owned()),
-        TranscriptPartKind::Thinking => Spoken::Thinking(texts().concat()),
-        TranscriptPartKind::Call(call) => Spoken::Call(
+        TranscriptPartKind::Text(text) => SpokenPart::Text(text.get().into_owned()),
+        TranscriptPartKind::Thinking => SpokenPart::Thinking(texts().concat()),
+        TranscriptPartKind::Call(call) => SpokenPart::Call(
             call.id.unwrap().get().into_owned(),
             call.arguments.unwrap().named("a").unwrap(),
         ),
         TranscriptPartKind::Result(result) => {
-            Spoken::Result(result.call.unwrap().get().into_owned(), texts())
+            SpokenPart::Result(result.call.unwrap().get().into_owned(), texts())
         }
-        TranscriptPartKind::Image => Spoken::Image,
+        TranscriptPartKind::Image => SpokenPart::Image,
         TranscriptPartKind::ToolChange | TranscriptPartKind::Other(_) => panic!("{part:?}"),
     }
 }
 
-fn check(wire: &dyn Wire, rounds: &[[Vec<Spoken>; 3]]) {
+fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
     let (body, said) = spoken(wire.id(), rounds);
     let view = view(wire.id().name(), body.to_string());
     let transcript = Transcript::of(&view);

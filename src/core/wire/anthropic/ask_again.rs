@@ -50,19 +50,19 @@ fn is_thinking(block: &str) -> bool {
 
 /// Content blocks from the frames that streamed them.
 fn streamed(frames: &[Bytes]) -> Vec<String> {
-    let mut message = Message { blocks: Vec::new() };
+    let mut message = AnthropicEcho { blocks: Vec::new() };
     for frame in frames {
         message.frame(&sse::data(frame));
     }
     message.blocks.iter().filter_map(|b| b.finished()).collect()
 }
 
-struct Message {
-    blocks: Vec<Block>,
+struct AnthropicEcho {
+    blocks: Vec<EchoBlock>,
 }
 
 #[derive(Default)]
-struct Block {
+struct EchoBlock {
     start: String,
     text: Option<String>,
     thinking: Option<String>,
@@ -71,7 +71,7 @@ struct Block {
     citations: Vec<String>,
 }
 
-impl Message {
+impl AnthropicEcho {
     fn frame(&mut self, data: &[u8]) {
         let whole = Span::new(json::blank(data, 0), data.len());
         match json::get_string(data, whole, "type").as_deref() {
@@ -79,9 +79,9 @@ impl Message {
                 let start = json::get(data, whole, "content_block")
                     .map(|b| raw(data, b))
                     .unwrap_or_default();
-                self.blocks.push(Block {
+                self.blocks.push(EchoBlock {
                     start,
-                    ..Block::default()
+                    ..EchoBlock::default()
                 });
             }
             Some("content_block_delta") => {
@@ -95,7 +95,7 @@ impl Message {
     }
 }
 
-impl Block {
+impl EchoBlock {
     fn delta(&mut self, data: &[u8], delta: Span) {
         let grow = |to: &mut Option<String>, key: &str| {
             if let Some(piece) = json::get_string(data, delta, key) {

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use std::borrow::Cow;
 
 use super::stream::stop;
-use super::usage::{self, Counters};
+use super::usage::{self, AnthropicUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -23,7 +23,7 @@ impl Replies for Anthropic {
         let mut report = LegReport {
             id: string(id)?.into_owned(),
             stop: stop(string(stop_reason).as_deref()),
-            usage: usage.map(|u| Counters::of(text, u).usage()).unwrap_or_default(),
+            usage: usage.map(|u| AnthropicUsage::of(text, u).usage()).unwrap_or_default(),
             ended: true,
             dropped_thinking: DroppedThinking::of_member(text, whole).unwrap_or_default(),
             ..LegReport::default()
@@ -99,8 +99,8 @@ impl Replies for Anthropic {
     }
 }
 
-fn counters(text: &[u8], whole: Span) -> Counters {
-    json::get(text, whole, "usage").map_or_else(Counters::default, |usage| Counters::of(text, usage))
+fn counters(text: &[u8], whole: Span) -> AnthropicUsage {
+    json::get(text, whole, "usage").map_or_else(AnthropicUsage::default, |usage| AnthropicUsage::of(text, usage))
 }
 
 pub(super) fn raw(text: &[u8], span: Span) -> String {
@@ -155,7 +155,7 @@ fn stop_edit(text: &[u8], value: Span, ending: Ending) -> Option<Edit> {
     Some(Edit::replace(value, reason))
 }
 
-fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
+fn usage_now(all: &[AnthropicUsage], ending: Ending) -> Option<String> {
     match ending {
         Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
         Ending::Own | Ending::WithoutCall => Some(usage::merged(all)),

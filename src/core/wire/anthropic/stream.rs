@@ -3,7 +3,7 @@
 use super::Anthropic;
 use bytes::Bytes;
 
-use super::usage::{self, Counters};
+use super::usage::{self, AnthropicUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -15,19 +15,19 @@ use crate::wire::{DroppedThinking, Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for Anthropic {
     fn dialect(&self, _view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
-        Box::new(Stream::new(watch))
+        Box::new(AnthropicStream::new(watch))
     }
 }
 
 /// Where the stream is.
-struct Stream {
+struct AnthropicStream {
     watch: ResponseWatch,
     leg: usize,
     report: LegReport,
-    counters: Counters,
+    counters: AnthropicUsage,
     /// What earlier legs used.
-    spent: Vec<Counters>,
-    block: Block,
+    spent: Vec<AnthropicUsage>,
+    block: OpenBlock,
     /// Index of the next block the agent sees.
     next: usize,
     escaper: Escaper,
@@ -44,7 +44,7 @@ struct Stream {
 
 /// The block that is open.
 #[derive(Default)]
-enum Block {
+enum OpenBlock {
     #[default]
     None,
     /// Shown under this index.
@@ -55,7 +55,7 @@ enum Block {
 
 /// The spans of an event's members that matter.
 #[derive(Default)]
-struct Event {
+struct AnthropicEvent {
     index: Option<Span>,
     delta: Option<Span>,
     block: Option<Span>,
@@ -63,8 +63,8 @@ struct Event {
     usage: Option<Span>,
 }
 
-fn event(data: &[u8]) -> (Event, &[u8]) {
-    let mut found = Event::default();
+fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
+    let mut found = AnthropicEvent::default();
     let mut kind: &[u8] = b"";
     let _ = json::object(data, json::blank(data, 0), |key, at| {
         let end = json::value_end(data, at)?;
@@ -83,7 +83,7 @@ fn event(data: &[u8]) -> (Event, &[u8]) {
     (found, kind)
 }
 
-impl Dialect for Stream {
+impl Dialect for AnthropicStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, mut kind) = event(data);
         self.template.forget();
@@ -147,7 +147,7 @@ impl Dialect for Stream {
         self.leg += 1;
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
-        self.block = Block::None;
+        self.block = OpenBlock::None;
         self.escaper = Escaper::default();
         self.delta = None;
         self.stop = None;
@@ -156,8 +156,8 @@ impl Dialect for Stream {
 
     fn forget_leg(&mut self) {
         self.report = LegReport::default();
-        self.counters = Counters::default();
-        self.block = Block::None;
+        self.counters = AnthropicUsage::default();
+        self.block = OpenBlock::None;
         (self.delta, self.stop) = (None, None);
     }
 
@@ -218,15 +218,15 @@ impl Dialect for Stream {
     }
 }
 
-impl Stream {
+impl AnthropicStream {
     fn new(watch: ResponseWatch) -> Self {
         Self {
             watch,
             leg: 0,
             report: LegReport::default(),
-            counters: Counters::default(),
+            counters: AnthropicUsage::default(),
             spent: Vec::new(),
-            block: Block::None,
+            block: OpenBlock::None,
             next: 0,
             escaper: Escaper::default(),
             hold: false,
@@ -243,7 +243,7 @@ impl Stream {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    fn message_start(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn message_start(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let mut prefilled = Vec::new();
         if let Some(message) = event.message {
             self.report.id = json::get_string(data, message, "id")
@@ -281,7 +281,7 @@ impl Stream {
         }
     }
 
-    fn block_start(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn block_start(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let block = event.block.unwrap_or_default();
         let kind = json::get_string(data, block, "type").unwrap_or_default();
         let is_call = kind == "tool_use";
@@ -295,7 +295,7 @@ impl Stream {
             let input = json::get(data, block, "input")
                 .map(|s| s.of(data))
                 .filter(|raw| raw.len() > 2);
-            self.block = Block::Hidden(HiddenCall {
+            self.block = OpenBlock::Hidden(HiddenCall {
                 id: id(),
                 tool,
                 arguments: input
@@ -313,14 +313,14 @@ impl Stream {
         }
         self.report.parts += 1;
         self.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
-        self.block = Block::Shown(shown);
+        self.block = OpenBlock::Shown(shown);
         let text = json::get(data, block, "text").filter(|_| kind == "text");
         self.show(raw, data, event, text, out);
     }
 
-    fn block_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn block_delta(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let delta = event.delta.unwrap_or_default();
-        if let Block::Hidden(call) = &mut self.block {
+        if let OpenBlock::Hidden(call) = &mut self.block {
             if let Some(piece) = json::get_string(data, delta, "partial_json") {
                 call.collect(&piece, self.watch.held_bytes);
             }
@@ -335,29 +335,29 @@ impl Stream {
         push(raw, data, edits, out);
     }
 
-    fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         match std::mem::take(&mut self.block) {
-            Block::Hidden(mut call) => {
+            OpenBlock::Hidden(mut call) => {
                 call.complete = true;
                 self.report.hidden.push(call);
             }
             shown => {
                 self.block = shown;
                 self.show(raw, data, event, None, out);
-                self.block = Block::None;
+                self.block = OpenBlock::None;
             }
         }
     }
 
     /// Sends an event of a visible block on: as it is, or with its index moved and its text broken up.
-    fn show(&mut self, raw: &Bytes, data: &[u8], event: &Event, text: Option<Span>, out: &mut Vec<Bytes>) {
+    fn show(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, text: Option<Span>, out: &mut Vec<Bytes>) {
         let edits = self.moved(data, event, text);
         push(raw, data, edits, out);
     }
 
-    fn moved(&mut self, data: &[u8], event: &Event, text: Option<Span>) -> Vec<Edit> {
+    fn moved(&mut self, data: &[u8], event: &AnthropicEvent, text: Option<Span>) -> Vec<Edit> {
         let mut edits = Vec::new();
-        if let (Block::Shown(shown), Some(index)) = (&self.block, event.index)
+        if let (OpenBlock::Shown(shown), Some(index)) = (&self.block, event.index)
             && json::number(index.of(data)) != Some(*shown as u64)
         {
             edits.push(Edit::replace(index, shown.to_string()));
@@ -375,13 +375,13 @@ impl Stream {
         edits
     }
 
-    fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         // Behind a fallback it is the list of the model that answered.
         let whole = Span::new(json::blank(data, 0), data.len());
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
             self.report.dropped_thinking = dropped;
         }
-        if let Block::Hidden(call) = std::mem::take(&mut self.block) {
+        if let OpenBlock::Hidden(call) = std::mem::take(&mut self.block) {
             self.report.hidden.push(call);
         }
         if let Some(usage) = event.usage {

@@ -1,7 +1,7 @@
 //! What a model said to Gemini's API, told back to it with the answers to its calls.
 
 use super::Gemini;
-use super::chunk::{Chunk, raw};
+use super::chunk::{GeminiChunk, raw};
 use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
 use crate::tools::ToolNames;
@@ -37,7 +37,7 @@ fn parts_of<'a>(
     // Whether arguments of our call still follow, in parts without a name.
     let mut open = false;
     for data in chunks {
-        let Some(chunk) = Chunk::read(data) else { continue };
+        let Some(chunk) = GeminiChunk::read(data) else { continue };
         for piece in chunk.pieces(data) {
             if piece.is_empty_text() && piece.signature.is_none() {
                 continue;

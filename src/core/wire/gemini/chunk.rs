@@ -1,6 +1,6 @@
 //! One `GenerateContentResponse`, a stream's chunk or a whole reply, as spans; and the edits made in it.
 
-use super::part::{self, Piece};
+use super::part::{self, PartMembers};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -27,7 +27,7 @@ const PLAIN: [&str; 10] = [
 
 /// Where things stand in a response.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Chunk {
+pub(super) struct GeminiChunk {
     /// Members of the response: keys and values.
     pub(super) members: Vec<(Span, Span)>,
     /// The response itself.
@@ -44,7 +44,7 @@ pub(super) struct Chunk {
     pub(super) finish: Option<Span>,
 }
 
-impl Chunk {
+impl GeminiChunk {
     /// Reads a response; `None` where it is no JSON object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut root = json::whole(data).ok()?;
@@ -86,7 +86,7 @@ impl Chunk {
     }
 
     /// The parts.
-    pub(super) fn pieces(&self, data: &[u8]) -> Vec<Piece> {
+    pub(super) fn pieces(&self, data: &[u8]) -> Vec<PartMembers> {
         self.parts.map_or(Vec::new(), |p| part::pieces(data, p))
     }
 
@@ -183,7 +183,7 @@ fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
 
 /// Breaks up what looks like a sentinel in a text part. All texts of a message are one: agents join them, and some
 /// put them in front of the calls between.
-pub(super) fn breaks(data: &[u8], piece: &Piece, escaper: &mut Escaper) -> Vec<Edit> {
+pub(super) fn breaks(data: &[u8], piece: &PartMembers, escaper: &mut Escaper) -> Vec<Edit> {
     let Some(inside) = piece.part.text else {
         return Vec::new();
     };

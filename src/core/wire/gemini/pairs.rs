@@ -8,13 +8,13 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::part::{LOST_SIGNATURE, Piece};
+use super::part::{LOST_SIGNATURE, PartMembers};
 use super::turns::pieces;
 use crate::mark::{self, MarkKind, gap};
 use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::fingerprints::{CallInTurn, Source, message};
+use crate::wire::fingerprints::{CallInTurn, FingerprintSource, message};
 use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
 use crate::wire::{HiddenCall, SiblingPair};
 
@@ -42,16 +42,16 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// A part and the content it stands in.
 #[derive(Clone, Copy)]
-struct Placed {
+struct PlacedPart {
     turn: usize,
-    piece: Piece,
+    piece: PartMembers,
 }
 
-fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
+fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<PlacedPart> {
     turns
         .flat_map(|turn| {
             let all = pieces(view, turn).into_iter();
-            all.map(move |piece| Placed { turn, piece })
+            all.map(move |piece| PlacedPart { turn, piece })
         })
         .collect()
 }
@@ -60,7 +60,7 @@ fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
 #[derive(Clone, Copy)]
 pub(super) struct Contents;
 
-impl Source for Contents {
+impl FingerprintSource for Contents {
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
         let pieces = pieces(view, turn).into_iter().enumerate();
         let calls = pieces.filter(|(_, piece)| piece.part.kind == TurnPartKind::Call);
@@ -82,7 +82,7 @@ impl Source for Contents {
 /// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty
 /// texts are not counted, since agents drop them. What holds a sentinel is no part of the leg behind it, and so is not
 /// joined to that leg's text.
-fn units(view: &View, all: &[Placed]) -> Vec<(usize, usize)> {
+fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
     let mut units: Vec<(usize, usize)> = Vec::new();
     let mut text = false;
     for (i, p) in all.iter().enumerate() {
@@ -100,9 +100,9 @@ fn units(view: &View, all: &[Placed]) -> Vec<(usize, usize)> {
 }
 
 /// A message and the results behind it, read once for all pairs beside its calls.
-struct Message {
+struct MessageWithResults {
     turns: Range<usize>,
-    all: Vec<Placed>,
+    all: Vec<PlacedPart>,
     units: Vec<(usize, usize)>,
     /// How many of its parts come before each of its turns.
     before: Vec<usize>,
@@ -116,12 +116,12 @@ struct Message {
     results: Vec<(Span, bool)>,
 }
 
-impl Message {
+impl MessageWithResults {
     fn read(view: &View, turn: usize) -> Self {
         let turns = message(view, turn);
         let all = placed(view, turns.clone());
         let count = |t| all.partition_point(|p| p.turn < t);
-        let is_call = |p: &Placed| p.piece.part.kind == TurnPartKind::Call;
+        let is_call = |p: &PlacedPart| p.piece.part.kind == TurnPartKind::Call;
         let mut calls = vec![0];
         calls.extend(all.iter().scan(0, |count, p| {
             *count += usize::from(is_call(p));
@@ -219,7 +219,7 @@ fn is_listed(view: &View, turn: usize) -> bool {
 }
 
 /// Whether a part holds a sentinel or an aside. A model's own text that looks like one is broken up.
-fn marked(view: &View, p: &Placed) -> bool {
+fn marked(view: &View, p: &PlacedPart) -> bool {
     let Some(inside) = p.piece.part.text else {
         return false;
     };
@@ -329,10 +329,10 @@ impl Pairs for Gemini {
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         // Of each turn that was read, its message.
         let mut messages: HashMap<usize, usize> = HashMap::new();
-        let mut read: Vec<Message> = Vec::new();
+        let mut read: Vec<MessageWithResults> = Vec::new();
         let edits = besides.iter().map(|SiblingPair { at, pair }| {
             if !messages.contains_key(&at.turn) {
-                let message = Message::read(view, at.turn);
+                let message = MessageWithResults::read(view, at.turn);
                 messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
                 read.push(message);
             }

@@ -47,7 +47,7 @@ pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
 
 /// One part with what matters in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct PartMembers {
     /// The part as every wire has it.
     pub(super) part: TurnPart,
     /// The inside of its thought signature.
@@ -60,7 +60,7 @@ pub(super) struct Piece {
     pub(super) call: Option<Span>,
 }
 
-impl Piece {
+impl PartMembers {
     /// The name of the function that it calls.
     pub(super) fn called<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
         self.name.and_then(|n| json::string(text, n))
@@ -83,15 +83,15 @@ impl Piece {
 }
 
 /// Reads the parts of a list, or the single one in its place.
-pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<Piece> {
+pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<PartMembers> {
     list(text, parts)
         .into_iter()
         .map(|span| piece(text, span))
         .collect()
 }
 
-pub(super) fn piece(text: &[u8], span: Span) -> Piece {
-    let mut piece = Piece {
+pub(super) fn piece(text: &[u8], span: Span) -> PartMembers {
+    let mut piece = PartMembers {
         part: TurnPart {
             span,
             kind: TurnPartKind::Other,
@@ -137,7 +137,7 @@ pub(super) fn piece(text: &[u8], span: Span) -> Piece {
     piece
 }
 
-fn function(text: &[u8], function: Span, piece: &mut Piece) {
+fn function(text: &[u8], function: Span, piece: &mut PartMembers) {
     for (key, value) in json::members(text, function) {
         match key.of(text) {
             b"name" => piece.name = Some(value),

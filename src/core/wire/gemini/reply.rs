@@ -3,11 +3,11 @@
 use super::Gemini;
 use bytes::Bytes;
 
-use super::chunk::{self, Chunk, NO_PARTS, raw};
+use super::chunk::{self, GeminiChunk, NO_PARTS, raw};
 use super::pairs::Contents;
 use super::request::text_part;
 use super::streamed_call;
-use super::usage::{self, Counters};
+use super::usage::{self, GeminiUsage};
 use crate::mark::escape::Escaper;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
@@ -19,7 +19,7 @@ use crate::wire::{Ending, Leg, Replies, ResponseWatch, View, fingerprints};
 /// `place` is where the transcript will have the reply.
 fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegReport> {
     let text: &[u8] = body;
-    let chunk = Chunk::read(text)?;
+    let chunk = GeminiChunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
         return None;
     }
@@ -58,8 +58,8 @@ fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegR
     Some(report)
 }
 
-fn counters(text: &[u8], chunk: &Chunk) -> Counters {
-    let mut counters = Counters::default();
+fn counters(text: &[u8], chunk: &GeminiChunk) -> GeminiUsage {
+    let mut counters = GeminiUsage::default();
     if let Some(usage) = chunk.get(text, "usageMetadata") {
         counters.take(text, usage);
     }
@@ -67,7 +67,7 @@ fn counters(text: &[u8], chunk: &Chunk) -> Counters {
 }
 
 /// The visible parts of a reply, model text broken up where it looks like ours.
-fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
+fn visible(leg: &Leg, chunk: &GeminiChunk) -> Vec<String> {
     let body: &[u8] = &leg.body;
     let mut escaper = Escaper::default();
     let pieces = chunk.pieces(body);
@@ -92,7 +92,7 @@ impl Replies for Gemini {
         let Some(last) = legs.last() else {
             return Bytes::new();
         };
-        let read: Option<Vec<Chunk>> = legs.iter().map(|l| Chunk::read(&l.body)).collect();
+        let read: Option<Vec<GeminiChunk>> = legs.iter().map(|l| GeminiChunk::read(&l.body)).collect();
         let Some(read) = read else {
             return last.body.clone();
         };
@@ -138,7 +138,7 @@ impl Replies for Gemini {
 }
 
 /// What the last leg's grounding says of parts by their number, `by` parts further on.
-fn grounding(text: &[u8], chunk: &Chunk, by: usize) -> Vec<Edit> {
+fn grounding(text: &[u8], chunk: &GeminiChunk, by: usize) -> Vec<Edit> {
     let supports = chunk
         .candidate
         .filter(|_| by > 0)
@@ -158,7 +158,7 @@ fn grounding(text: &[u8], chunk: &Chunk, by: usize) -> Vec<Edit> {
     shifted.collect()
 }
 
-fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
+fn usage_now(all: &[GeminiUsage], ending: Ending) -> Option<String> {
     match ending {
         Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
         Ending::Own | Ending::WithoutCall => usage::merged(all),

@@ -106,11 +106,11 @@ impl Requests for Gemini {
     }
 }
 
-type Members = Vec<(Span, Span)>;
+type BodyMembers = Vec<(Span, Span)>;
 
 /// The members of the object that has the contents: the body, or what is in its envelope.
-fn request(text: &[u8], whole: Members) -> Result<Members, UnreadReason> {
-    let named = |all: &Members, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
+fn request(text: &[u8], whole: BodyMembers) -> Result<BodyMembers, UnreadReason> {
+    let named = |all: &BodyMembers, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
     if named(&whole, "contents").is_some() {
         return Ok(whole);
     }
@@ -121,7 +121,7 @@ fn request(text: &[u8], whole: Members) -> Result<Members, UnreadReason> {
     Ok(json::members(text, inside))
 }
 
-fn members(text: &[u8], at: usize, prescan: &Prescan) -> Result<(Members, usize), UnreadReason> {
+fn members(text: &[u8], at: usize, prescan: &Prescan) -> Result<(BodyMembers, usize), UnreadReason> {
     let mut all = Vec::new();
     let end = json::object(text, at, |key, at| {
         let end = prescan.value_end(text, at)?;

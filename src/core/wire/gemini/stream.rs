@@ -5,12 +5,12 @@ use super::pairs::Contents;
 use crate::wire::fingerprints;
 use bytes::Bytes;
 
-use super::chunk::{self, Chunk, NO_PARTS};
-use super::identity::{ChunkParts, Identity};
-use super::part::Piece;
+use super::chunk::{self, GeminiChunk, NO_PARTS};
+use super::identity::{ChunkParts, GeminiIdentity};
+use super::part::PartMembers;
 use super::request::text_part;
-use super::streamed_call::{self, Streamed, StreamingCall};
-use super::usage::{self, Counters};
+use super::streamed_call::{self, StreamedCall, StreamingCall};
+use super::usage::{self, GeminiUsage};
 use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
@@ -25,23 +25,23 @@ use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 impl Streams for Gemini {
     fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
         let place = fingerprints::place_of_answer(Contents, view);
-        Box::new(Stream::new(watch, place))
+        Box::new(GeminiStream::new(watch, place))
     }
 }
 
 /// Where the stream is.
-struct Stream {
+struct GeminiStream {
     watch: ResponseWatch,
     framing: Framing,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
     leg: usize,
     report: LegReport,
-    counters: Counters,
+    counters: GeminiUsage,
     /// What earlier legs used.
-    spent: Vec<Counters>,
+    spent: Vec<GeminiUsage>,
     /// Leg 1's, for every chunk: JSON values.
-    identity: Identity,
+    identity: GeminiIdentity,
     /// Whether anything of this leg was shown.
     spoke: bool,
     fingerprints: Fingerprints,
@@ -50,7 +50,7 @@ struct Stream {
     in_text: bool,
     escaper: Escaper,
     hold: bool,
-    end: Option<End>,
+    end: Option<LastChunk>,
     opening: Option<String>,
     /// What ends a frame of upstream's: ours end the same way.
     terminator: &'static str,
@@ -59,15 +59,15 @@ struct Stream {
 }
 
 /// A leg's last chunk, while it waits.
-struct End {
+struct LastChunk {
     raw: Bytes,
-    chunk: Chunk,
+    chunk: GeminiChunk,
     seen: ChunkParts,
     /// Whether its visible parts went out on their own.
     shown: bool,
 }
 
-impl Dialect for Stream {
+impl Dialect for GeminiStream {
     fn framing(&self) -> Framing {
         self.framing
     }
@@ -79,7 +79,7 @@ impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
         self.template.forget();
-        let Some(chunk) = Chunk::read(data) else {
+        let Some(chunk) = GeminiChunk::read(data) else {
             out.push(raw.clone());
             return;
         };
@@ -115,7 +115,7 @@ impl Dialect for Stream {
         self.report.stop = stop;
         self.report.ended = true;
         if self.holding() {
-            self.end = Some(End {
+            self.end = Some(LastChunk {
                 raw: raw.clone(),
                 chunk,
                 seen,
@@ -172,7 +172,7 @@ impl Dialect for Stream {
 
     fn forget_leg(&mut self) {
         self.report = LegReport::default();
-        self.counters = Counters::default();
+        self.counters = GeminiUsage::default();
         self.run = StreamingCall::None;
         self.end = None;
     }
@@ -211,7 +211,7 @@ impl Dialect for Stream {
     }
 }
 
-impl Stream {
+impl GeminiStream {
     fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
             watch,
@@ -219,10 +219,10 @@ impl Stream {
             place,
             leg: 0,
             report: LegReport::default(),
-            counters: Counters::default(),
+            counters: GeminiUsage::default(),
             spent: Vec::new(),
             spoke: false,
-            identity: Identity::default(),
+            identity: GeminiIdentity::default(),
             fingerprints: Fingerprints::default(),
             run: StreamingCall::None,
             in_text: false,
@@ -244,7 +244,7 @@ impl Stream {
         !self.report.hidden.is_empty() || matches!(self.run, StreamingCall::Hidden(_))
     }
 
-    fn learn(&mut self, data: &[u8], chunk: &Chunk) {
+    fn learn(&mut self, data: &[u8], chunk: &GeminiChunk) {
         if let Some(usage) = chunk.get(data, "usageMetadata") {
             self.counters.take(data, usage);
             self.report.usage = self.counters.usage();
@@ -257,7 +257,7 @@ impl Stream {
     }
 
     /// Goes through a chunk's parts: ours are hidden, calls are named, text is broken up.
-    fn parts(&mut self, data: &[u8], chunk: &Chunk) -> ChunkParts {
+    fn parts(&mut self, data: &[u8], chunk: &GeminiChunk) -> ChunkParts {
         let mut seen = ChunkParts::default();
         for piece in chunk.pieces(data) {
             let hidden = piece.part.kind == TurnPartKind::Call && self.call(data, &piece);
@@ -274,7 +274,7 @@ impl Stream {
     }
 
     /// One call part; whether it is hidden.
-    fn call(&mut self, data: &[u8], piece: &Piece) -> bool {
+    fn call(&mut self, data: &[u8], piece: &PartMembers) -> bool {
         let goes_on = streamed_call::goes_on(data, piece);
         if piece.name.is_none() {
             return self.more_arguments(data, piece, goes_on);
@@ -297,7 +297,7 @@ impl Stream {
             return false;
         };
         if goes_on {
-            self.run = StreamingCall::Hidden(Box::new(Streamed::new(data, piece, tool, after, limit)));
+            self.run = StreamingCall::Hidden(Box::new(StreamedCall::new(data, piece, tool, after, limit)));
         } else {
             self.report
                 .hidden
@@ -306,7 +306,7 @@ impl Stream {
         true
     }
 
-    fn more_arguments(&mut self, data: &[u8], piece: &Piece, goes_on: bool) -> bool {
+    fn more_arguments(&mut self, data: &[u8], piece: &PartMembers, goes_on: bool) -> bool {
         match std::mem::take(&mut self.run) {
             StreamingCall::Hidden(mut streamed) => {
                 streamed.take(data, piece);
@@ -327,7 +327,7 @@ impl Stream {
 
     /// Counts a visible part the way agents echo them: calls are counted already, neighbouring texts are one,
     /// thinking and empty texts may be dropped.
-    fn count(&mut self, piece: &Piece) {
+    fn count(&mut self, piece: &PartMembers) {
         match piece.part.kind {
             TurnPartKind::Thinking => {}
             TurnPartKind::Call => self.in_text = false,
@@ -345,7 +345,7 @@ impl Stream {
 
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
-    fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &ChunkParts, out: &mut Vec<Bytes>) {
+    fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &GeminiChunk, seen: &ChunkParts, out: &mut Vec<Bytes>) {
         if self.leg == 0 && !self.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
             self.learn_template(raw, data, chunk, &seen.breaks);
@@ -364,7 +364,7 @@ impl Stream {
     }
 
     /// Learns from a chunk that goes on with a text; the elements of an array go on one by one.
-    fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, edits: &[Edit]) {
+    fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &GeminiChunk, edits: &[Edit]) {
         let holes = match self.framing {
             Framing::Sse => chunk.holes(data),
             _ => Vec::new(),
@@ -375,21 +375,21 @@ impl Stream {
     }
 
     /// Edits that give a later leg's chunk the first one's identity.
-    fn same_identity(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+    fn same_identity(&self, data: &[u8], chunk: &GeminiChunk) -> Vec<Edit> {
         if self.leg == 0 {
             return Vec::new();
         }
         self.identity.edits(data, chunk)
     }
 
-    fn legs(&self) -> Vec<Counters> {
+    fn legs(&self) -> Vec<GeminiUsage> {
         let mut all = self.spent.clone();
         all.push(self.counters.clone());
         all
     }
 
     /// The chunk that ends the response, in place of the leg's own last one.
-    fn last(&self, end: End) -> Bytes {
+    fn last(&self, end: LastChunk) -> Bytes {
         let data = &self.framing.data(&end.raw)[..];
         let mut edits = match end.seen.edits().filter(|_| !end.shown) {
             Some(edits) => edits,

@@ -5,7 +5,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::Gemini;
-use super::part::{self, LOST_SIGNATURE, Piece};
+use super::part::{self, LOST_SIGNATURE, PartMembers};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
@@ -95,7 +95,7 @@ impl Turns for Gemini {
 }
 
 /// The parts of a turn with all that this wire knows of them.
-pub(super) fn pieces(view: &View, turn: usize) -> Vec<Piece> {
+pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
     let text: &[u8] = &view.body;
     let parts = view
         .turns

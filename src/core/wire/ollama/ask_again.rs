@@ -2,8 +2,8 @@
 
 use super::Ollama;
 use super::pairs;
-use super::reply::{Message, calls, raw};
-use super::stream::Line;
+use super::reply::{JoinedMessage, calls, raw};
+use super::stream::LineMembers;
 use super::turns::name;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
@@ -18,10 +18,10 @@ impl AskAgain for Ollama {
             LegOutput::Reply(body) => vec![body.to_vec()],
             LegOutput::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
         };
-        let mut message = Message::default();
+        let mut message = JoinedMessage::default();
         let mut ours = pairs.iter();
         for text in &pieces {
-            let Some(line) = Line::read(text) else { continue };
+            let Some(line) = LineMembers::read(text) else { continue };
             let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
             message.content.push_str(&string(line.content));
             message.thinking.push_str(&string(line.thinking));

@@ -7,30 +7,30 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::fingerprints::{CallInTurn, Source};
+use crate::wire::fingerprints::{CallInTurn, FingerprintSource};
 use crate::wire::sibling_calls::{SiblingPair, among_calls};
 use crate::wire::view::{TurnContent, TurnPartKind, View};
 use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
 
 impl Pairs for Ollama {
     fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        fingerprints::call_names(Messages, view, turn, memo)
+        fingerprints::call_names(OllamaMessages, view, turn, memo)
     }
 
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        fingerprints::find_calls(Messages, view, siblings, from)
+        fingerprints::find_calls(OllamaMessages, view, siblings, from)
     }
 
     fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        Some(fingerprints::settled(Messages, view, siblings, from))
+        Some(fingerprints::settled(OllamaMessages, view, siblings, from))
     }
 
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        fingerprints::prove(Messages, view, siblings)
+        fingerprints::prove(OllamaMessages, view, siblings)
     }
 
     fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        let found = fingerprints::find_calls(Messages, view, siblings, 0);
+        let found = fingerprints::find_calls(OllamaMessages, view, siblings, 0);
         found.iter().map(Option::is_some).collect()
     }
 
@@ -114,9 +114,9 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// How messages are read for fingerprints.
 #[derive(Clone, Copy)]
-pub(super) struct Messages;
+pub(super) struct OllamaMessages;
 
-impl Source for Messages {
+impl FingerprintSource for OllamaMessages {
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
         // The list of calls may stand in front of the text, and belongs to what is behind a cut in that all the same.
         let start = view.turns[turn].span.end;

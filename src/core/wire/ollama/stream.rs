@@ -1,7 +1,7 @@
 //! Ollama's streams: one response to the agent, however many legs it has. Events: <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use super::Ollama;
-use super::pairs::Messages;
+use super::pairs::OllamaMessages;
 use crate::wire::fingerprints;
 use bytes::Bytes;
 
@@ -24,13 +24,13 @@ impl Streams for Ollama {
     }
 
     fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
-        let place = fingerprints::place_of_answer(Messages, view);
-        Box::new(Stream::new(watch, place))
+        let place = fingerprints::place_of_answer(OllamaMessages, view);
+        Box::new(OllamaStream::new(watch, place))
     }
 }
 
 /// Where the stream is.
-struct Stream {
+struct OllamaStream {
     watch: ResponseWatch,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
@@ -45,7 +45,7 @@ struct Stream {
     fingerprints: Fingerprints,
     escaper: Escaper,
     hold: bool,
-    end: Option<End>,
+    end: Option<LastLine>,
     opening: Option<String>,
     /// `model` and `created_at` of the first line, as members with their commas.
     identity: String,
@@ -54,7 +54,7 @@ struct Stream {
 }
 
 /// A leg's last line, while it waits.
-struct End {
+struct LastLine {
     raw: Bytes,
     edits: Vec<Edit>,
     /// Members of its message that the agent may see and has not, as one line's message.
@@ -63,7 +63,7 @@ struct End {
 
 /// One line's spans.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct LineMembers {
     pub(super) root: Span,
     pub(super) message: Option<Span>,
     pub(super) content: Option<Span>,
@@ -71,7 +71,7 @@ pub(super) struct Line {
     pub(super) calls: Option<Span>,
 }
 
-impl Line {
+impl LineMembers {
     /// Reads a line or a reply; `None` where it is no JSON object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let root = json::whole(data).ok().filter(|r| data[r.start] == b'{')?;
@@ -136,14 +136,14 @@ pub(super) fn hidden(data: &[u8], call: Span, tool: &'static str, after: usize, 
     }
 }
 
-impl Dialect for Stream {
+impl Dialect for OllamaStream {
     fn framing(&self) -> Framing {
         Framing::Lines
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.template.forget();
-        let Some(line) = Line::read(data) else {
+        let Some(line) = LineMembers::read(data) else {
             out.push(raw.clone());
             return;
         };
@@ -188,7 +188,7 @@ impl Dialect for Stream {
             out.push(edited(raw, data, edits));
             return;
         }
-        self.end = Some(End {
+        self.end = Some(LastLine {
             visible: message(data, &line, &edits).filter(|_| self.says(data, &line)),
             edits: edits
                 .into_iter()
@@ -281,7 +281,7 @@ impl Dialect for Stream {
 /// A message that says nothing.
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
-impl Stream {
+impl OllamaStream {
     fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
             watch,
@@ -306,7 +306,7 @@ impl Stream {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    fn learn(&mut self, data: &[u8], line: &Line) {
+    fn learn(&mut self, data: &[u8], line: &LineMembers) {
         if !self.identity.is_empty() {
             return;
         }
@@ -319,7 +319,7 @@ impl Stream {
         self.identity = members.concat();
     }
 
-    fn broken_up(&mut self, data: &[u8], line: &Line) -> Vec<Edit> {
+    fn broken_up(&mut self, data: &[u8], line: &LineMembers) -> Vec<Edit> {
         let Some(inside) = line.content.map(Span::inner) else {
             return Vec::new();
         };
@@ -336,7 +336,7 @@ impl Stream {
     }
 
     /// Hides our calls of a line: the edits, and whether there were any.
-    fn calls(&mut self, data: &[u8], line: &Line) -> (Vec<Edit>, bool) {
+    fn calls(&mut self, data: &[u8], line: &LineMembers) -> (Vec<Edit>, bool) {
         let all = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
         let mut lost = Vec::with_capacity(all.len());
         for call in &all {
@@ -373,7 +373,7 @@ impl Stream {
     }
 
     /// Whether a line says anything beside our calls.
-    fn says(&self, data: &[u8], line: &Line) -> bool {
+    fn says(&self, data: &[u8], line: &LineMembers) -> bool {
         let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
         let calls = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
         let visible = |call: &Span| self.ours(data, *call).is_none();
@@ -390,7 +390,7 @@ impl Stream {
 }
 
 /// A line's message with those edits made that lie in it.
-fn message(data: &[u8], line: &Line, edits: &[Edit]) -> Option<String> {
+fn message(data: &[u8], line: &LineMembers, edits: &[Edit]) -> Option<String> {
     Some(view::edited_part(data, line.message?, edits))
 }
 

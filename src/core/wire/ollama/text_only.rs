@@ -2,7 +2,7 @@
 
 use super::Ollama;
 use crate::text::splice::Edit;
-use crate::wire::members::{Members, bounded, exactly};
+use crate::wire::members::{TranscriptMembers, bounded, exactly};
 use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
@@ -14,11 +14,11 @@ const OF_MODEL: [&str; 1] = ["think"];
 
 impl TextRequests for Ollama {
     fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
-        bound(&Members::of(view, exactly), how.max_tokens)
+        bound(&TranscriptMembers::of(view, exactly), how.max_tokens)
     }
 
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
-        let members = Members::of(view, exactly);
+        let members = TranscriptMembers::of(view, exactly);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         edits.extend(bound(&members, lone.max_tokens));
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
@@ -27,7 +27,7 @@ impl TextRequests for Ollama {
 }
 
 /// A negative `num_predict` is no bound.
-fn bound(members: &Members<'_>, most: u64) -> Vec<Edit> {
+fn bound(members: &TranscriptMembers<'_>, most: u64) -> Vec<Edit> {
     let own = members.number(members.get_in("options", "num_predict"));
     let bound = bounded(own, most).map(|tokens| members.set_in("options", "num_predict", &tokens));
     bound.into_iter().collect()

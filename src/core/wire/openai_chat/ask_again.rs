@@ -24,8 +24,8 @@ impl AskAgain for OpenaiChat {
     /// then their results.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: ToolNames) -> Option<String> {
         let message = match spoken {
-            LegOutput::Reply(body) => Message::reply(body)?,
-            LegOutput::Stream(frames) => Message::stream(frames),
+            LegOutput::Reply(body) => ChatEcho::reply(body)?,
+            LegOutput::Stream(frames) => ChatEcho::stream(frames),
         };
         let calls: Vec<&str> = pairs.iter().map(|p| p.call.as_str()).collect();
         let extras: String = message
@@ -50,15 +50,15 @@ impl AskAgain for OpenaiChat {
 
 /// The model's message, as far as it goes back.
 #[derive(Default)]
-struct Message {
-    content: Value,
+struct ChatEcho {
+    content: GrowingValue,
     /// Reasoning and the like, by member.
-    extras: Vec<(String, Value)>,
+    extras: Vec<(String, GrowingValue)>,
 }
 
 /// A member's value, grown delta by delta.
 #[derive(Default)]
-enum Value {
+enum GrowingValue {
     #[default]
     Nothing,
     Text(String),
@@ -66,7 +66,7 @@ enum Value {
     Other(String),
 }
 
-impl Value {
+impl GrowingValue {
     fn is_empty(&self) -> bool {
         match self {
             Self::Nothing => true,
@@ -99,7 +99,7 @@ impl Value {
     }
 }
 
-impl Message {
+impl ChatEcho {
     fn reply(body: &Bytes) -> Option<Self> {
         let whole = json::whole(body).ok()?;
         let choices = json::elements(body, json::get(body, whole, "choices")?);
@@ -134,7 +134,7 @@ impl Message {
             match self.extras.iter_mut().find(|(name, _)| *name == key) {
                 Some((_, said)) => said.grow(data, value),
                 None => {
-                    let mut said = Value::default();
+                    let mut said = GrowingValue::default();
                     said.grow(data, value);
                     self.extras.push((key, said));
                 }

@@ -13,20 +13,20 @@ use crate::wire::ResponseWatch;
 use crate::wire::leg::{HiddenCall, LegReport};
 
 /// The calls of one leg, and how many the agent has seen over all legs.
-pub(super) struct Calls {
+pub(super) struct LegCalls {
     watch: ResponseWatch,
-    slots: Vec<Slot>,
+    slots: Vec<CallSlot>,
     /// Index of the next call the agent sees.
     next: usize,
 }
 
-struct Slot {
+struct CallSlot {
     index: Option<u64>,
     id: String,
-    state: State,
+    state: CallState,
 }
 
-enum State {
+enum CallState {
     /// Its name could still become ours: the deltas so far.
     Undecided { name: String, held: Vec<String> },
     /// Shown under this index; its place in `LegReport::calls`.
@@ -36,7 +36,7 @@ enum State {
 }
 
 /// What becomes of a `tool_calls` list.
-pub(super) enum Fate {
+pub(super) enum CallListFate {
     /// All of it is shown, with these edits.
     Shown(Vec<Edit>),
     /// These elements are.
@@ -46,7 +46,7 @@ pub(super) enum Fate {
 }
 
 /// One element of `tool_calls` in a delta.
-struct Element {
+struct CallElement {
     span: Span,
     index: Option<u64>,
     id: String,
@@ -55,7 +55,7 @@ struct Element {
     custom: bool,
 }
 
-impl Element {
+impl CallElement {
     fn read(data: &[u8], span: Span) -> Self {
         let word = |key| json::get_string(data, span, key).unwrap_or_default().into_owned();
         let custom = json::get(data, span, "custom").is_some_and(|c| data[c.start] == b'{');
@@ -98,7 +98,7 @@ fn raw(data: &[u8], span: Span) -> String {
     String::from_utf8_lossy(span.of(data)).into_owned()
 }
 
-impl Default for Calls {
+impl Default for LegCalls {
     fn default() -> Self {
         Self::new(ResponseWatch {
             hide: ToolNames::NONE,
@@ -107,7 +107,7 @@ impl Default for Calls {
     }
 }
 
-impl Calls {
+impl LegCalls {
     pub(super) fn new(watch: ResponseWatch) -> Self {
         Self {
             watch,
@@ -127,15 +127,15 @@ impl Calls {
     }
 
     /// Takes the `tool_calls` of a delta. `later`: not the first leg.
-    pub(super) fn take(&mut self, data: &[u8], list: Span, later: bool, report: &mut LegReport) -> Fate {
+    pub(super) fn take(&mut self, data: &[u8], list: Span, later: bool, report: &mut LegReport) -> CallListFate {
         let mut shown = Vec::new();
         let mut rebuilt = false;
         for span in json::elements(data, list) {
-            let element = Element::read(data, span);
+            let element = CallElement::read(data, span);
             let slot = self.slot(&element);
             let released = self.follow(slot, &element, data, report);
             rebuilt |= released.as_ref().is_none_or(|held| !held.is_empty());
-            if let (Some(held), State::Shown { index, .. }) = (released, &self.slots[slot].state) {
+            if let (Some(held), CallState::Shown { index, .. }) = (released, &self.slots[slot].state) {
                 shown.push((held, span, *index));
             }
         }
@@ -145,7 +145,7 @@ impl Calls {
             let edits = shown
                 .iter()
                 .filter_map(|(_, s, i)| index_edit(data, *s, *i, number));
-            return Fate::Shown(edits.collect());
+            return CallListFate::Shown(edits.collect());
         }
         let all: Vec<String> = shown
             .into_iter()
@@ -157,14 +157,14 @@ impl Calls {
             })
             .collect();
         if all.is_empty() {
-            Fate::Gone
+            CallListFate::Gone
         } else {
-            Fate::Rebuilt(format!("[{}]", all.join(",")))
+            CallListFate::Rebuilt(format!("[{}]", all.join(",")))
         }
     }
 
     /// The call that an element belongs to.
-    fn slot(&mut self, element: &Element) -> usize {
+    fn slot(&mut self, element: &CallElement) -> usize {
         let found = match element.index {
             Some(i) => self.slots.iter().rposition(|s| s.index == Some(i)),
             None if element.id.is_empty() => self.slots.len().checked_sub(1),
@@ -176,10 +176,10 @@ impl Calls {
         if let Some(i) = found.filter(|i| !self.slots[*i].is_other(element)) {
             return i;
         }
-        self.slots.push(Slot {
+        self.slots.push(CallSlot {
             index: element.index,
             id: element.id.clone(),
-            state: State::Undecided {
+            state: CallState::Undecided {
                 name: String::new(),
                 held: Vec::new(),
             },
@@ -191,7 +191,7 @@ impl Calls {
     fn follow(
         &mut self,
         slot: usize,
-        element: &Element,
+        element: &CallElement,
         data: &[u8],
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
@@ -200,20 +200,20 @@ impl Calls {
             slot.id.clone_from(&element.id);
         }
         match &mut slot.state {
-            State::Shown { entry, .. } => {
+            CallState::Shown { entry, .. } => {
                 // An id that comes late.
                 if let Some(call) = report.calls.get_mut(*entry).filter(|c| c.0.is_empty()) {
                     call.0.clone_from(&slot.id);
                 }
                 return Some(Vec::new());
             }
-            State::Hidden(at) => {
+            CallState::Hidden(at) => {
                 if let Some(call) = report.hidden.get_mut(*at) {
                     collect(call, element, data, &slot.id, self.watch.held_bytes);
                 }
                 return None;
             }
-            State::Undecided { .. } => {}
+            CallState::Undecided { .. } => {}
         }
         slot.decide(element, data, &mut self.next, self.watch, report)
     }
@@ -223,9 +223,9 @@ impl Calls {
         let number = later || !report.hidden.is_empty();
         let mut all = Vec::new();
         for slot in &mut self.slots {
-            if matches!(slot.state, State::Undecided { .. }) {
+            if matches!(slot.state, CallState::Undecided { .. }) {
                 let held = slot.show(&mut self.next, report);
-                let State::Shown { index, .. } = slot.state else {
+                let CallState::Shown { index, .. } = slot.state else {
                     continue;
                 };
                 all.extend(held.iter().map(|e| numbered(e, index, number)));
@@ -235,10 +235,10 @@ impl Calls {
     }
 }
 
-impl Slot {
+impl CallSlot {
     /// Whether an element that has this call's index begins another one: servers that number every call 0.
-    fn is_other(&self, element: &Element) -> bool {
-        let decided = !matches!(self.state, State::Undecided { .. });
+    fn is_other(&self, element: &CallElement) -> bool {
+        let decided = !matches!(self.state, CallState::Undecided { .. });
         let renamed = !element.id.is_empty() && !self.id.is_empty() && element.id != self.id;
         let unnumbered = element.index.is_none() && element.id.is_empty();
         decided && !element.name.is_empty() && (renamed || unnumbered)
@@ -246,13 +246,13 @@ impl Slot {
 
     fn decide(
         &mut self,
-        element: &Element,
+        element: &CallElement,
         data: &[u8],
         next: &mut usize,
         watch: ResponseWatch,
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
-        let State::Undecided { name, held } = &mut self.state else {
+        let CallState::Undecided { name, held } = &mut self.state else {
             return None;
         };
         name.push_str(&element.name);
@@ -264,12 +264,12 @@ impl Slot {
             };
             for before in held.iter() {
                 let text = before.as_bytes();
-                let earlier = Element::read(text, Span::new(0, text.len()));
+                let earlier = CallElement::read(text, Span::new(0, text.len()));
                 collect(&mut call, &earlier, text, &self.id, watch.held_bytes);
             }
             collect(&mut call, element, data, &self.id, watch.held_bytes);
             report.hidden.push(call);
-            self.state = State::Hidden(report.hidden.len() - 1);
+            self.state = CallState::Hidden(report.hidden.len() - 1);
             return None;
         }
         let may_be = watch.hide.may_become(name);
@@ -282,7 +282,7 @@ impl Slot {
 
     /// Shows a call from here on; returns what waited of it.
     fn show(&mut self, next: &mut usize, report: &mut LegReport) -> Vec<String> {
-        let shown = State::Shown {
+        let shown = CallState::Shown {
             index: *next,
             entry: report.calls.len(),
         };
@@ -291,13 +291,13 @@ impl Slot {
         report.calls.push((self.id.clone(), report.calls.len()));
         report.parts += 1;
         match std::mem::replace(&mut self.state, shown) {
-            State::Undecided { held, .. } => held,
+            CallState::Undecided { held, .. } => held,
             _ => Vec::new(),
         }
     }
 }
 
-fn collect(call: &mut HiddenCall, element: &Element, data: &[u8], id: &str, limit: usize) {
+fn collect(call: &mut HiddenCall, element: &CallElement, data: &[u8], id: &str, limit: usize) {
     if call.id.is_empty() {
         id.clone_into(&mut call.id);
     }

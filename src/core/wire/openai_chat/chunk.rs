@@ -7,11 +7,11 @@ use crate::wire::leg::StopReason;
 
 /// The spans of a chunk that matter.
 #[derive(Default)]
-pub(super) struct Chunk {
+pub(super) struct ChatChunk {
     /// Its members, key and value.
     pub(super) members: Vec<(Span, Span)>,
     /// Its first choice.
-    pub(super) choice: Option<Choice>,
+    pub(super) choice: Option<ChunkChoice>,
     /// Its usage, where it is an object.
     pub(super) usage: Option<Span>,
     /// Whether it is an error.
@@ -22,13 +22,13 @@ pub(super) struct Chunk {
 
 /// The spans of a choice.
 #[derive(Default)]
-pub(super) struct Choice {
+pub(super) struct ChunkChoice {
     pub(super) delta: Option<Span>,
     /// Where a reason is told: neither null nor empty.
     pub(super) finish: Option<Span>,
 }
 
-impl Chunk {
+impl ChatChunk {
     /// Reads a chunk; `None` where it is no object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut chunk = Self::default();
@@ -47,7 +47,7 @@ impl Chunk {
         })
         .ok()?;
         let first = json::elements(data, choices).into_iter().next();
-        chunk.choice = first.map(|c| Choice::read(data, c));
+        chunk.choice = first.map(|c| ChunkChoice::read(data, c));
         Some(chunk)
     }
 
@@ -86,7 +86,7 @@ impl Chunk {
     }
 }
 
-impl Choice {
+impl ChunkChoice {
     fn read(data: &[u8], whole: Span) -> Self {
         let mut choice = Self::default();
         for (key, value) in json::members(data, whole) {

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 
-use super::chunk::Chunk;
+use super::chunk::ChatChunk;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::sse;
@@ -21,11 +21,11 @@ pub(super) const IDENTITY: [&str; 7] = [
 
 /// What the first chunk said of itself, member by member, raw.
 #[derive(Default)]
-pub(super) struct Identity(Vec<(String, String)>);
+pub(super) struct ChatIdentity(Vec<(String, String)>);
 
-impl Identity {
+impl ChatIdentity {
     /// Takes a chunk's identity, unless there is one.
-    pub(super) fn take(&mut self, data: &[u8], chunk: &Chunk) {
+    pub(super) fn take(&mut self, data: &[u8], chunk: &ChatChunk) {
         if !chunk.named || !self.0.is_empty() {
             return;
         }
@@ -35,7 +35,7 @@ impl Identity {
     }
 
     /// The edits that put a chunk under this name.
-    pub(super) fn edits(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+    pub(super) fn edits(&self, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
         if !chunk.named {
             return Vec::new();
         }

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use super::calls::{arguments, extras};
 use super::chunk::{self, stop, without};
 use super::identity::IDENTITY;
-use super::usage::{self, Counters};
+use super::usage::{self, ChatUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -87,8 +87,8 @@ impl Replies for OpenaiChat {
     }
 }
 
-fn counters(text: &[u8], whole: Span) -> Counters {
-    let mut counters = Counters::default();
+fn counters(text: &[u8], whole: Span) -> ChatUsage {
+    let mut counters = ChatUsage::default();
     if let Some(usage) = json::get(text, whole, "usage").filter(|u| text[u.start] == b'{') {
         counters.take(text, usage);
     }
@@ -124,7 +124,7 @@ fn place(body: &[u8]) -> (Span, Span) {
 }
 
 /// A piece of the content that the agent gets.
-enum Piece {
+enum ContentPiece {
     /// The inside of a string literal.
     Text(String),
     /// A block of a list.
@@ -132,12 +132,12 @@ enum Piece {
 }
 
 /// What the legs said, one after the other, with what is shown between.
-fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
+fn said(legs: &[Leg], opening: Option<&str>) -> Vec<ContentPiece> {
     let own = |text: &str| {
         let quoted = json::quote(text);
-        Piece::Text(quoted[1..quoted.len() - 1].to_owned())
+        ContentPiece::Text(quoted[1..quoted.len() - 1].to_owned())
     };
-    let mut pieces: Vec<Piece> = opening.map(own).into_iter().collect();
+    let mut pieces: Vec<ContentPiece> = opening.map(own).into_iter().collect();
     for leg in legs {
         let (_, choice) = place(&leg.body);
         if let Some(content) = json::at_path(&leg.body, choice, &["message", "content"]) {
@@ -148,7 +148,7 @@ fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
     pieces
 }
 
-fn content_pieces(body: &Bytes, content: Span) -> Vec<Piece> {
+fn content_pieces(body: &Bytes, content: Span) -> Vec<ContentPiece> {
     let edits = breaks(body, content)
         .into_iter()
         .map(|e| Edit::insert(e.span.start - content.start, e.with))
@@ -156,20 +156,20 @@ fn content_pieces(body: &Bytes, content: Span) -> Vec<Piece> {
     let broken = splice::flat(splice::splice(&body.slice(content.start..content.end), edits));
     let raw = |span: Span| String::from_utf8_lossy(span.of(&broken)).into_owned();
     match broken.first() {
-        Some(b'"') => vec![Piece::Text(raw(Span::new(0, broken.len()).inner()))],
+        Some(b'"') => vec![ContentPiece::Text(raw(Span::new(0, broken.len()).inner()))],
         Some(b'[') => {
             let blocks = json::elements(&broken, Span::new(0, broken.len()));
-            blocks.into_iter().map(|b| Piece::Block(raw(b))).collect()
+            blocks.into_iter().map(|b| ContentPiece::Block(raw(b))).collect()
         }
         _ => Vec::new(),
     }
 }
 
 /// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was said.
-fn content_of(pieces: &[Piece]) -> Option<String> {
-    let text = |p: &Piece| match p {
-        Piece::Text(text) => Some(text.clone()),
-        Piece::Block(_) => None,
+fn content_of(pieces: &[ContentPiece]) -> Option<String> {
+    let text = |p: &ContentPiece| match p {
+        ContentPiece::Text(text) => Some(text.clone()),
+        ContentPiece::Block(_) => None,
     };
     if pieces.is_empty() {
         return None;
@@ -180,8 +180,8 @@ fn content_of(pieces: &[Piece]) -> Option<String> {
     let blocks: Vec<String> = pieces
         .iter()
         .map(|p| match p {
-            Piece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
-            Piece::Block(raw) => raw.clone(),
+            ContentPiece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
+            ContentPiece::Block(raw) => raw.clone(),
         })
         .collect();
     Some(format!("[{}]", blocks.join(",")))
@@ -211,7 +211,7 @@ fn reason_edit(text: &[u8], reason: Span, ending: Ending) -> Option<Edit> {
 }
 
 fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
-    let all: Vec<Counters> = legs.iter().map(|l| counters(&l.body, place(&l.body).0)).collect();
+    let all: Vec<ChatUsage> = legs.iter().map(|l| counters(&l.body, place(&l.body).0)).collect();
     match ending {
         Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
         Ending::Own | Ending::WithoutCall => usage::merged(&all),

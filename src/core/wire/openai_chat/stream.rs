@@ -3,10 +3,10 @@
 use super::OpenaiChat;
 use bytes::Bytes;
 
-use super::calls::{Calls, Fate};
-use super::chunk::{self, Choice, Chunk};
-use super::identity::Identity;
-use super::usage::{self, Counters};
+use super::calls::{LegCalls, CallListFate};
+use super::chunk::{self, ChunkChoice, ChatChunk};
+use super::identity::ChatIdentity;
+use super::usage::{self, ChatUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -17,7 +17,7 @@ use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiChat {
     fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
-        Box::new(Stream::new(view, watch))
+        Box::new(ChatStream::new(view, watch))
     }
 }
 
@@ -25,7 +25,7 @@ const DONE: &[u8] = b"[DONE]";
 
 /// Where the stream is.
 #[derive(Default)]
-struct Stream {
+struct ChatStream {
     /// The agent asked for usage.
     wants_usage: bool,
     /// It did not, and we did: the chunk that holds nothing else is not shown.
@@ -34,18 +34,18 @@ struct Stream {
     many: bool,
     leg: usize,
     report: LegReport,
-    counters: Counters,
+    counters: ChatUsage,
     /// What earlier legs used.
-    spent: Vec<Counters>,
-    identity: Identity,
-    calls: Calls,
+    spent: Vec<ChatUsage>,
+    identity: ChatIdentity,
+    calls: LegCalls,
     /// The leg has a content.
     spoke: bool,
     /// Accumulators glue strings together: a role is shown once.
     role_shown: bool,
     escaper: Escaper,
     hold: bool,
-    ends: Ends,
+    ends: TerminalFrames,
     /// What is said before anything of upstream's, and whether it was.
     opening: Option<String>,
     opened: bool,
@@ -55,7 +55,7 @@ struct Stream {
 
 /// Terminal frames that wait, each with its data.
 #[derive(Default)]
-struct Ends {
+struct TerminalFrames {
     finish: Option<(Bytes, Vec<u8>)>,
     usage: Option<(Bytes, Vec<u8>)>,
     done: Option<Bytes>,
@@ -63,7 +63,7 @@ struct Ends {
 
 /// What a chunk becomes.
 #[derive(Default)]
-struct Shape {
+struct ChunkShape {
     edits: Vec<Edit>,
     /// Something of its delta was taken out.
     taken: bool,
@@ -73,14 +73,14 @@ struct Shape {
     role: bool,
 }
 
-impl Dialect for Stream {
+impl Dialect for ChatStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
         self.template.forget();
         if data.trim_ascii() == DONE {
             return self.done(raw, out);
         }
-        let Some(chunk) = Chunk::read(data) else {
+        let Some(chunk) = ChatChunk::read(data) else {
             return out.push(raw.clone());
         };
         if chunk.error {
@@ -145,14 +145,14 @@ impl Dialect for Stream {
         self.report = LegReport::default();
         self.calls.next_leg();
         self.escaper = Escaper::default();
-        self.ends = Ends::default();
+        self.ends = TerminalFrames::default();
         self.template.forget();
     }
 
     fn forget_leg(&mut self) {
         self.report = LegReport::default();
-        self.counters = Counters::default();
-        self.ends = Ends::default();
+        self.counters = ChatUsage::default();
+        self.ends = TerminalFrames::default();
     }
 
     fn open_with(&mut self, text: String) {
@@ -201,13 +201,13 @@ fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
     }
 }
 
-impl Stream {
+impl ChatStream {
     fn new(view: &View, watch: ResponseWatch) -> Self {
         let wants_usage = view.facts.wants_usage;
         Self {
             wants_usage,
             hides_usage: !wants_usage && watch.hide.any(),
-            calls: Calls::new(watch),
+            calls: LegCalls::new(watch),
             many: view.facts.many,
             ..Self::default()
         }
@@ -219,7 +219,7 @@ impl Stream {
     }
 
     /// What every chunk tells: whose it is, what was used, why it ended.
-    fn note(&mut self, data: &[u8], chunk: &Chunk) {
+    fn note(&mut self, data: &[u8], chunk: &ChatChunk) {
         let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
         if chunk.named && self.report.id.is_empty() {
             let own = chunk.members.iter().find(|(key, _)| key.of(data) == b"id");
@@ -235,7 +235,7 @@ impl Stream {
         }
     }
 
-    fn choice(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, choice: &Choice, out: &mut Vec<Bytes>) {
+    fn choice(&mut self, raw: &Bytes, data: &[u8], chunk: &ChatChunk, choice: &ChunkChoice, out: &mut Vec<Bytes>) {
         if let Some(text) = self.opening.take() {
             out.push(self.own(r#"{"role":"assistant","content":""}"#, "null"));
             self.role_shown = true;
@@ -252,7 +252,7 @@ impl Stream {
     }
 
     /// Learns the template of a chunk that is treated like others of its form.
-    fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, shape: &Shape) {
+    fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &ChatChunk, shape: &ChunkShape) {
         // A role is taken out but for the first one, and totals grow.
         let later = self.leg > 0 || self.opened;
         if shape.taken || later && (shape.role || chunk.usage.is_some()) {
@@ -269,9 +269,9 @@ impl Stream {
         &mut self,
         raw: &Bytes,
         data: &[u8],
-        chunk: &Chunk,
-        choice: &Choice,
-        shape: Shape,
+        chunk: &ChatChunk,
+        choice: &ChunkChoice,
+        shape: ChunkShape,
         out: &mut Vec<Bytes>,
     ) {
         // A call cut off by the end of its leg is not whole.
@@ -309,10 +309,10 @@ impl Stream {
         }
     }
 
-    fn shape(&mut self, data: &[u8], chunk: &Chunk, choice: &Choice) -> Shape {
-        let mut shape = Shape {
+    fn shape(&mut self, data: &[u8], chunk: &ChatChunk, choice: &ChunkChoice) -> ChunkShape {
+        let mut shape = ChunkShape {
             edits: self.identity_edits(data, chunk),
-            ..Shape::default()
+            ..ChunkShape::default()
         };
         // Running totals (Gemini, vLLM) are this leg's alone.
         if let Some(usage) = chunk.usage.filter(|_| self.leg > 0 && choice.finish.is_none()) {
@@ -337,7 +337,7 @@ impl Stream {
         shape
     }
 
-    fn role(&mut self, shape: &mut Shape) -> bool {
+    fn role(&mut self, shape: &mut ChunkShape) -> bool {
         let shown = std::mem::replace(&mut self.role_shown, true);
         shape.role = true;
         shape.left |= !shown;
@@ -345,7 +345,7 @@ impl Stream {
         shown && (self.leg > 0 || self.opened)
     }
 
-    fn content(&mut self, data: &[u8], value: Span, shape: &mut Shape) -> bool {
+    fn content(&mut self, data: &[u8], value: Span, shape: &mut ChunkShape) -> bool {
         if chunk::says_something(value.of(data)) {
             shape.left = true;
             self.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
@@ -361,14 +361,14 @@ impl Stream {
         false
     }
 
-    fn tool_calls(&mut self, data: &[u8], value: Span, shape: &mut Shape) -> bool {
+    fn tool_calls(&mut self, data: &[u8], value: Span, shape: &mut ChunkShape) -> bool {
         if json::elements(data, value).is_empty() {
             return false;
         }
         match self.calls.take(data, value, self.leg > 0, &mut self.report) {
-            Fate::Shown(edits) => shape.edits.extend(edits),
-            Fate::Rebuilt(list) => shape.edits.push(Edit::replace(value, list)),
-            Fate::Gone => return true,
+            CallListFate::Shown(edits) => shape.edits.extend(edits),
+            CallListFate::Rebuilt(list) => shape.edits.push(Edit::replace(value, list)),
+            CallListFate::Gone => return true,
         }
         shape.left = true;
         false
@@ -395,7 +395,7 @@ impl Stream {
 
     /// A terminal frame as it goes out at last.
     fn last(&self, raw: &Bytes, data: &[u8], ending: Ending) -> Bytes {
-        let Some(chunk) = Chunk::read(data) else {
+        let Some(chunk) = ChatChunk::read(data) else {
             return raw.clone();
         };
         let mut edits = self.identity_edits(data, &chunk);
@@ -413,7 +413,7 @@ impl Stream {
     }
 
     /// A later leg's chunk under leg 1's name.
-    fn identity_edits(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+    fn identity_edits(&self, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
         if self.leg == 0 {
             return Vec::new();
         }
@@ -421,7 +421,7 @@ impl Stream {
     }
 
     /// Counters of every leg that told any.
-    fn all_counters(&self) -> Vec<Counters> {
+    fn all_counters(&self) -> Vec<ChatUsage> {
         let all = self.spent.iter().chain([&self.counters]);
         all.filter(|c| c.told()).cloned().collect()
     }

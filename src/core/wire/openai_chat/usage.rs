@@ -8,7 +8,7 @@ use crate::wire::leg::Usage;
 
 /// One leg's usage: the last one that upstream told.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counters {
+pub(super) struct ChatUsage {
     prompt: u64,
     cached: u64,
     written: u64,
@@ -18,7 +18,7 @@ pub(super) struct Counters {
     raw: Bytes,
 }
 
-impl Counters {
+impl ChatUsage {
     /// Takes a usage object.
     pub(super) fn take(&mut self, data: &[u8], usage: Span) {
         let at = |path: &[&str]| json::at_path(data, usage, path).and_then(|v| json::number(v.of(data)));
@@ -51,12 +51,12 @@ impl Counters {
     }
 }
 
-fn output(legs: &[Counters]) -> u64 {
+fn output(legs: &[ChatUsage]) -> u64 {
     legs.iter().map(|l| l.completion).sum()
 }
 
 /// The last leg's usage with the output of all: `None` where that leg told none.
-pub(super) fn merged(legs: &[Counters]) -> Option<Bytes> {
+pub(super) fn merged(legs: &[ChatUsage]) -> Option<Bytes> {
     let last = legs.last().filter(|l| l.told())?;
     let text: &[u8] = &last.raw;
     let whole = Span::new(0, text.len());
@@ -75,7 +75,7 @@ pub(super) fn merged(legs: &[Counters]) -> Option<Bytes> {
 }
 
 /// A response that ends with its sentinel: what was put out, and what the next request will send.
-pub(super) fn stopped(legs: &[Counters], next_input: u64) -> String {
+pub(super) fn stopped(legs: &[ChatUsage], next_input: u64) -> String {
     let output = output(legs);
     let total = next_input + output;
     format!(r#"{{"prompt_tokens":{next_input},"completion_tokens":{output},"total_tokens":{total}}}"#)

@@ -16,7 +16,7 @@ pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";
 pub(super) const BY_ITEM: &str = "item:";
 
 /// The members of an item that matter, each the inside of its literal.
-pub(super) struct Item {
+pub(super) struct ResponsesItem {
     /// What it is, messages being texts.
     pub(super) part: TurnPartKind,
     /// Its own id.
@@ -30,7 +30,7 @@ pub(super) struct Item {
     pub(super) content: Option<Span>,
 }
 
-impl Item {
+impl ResponsesItem {
     pub(super) fn read(text: &[u8], whole: Span) -> Self {
         let mut kind = &b"message"[..];
         let mut item = Self {

@@ -14,7 +14,7 @@ use crate::text::{Span, cost, json};
 use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
 use crate::wire::{CallAt, HiddenCall, SiblingPair, Turns, sibling_calls};
 
-use super::item::{BY_ITEM, Item};
+use super::item::{BY_ITEM, ResponsesItem};
 
 impl Pairs for OpenaiResponses {
     fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
@@ -101,14 +101,14 @@ impl Pairs for OpenaiResponses {
             return vec![None; pairs.len()];
         }
         let results = Neighbours::of(view, |role| role == Role::Tool);
-        let mut referred: HashMap<usize, Option<Referred>> = HashMap::new();
+        let mut referred: HashMap<usize, Option<ReferencedItems>> = HashMap::new();
         let edits = pairs.iter().zip(found).map(|(pair, turn)| {
             let turn = turn?;
             let first = results.0[turn].0;
             let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
             let before = first.checked_sub(1);
             let referred = before.and_then(|before| {
-                let read = || Referred::behind(view, from, before);
+                let read = || ReferencedItems::behind(view, from, before);
                 *referred.entry(before).or_insert_with(read)
             });
             Some(match (&view.facts.previous, referred) {
@@ -200,7 +200,7 @@ fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>
         if !matches!(here.role, Role::Assistant | Role::Other) {
             continue;
         }
-        let id = Item::read(&view.body, here.span).id;
+        let id = ResponsesItem::read(&view.body, here.span).id;
         if let Some(missing @ None) = id.and_then(|id| wanted.get_mut(view.text(id))) {
             *missing = Some(CallAt { turn, part: 0 });
         }
@@ -223,7 +223,7 @@ fn call_like(has_id: bool, pair: &HiddenPair) -> String {
 /// Whether the item comes with an id of its own.
 fn has_id(view: &View, turn: usize) -> bool {
     let turn = view.turns.get(turn);
-    turn.is_some_and(|t| Item::read(&view.body, t.span).id.is_some())
+    turn.is_some_and(|t| ResponsesItem::read(&view.body, t.span).id.is_some())
 }
 
 /// Of each turn, the first and the last one of the neighbours that it stands among.
@@ -251,14 +251,14 @@ impl Neighbours {
 
 /// The model's items of one response, by reference.
 #[derive(Clone, Copy)]
-struct Referred {
+struct ReferencedItems {
     first: usize,
     last: usize,
     /// The first one that is a call.
     call: Option<usize>,
 }
 
-impl Referred {
+impl ReferencedItems {
     /// Those that end with turn `last`; `None` where it is no reference. What stands before `from` does not go out.
     fn behind(view: &View, from: usize, last: usize) -> Option<Self> {
         let mut found = Self {
@@ -268,7 +268,7 @@ impl Referred {
         };
         for turn in (0..=last).rev() {
             let whole = &view.turns[turn];
-            let item = Item::read(&view.body, whole.span);
+            let item = ResponsesItem::read(&view.body, whole.span);
             if !item.reference || whole.span.start < from {
                 return Some(found).filter(|_| turn < last);
             }
@@ -339,7 +339,7 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
         if whole.role != Role::Tool {
             continue;
         }
-        let item = Item::read(&view.body, whole.span);
+        let item = ResponsesItem::read(&view.body, whole.span);
         let answered = item.call_id.filter(|_| item.part == TurnPartKind::Result);
         if let Some(missing @ None) = answered.and_then(|id| wanted.get_mut(view.text(id))) {
             *missing = Some(turn);
@@ -357,7 +357,7 @@ fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
         if before.role != Role::Assistant {
             return Vec::new();
         }
-        let item = Item::read(&view.body, before.span);
+        let item = ResponsesItem::read(&view.body, before.span);
         match item.part {
             TurnPartKind::Thinking => return edits,
             TurnPartKind::Text if item.id.is_some() => {

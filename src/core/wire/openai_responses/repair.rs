@@ -6,15 +6,15 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{Role, Turn, TurnPartKind, View};
 
-use super::item::Item;
+use super::item::ResponsesItem;
 
 /// Edits behind the sentinel's turn: results and references to what was cut go, and so does reasoning that
 /// lost its item; items that lost their reasoning go on without ids.
 pub(super) fn behind(view: &View, cut: usize) -> Vec<Edit> {
     let text: &[u8] = &view.body;
-    let items: Vec<Item> = view.turns[cut + 1..]
+    let items: Vec<ResponsesItem> = view.turns[cut + 1..]
         .iter()
-        .map(|t| Item::read(text, t.span))
+        .map(|t| ResponsesItem::read(text, t.span))
         .collect();
     let lost = lost(view, cut, &items);
     let mut edits: Vec<Edit> = lost
@@ -33,9 +33,9 @@ pub(super) fn behind(view: &View, cut: usize) -> Vec<Edit> {
     edits
 }
 
-fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
+fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
     let text: &[u8] = &view.body;
-    let mut before: Option<Before<'_>> = None;
+    let mut before: Option<CutIds<'_>> = None;
     let mut calls: HashSet<&[u8]> = HashSet::new();
     let mut references = false;
     let mut lost = Vec::new();
@@ -52,13 +52,13 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
                 !calls.contains(id)
                     && (!references
                         || before
-                            .get_or_insert_with(|| Before::read(view, cut))
+                            .get_or_insert_with(|| CutIds::read(view, cut))
                             .calls
                             .contains(id))
             }),
             _ if item.reference => {
                 let cut_too = item.id.is_some_and(|id| {
-                    let before = before.get_or_insert_with(|| Before::read(view, cut));
+                    let before = before.get_or_insert_with(|| CutIds::read(view, cut));
                     before.items.contains(id.of(text))
                 });
                 references |= !cut_too;
@@ -80,7 +80,7 @@ pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Ed
     let models = |role: Role| matches!(role, Role::Assistant | Role::Other);
     let thought = |turn: &Turn| {
         let here = models(turn.role) && turn.span.start >= from;
-        here && is_reasoning(&view.body, &Item::read(&view.body, turn.span))
+        here && is_reasoning(&view.body, &ResponsesItem::read(&view.body, turn.span))
     };
     let mut put_back: Vec<usize> = edits.iter().map(|e| e.span.start).collect();
     put_back.sort_unstable();
@@ -104,14 +104,14 @@ pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Ed
 }
 
 /// Reasoning, also where it is named by its id alone: ids have the prefix of their type.
-fn is_reasoning(text: &[u8], item: &Item) -> bool {
+fn is_reasoning(text: &[u8], item: &ResponsesItem) -> bool {
     let named = |id: Span| id.of(text).starts_with(b"rs_");
     item.part == TurnPartKind::Thinking || item.reference && item.id.is_some_and(named)
 }
 
 /// Of each item, whether one of the model stands behind it, reasoning aside. At the end of the transcript
 /// it is the agent's own affair.
-fn followed(items: &[Item]) -> Vec<bool> {
+fn followed(items: &[ResponsesItem]) -> Vec<bool> {
     let mut by_the_model = true;
     let mut all: Vec<bool> = items
         .iter()
@@ -130,17 +130,17 @@ fn followed(items: &[Item]) -> Vec<bool> {
 
 /// Ids of what the cut took.
 #[derive(Default)]
-struct Before<'a> {
+struct CutIds<'a> {
     calls: HashSet<&'a [u8]>,
     items: HashSet<&'a [u8]>,
 }
 
-impl<'a> Before<'a> {
+impl<'a> CutIds<'a> {
     fn read(view: &'a View, cut: usize) -> Self {
         let text: &[u8] = &view.body;
         let mut all = Self::default();
         for turn in &view.turns[..=cut] {
-            let item = Item::read(text, turn.span);
+            let item = ResponsesItem::read(text, turn.span);
             all.items.extend(item.id.map(|id| id.of(text)));
             if item.part == TurnPartKind::Call {
                 all.calls.extend(item.call_id.map(|id| id.of(text)));
@@ -154,7 +154,7 @@ impl<'a> Before<'a> {
 /// sentinel, in the same response.
 fn reasoning_went_first(view: &View, cut: usize) -> bool {
     let thinking = |turn: &crate::wire::Turn| {
-        turn.role == Role::Assistant && Item::read(&view.body, turn.span).part == TurnPartKind::Thinking
+        turn.role == Role::Assistant && ResponsesItem::read(&view.body, turn.span).part == TurnPartKind::Thinking
     };
     let run = view.turns[..cut]
         .iter()
@@ -165,7 +165,7 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
 }
 
 /// Takes the ids off the items right behind the cut, up to the first that has its reasoning.
-fn without_ids(view: &View, cut: usize, items: &[Item]) -> Vec<Edit> {
+fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<Edit> {
     let run = items
         .iter()
         .zip(&view.turns[cut + 1..])

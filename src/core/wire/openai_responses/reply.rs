@@ -4,7 +4,7 @@ use super::OpenaiResponses;
 use bytes::Bytes;
 
 use super::own_message::OwnMessage;
-use super::response_object::{self, Identity, Now};
+use super::response_object::{self, ResponseIdentity, ObjectOverrides};
 use super::usage;
 use crate::text::json;
 use crate::text::splice;
@@ -36,7 +36,7 @@ impl Replies for OpenaiResponses {
         let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
             return Bytes::new();
         };
-        let mut identity = Identity::default();
+        let mut identity = ResponseIdentity::default();
         identity.take(&first.body, response_object::whole(&first.body));
         let (mut all, mut phase) = (Vec::new(), false);
         let mut items: Vec<String> = opening
@@ -72,7 +72,7 @@ impl Replies for OpenaiResponses {
             Ending::Own | Ending::WithoutCall => None,
             Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(next_input),
         };
-        let now = Now {
+        let now = ObjectOverrides {
             identity: later.then_some(&identity),
             previous: None,
             output: changed.then(|| format!("[{}]", items.join(","))),
@@ -94,14 +94,14 @@ impl Replies for OpenaiResponses {
     /// The reply without our tool, and with the `previous_response_id` that the agent knows.
     fn as_asked(&self, view: &View, reply: Bytes) -> Bytes {
         let literal = view.facts.previous.as_ref().map(|p| json::quote(&p.id));
-        let now = Now {
+        let now = ObjectOverrides {
             previous: literal.as_deref(),
             offered: match view.tools {
                 Some(tools) if !tools.taken && view.facts.ours.any() => view.facts.ours,
                 Some(tools) if !tools.taken => ToolNames::HANDOFF,
                 _ => ToolNames::NONE,
             },
-            ..Now::default()
+            ..ObjectOverrides::default()
         };
         let edits = response_object::edits(&reply, response_object::whole(&reply), &now);
         splice::flat(splice::splice(&reply, edits))

@@ -50,7 +50,7 @@ const KEYS: [&str; 13] = [
 
 /// What a walk over the body has found.
 #[derive(Default)]
-struct Found {
+struct BodyWalk {
     list: Option<Span>,
     turns: Vec<Turn>,
     tools: Option<ToolList>,
@@ -72,7 +72,7 @@ impl Requests for OpenaiResponses {
         scanned: &BodyFacts,
     ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
-        let mut found = Found::default();
+        let mut found = BodyWalk::default();
         found.facts.summary = operation == Operation::Compact;
         walk::body(text, &KEYS, |key, at| {
             if key == b"input" {
@@ -177,7 +177,7 @@ fn tools_of(top: Option<ToolList>, additional: Option<ToolList>, taken: bool) ->
     Some(tools)
 }
 
-fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) -> json::WalkResult {
+fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk) -> json::WalkResult {
     match text.get(at) {
         Some(b'"') => {
             let end = prescan.value_end(text, at)?;
@@ -193,7 +193,7 @@ fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) 
     }
 }
 
-fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) -> json::WalkResult {
+fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk) -> json::WalkResult {
     if text.get(at) != Some(&b'{') {
         return prescan.value_end(text, at);
     }
@@ -242,7 +242,7 @@ fn role_of(kind: &[u8], role: &[u8]) -> Role {
     }
 }
 
-fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, found: &mut Found) {
+fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, found: &mut BodyWalk) {
     let facts = &mut found.facts;
     let given = value.of(text) != b"null";
     match key {

@@ -186,9 +186,9 @@ pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> StopReason {
 
 /// What every response object of one response says, whatever its leg: the first leg's.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Identity(Vec<(String, String)>);
+pub(super) struct ResponseIdentity(Vec<(String, String)>);
 
-impl Identity {
+impl ResponseIdentity {
     /// Members by which a response is known.
     const KEYS: [&str; 5] = [
         "id",
@@ -217,9 +217,9 @@ impl Identity {
 
 /// What a response object says in place of its own.
 #[derive(Debug, Default)]
-pub(super) struct Now<'a> {
+pub(super) struct ObjectOverrides<'a> {
     /// Whose response it is.
-    pub(super) identity: Option<&'a Identity>,
+    pub(super) identity: Option<&'a ResponseIdentity>,
     /// The agent's own `previous_response_id`, as a literal.
     pub(super) previous: Option<&'a str>,
     /// Every item the agent has seen.
@@ -233,7 +233,7 @@ pub(super) struct Now<'a> {
 }
 
 /// A response object as the agent may see it: without our tool in its echo of the request, and as `now` says.
-pub(super) fn edits(text: &[u8], response: Span, now: &Now<'_>) -> Vec<Edit> {
+pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     let mut missing = vec![("output", &now.output), ("usage", &now.usage)];
     let members = json::members(text, response);
@@ -266,7 +266,7 @@ pub(super) fn edits(text: &[u8], response: Span, now: &Now<'_>) -> Vec<Edit> {
 }
 
 /// A response object that stands alone, edited.
-pub(super) fn edited(response: &str, now: &Now<'_>) -> String {
+pub(super) fn edited(response: &str, now: &ObjectOverrides<'_>) -> String {
     let text = Bytes::copy_from_slice(response.as_bytes());
     let edits = edits(&text, whole(&text), now);
     String::from_utf8_lossy(&splice::flat(splice::splice(&text, edits))).into_owned()

@@ -10,10 +10,10 @@ use crate::tools::ToolNames;
 use bytes::Bytes;
 
 use self::sequence::Sequence;
-use self::texts::Texts;
-use super::event::{Event, broken, event, number};
+use self::texts::PartTexts;
+use super::event::{ResponsesEvent, broken, event, number};
 use super::own_message::OwnMessage;
-use super::response_object::{self, Identity, Now};
+use super::response_object::{self, ResponseIdentity, ObjectOverrides};
 use crate::text::json;
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
@@ -22,7 +22,7 @@ use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiResponses {
     fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
-        Box::new(Stream::new(view, watch))
+        Box::new(ResponsesStream::new(view, watch))
     }
 }
 
@@ -31,7 +31,7 @@ const DONE: &[u8] = b"[DONE]";
 
 /// Where the stream is.
 #[derive(Default)]
-struct Stream {
+struct ResponsesStream {
     /// The tools whose calls are ours to hide.
     hide: ToolNames,
     /// Bytes of a hidden call's arguments that are collected.
@@ -41,13 +41,13 @@ struct Stream {
     /// The agent's own `previous_response_id`, as a literal.
     previous: Option<String>,
     /// What every response object says: the first leg's.
-    identity: Identity,
+    identity: ResponseIdentity,
     /// The newest response object of which an end can be made.
     object: Option<String>,
     /// This leg's items by upstream's index.
-    slots: Vec<(u64, Slot)>,
+    slots: Vec<(u64, OutputSlot)>,
     /// Texts by upstream's index of the item and of the part.
-    texts: Texts,
+    texts: PartTexts,
     /// Every item the agent has seen, in its order.
     items: Vec<String>,
     /// How many of them are of earlier legs.
@@ -70,7 +70,7 @@ struct Stream {
 }
 
 /// An output item of upstream's.
-enum Slot {
+enum OutputSlot {
     /// Shown under this index.
     Shown(usize),
     /// Ours.
@@ -79,7 +79,7 @@ enum Slot {
     Gone,
 }
 
-impl Dialect for Stream {
+impl Dialect for ResponsesStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.template.forget();
         if data == DONE {
@@ -230,7 +230,7 @@ impl Dialect for Stream {
     }
 }
 
-impl Stream {
+impl ResponsesStream {
     fn new(view: &View, watch: ResponseWatch) -> Self {
         Self {
             hide: watch.hide,
@@ -246,7 +246,7 @@ impl Stream {
     }
 
     /// `created`, `queued`, `in_progress`: a response has them once.
-    fn lifecycle(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn lifecycle(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let response = event.response.unwrap_or_default();
         if let Some(id) = json::get_string(data, response, "id") {
             self.report.id = id.into_owned();
@@ -257,10 +257,10 @@ impl Stream {
         }
         self.identity.take(data, response);
         self.object = event.response.map(|r| response_object::raw(data, r));
-        let now = Now {
+        let now = ObjectOverrides {
             previous: self.previous.as_deref(),
             offered: self.hide,
-            ..Now::default()
+            ..ObjectOverrides::default()
         };
         let edits = response_object::edits(data, response, &now);
         self.send(raw, data, event, edits, out);
@@ -272,7 +272,7 @@ impl Stream {
         }
     }
 
-    fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
         if let Some(tool) = response_object::ours(data, item, self.hide) {
             let call = HiddenCall {
@@ -281,7 +281,7 @@ impl Stream {
                 bound_to: self.bound_to(),
                 ..response_object::hidden(data, item, tool, self.report.parts, self.held_bytes)
             };
-            self.slots.push((index, Slot::Hidden(call)));
+            self.slots.push((index, OutputSlot::Hidden(call)));
             self.sequence.count();
             return;
         }
@@ -295,18 +295,18 @@ impl Stream {
         self.send(raw, data, event, edits, out);
     }
 
-    fn item_done(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn item_done(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
         let known = self.slots.iter_mut().find(|(i, _)| *i == index);
         let ours = match known {
-            Some((_, slot @ (Slot::Hidden(_) | Slot::Gone))) => match std::mem::replace(slot, Slot::Gone) {
-                Slot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
+            Some((_, slot @ (OutputSlot::Hidden(_) | OutputSlot::Gone))) => match std::mem::replace(slot, OutputSlot::Gone) {
+                OutputSlot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
                 _ => return,
             },
             // Never announced.
             None => response_object::ours(data, item, self.hide).map(|tool| {
                 let bound_to = self.bound_to();
-                self.slots.push((index, Slot::Gone));
+                self.slots.push((index, OutputSlot::Gone));
                 (tool, self.report.parts, bound_to)
             }),
             _ => None,
@@ -327,20 +327,20 @@ impl Stream {
     /// What a hidden call that comes now is bound to: the reasoning right before it.
     fn bound_to(&self) -> Option<String> {
         let before = match self.slots.last()? {
-            (_, Slot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
+            (_, OutputSlot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
             _ => return None,
         };
         response_object::binds(before, response_object::whole(before))
     }
 
     /// Any other event: of an item, or of none.
-    fn item_event(&mut self, raw: &Bytes, data: &[u8], event: &Event, kind: &[u8], out: &mut Vec<Bytes>) {
+    fn item_event(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, kind: &[u8], out: &mut Vec<Bytes>) {
         if event.index.is_none() {
             return self.send(raw, data, event, Vec::new(), out);
         }
         let index = number(data, event.index);
         match self.slots.iter_mut().find(|(i, _)| *i == index) {
-            Some((_, Slot::Hidden(call))) => {
+            Some((_, OutputSlot::Hidden(call))) => {
                 let is_piece = kind == b"response.function_call_arguments.delta";
                 let piece = event.delta.filter(|_| is_piece);
                 if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
@@ -349,7 +349,7 @@ impl Stream {
                 self.sequence.count();
                 return;
             }
-            Some((_, Slot::Gone)) => {
+            Some((_, OutputSlot::Gone)) => {
                 self.sequence.count();
                 return;
             }

@@ -6,7 +6,7 @@ use memchr::memmem;
 use uuid::Uuid;
 
 use super::OpenaiResponses;
-use super::item::{ASIDE_ITEM, FILLER_ITEM, Item, LOCAL_ANSWER_ITEM, SENTINEL_ITEM};
+use super::item::{ASIDE_ITEM, FILLER_ITEM, ResponsesItem, LOCAL_ANSWER_ITEM, SENTINEL_ITEM};
 use super::own_message::OwnMessage;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
@@ -22,7 +22,7 @@ impl Turns for OpenaiResponses {
         if text.get(whole.start) == Some(&b'"') {
             return alone(part_of(whole, TurnPartKind::Text, Some(whole.inner()), None));
         }
-        let item = Item::read(text, whole);
+        let item = ResponsesItem::read(text, whole);
         match item.part {
             TurnPartKind::Text => content(text, item.content),
             kind => alone(part_of(whole, kind, None, item.call_id)),
@@ -31,7 +31,7 @@ impl Turns for OpenaiResponses {
 
     fn is_models(&self, view: &View, turn: usize) -> bool {
         let here = &view.turns[turn];
-        let refers = || Item::read(&view.body, here.span).reference;
+        let refers = || ResponsesItem::read(&view.body, here.span).reference;
         here.role == Role::Assistant || here.role == Role::Other && refers()
     }
 
@@ -50,7 +50,7 @@ impl Turns for OpenaiResponses {
                 .turns
                 .iter()
                 .filter(|t| t.role == Role::Assistant)
-                .map(|t| Item::read(&view.body, t.span))
+                .map(|t| ResponsesItem::read(&view.body, t.span))
                 .any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
     }
 
@@ -69,7 +69,7 @@ impl Turns for OpenaiResponses {
     }
 
     fn filler(&self, view: &View, item: &OwnItem) -> Option<String> {
-        let id = Item::read(&view.body, view.turns[item.turn].span).id?;
+        let id = ResponsesItem::read(&view.body, view.turns[item.turn].span).id?;
         Some(OwnMessage::named(view.str(id).into_owned(), NOTHING_SAID).done())
     }
 
@@ -77,7 +77,7 @@ impl Turns for OpenaiResponses {
     fn own_items(&self, view: &View) -> Vec<OwnItem> {
         let list = view.text(view.list);
         // An item has one id: it is read once, however often the words stand in it.
-        let mut read: Option<(usize, Item)> = None;
+        let mut read: Option<(usize, ResponsesItem)> = None;
         // All of them begin alike: one search.
         memmem::find_iter(list, b"\"msg_")
             .filter_map(|hit| {
@@ -87,7 +87,7 @@ impl Turns for OpenaiResponses {
                     .find(|(prefix, _)| view.body[at..].starts_with(prefix.as_bytes()))?;
                 let turn = view.turn_at(at)?;
                 if read.as_ref().is_none_or(|(of, _)| *of != turn) {
-                    read = Some((turn, Item::read(&view.body, view.turns[turn].span)));
+                    read = Some((turn, ResponsesItem::read(&view.body, view.turns[turn].span)));
                 }
                 let (_, item) = read.as_ref()?;
                 own_item(view, (turn, item), at, prefix.len(), *kind)
@@ -139,7 +139,7 @@ fn content(text: &[u8], content: Option<Span>) -> TurnContent {
 
 fn own_item(
     view: &View,
-    (turn, item): (usize, &Item),
+    (turn, item): (usize, &ResponsesItem),
     at: usize,
     prefix: usize,
     kind: OwnKind,

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::listed::{SENTENCE, listed, merged};
-use super::prompt::{Section, item, sections};
+use super::prompt::{PromptSection, item, sections};
 use super::risks::{self, is_review};
 use super::source::PacketSource;
 use super::{
@@ -96,7 +96,7 @@ impl Packet {
 }
 
 /// The first paragraph that says something, of what is told as goal, context or state before any other.
-fn summary(sections: &[Section<'_>]) -> String {
+fn summary(sections: &[PromptSection<'_>]) -> String {
     const FIRST: [&str; 5] = ["summary", "goal", "context", "state", "task"];
     let named = FIRST
         .iter()
@@ -195,7 +195,7 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
 }
 
 /// What the prompt takes for granted: under a heading of its own, or in a sentence that says so.
-fn assumed(source: &PacketSource<'_>, sections: &[Section<'_>], prompt: &str) -> Vec<String> {
+fn assumed(source: &PacketSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
     let said = draft::assumptions(prompt, source.assumptions).into_iter();
     // A heading is none; and what stands below one is an item here, too, so that it is told once.

@@ -3,17 +3,17 @@
 use std::collections::HashSet;
 
 use super::PacketStatement;
-use super::prompt::Section;
+use super::prompt::PromptSection;
 use crate::handoffs::draft::{one_line, seen};
 
 /// Bytes of a sentence or an item.
 pub(super) const SENTENCE: usize = 400;
 
 /// What stands in the lists below headings with one of these words.
-pub(super) fn listed(sections: &[Section<'_>], words: &[&str]) -> Vec<String> {
+pub(super) fn listed(sections: &[PromptSection<'_>], words: &[&str]) -> Vec<String> {
     let about = sections.iter().filter(|section| section.is_about(words));
     let items = about
-        .flat_map(Section::items)
+        .flat_map(PromptSection::items)
         .map(|item| one_line(item, SENTENCE));
     items
         .filter(|item| item.chars().any(char::is_alphanumeric) && !is_none(item))

@@ -1,7 +1,7 @@
 //! What may go wrong, the worst first.
 
 use super::listed::{SENTENCE, listed, merged};
-use super::prompt::Section;
+use super::prompt::PromptSection;
 use super::source::PacketSource;
 use super::{PacketClaim, Risk, Severity};
 use crate::handoffs::draft::{SeenFacts, one_line, seen};
@@ -24,7 +24,7 @@ impl Risks {
     }
 }
 
-pub(super) fn of(source: &PacketSource<'_>, sections: &[Section<'_>], claims: &[PacketClaim]) -> Vec<Risk> {
+pub(super) fn of(source: &PacketSource<'_>, sections: &[PromptSection<'_>], claims: &[PacketClaim]) -> Vec<Risk> {
     let seen = source.seen;
     let mut risks = Risks::default();
     checks_that_failed(seen, &mut risks);

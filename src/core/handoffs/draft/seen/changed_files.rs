@@ -14,7 +14,7 @@ const MOST_GONE: usize = 200;
 /// All of them, in the order of their first changes.
 #[derive(Default)]
 pub(super) struct ChangedFiles {
-    all: Vec<File>,
+    all: Vec<FileHistory>,
     by_path: HashMap<String, usize>,
     /// Words of commands that were looked for in paths so far.
     looks: usize,
@@ -24,7 +24,7 @@ pub(super) struct ChangedFiles {
     any_gone: bool,
 }
 
-struct File {
+struct FileHistory {
     path: String,
     first: FileChange,
     last: FileChange,
@@ -36,7 +36,7 @@ struct File {
 }
 
 /// When a file was changed, and why.
-pub(super) struct Occasion {
+pub(super) struct ChangeOccasion {
     pub(super) turn: usize,
     /// The group of calls that changed it.
     pub(super) group: usize,
@@ -51,7 +51,7 @@ impl ChangedFiles {
     }
 
     /// A call changed the file at this path.
-    pub(super) fn add(&mut self, path: String, change: FileChange, at: Occasion) {
+    pub(super) fn add(&mut self, path: String, change: FileChange, at: ChangeOccasion) {
         let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
         if index == self.all.len() {
             // What is created may be one that was there when the work began.
@@ -61,7 +61,7 @@ impl ChangedFiles {
                     true => FileChange::Written,
                     false => change,
                 };
-            self.all.push(File {
+            self.all.push(FileHistory {
                 path,
                 first: change,
                 last: change,
@@ -117,7 +117,7 @@ impl ChangedFiles {
 
     /// Those whose changes are certain and did not cancel out.
     pub(super) fn all(&self) -> Vec<SeenChange> {
-        let changed = |file: &File| {
+        let changed = |file: &FileHistory| {
             Some(SeenChange {
                 path: file.path.clone(),
                 change: net(file)?,
@@ -130,18 +130,18 @@ impl ChangedFiles {
 
     /// The paths of those that were changed behind this group of calls; none where it is not known.
     pub(super) fn since(&self, group: Option<usize>) -> Vec<String> {
-        let behind = |file: &&File| group.is_some_and(|group| file.group > group);
+        let behind = |file: &&FileHistory| group.is_some_and(|group| file.group > group);
         let files = self.certain().filter(behind).filter(|file| net(file).is_some());
         files.map(|file| file.path.clone()).collect()
     }
 
-    fn certain(&self) -> impl Iterator<Item = &File> {
+    fn certain(&self) -> impl Iterator<Item = &FileHistory> {
         self.all.iter().filter(|file| !file.uncertain)
     }
 }
 
 /// What all changes of a file come to; `None` for one that was made and is gone.
-fn net(file: &File) -> Option<FileChange> {
+fn net(file: &FileHistory) -> Option<FileChange> {
     Some(match (file.first, file.last) {
         (FileChange::Created, FileChange::Deleted) => return None,
         (_, FileChange::Deleted) => FileChange::Deleted,

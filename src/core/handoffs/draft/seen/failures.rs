@@ -11,16 +11,16 @@ const MOST_FAILURES: usize = 128;
 pub(super) type RunKey = (CommandPurpose, String, String);
 
 /// A command of a line with its key.
-pub(super) struct Keyed<'r, 'l> {
+pub(super) struct KeyedCommand<'r, 'l> {
     pub(super) run: &'r commands::ShellCommand<'l>,
     pub(super) key: RunKey,
 }
 
 /// The failures that nothing has settled, oldest first.
 #[derive(Default)]
-pub(super) struct Failures(Vec<Failure>);
+pub(super) struct Failures(Vec<OpenFailure>);
 
-struct Failure {
+struct OpenFailure {
     failed: SeenFailure,
     /// The folder that the line began in, where it is known.
     folder: Option<String>,
@@ -36,9 +36,9 @@ impl Failures {
         command: &str,
         folder: Option<&str>,
         end: &LineEnd,
-        runs: &[Keyed<'_, '_>],
+        runs: &[KeyedCommand<'_, '_>],
     ) {
-        let good = |keyed: &&Keyed<'_, '_>| keyed.run.end(end).passed() != Some(false);
+        let good = |keyed: &&KeyedCommand<'_, '_>| keyed.run.end(end).passed() != Some(false);
         let good: Vec<&RunKey> = runs.iter().filter(good).map(|keyed| &keyed.key).collect();
         let all_of = |failed: &RunKey| {
             good.iter().any(|(purpose, words, inside)| {
@@ -72,14 +72,14 @@ impl Failures {
     }
 
     /// A command failed.
-    pub(super) fn add(&mut self, failed: SeenFailure, folder: Option<&str>, runs: &[Keyed<'_, '_>]) {
+    pub(super) fn add(&mut self, failed: SeenFailure, folder: Option<&str>, runs: &[KeyedCommand<'_, '_>]) {
         if self.0.len() == MOST_FAILURES {
             self.0.remove(0);
         }
         // Where the line does not tell which of its commands failed, it may have been any of them.
         let known = runs.iter().any(|keyed| keyed.run.bad_if_not);
         let failing = runs.iter().filter(|keyed| keyed.run.bad_if_not || !known);
-        self.0.push(Failure {
+        self.0.push(OpenFailure {
             failed,
             folder: folder.map(str::to_owned),
             keys: failing.map(|keyed| keyed.key.clone()).collect(),

@@ -21,13 +21,13 @@ pub use value::{
 };
 pub use whereabouts::Whereabouts;
 
-use self::walk::Walk;
+use self::walk::TranscriptWalk;
 use super::excerpt::{one_line, sentences};
-use super::facts::Facts;
+use super::facts::DraftFacts;
 use super::index::DraftIndex;
-use super::markers::Class;
-use super::message::{Item, Outcome};
-use super::turns::Ended;
+use super::markers::SentenceClass;
+use super::message::{IndexedItem, IndexedResult};
+use super::turns::TurnEnd;
 
 /// Bytes of a sentence.
 const SENTENCE: usize = 280;
@@ -38,8 +38,8 @@ const SENTENCES: usize = 40;
 impl DraftIndex {
     /// What was seen in the messages of this index.
     pub fn seen(&self, whereabouts: &Whereabouts) -> SeenFacts {
-        let facts = Facts::of(self);
-        let mut walk = Walk::new(whereabouts, self.verdicts());
+        let facts = DraftFacts::of(self);
+        let mut walk = TranscriptWalk::new(whereabouts, self.verdicts());
         walk.all(&facts);
         let mut seen = walk.seen();
         seen.turns = facts.turns.len();
@@ -48,7 +48,7 @@ impl DraftIndex {
             .as_ref()
             .map(|(_, todos)| todos.to_vec())
             .unwrap_or_default();
-        let of = |class: Class| {
+        let of = |class: SentenceClass| {
             let found = facts
                 .anchors
                 .iter()
@@ -62,13 +62,13 @@ impl DraftIndex {
             let newest = all.len().saturating_sub(SENTENCES);
             all.into_iter().skip(newest)
         };
-        seen.decisions = of(Class::Decision).collect();
-        seen.blockers = of(Class::Blocker).collect();
-        seen.attempts = of(Class::DeadEnd).collect();
-        seen.assumptions = of(Class::Assumption)
+        seen.decisions = of(SentenceClass::Decision).collect();
+        seen.blockers = of(SentenceClass::Blocker).collect();
+        seen.attempts = of(SentenceClass::DeadEnd).collect();
+        seen.assumptions = of(SentenceClass::Assumption)
             .filter(|stated| !is_confirmed(&facts, stated))
             .collect();
-        if let Some(last) = facts.turns.last().filter(|turn| turn.ended == Ended::Asked) {
+        if let Some(last) = facts.turns.last().filter(|turn| turn.ended == TurnEnd::Asked) {
             let said = last.said.last().into_iter();
             let asked = said.flat_map(|said| sentences(&said.text).filter(|s| s.trim_end().ends_with('?')));
             seen.questions.extend(asked.map(|sentence| SeenStatement {
@@ -81,12 +81,12 @@ impl DraftIndex {
 }
 
 /// Whether a later result that went well has most of an assumption's words.
-fn is_confirmed(facts: &Facts<'_>, stated: &SeenStatement) -> bool {
+fn is_confirmed(facts: &DraftFacts<'_>, stated: &SeenStatement) -> bool {
     let later = facts.turns.iter().filter(|turn| turn.n >= stated.turn);
     let messages = later.flat_map(|turn| turn.messages.clone());
     let mut items = messages.flat_map(|at| &facts.messages[at].items);
     items.any(|item| match item {
-        Item::Result(Outcome { failed, lines, .. }) => {
+        IndexedItem::Result(IndexedResult { failed, lines, .. }) => {
             let text = lines.join("\n").to_lowercase();
             *failed == Some(false) && !text.is_empty() && super::keeps::holds(&text, &stated.text)
         }

@@ -4,7 +4,7 @@ use crate::agents::outcomes::GitReport;
 
 /// The repository as it is known at one place of the transcript.
 #[derive(Debug, Default)]
-pub(super) struct Repository {
+pub(super) struct RepositoryState {
     pub(super) branch: Option<String>,
     head: Option<String>,
     /// Nothing differs from the head, as git said, and nothing may have changed since.
@@ -15,7 +15,7 @@ pub(super) struct Repository {
     pub(super) good: Option<String>,
 }
 
-impl Repository {
+impl RepositoryState {
     /// With the branch that the agent names.
     pub(super) fn on(branch: Option<String>) -> Self {
         Self {
@@ -87,27 +87,27 @@ mod tests {
     #[test]
     fn a_commit_is_good_where_it_was_tested_with_nothing_changed() {
         // Tested, committed, and git says that nothing is left.
-        let mut one = Repository::default();
+        let mut one = RepositoryState::default();
         one.passed();
         one.said(&committed("1"));
         assert_eq!(one.good, None);
         one.said(&GitReport::Clean);
         assert_eq!(one.good.as_deref(), Some("1"));
         // Clean, then tested.
-        let mut two = Repository::default();
+        let mut two = RepositoryState::default();
         two.said(&committed("2"));
         two.said(&GitReport::Clean);
         two.passed();
         assert_eq!(two.good.as_deref(), Some("2"));
         // Changed in between.
-        let mut three = Repository::default();
+        let mut three = RepositoryState::default();
         three.said(&committed("3"));
         three.said(&GitReport::Clean);
         three.changed();
         three.passed();
         assert_eq!(three.good, None);
         // Another branch has another head.
-        let mut four = Repository::default();
+        let mut four = RepositoryState::default();
         four.said(&committed("4"));
         four.said(&GitReport::Branch("new".to_owned()));
         four.said(&GitReport::Clean);

@@ -9,10 +9,10 @@ use super::failures::RunKey;
 const MOST_COMPARED: usize = 200_000;
 
 /// A group of calls, and a call.
-type At = (usize, usize);
+type CallOrder = (usize, usize);
 
 /// A run, and when it was.
-pub(super) struct Run {
+pub(super) struct VerificationRun {
     pub(super) verified: SeenVerification,
     pub(super) group: usize,
     pub(super) call: usize,
@@ -22,15 +22,15 @@ pub(super) struct Run {
 
 /// All of them.
 #[derive(Default)]
-pub(super) struct Runs {
-    last: HashMap<RunKey, Run>,
+pub(super) struct VerificationRuns {
+    last: HashMap<RunKey, VerificationRun>,
     /// How many were compared with lines that may hide one.
     compared: usize,
 }
 
-impl Runs {
+impl VerificationRuns {
     /// Keeps the run as the last one of its command.
-    pub(super) fn put(&mut self, key: RunKey, run: Run) {
+    pub(super) fn put(&mut self, key: RunKey, run: VerificationRun) {
         self.last.insert(key, run);
     }
 
@@ -55,8 +55,8 @@ impl Runs {
 
     /// What is known of them, oldest first. `changed` is the last group in which a file was surely changed, `maybe` the
     /// last calls that may have changed one.
-    pub(super) fn all(&self, changed: Option<usize>, maybe: [Option<At>; 2]) -> Vec<SeenVerification> {
-        let stale = |run: &Run| {
+    pub(super) fn all(&self, changed: Option<usize>, maybe: [Option<CallOrder>; 2]) -> Vec<SeenVerification> {
+        let stale = |run: &VerificationRun| {
             let others = maybe.iter().flatten();
             let mut unsure =
                 others.filter(|(group, call)| *group > run.group || *group == run.group && *call != run.call);

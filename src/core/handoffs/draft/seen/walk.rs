@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::changed_files::{ChangedFiles, Occasion};
-use super::failures::{Failures, Keyed, RunKey};
-use super::repository::Repository;
-use super::runs::{Run, Runs};
+use super::changed_files::{ChangedFiles, ChangeOccasion};
+use super::failures::{Failures, KeyedCommand, RunKey};
+use super::repository::RepositoryState;
+use super::runs::{VerificationRun, VerificationRuns};
 use super::shell_folder::ShellFolder;
 use super::{SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile, Whereabouts};
 use crate::agents::commands::{self, CommandPurpose};
@@ -13,8 +13,8 @@ use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
 use crate::handoffs::draft::excerpt::{first_line, one_line};
-use crate::handoffs::draft::facts::{Facts, looks};
-use crate::handoffs::draft::message::{Call, Item, ItemPosition, Outcome};
+use crate::handoffs::draft::facts::{DraftFacts, looks};
+use crate::handoffs::draft::message::{IndexedCall, IndexedItem, ItemPosition, IndexedResult};
 use crate::wire::Role;
 
 /// Bytes of what the model said before a change.
@@ -26,7 +26,7 @@ const MOST_VERDICTS: usize = 50;
 /// What is known at one place of the transcript.
 ///
 /// Time is counted in groups: calls that the model made at once, of which it is not known which ran first.
-pub(super) struct Walk<'w> {
+pub(super) struct TranscriptWalk<'w> {
     whereabouts: &'w Whereabouts,
     verdict_paths: &'w [String],
     group: usize,
@@ -36,7 +36,7 @@ pub(super) struct Walk<'w> {
     changed: Option<usize>,
     /// The last two calls that may have changed one, each with its group.
     maybe: [Option<(usize, usize)>; 2],
-    runs: Runs,
+    runs: VerificationRuns,
     shell_folder: ShellFolder,
     commands: Vec<SeenCommand>,
     files: ChangedFiles,
@@ -46,12 +46,12 @@ pub(super) struct Walk<'w> {
     questions: Vec<SeenStatement>,
     services: Vec<SeenStatement>,
     verdicts: Vec<VerdictFile>,
-    repository: Repository,
+    repository: RepositoryState,
     /// The last group with a commit.
     committed: Option<usize>,
 }
 
-impl<'w> Walk<'w> {
+impl<'w> TranscriptWalk<'w> {
     pub(super) fn new(whereabouts: &'w Whereabouts, verdict_paths: &'w [String]) -> Self {
         Self {
             whereabouts,
@@ -61,7 +61,7 @@ impl<'w> Walk<'w> {
             behind_result: false,
             changed: None,
             maybe: [None, None],
-            runs: Runs::default(),
+            runs: VerificationRuns::default(),
             shell_folder: ShellFolder::default(),
             commands: Vec::new(),
             files: ChangedFiles::default(),
@@ -71,16 +71,16 @@ impl<'w> Walk<'w> {
             questions: Vec::new(),
             services: Vec::new(),
             verdicts: Vec::new(),
-            repository: Repository::on(whereabouts.branch.clone()),
+            repository: RepositoryState::on(whereabouts.branch.clone()),
             committed: None,
         }
     }
 
-    pub(super) fn all(&mut self, facts: &Facts<'_>) {
+    pub(super) fn all(&mut self, facts: &DraftFacts<'_>) {
         let items = facts.messages.iter().flat_map(|message| &message.items);
-        let answers: HashMap<ItemPosition, &Outcome> = items
+        let answers: HashMap<ItemPosition, &IndexedResult> = items
             .filter_map(|item| match item {
-                Item::Result(outcome) => Some((outcome.call?, outcome)),
+                IndexedItem::Result(outcome) => Some((outcome.call?, outcome)),
                 _ => None,
             })
             .collect();
@@ -92,11 +92,11 @@ impl<'w> Walk<'w> {
                 let message = &facts.messages[at];
                 for (i, item) in message.items.iter().enumerate() {
                     match item {
-                        Item::Said(said) if message.role == Role::Assistant => why = Some(&said.text),
-                        Item::Said(_) | Item::Task(_) => {}
-                        Item::Gap => self.gap(),
-                        Item::Result(_) => self.behind_result = true,
-                        Item::Call(call) => {
+                        IndexedItem::Said(said) if message.role == Role::Assistant => why = Some(&said.text),
+                        IndexedItem::Said(_) | IndexedItem::Task(_) => {}
+                        IndexedItem::Gap => self.gap(),
+                        IndexedItem::Result(_) => self.behind_result = true,
+                        IndexedItem::Call(call) => {
                             self.begin();
                             self.take(turn.n, call, answers.get(&(at, i)).copied(), why);
                         }
@@ -120,7 +120,7 @@ impl<'w> Walk<'w> {
         self.call += 1;
     }
 
-    fn take(&mut self, turn: usize, call: &Call, outcome: Option<&Outcome>, why: Option<&str>) {
+    fn take(&mut self, turn: usize, call: &IndexedCall, outcome: Option<&IndexedResult>, why: Option<&str>) {
         if matches!(call.kind, ToolKind::Own | ToolKind::Todo | ToolKind::Search) {
             return;
         }
@@ -143,7 +143,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn asked(&mut self, turn: usize, call: &Call) {
+    fn asked(&mut self, turn: usize, call: &IndexedCall) {
         let asked = call.questions.iter().map(|text| SeenStatement {
             text: text.clone(),
             turn,
@@ -158,7 +158,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn reads(&mut self, call: &Call, outcome: &Outcome) {
+    fn reads(&mut self, call: &IndexedCall, outcome: &IndexedResult) {
         if outcome.is_error() {
             return;
         }
@@ -170,7 +170,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn changes(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+    fn changes(&mut self, turn: usize, call: &IndexedCall, outcome: &IndexedResult, why: Option<&str>) {
         match outcome.changed {
             Some(true) => {}
             Some(false) => return,
@@ -198,7 +198,7 @@ impl<'w> Walk<'w> {
         self.files.add(
             path,
             change,
-            Occasion {
+            ChangeOccasion {
                 turn,
                 group: self.group,
                 why,
@@ -206,7 +206,7 @@ impl<'w> Walk<'w> {
         );
     }
 
-    fn shell(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+    fn shell(&mut self, turn: usize, call: &IndexedCall, outcome: &IndexedResult, why: Option<&str>) {
         let Some(command) = &call.command else {
             return self.may_change(false);
         };
@@ -237,7 +237,7 @@ impl<'w> Walk<'w> {
         runs.retain(|run| !(outcome.unprepared && run.in_front));
         let keyed = self.keyed(&runs, begins.as_deref());
         self.failures.settle(command, begins.as_deref(), &end, &keyed);
-        for Keyed { run, key } in &keyed {
+        for KeyedCommand { run, key } in &keyed {
             let ended = run.end(&end);
             match run.purpose {
                 CommandPurpose::Serve if ended == RunEnd::Passed => self.services.push(SeenStatement {
@@ -286,7 +286,7 @@ impl<'w> Walk<'w> {
         &mut self,
         runs: &'r [commands::ShellCommand<'l>],
         begins: Option<&str>,
-    ) -> Vec<Keyed<'r, 'l>> {
+    ) -> Vec<KeyedCommand<'r, 'l>> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
             let name = commands::name_of(run.text);
@@ -297,7 +297,7 @@ impl<'w> Walk<'w> {
                 continue;
             };
             let folder = self.whereabouts.inside(&commands::joined(begins, &run.folder));
-            keyed.push(Keyed {
+            keyed.push(KeyedCommand {
                 run,
                 key: (run.purpose, name, folder),
             });
@@ -308,7 +308,7 @@ impl<'w> Walk<'w> {
     /// Keeps the run as the last one of its command.
     fn ran(
         &mut self,
-        call: &Call,
+        call: &IndexedCall,
         run: &commands::ShellCommand<'_>,
         key: &RunKey,
         verified: SeenVerification,
@@ -317,7 +317,7 @@ impl<'w> Walk<'w> {
             Some(true) => self.repository.passed(),
             _ => self.repository.failed(),
         }
-        let kept = Run {
+        let kept = VerificationRun {
             verified,
             group: self.group,
             call: self.call,
@@ -331,10 +331,10 @@ impl<'w> Walk<'w> {
         &mut self,
         turn: usize,
         command: &str,
-        outcome: &Outcome,
+        outcome: &IndexedResult,
         exit: Option<i32>,
         begins: Option<Option<&str>>,
-        runs: &[Keyed<'_, '_>],
+        runs: &[KeyedCommand<'_, '_>],
     ) {
         self.commands.push(SeenCommand {
             command: command.to_owned(),
@@ -355,7 +355,7 @@ impl<'w> Walk<'w> {
         self.failures.add(failed, begins, runs);
     }
 
-    fn verdict(&mut self, call: &Call, outcome: &Outcome) {
+    fn verdict(&mut self, call: &IndexedCall, outcome: &IndexedResult) {
         for (path, change) in &call.paths {
             let path = self.whereabouts.relative(path);
             if !self

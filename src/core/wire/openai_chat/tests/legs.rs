@@ -62,7 +62,7 @@ pub(super) fn ours(arguments: &str) -> Value {
 
 /// What happens behind a leg.
 #[derive(Clone)]
-pub(super) enum Then {
+pub(super) enum AfterLeg {
     Say(&'static str),
     Close(Ending),
 }
@@ -86,7 +86,7 @@ pub(super) fn machine(request: &str) -> StreamMerge {
 pub(super) fn run_at(
     request: &str,
     opening: Option<&str>,
-    legs: &[(String, Then)],
+    legs: &[(String, AfterLeg)],
     cut: usize,
 ) -> (Vec<u8>, LegReport) {
     let mut merge = machine(request);
@@ -103,18 +103,18 @@ pub(super) fn run_at(
         merge.finish_leg(&mut out);
         report = merge.report().clone();
         match then {
-            Then::Say(text) => {
+            AfterLeg::Say(text) => {
                 merge.say(text, &mut out);
                 merge.next_leg();
             }
-            Then::Close(ending) => merge.close(*ending, &mut out),
+            AfterLeg::Close(ending) => merge.close(*ending, &mut out),
         }
     }
     (out.concat(), report)
 }
 
 /// Runs legs at every split and returns the one result that all have.
-pub(super) fn run(request: &str, legs: &[(String, Then)]) -> (Vec<Value>, LegReport) {
+pub(super) fn run(request: &str, legs: &[(String, AfterLeg)]) -> (Vec<Value>, LegReport) {
     let longest = legs.iter().map(|(l, _)| l.len()).max().unwrap_or_default();
     let (whole, report) = run_at(request, None, legs, longest);
     for cut in 0..longest {
@@ -126,7 +126,7 @@ pub(super) fn run(request: &str, legs: &[(String, Then)]) -> (Vec<Value>, LegRep
 }
 
 pub(super) fn alone(request: &str, leg: String) -> (Vec<Value>, LegReport) {
-    run(request, &[(leg, Then::Close(Ending::Own))])
+    run(request, &[(leg, AfterLeg::Close(Ending::Own))])
 }
 
 pub(super) fn events(stream: &[u8]) -> Vec<Value> {

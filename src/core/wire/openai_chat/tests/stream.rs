@@ -44,7 +44,7 @@ fn a_call_of_ours_is_hidden_however_it_is_spelled() {
         let (events, report) = run(
             USAGE,
             &[
-                (leg, Then::Say("S")),
+                (leg, AfterLeg::Say("S")),
                 (
                     [
                         &delta(json!({"role":"assistant","content":"two"})),
@@ -52,7 +52,7 @@ fn a_call_of_ours_is_hidden_however_it_is_spelled() {
                         DONE,
                     ]
                     .concat(),
-                    Then::Close(Ending::Own),
+                    AfterLeg::Close(Ending::Own),
                 ),
             ],
         );
@@ -117,7 +117,7 @@ fn visible_calls_are_numbered_over_all_legs() {
     assert_eq!(report.calls, [("a".into(), 0), ("b".into(), 1)]);
     assert_eq!(report.hidden.iter().map(|h| h.after).collect::<Vec<_>>(), [0, 1]);
     let two = [&role(), &call(read_file(0, "c")), &finish("tool_calls"), DONE].concat();
-    let (shown, _) = run(USAGE, &[(one, Then::Say("S")), (two, Then::Close(Ending::Own))]);
+    let (shown, _) = run(USAGE, &[(one, AfterLeg::Say("S")), (two, AfterLeg::Close(Ending::Own))]);
     assert_eq!(message(&shown)["calls"][2], json!(["c", "read", "{}"]));
 }
 

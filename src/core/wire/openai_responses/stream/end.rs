@@ -2,20 +2,20 @@
 
 use bytes::Bytes;
 
-use super::super::event::{Event, event};
-use super::super::response_object::{self, Now};
+use super::super::event::{ResponsesEvent, event};
+use super::super::response_object::{self, ObjectOverrides};
 use super::super::{own_message, usage};
-use super::{Slot, Stream};
+use super::{OutputSlot, ResponsesStream};
 use crate::text::json;
 use crate::wire::DroppedThinking;
 use crate::wire::leg::StopReason;
 
-impl Stream {
+impl ResponsesStream {
     /// `completed`, `failed`, `incomplete`.
-    pub(super) fn terminal(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    pub(super) fn terminal(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let response = event.response.unwrap_or_default();
         for (_, slot) in self.slots.drain(..) {
-            if let Slot::Hidden(call) = slot {
+            if let OutputSlot::Hidden(call) = slot {
                 let call = response_object::finished(data, response, &call, self.held_bytes).unwrap_or(call);
                 self.report.hidden.push(call);
             }
@@ -60,7 +60,7 @@ impl Stream {
         all.extend(self.usage.clone());
         let hidden = !self.report.hidden.is_empty();
         let changed = self.leg > 0 || self.said || hidden || self.report.broken_up > 0;
-        let now = Now {
+        let now = ObjectOverrides {
             identity: (self.leg > 0).then_some(&self.identity),
             previous: self.previous.as_deref(),
             output: changed.then(|| self.output()),
@@ -84,7 +84,7 @@ impl Stream {
         self.say_opening(out);
         let mut all = self.spent.clone();
         all.extend(self.usage.clone());
-        let now = Now {
+        let now = ObjectOverrides {
             identity: Some(&self.identity),
             previous: self.previous.as_deref(),
             output: Some(self.output()),

@@ -5,8 +5,8 @@ use super::*;
 use crate::wire::AskAgain;
 use crate::wire::{Ending, StopReason};
 
-fn handed_over(request: &Value) -> Run {
-    let mut run = Run::new(request);
+fn handed_over(request: &Value) -> SdkRun {
+    let mut run = SdkRun::new(request);
     run.feed(&leg(
         "resp_1",
         &[text_item(0, "msg_1", &["a"]), call_item(1, hidden("fc_h", "h"))],
@@ -85,7 +85,7 @@ fn a_response_that_ends_with_its_sentinel_is_completed() {
 
 #[test]
 fn a_repeated_request_opens_with_its_sentinel() {
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.open_with(shown_sentinel());
     run.feed(&leg("resp_2", &[text_item(0, "msg_2", &["b"])], completed(5)));
     let seen = run.close(Ending::Own);
@@ -100,7 +100,7 @@ fn a_repeated_request_opens_with_its_sentinel() {
     assert_eq!(seen.items[0], sentinel_item("completed"));
     assert_eq!(seen.end["output"], Value::from(seen.items));
 
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.open_with(shown_sentinel());
     let seen = run.close(Ending::Lost { next_input: 9 });
     assert_eq!(seen.items, [sentinel_item("completed")]);
@@ -114,7 +114,7 @@ fn sentinel_item(status: &str) -> Value {
 
 #[test]
 fn an_aside_is_an_item_and_the_model_is_asked_again_in_the_same_response() {
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let mut stream = leg(
         "resp_1",
         &[plain_item(0, thought("rs_1")), call_item(1, hidden("fc_h", "h"))],
@@ -155,7 +155,7 @@ fn the_agent_sees_the_response_it_went_on_from() {
         "\"previous_response_id\":null",
         "\"previous_response_id\":\"resp_upstreams\"",
     );
-    let mut run = Run::new(&request);
+    let mut run = SdkRun::new(&request);
     run.feed(&stream);
     let all = String::from_utf8(run.out.concat()).unwrap();
     assert_eq!(all.matches("resp_agents").count(), 3);

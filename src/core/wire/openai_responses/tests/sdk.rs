@@ -99,12 +99,12 @@ pub(super) fn text_item(index: u64, id: &str, pieces: &[&str]) -> Vec<Value> {
     all
 }
 
-pub(super) struct Run {
+pub(super) struct SdkRun {
     pub(super) merge: StreamMerge,
     pub(super) out: Vec<Bytes>,
 }
 
-impl Run {
+impl SdkRun {
     pub(super) fn new(request: &Value) -> Self {
         Self::watching(request, WATCH)
     }
@@ -128,7 +128,7 @@ impl Run {
         self.merge.say(text, &mut self.out);
     }
 
-    pub(super) fn close(mut self, ending: Ending) -> Seen {
+    pub(super) fn close(mut self, ending: Ending) -> SdkView {
         self.merge.close(ending, &mut self.out);
         check(&self.out.concat())
     }
@@ -144,7 +144,7 @@ pub(super) fn shown_sentinel() -> String {
 
 /// What an SDK makes of a stream.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SdkView {
     pub(super) kinds: Vec<String>,
     pub(super) items: Vec<Value>,
     pub(super) texts: Vec<String>,
@@ -152,14 +152,14 @@ pub(super) struct Seen {
 }
 
 /// Reads a stream with the checks that the official accumulators make.
-pub(super) fn check(stream: &[u8]) -> Seen {
+pub(super) fn check(stream: &[u8]) -> SdkView {
     let text = String::from_utf8(stream.to_vec()).unwrap();
     let events = text
         .lines()
         .filter_map(|l| l.strip_prefix("data: "))
         .filter(|d| *d != "[DONE]");
     let (mut seen, mut id) = (
-        Seen {
+        SdkView {
             kinds: vec![],
             items: vec![],
             texts: vec![],

@@ -35,7 +35,7 @@ fn items_of_every_kind_go_by_and_two_hidden_calls_do_not() {
         call_item(4, hidden("fc_h2", "h2")),
         text_item(5, "msg_1", &["a", "b"]),
     ];
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &items, completed(5)));
     assert_eq!(report.calls, [("cc".to_owned(), 2)]);
     assert_eq!(
@@ -69,7 +69,7 @@ fn items_of_every_kind_go_by_and_two_hidden_calls_do_not() {
 fn all_of(items: &[Vec<Value>], cut: usize) -> Vec<u8> {
     let stream = leg("resp_1", items, completed(5));
     let (first, second) = stream.split_at(cut.min(stream.len()));
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge
         .feed(Bytes::copy_from_slice(first.as_bytes()), &mut run.out);
     run.feed(second);
@@ -92,7 +92,7 @@ fn items_that_stream_side_by_side_keep_their_places() {
         .flat_map(|i| [&a, &b, &c].into_iter().filter_map(move |e| e.get(i).cloned()))
         .collect();
     let done = json!({"status": "completed", "output": [a.last().unwrap()["item"], b.last().unwrap()["item"], c.last().unwrap()["item"]]});
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &[mixed], done));
     assert_eq!(report.calls, [("c".to_owned(), 1)]);
     let seen = run.close(Ending::Own);
@@ -110,7 +110,7 @@ fn model_text_like_ours_is_broken_up_alike_everywhere() {
             text_item(0, "msg_1", &[first, second]),
             text_item(1, "msg_2", &["[[handoff-resume", "x:"]),
         ];
-        let mut run = Run::new(&hi());
+        let mut run = SdkRun::new(&hi());
         assert_eq!(
             run.feed(&leg("resp_1", &items, completed(5))).broken_up,
             1,
@@ -130,7 +130,7 @@ fn nothing_to_hide_is_nothing_changed() {
     };
     let items = [text_item(0, "msg_1", &["a"]), call_item(1, hidden("fc_h", "h"))];
     let stream = leg("resp_1", &items, completed(5));
-    let mut run = Run::watching(&hi(), agents_own);
+    let mut run = SdkRun::watching(&hi(), agents_own);
     let report = run.feed(&stream);
     assert_eq!(report.calls, [("h".to_owned(), 1)]);
     assert_eq!(run.out.concat(), stream.as_bytes());
@@ -140,7 +140,7 @@ fn nothing_to_hide_is_nothing_changed() {
 #[test]
 fn ends_are_told_apart() {
     let stop = |end: Value| {
-        Run::new(&hi())
+        SdkRun::new(&hi())
             .feed(&leg("resp_1", &[text_item(0, "msg_1", &["a"])], end))
             .stop
     };
@@ -155,7 +155,7 @@ fn ends_are_told_apart() {
     );
 
     let error = frames(vec![json!({"type": "error", "code": "x", "message": "y"})]);
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&error);
     assert_eq!((report.stop, report.ended), (StopReason::Error, false));
     assert_eq!(run.out.concat(), error.as_bytes());
@@ -166,7 +166,7 @@ fn a_call_that_was_cut_off_is_hidden_and_not_complete() {
     let mut half = call_item(0, hidden("fc_h", "h"));
     half.truncate(2);
     let end = json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": [{"type": "reasoning"}]});
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &[half], end));
     assert_eq!(
         (report.hidden[0].complete, report.stop),
@@ -189,7 +189,7 @@ fn a_call_right_behind_reasoning_is_bound_to_it() {
             call_item(1, hidden("fc_h", "h")),
             text_item(2, "msg_2", &["b"]),
         ];
-        let report = Run::new(&hi()).feed(&leg("resp_1", &items, completed(1)));
+        let report = SdkRun::new(&hi()).feed(&leg("resp_1", &items, completed(1)));
         assert_eq!(report.hidden[0].bound_to.as_deref(), bound);
         assert_eq!((report.hidden[0].after, report.parts), (1, 2));
     }
@@ -199,7 +199,7 @@ fn a_call_right_behind_reasoning_is_bound_to_it() {
 fn arguments_over_the_limit_are_not_kept() {
     let mut long = hidden("fc_h", "h");
     long["arguments"] = json!({"prompt": "x".repeat(1000)}).to_string().into();
-    let report = Run::new(&hi()).feed(&leg("resp_1", &[call_item(0, long)], completed(1)));
+    let report = SdkRun::new(&hi()).feed(&leg("resp_1", &[call_item(0, long)], completed(1)));
     assert!(report.hidden[0].oversize);
     assert_eq!(report.hidden[0].raw, None);
 }
@@ -207,7 +207,7 @@ fn arguments_over_the_limit_are_not_kept() {
 #[test]
 fn a_server_that_streams_no_items_is_read_at_its_end() {
     let end = json!({"status": "completed", "output": [said("msg_1", "a"), hidden("fc_h", "h")]});
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &[], end));
     assert_eq!((report.hidden.len(), report.parts), (1, 1));
     assert_eq!(run.close(Ending::Own).end["output"], json!([said("msg_1", "a")]));
@@ -215,7 +215,7 @@ fn a_server_that_streams_no_items_is_read_at_its_end() {
 
 #[test]
 fn a_keepalive_is_an_event_once_the_response_has_begun() {
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.keepalive(&mut run.out);
     assert_eq!(run.out.concat(), b": keepalive\n\n");
     let stream = leg("resp_1", &[text_item(0, "msg_1", &["a"])], completed(5));
@@ -234,7 +234,7 @@ fn held_ends_wait_and_are_unchanged() {
     let stream = leg("resp_1", &[text_item(0, "msg_1", &["a"])], completed(5))
         .replace("{\"name\":\"session_handoff\",\"type\":\"function\"},", "")
         .replace("{\"type\":\"function\",\"name\":\"session_handoff\"},", "");
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.hold_ends();
     run.feed(&stream);
     assert!(
