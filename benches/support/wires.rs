@@ -10,7 +10,7 @@ use crate::history::{self, Seeded};
 /// What a response is looked through for.
 pub(crate) const WATCH: ResponseWatch = ResponseWatch {
     hide: baton_core::tools::ToolNames::HANDOFF,
-    held_bytes: 1 << 20,
+    buffered_bytes: 1 << 20,
 };
 
 /// The wire of this name.

@@ -178,7 +178,7 @@ fn told(
         handoff.id,
         size(handoff.history_bytes),
         size(handoff.prompt.len() as u64),
-        count.told(tokens)
+        count.shown(tokens)
     ))?;
     if let Some(packet) = packet {
         out.line(format_args!("packet: {}", visible(&packet)))?;

@@ -314,7 +314,7 @@ fn why(why: baton_core::rewrite::ChangeReason) -> &'static str {
         ChangeReason::Inserted => "inserted text",
         ChangeReason::Note => "commands left out",
         ChangeReason::Previous => "previous response",
-        ChangeReason::Held => "provider's hold left out",
+        ChangeReason::History => "provider's hold left out",
         ChangeReason::Draft => "draft",
     }
 }

@@ -71,8 +71,8 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), Failure> {
         }
     };
     let asked = match answer {
-        UndoAnswer::Asked(PendingUndo { undone: true, .. }) => "undone",
-        UndoAnswer::Asked(_) => "taken_back",
+        UndoAnswer::Requested(PendingUndo { undone: true, .. }) => "undone",
+        UndoAnswer::Requested(_) => "taken_back",
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => "withdrawn",
     };
     if args.json {
@@ -130,7 +130,7 @@ async fn by_proxy(
             at_ms: 0,
         };
         return Ok(match serde_json::from_value::<PendingUndo>(undo) {
-            Ok(asked) => UndoAnswer::Asked(asked),
+            Ok(asked) => UndoAnswer::Requested(asked),
             Err(_) => UndoAnswer::Withdrawn(none),
         });
     }

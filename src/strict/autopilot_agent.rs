@@ -44,7 +44,7 @@ impl AutopilotAgent {
         AutopilotAgent {
             wire,
             handoff,
-            messages: vec![said(wire, prompt)],
+            messages: vec![message(wire, prompt)],
             last,
             complaints: Vec::new(),
         }
@@ -93,12 +93,12 @@ impl AutopilotAgent {
 
     /// Starts over with a carry-over prompt.
     pub(super) fn hand_over(&mut self, prompt: &str) {
-        self.messages = vec![said(self.wire, prompt)];
+        self.messages = vec![message(self.wire, prompt)];
     }
 
     /// Adds a message of the user.
     pub(super) fn say(&mut self, text: &str) {
-        self.messages.push(said(self.wire, text));
+        self.messages.push(message(self.wire, text));
     }
 }
 
@@ -112,7 +112,7 @@ fn path(wire: Wire) -> &'static str {
     }
 }
 
-fn said(wire: Wire, text: &str) -> Value {
+fn message(wire: Wire, text: &str) -> Value {
     match wire {
         Wire::Gemini => json!({"role": "user", "parts": [{"text": text}]}),
         _ => json!({"role": "user", "content": text}),

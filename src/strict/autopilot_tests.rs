@@ -13,21 +13,30 @@ fn tasks_are_chained_by_handoffs() {
     for wire in WIRES {
         let mut agent = AutopilotAgent::new(wire, true, "Please.\n#task 1/3 steps=2\nThanks.");
         for next in ["#task 2/3 steps=2", "#task 3/3 steps=2"] {
-            assert_eq!([agent.turn(), agent.turn()], [AutopilotOutcome::Call, AutopilotOutcome::Call]);
+            assert_eq!(
+                [agent.turn(), agent.turn()],
+                [AutopilotOutcome::Call, AutopilotOutcome::Call]
+            );
             let AutopilotOutcome::Handoff(prompt) = agent.turn() else {
                 panic!("no handoff")
             };
             assert!(prompt.lines().any(|line| line == next), "{prompt}");
             agent.hand_over(&prompt);
         }
-        assert_eq!([agent.turn(), agent.turn()], [AutopilotOutcome::Call, AutopilotOutcome::Call]);
-        assert_eq!(agent.turn(), AutopilotOutcome::Text("All 3 tasks done.".to_owned()));
+        assert_eq!(
+            [agent.turn(), agent.turn()],
+            [AutopilotOutcome::Call, AutopilotOutcome::Call]
+        );
+        assert_eq!(
+            agent.turn(),
+            AutopilotOutcome::Text("All 3 tasks done.".to_owned())
+        );
         assert_eq!(agent.complaints, []);
     }
 }
 
 #[test]
-fn a_document_is_written_where_its_headings_are_asked_for() {
+fn a_document_is_written_where_its_headings_are_requested() {
     for wire in WIRES {
         let asked = "Write it, with these headings:\n\n## Goal\nWhat.\n\n## Decisions\nWhy.\n\n## Next steps\nNumbered.";
         let mut agent = AutopilotAgent::new(wire, true, asked);
@@ -45,7 +54,10 @@ fn without_the_handoff_all_tasks_run_in_one_context() {
         for _ in 0..6 {
             assert_eq!(agent.turn(), AutopilotOutcome::Call);
         }
-        assert_eq!(agent.turn(), AutopilotOutcome::Text("All 3 tasks done.".to_owned()));
+        assert_eq!(
+            agent.turn(),
+            AutopilotOutcome::Text("All 3 tasks done.".to_owned())
+        );
         let messages = if wire == Wire::OpenAiResponses { 27 } else { 14 };
         assert_eq!(agent.messages.len(), messages, "{wire}");
         assert_eq!(agent.complaints, []);
@@ -56,7 +68,10 @@ fn without_the_handoff_all_tasks_run_in_one_context() {
 fn mixed_calls_the_handoff_beside_the_last_step() {
     for wire in WIRES {
         let mut agent = AutopilotAgent::new(wire, true, "#task 1/2 steps=2 mixed");
-        assert_eq!([agent.turn(), agent.turn()], [AutopilotOutcome::Call, AutopilotOutcome::Both]);
+        assert_eq!(
+            [agent.turn(), agent.turn()],
+            [AutopilotOutcome::Call, AutopilotOutcome::Both]
+        );
         assert!(matches!(agent.turn(), AutopilotOutcome::Text(text) if text.contains("Task 1 is done")));
         assert_eq!(agent.complaints, []);
     }
@@ -89,7 +104,10 @@ fn the_last_directive_counts_and_without_one_the_reply_describes_the_request() {
     agent.messages.pop();
     agent.messages.pop();
     agent.say("#task 1/1 steps=0");
-    assert_eq!(agent.turn(), AutopilotOutcome::Text("All 1 tasks done.".to_owned()));
+    assert_eq!(
+        agent.turn(),
+        AutopilotOutcome::Text("All 1 tasks done.".to_owned())
+    );
     let mut plain = AutopilotAgent::new(
         Wire::Anthropic,
         true,

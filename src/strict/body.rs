@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_are_grouped_as_asked() {
+    fn writes_are_grouped_as_requested() {
         assert_eq!(
             planned(Chunks::Events, None),
             [write("abc"), write("defg"), write("h")]
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn cuts_fall_where_asked() {
+    fn cuts_fall_where_requested() {
         let bytes = planned(Chunks::Whole, Some(Fault::CutAfterBytes(5)));
         assert_eq!(bytes, [write("abcde"), WriteStep::Cut]);
         let events = planned(Chunks::Bytes(4), Some(Fault::CutAfterEvents(2)));

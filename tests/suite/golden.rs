@@ -21,7 +21,7 @@ const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
 const WATCH: ResponseWatch = ResponseWatch {
     hide: baton_core::tools::ToolNames::HANDOFF,
-    held_bytes: 1 << 20,
+    buffered_bytes: 1 << 20,
 };
 
 struct Folder(&'static dyn Wire);

@@ -144,7 +144,7 @@ fn in_the_order_of_events(row: &Row, exchange: &Exchange) {
 fn input_tokens_have_the_same_parts_on_every_wire() {
     let watch = ResponseWatch {
         hide: baton_core::tools::ToolNames::NONE,
-        held_bytes: 1 << 20,
+        buffered_bytes: 1 << 20,
     };
     let replies = [
         (

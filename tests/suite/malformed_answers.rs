@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 const WATCH: ResponseWatch = ResponseWatch {
     hide: baton_core::tools::ToolNames::HANDOFF,
-    held_bytes: 1 << 20,
+    buffered_bytes: 1 << 20,
 };
 
 const ENDINGS: [Ending; 4] = [
@@ -123,7 +123,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
                 check(&wire.join(legs, opening, ending), "joined");
             }
         }
-        check(&wire.as_asked(&view, body.clone()), "as asked");
+        check(&wire.shaped_for(&view, body.clone()), "as asked");
         if let Some(more) = wire.ask_again(&LegOutput::Reply(body.clone()), &[], WATCH.hide) {
             check(
                 format!("[{}]", more.trim_end_matches(',')).as_bytes(),

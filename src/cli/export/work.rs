@@ -122,7 +122,7 @@ pub(super) fn answer(body: &[u8]) -> Option<Turn> {
     let answered = AnswerContent::of(body);
     let parts = answered.parts.iter().filter_map(|part| {
         let text = part.text();
-        Some(match part.said {
+        Some(match part.kind {
             AnswerPartKind::Call => {
                 let tool = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
                 if tool == TOOL_NAME {

@@ -19,7 +19,7 @@ use crate::state::files::yaml_files::gather::Asker;
 use crate::state::files::yaml_files::{Naming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{
-    HandoffFile, ReservationTransfer, names, reservations_told, score, threads,
+    HandoffFile, ReservationTransfer, describe_reservations, names, score, threads,
 };
 
 /// Time for all of a file that nobody waits for, since an agent's hook has to end; and for one that a person makes.
@@ -262,7 +262,7 @@ impl Mailed {
         if held.is_empty() {
             return;
         }
-        let told = reservations_told(&held, at);
+        let told = describe_reservations(&held, at);
         file.findings
             .entry("file_reservations".to_owned())
             .or_insert(told);

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::stored::resume_line;
-use baton_core::record::{Handoff, PacketRecord, telling_line};
+use baton_core::record::{Handoff, PacketRecord, distinctive_line};
 
 /// Where a handoff's packet is. The names are API.
 #[derive(Serialize)]
@@ -63,7 +63,7 @@ impl<'a> Record<'a> {
 
 /// The title of a handoff in a list: the first telling line of its prompt, and its reason.
 pub(in crate::cli) fn named(handoff: &Handoff) -> String {
-    let line = telling_line(&handoff.prompt);
+    let line = distinctive_line(&handoff.prompt);
     match &handoff.reason {
         Some(reason) => format!("{}: {line}", reason.trim()),
         None => line.to_owned(),

@@ -27,7 +27,7 @@ pub struct ShellCommand<'a> {
     /// Something stands in front of it, for want of which it may not have run.
     pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
-    pub changes_behind: bool,
+    pub changes_after: bool,
     /// It rewrites files itself, as formatters do.
     pub rewrites: bool,
     /// What the line prints is the output of this command: the others prepare, filter or are quiet.
@@ -86,7 +86,7 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
             in_front: at > 0,
             rewrites: purpose.verifies() && !step_looks(plain[at]),
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
-            changes_behind: !plain[at + 1..].iter().all(|step| step_looks(step)),
+            changes_after: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
     }
     found
@@ -289,7 +289,7 @@ fn bare(command: &str) -> &str {
             continue;
         }
         for (words, more) in PREFIXES {
-            if let Some(behind) = behind_words(rest, words, more) {
+            if let Some(behind) = after_words(rest, words, more) {
                 rest = behind;
                 continue 'again;
             }
@@ -298,7 +298,7 @@ fn bare(command: &str) -> &str {
     }
 }
 
-fn behind_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
+fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
     let mut rest = text;
     for word in words {
         rest = rest.strip_prefix(word)?;

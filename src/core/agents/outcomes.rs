@@ -146,7 +146,7 @@ pub enum GitReport {
 }
 
 /// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
-pub fn git_said(command: &str, text: &str) -> Vec<GitReport> {
+pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
     /// Lines that are looked at.
     const LINES: usize = 400;
     let mut found = Vec::new();
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_prepared_is_told_from_what_failed() {
+    fn a_failed_preparation_is_distinguished_from_a_failed_run() {
         for text in [
             "Exit code 1\n/bin/bash: line 3: cd: nowhere: No such file or directory",
             "sh: 1: cd: can't cd to nowhere",
@@ -304,34 +304,34 @@ mod tests {
         use GitReport::{Branch, Clean, Committed, Head};
         let branch = |name: &str| Branch(name.to_owned());
         let status = "On branch main\nnothing to commit, working tree clean";
-        assert_eq!(git_said("git status", status), [branch("main"), Clean]);
+        assert_eq!(git_reports("git status", status), [branch("main"), Clean]);
         assert_eq!(
-            git_said("git status -sb", "## a/b...origin/a/b [ahead 1]\n M x"),
+            git_reports("git status -sb", "## a/b...origin/a/b [ahead 1]\n M x"),
             [branch("a/b")]
         );
         assert_eq!(
-            git_said(
+            git_reports(
                 "git add -A && git commit -m x",
                 "[main (root-commit) 1a2b3c4] x\n 1 file changed"
             ),
             [branch("main"), Committed("1a2b3c4".to_owned())]
         );
         assert_eq!(
-            git_said("git checkout -b new", "Switched to a new branch 'new'"),
+            git_reports("git checkout -b new", "Switched to a new branch 'new'"),
             [branch("new")]
         );
         let hash = "a".repeat(40);
-        assert_eq!(git_said("git rev-parse HEAD", &hash), [Head(hash.clone())]);
+        assert_eq!(git_reports("git rev-parse HEAD", &hash), [Head(hash.clone())]);
         assert_eq!(
-            git_said(
+            git_reports(
                 "git checkout -b x",
                 "Directory: (root)\nOutput: Switched to a new branch 'x'"
             ),
             [branch("x")]
         );
-        assert_eq!(git_said("git checkout -q main", ""), [GitReport::Left]);
-        assert!(git_said("git checkout a.md", "Updated 1 path from the index").is_empty());
-        assert!(git_said("cat notes", status).is_empty());
-        assert!(git_said("git log", "[main 1a2b3c4] x").is_empty());
+        assert_eq!(git_reports("git checkout -q main", ""), [GitReport::Left]);
+        assert!(git_reports("git checkout a.md", "Updated 1 path from the index").is_empty());
+        assert!(git_reports("cat notes", status).is_empty());
+        assert!(git_reports("git log", "[main 1a2b3c4] x").is_empty());
     }
 }

@@ -63,7 +63,7 @@ pub fn state_of_one(arguments: &Value) -> Option<TodoState> {
 
 /// What a result says of the one item that its call made or changed (Claude Code's `TaskCreate` and `TaskUpdate`): the
 /// item's number and, of a new one, its text.
-pub fn told_of_one(result: &str) -> Option<(&str, Option<&str>)> {
+pub fn single_item(result: &str) -> Option<(&str, Option<&str>)> {
     let line = result.lines().next()?.trim_end();
     let (rest, is_new) = match line.strip_prefix("Task #") {
         Some(rest) => (rest, true),
@@ -143,11 +143,11 @@ mod tests {
     }
 
     #[test]
-    fn single_items_are_told_by_results() {
+    fn single_items_are_read_from_results() {
         let new = "Task #12 created successfully: Mend: it\n\n<system-reminder>";
-        assert_eq!(told_of_one(new), Some(("12", Some("Mend: it"))));
-        assert_eq!(told_of_one("Updated task #3 status\n"), Some(("3", None)));
-        assert_eq!(told_of_one("Updated task #3 "), Some(("3", None)));
+        assert_eq!(single_item(new), Some(("12", Some("Mend: it"))));
+        assert_eq!(single_item("Updated task #3 status\n"), Some(("3", None)));
+        assert_eq!(single_item("Updated task #3 "), Some(("3", None)));
         for other in [
             "",
             "Task #x",
@@ -155,7 +155,7 @@ mod tests {
             "Task not found",
             "todos updated",
         ] {
-            assert_eq!(told_of_one(other), None, "{other}");
+            assert_eq!(single_item(other), None, "{other}");
         }
     }
 }

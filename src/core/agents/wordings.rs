@@ -80,7 +80,7 @@ const BEGINNINGS: &[(UserText, &str)] = &[
 const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
 
 /// Questions that an agent puts so that its own summary can stand behind them as an answer (OpenCode).
-const SUMMARY_ASKED: [&str; 1] = ["What did we do so far?"];
+const SUMMARY_REQUESTS: [&str; 1] = ["What did we do so far?"];
 
 /// How a model's message begins that tells that the user's before it is a summary (goose).
 const FOLLOWS_SUMMARY: [&str; 2] = [
@@ -123,14 +123,14 @@ pub fn user_text(text: &str, tags: &[String]) -> UserText {
 
 /// Whether the answer to this is a summary.
 pub fn asks_for_summary(text: &str) -> bool {
-    SUMMARY_ASKED.contains(&text.trim())
+    SUMMARY_REQUESTS.contains(&text.trim())
 }
 
 /// The text behind the blocks of the harness at its start: `<tag>…</tag>`, each closed by its own name.
-pub fn behind_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
+pub fn after_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
     let mut rest = text.trim_start();
     while user_text(rest, tags) == UserText::Harness {
-        let Some(behind) = behind_block(rest) else { break };
+        let Some(behind) = after_block(rest) else { break };
         if behind.is_empty() {
             break;
         }
@@ -155,7 +155,7 @@ pub fn before_reminders(result: &str) -> &str {
     rest
 }
 
-fn behind_block(text: &str) -> Option<&str> {
+fn after_block(text: &str) -> Option<&str> {
     let name = text.strip_prefix('<')?.split(['>', ' ', '\n']).next()?;
     let close = format!("</{name}>");
     let at = memchr::memmem::find(text.as_bytes(), close.as_bytes())?;
@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_persons_is_told_apart() {
+    fn texts_that_are_not_the_persons_are_recognised() {
         let tags = ["<mine>".to_owned()];
         for (text, kind) in [
             ("Port the importer.", UserText::Person),
@@ -206,9 +206,9 @@ mod tests {
             assert_eq!(user_text(text, &tags), kind, "{text}");
         }
         let both = "<system-reminder>\na\n</system-reminder>\n<mine>b</mine>\nDo it.";
-        assert_eq!(behind_harness(both, &tags), "Do it.");
+        assert_eq!(after_harness(both, &tags), "Do it.");
         assert_eq!(
-            behind_harness("<system-reminder>\na\n</system-reminder>", &tags),
+            after_harness("<system-reminder>\na\n</system-reminder>", &tags),
             "<system-reminder>\na\n</system-reminder>"
         );
     }

@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_other_texts() {
+    fn commands_are_distinguished_from_other_texts() {
         for (text, command) in [
             ("::handoff status", Some(ChatCommand::Status)),
             ("  ::handoff  STATUS \n", Some(ChatCommand::Status)),

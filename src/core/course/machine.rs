@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::retry::LegAttempts;
 use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
 use crate::record::{HandoffId, HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
-use crate::wire::{Ending, LegReport, NOTHING_SAID, StopReason};
+use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
 /// What holds for the whole answer.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +36,7 @@ pub struct CourseTerms {
     /// behind it.
     pub opening: Option<RepeatedHandoff>,
     /// The response begins with a text of ours, and the first leg stands behind that.
-    pub said: bool,
+    pub opens_with_text: bool,
 }
 
 /// The handoff behind which a repeated request goes on.
@@ -142,7 +142,7 @@ pub enum Effect {
         /// That id.
         shown: String,
         /// What stands behind it.
-        behind: ResponseOrigin,
+        origin: ResponseOrigin,
     },
     /// Send a later leg: `LegBegun` or `LegRefused`.
     Send {
@@ -176,7 +176,7 @@ pub struct NextLeg {
     /// Elements to append.
     pub more: Vec<String>,
     /// The handoff that was shown last.
-    pub behind: Option<HandoffId>,
+    pub after: Option<HandoffId>,
 }
 
 /// How the response ends.
@@ -223,11 +223,11 @@ pub struct Course {
     leg: NextLeg,
     tries: LegAttempts,
     /// The tool that answers the call which is being answered.
-    asked: Option<&'static str>,
+    answering: Option<&'static str>,
     /// Whether the present leg is one that was sent here.
     later: bool,
     /// Whether anything of ours was shown.
-    said: bool,
+    emitted: bool,
     /// Upstream's id of the first leg: the one that the agent knows.
     first_id: Option<String>,
     /// Hidden calls of the leg that ended last which upstream holds without a result.
@@ -241,7 +241,7 @@ impl Course {
             Some(RepeatedHandoff { id, head }) => NextLeg {
                 head: Some(head),
                 more: Vec::new(),
-                behind: Some(id),
+                after: Some(id),
             },
             None => NextLeg::default(),
         };
@@ -253,10 +253,10 @@ impl Course {
             active: terms.active,
             now: terms.first,
             report: LegReport::default(),
-            said: terms.said || leg.behind.is_some(),
+            emitted: terms.opens_with_text || leg.after.is_some(),
             leg,
             tries: LegAttempts::new(terms.retries),
-            asked: None,
+            answering: None,
             later: false,
             first_id: None,
             owed: Vec::new(),
@@ -302,9 +302,9 @@ impl Course {
                 }
                 self.say(mark);
                 self.leg.more.push(more);
-                match self.asked.take() {
+                match self.answering.take() {
                     Some(tool) => self.now.answered.push(tool),
-                    None => self.now.asked += 1,
+                    None => self.now.refused += 1,
                 }
                 self.send_next();
             }
@@ -336,7 +336,7 @@ impl Course {
             Verdict::End(Ending::WithoutCall) => self.without_calls(ResponseEnd::WithoutCall),
             Verdict::End(_) => self.without_calls(ResponseEnd::Own),
             Verdict::Fire { prompt, reason } => {
-                let parent = self.leg.behind.or(self.active);
+                let parent = self.leg.after.or(self.active);
                 let effect = Effect::WriteHandoff {
                     prompt,
                     reason,
@@ -357,7 +357,7 @@ impl Course {
                 self.perform(CourseState::WritingPairs(ResponseEnd::Own), effect);
             }
             Verdict::AskAgain(call) => {
-                self.asked = call.answer.is_none().then(|| call.call.name());
+                self.answering = call.answer.is_none().then(|| call.call.name());
                 self.perform(CourseState::AnsweringCall, Effect::AnswerCall(call));
             }
         }
@@ -375,7 +375,7 @@ impl Course {
     /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
         let told = report.stop == StopReason::Error && shown;
-        if told || !withheld && !self.later && !self.said {
+        if told || !withheld && !self.later && !self.emitted {
             self.over(Action::EndAsItIs);
         } else {
             self.leg_broken(shown, true);
@@ -396,11 +396,11 @@ impl Course {
         self.leg = NextLeg {
             head: Some(head),
             more: Vec::new(),
-            behind: Some(id),
+            after: Some(id),
         };
         self.now.legs += 1;
         self.now.pending = None;
-        self.now.asked = 0;
+        self.now.refused = 0;
         self.owed.clear();
         if self.stops {
             return self.end(ResponseEnd::Stopped(self.leg.clone()));
@@ -435,7 +435,7 @@ impl Course {
     /// where its wire has a word for it; behind an answered call alone it is the person's turn.
     fn lost(&mut self) {
         let leg = self.leg.clone();
-        self.end(match leg.behind {
+        self.end(match leg.after {
             Some(_) => ResponseEnd::Lost(leg),
             None => ResponseEnd::Stopped(leg),
         });
@@ -443,24 +443,30 @@ impl Course {
 
     /// Ends with what the last leg said.
     fn close(&mut self, close: ResponseEnd) {
-        if self.report.leaves_unfit(self.said) {
-            self.say(NOTHING_SAID.to_owned());
+        if self.report.leaves_unfit(self.emitted) {
+            self.say(EMPTY_TURN.to_owned());
         }
         self.end(close);
     }
 
     /// What stands behind the response's id is written down before the agent can name it.
     fn end(&mut self, close: ResponseEnd) {
-        let Some(behind) = self.behind(&close) else {
+        let Some(behind) = self.origin_after(&close) else {
             return self.over(Action::End(close));
         };
         let shown = self.first_id.clone().unwrap_or_default();
-        self.perform(CourseState::WritingId(close), Effect::WriteId { shown, behind });
+        self.perform(
+            CourseState::WritingId(close),
+            Effect::WriteId {
+                shown,
+                origin: behind,
+            },
+        );
     }
 
     /// What stands behind the id that the agent knows the response by, where that is not the same response, with nothing open
     /// in it.
-    fn behind(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
+    fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
@@ -468,7 +474,7 @@ impl Course {
         // A leg behind the handoff that was answered, and asked for one more, is what goes on.
         let at_handoff =
             matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
-        if let Some(handoff) = self.leg.behind.filter(|_| at_handoff) {
+        if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {
             return Some(ResponseOrigin::Handoff(handoff));
         }
         let last = Some(&self.report.id).filter(|last| !last.is_empty())?;
@@ -484,7 +490,7 @@ impl Course {
     }
 
     fn say(&mut self, text: String) {
-        self.said = true;
+        self.emitted = true;
         self.actions.push_back(Action::Say(text));
     }
 

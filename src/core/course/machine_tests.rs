@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, ResponseEnd, VerdictInput};
 use crate::limits;
 use crate::record::{HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
-use crate::wire::{HiddenCall, LegReport, NOTHING_SAID, StopReason};
+use crate::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
 
 const STOPS: [StopReason; 7] = [
     StopReason::Open,
@@ -87,7 +87,7 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
                 messages,
                 legs: 1 + u32::from(opening.is_some()),
                 max_chain,
-                asked: 0,
+                refused: 0,
                 pending: pending.then(|| ("pending".into(), None)),
                 structured,
                 ..VerdictInput::default()
@@ -97,7 +97,7 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
             retries,
             active: None,
             opening,
-            said,
+            opens_with_text: said,
         },
     )
 }
@@ -110,7 +110,7 @@ struct Watcher {
     reading: bool,
     /// Texts that may be shown: what they stand for is written.
     written: Vec<String>,
-    said: Vec<String>,
+    texts: Vec<String>,
     sent: u32,
     over: Option<Action>,
     gone: bool,
@@ -122,8 +122,8 @@ impl Watcher {
             course: Course::new(terms),
             doing: None,
             reading: true,
-            written: vec![NOTHING_SAID.to_owned()],
-            said: Vec::new(),
+            written: vec![EMPTY_TURN.to_owned()],
+            texts: Vec::new(),
             sent: 0,
             over: None,
             gone: false,
@@ -186,7 +186,7 @@ impl Watcher {
         match action {
             Action::Say(text) => {
                 assert!(self.written.contains(&text), "said before it was written: {text}");
-                self.said.push(text);
+                self.texts.push(text);
             }
             Action::Perform(effect) => {
                 assert!(!self.reading, "a leg is being read, and {effect:?} is asked for");
@@ -279,7 +279,7 @@ fn written(id: u128) -> CourseEvent {
 }
 
 #[test]
-fn a_handoff_is_written_then_shown_then_gone_on_behind() {
+fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
     let mut course = Course::new(ordinary());
     let fires = CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1));
     let parent = |id| Effect::WriteHandoff {
@@ -294,7 +294,7 @@ fn a_handoff_is_written_then_shown_then_gone_on_behind() {
         panic!("{shown:?}")
     };
     assert_eq!(
-        (leg.head.as_deref(), leg.behind),
+        (leg.head.as_deref(), leg.after),
         (Some("head 1"), Some(Uuid::from_u128(1)))
     );
     assert!(pause.is_zero() && *failed == 0);
@@ -307,7 +307,7 @@ fn a_handoff_is_written_then_shown_then_gone_on_behind() {
 }
 
 #[test]
-fn a_leg_that_cannot_be_had_ends_behind_what_was_shown() {
+fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
     let refused = |retry| CourseEvent::LegRefused { retry, pause: None };
     // Behind a sentinel.
     let mut course = Course::new(ordinary());
@@ -326,7 +326,7 @@ fn a_leg_that_cannot_be_had_ends_behind_what_was_shown() {
     );
     let id = Effect::WriteId {
         shown: "a".into(),
-        behind: ResponseOrigin::Handoff(Uuid::from_u128(1)),
+        origin: ResponseOrigin::Handoff(Uuid::from_u128(1)),
     };
     assert_eq!(after(&mut course, refused(true)), [Action::Perform(id)]);
     assert_eq!(
@@ -350,7 +350,7 @@ fn a_leg_that_cannot_be_had_ends_behind_what_was_shown() {
     // Upstream holds the call without its result.
     let id = Effect::WriteId {
         shown: "a".into(),
-        behind: ResponseOrigin::Open(OpenResponse {
+        origin: ResponseOrigin::Open(OpenResponse {
             response: "a".into(),
             owed: vec![owed],
             pending: None,
@@ -397,7 +397,7 @@ fn what_is_not_written_is_not_shown() {
         CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 0)),
     );
     let said = [
-        Action::Say(NOTHING_SAID.into()),
+        Action::Say(EMPTY_TURN.into()),
         Action::End(ResponseEnd::WithoutCall),
     ];
     assert_eq!(after(&mut course, CourseEvent::NotWritten), said);
@@ -418,7 +418,7 @@ fn what_is_not_written_is_not_shown() {
 }
 
 #[test]
-fn a_dropped_call_that_reasoning_was_for_is_written_where_more_was_said_behind_it() {
+fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
     let bound = |parts: usize| {
         let mut report = report(&[0], 0, StopReason::Calls, 0);
         report.parts = parts;
@@ -454,7 +454,7 @@ fn a_dropped_call_that_reasoning_was_for_is_written_where_more_was_said_behind_i
 }
 
 #[test]
-fn a_handoff_that_waits_is_known_behind_each_response_of_its_turn() {
+fn a_pending_handoff_is_known_after_each_response_of_its_turn() {
     let mut course = Course::new(ordinary());
     after(
         &mut course,
@@ -462,7 +462,7 @@ fn a_handoff_that_waits_is_known_behind_each_response_of_its_turn() {
     );
     let open = |pending: &str| Effect::WriteId {
         shown: "a".into(),
-        behind: ResponseOrigin::Open(OpenResponse {
+        origin: ResponseOrigin::Open(OpenResponse {
             response: "a".into(),
             owed: Vec::new(),
             pending: Some((pending.into(), None)),
@@ -483,7 +483,7 @@ fn a_handoff_that_waits_is_known_behind_each_response_of_its_turn() {
 }
 
 #[test]
-fn in_stop_mode_the_answer_ends_behind_the_sentinel() {
+fn in_stop_mode_the_answer_ends_after_the_sentinel() {
     let mut course = Course::new(CourseTerms {
         stops: true,
         ..ordinary()
@@ -502,7 +502,7 @@ fn in_stop_mode_the_answer_ends_behind_the_sentinel() {
     );
     let ended = after(&mut course, CourseEvent::Written);
     assert!(
-        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.behind.is_some()),
+        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.after.is_some()),
         "{ended:?}"
     );
 }

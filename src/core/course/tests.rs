@@ -91,7 +91,7 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
             true => ToolNames::HANDOFF,
             false => ToolNames::NONE,
         },
-        held_bytes: 1 << 10,
+        buffered_bytes: 1 << 10,
     };
     wire.dialect(&view, watch)
 }

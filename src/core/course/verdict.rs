@@ -20,7 +20,7 @@ pub struct VerdictInput {
     /// Most legs for one agent request.
     pub max_chain: u32,
     /// Refused calls that were answered in this agent request.
-    pub asked: u32,
+    pub refused: u32,
     /// Calls that our other tools have answered in this agent request, one name each.
     pub answered: Vec<&'static str>,
     /// Our tools.
@@ -95,19 +95,21 @@ enum CallFate {
     /// Its tool answers it.
     Ask,
     /// It is told this, and nothing else comes of it.
-    Told(HiddenResult),
+    Answer(HiddenResult),
 }
 
 /// `before`: how many calls of the tool were answered in this agent request.
 fn fate(call: &HiddenCall, now: &VerdictInput, before: usize) -> CallFate {
     let tool = now.tools.get(call.name());
     match tool.map(|tool| (tool.on_call, tool.per_turn)) {
-        Some((OnCall::Answer, _)) if call.oversize || !call.complete => CallFate::Told(HiddenResult::NOT_WHOLE),
-        Some((OnCall::Answer, most)) if before >= most as usize => CallFate::Told(HiddenResult::TOO_OFTEN),
+        Some((OnCall::Answer, _)) if call.oversize || !call.complete => {
+            CallFate::Answer(HiddenResult::NOT_WHOLE)
+        }
+        Some((OnCall::Answer, most)) if before >= most as usize => CallFate::Answer(HiddenResult::TOO_OFTEN),
         Some((OnCall::Answer, _)) => CallFate::Ask,
         Some((OnCall::Fire, _)) | None => match accept(call, now) {
             Ok((prompt, reason)) => CallFate::Fire(prompt, reason),
-            Err(answer) => CallFate::Told(answer),
+            Err(answer) => CallFate::Answer(answer),
         },
     }
 }
@@ -141,8 +143,10 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     let answer = match fates().next() {
         Some((call, CallFate::Ask)) => Some((call, None)),
         // Where a handoff would have no leg to go on in, no call of it is worth an answer.
-        Some((call, CallFate::Told(_))) if !may_chain && call.name() == TOOL_NAME => None,
-        Some((call, CallFate::Told(answer))) if now.asked < limits::ASK_AGAIN => Some((call, Some(answer))),
+        Some((call, CallFate::Answer(_))) if !may_chain && call.name() == TOOL_NAME => None,
+        Some((call, CallFate::Answer(answer))) if now.refused < limits::ASK_AGAIN => {
+            Some((call, Some(answer)))
+        }
         _ => None,
     };
     answer.map_or(dropped, |(call, answer)| {
@@ -223,7 +227,7 @@ fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
             let (answer, pending) = match fate {
                 CallFate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
                 CallFate::Ask => (None, None),
-                CallFate::Told(answer) => (Some(answer), None),
+                CallFate::Answer(answer) => (Some(answer), None),
             };
             AnsweredCall {
                 call: call.clone(),

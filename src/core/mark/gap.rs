@@ -9,7 +9,7 @@ pub fn spaced(mark: &str) -> String {
 }
 
 /// Offset behind at most the two line breaks that were streamed behind a mark.
-pub fn behind(text: &[u8], from: usize, end: usize) -> usize {
+pub fn after(text: &[u8], from: usize, end: usize) -> usize {
     let mut at = from;
     // Blanks that an agent left on the mark's own line.
     while at < end && text[at] == b' ' {

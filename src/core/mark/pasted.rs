@@ -29,7 +29,7 @@ pub struct PastedLine {
 
 /// Reads the line at the very start of the text whose inside is `inside`.
 pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
-    let start = paste_tag::behind_opening(text, inside).unwrap_or(inside.start);
+    let start = paste_tag::after_opening(text, inside).unwrap_or(inside.start);
     let mut at = LiteralCursor {
         raw: Span::new(start, inside.end).of(text),
         at: 0,
@@ -47,10 +47,10 @@ pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
     at.skip(3, |c| matches!(c, '.' | '…'));
     at.skip(2, |c| c == ']');
     at.skip(3, is_quote);
-    let rest = behind(text, start + at.at, inside.end);
+    let rest = after_line(text, start + at.at, inside.end);
     Some(PastedLine {
         ids,
-        rest: paste_tag::behind_closing(text, inside, rest),
+        rest: paste_tag::after_closing(text, inside, rest),
     })
 }
 
@@ -62,13 +62,13 @@ fn is_quote(c: char) -> bool {
 }
 
 /// What the person says behind the line, or behind the block that it opens.
-fn behind(text: &[u8], from: usize, end: usize) -> usize {
+fn after_line(text: &[u8], from: usize, end: usize) -> usize {
     let closed = closing(text, from, end).and_then(|at| {
         let line = &text[at..end.min(at + CLOSING)];
         memchr::memmem::find(line, b"]]").map(|i| at + i + 2)
     });
     let line = || raw_line_for_people(text, from, end);
-    gap::behind(text, closed.or_else(line).unwrap_or(from), end)
+    gap::after(text, closed.or_else(line).unwrap_or(from), end)
 }
 
 /// The closing line of the block that was opened in front of `from`: no other opening line stands before it.

@@ -93,26 +93,26 @@ pub struct Sentinel {
 /// most sentinels in a transcript are never opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SealedBody {
-    told: Span,
+    prompt: Span,
     seal: Span,
 }
 
 impl SealedBody {
     /// Bytes between the two lines.
     pub fn len(&self) -> usize {
-        self.told.len()
+        self.prompt.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.prompt.is_empty()
     }
 
     /// The prompt that the seal verifies for this principal, under any of the keys: tried without the line for people
     /// and with it.
     pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
-        let told = json::unescape(self.told.of(text));
-        let prompts = [behind_line_for_people(&told), Some(told.trim())];
+        let told = json::unescape(self.prompt.of(text));
+        let prompts = [after_line_for_people(&told), Some(told.trim())];
         let mut sealed = prompts.into_iter().flatten();
         let prompt = sealed.find(|p| keys.verifies(principal, id, p, self.seal.of(text)))?;
         Some(prompt.to_owned())
@@ -134,7 +134,13 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Se
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
         Some((close, MarkKind::Close(closes, seal))) if closes.is_none_or(|c| c == id) => {
             let told = Span::new(open.end, close.start);
-            (Some(SealedBody { told, seal: *seal }), close.end)
+            (
+                Some(SealedBody {
+                    prompt: told,
+                    seal: *seal,
+                }),
+                close.end,
+            )
         }
         _ => (
             None,
@@ -145,12 +151,12 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Se
         id,
         at: open.start,
         sealed,
-        rest: gap::behind(text, end, inside.end),
+        rest: gap::after(text, end, inside.end),
     })
 }
 
 /// What stands behind the line for people, which is the first one; `None` where it is not there.
-fn behind_line_for_people(told: &str) -> Option<&str> {
+fn after_line_for_people(told: &str) -> Option<&str> {
     let told = told.trim();
     let (line, rest) = told.split_once('\n').unwrap_or((told, ""));
     is_for_people(line).then(|| rest.trim())
@@ -163,7 +169,7 @@ fn is_for_people(line: &str) -> bool {
 
 /// End of the line for people behind an opening line that ends at `from`; `end` where the text breaks off in it.
 pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
-    let start = gap::behind(text, from, end);
+    let start = gap::after(text, from, end);
     let left = &text[start..end.min(start + LINE_BYTES)];
     if start == from || !left.starts_with(HANDED_OVER.as_bytes()) {
         return None;
@@ -189,10 +195,10 @@ fn line_len(raw: &[u8]) -> usize {
 }
 
 /// What is left of a sentinel without its closing line: steps over as much of the known prompt as is there.
-pub fn behind_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
+pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
     let raw = &text[rest..inside_end];
     if let Some(len) = json::spelled(raw, prompt) {
-        let at = gap::behind(text, rest + len, inside_end);
+        let at = gap::after(text, rest + len, inside_end);
         let torn = torn_closing(&text[at..inside_end]);
         return if torn { inside_end } else { at };
     }
@@ -370,7 +376,7 @@ mod tests {
                 let inside = Span::new(1, text.len() - 1);
                 let sentinel = read(&text, inside, &found, 0).unwrap();
                 assert_eq!(sentinel.sealed, None);
-                let rest = behind_unclosed(&text, sentinel.rest, inside.end, PROMPT);
+                let rest = after_unclosed(&text, sentinel.rest, inside.end, PROMPT);
                 assert_eq!(json::unescape(&text[rest..inside.end]), wanted, "{line}{after}");
             }
         }

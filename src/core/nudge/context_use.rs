@@ -102,7 +102,7 @@ impl HandoffLoop {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NudgeOutcome {
     /// The model was told.
-    Told,
+    Notified,
     /// It handed over after it was told.
     Followed,
     /// It would have been told, and that could not be written down.
@@ -116,7 +116,7 @@ pub enum NudgeOutcome {
 impl NudgeOutcome {
     /// Every outcome.
     pub const ALL: [Self; 6] = [
-        Self::Told,
+        Self::Notified,
         Self::Followed,
         Self::NotWritten,
         Self::AutoFailed,
@@ -127,7 +127,7 @@ impl NudgeOutcome {
     /// The name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Told => "told",
+            Self::Notified => "told",
             Self::Followed => "followed",
             Self::NotWritten => "not_written",
             Self::AutoFailed => "auto_failed",
@@ -156,7 +156,7 @@ pub struct ContextUse {
     /// Use when the model was told last.
     nudged: Option<u64>,
     /// The transcript holds what it was told by another process, or before a restart.
-    told: bool,
+    notified: bool,
     /// Use when a handoff was tried last.
     tried: Option<u64>,
     /// A handoff was seen, and the first answer behind it was not.
@@ -173,8 +173,8 @@ impl ContextUse {
             self.begin(cut);
         }
         self.since = self.since.map(|n| n.saturating_add(1));
-        self.told |= told;
-        self.count_told();
+        self.notified |= told;
+        self.count_notified();
     }
 
     /// A handoff took effect. Whether the thread is on a treadmill since.
@@ -194,7 +194,7 @@ impl ContextUse {
             return None;
         }
         self.measured = Some(answer.tokens);
-        self.count_told();
+        self.count_notified();
         let most = limits.nudge.into_iter().chain(limits.auto).min();
         let large = most.is_some_and(|most| answer.input >= most);
         if std::mem::take(&mut self.first) && large && self.treadmill.is_none() {
@@ -256,8 +256,8 @@ impl ContextUse {
     }
 
     /// At which use the model was told is not known: what is more is counted from the first that is.
-    fn count_told(&mut self) {
-        if self.told && self.nudged.is_none() {
+    fn count_notified(&mut self) {
+        if self.notified && self.nudged.is_none() {
             self.nudged = self.measured;
         }
     }

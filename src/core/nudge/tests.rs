@@ -12,7 +12,7 @@ const WINDOW: u64 = 200_000;
 enum ThreadEvent {
     Exchange {
         cut: Option<u8>,
-        told: bool,
+        notified: bool,
     },
     Measured {
         cut: Option<u8>,
@@ -35,7 +35,7 @@ fn id(cut: u8) -> Uuid {
 fn happens() -> impl Strategy<Value = ThreadEvent> {
     let cut = || prop::option::weighted(0.7, 0u8..3);
     prop_oneof![
-        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, told)| ThreadEvent::Exchange { cut, told }),
+        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, notified)| ThreadEvent::Exchange { cut, notified }),
         6 => (cut(), 0u64..400_000, 0u64..9_000)
             .prop_map(|(cut, tokens, output)| ThreadEvent::Measured { cut, tokens, output }),
         1 => (0u8..3).prop_map(ThreadEvent::HandedOver),
@@ -55,7 +55,7 @@ fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
     prop::collection::vec(turn, 1..60).prop_map(|turns| {
         let (mut all, mut cut, mut tokens) = (Vec::new(), None, 5_000);
         for (grows, step_done, hands_over, left) in turns {
-            all.push(ThreadEvent::Exchange { cut, told: false });
+            all.push(ThreadEvent::Exchange { cut, notified: false });
             all.push(ThreadEvent::Decide { step_done });
             tokens += grows;
             all.push(ThreadEvent::Measured {
@@ -84,7 +84,7 @@ struct HistoryPoint {
     cut: Option<Uuid>,
     measured: Option<u64>,
     nudged_at: Option<u64>,
-    told: bool,
+    notified: bool,
     tried_at: Option<u64>,
     awaited: bool,
     treadmill: bool,
@@ -96,7 +96,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
     let mut known = HistoryPoint::default();
     for (what, decision) in history {
         match what {
-            ThreadEvent::Exchange { cut, told } => {
+            ThreadEvent::Exchange { cut, notified: told } => {
                 let cut = cut.map(id);
                 if cut != known.cut {
                     known = HistoryPoint {
@@ -106,7 +106,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
                     };
                 }
                 known.exchanges = known.exchanges.map(|n| n + 1);
-                known.told |= *told;
+                known.notified |= *told;
             }
             ThreadEvent::Measured { cut, tokens, output } => {
                 let input = tokens.saturating_sub(*output);
@@ -133,14 +133,19 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
             }
             ThreadEvent::Failed => known.tried_at = known.measured,
         }
-        if known.told && known.nudged_at.is_none() {
+        if known.notified && known.nudged_at.is_none() {
             known.nudged_at = known.measured;
         }
     }
     known
 }
 
-fn expected(known: &HistoryPoint, thresholds: &Thresholds, window: Option<u64>, step_done: bool) -> NudgeDecision {
+fn expected(
+    known: &HistoryPoint,
+    thresholds: &Thresholds,
+    window: Option<u64>,
+    step_done: bool,
+) -> NudgeDecision {
     let Some(tokens) = known.measured.filter(|_| !known.treadmill) else {
         return NudgeDecision::Nothing;
     };
@@ -193,7 +198,7 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
     for what in all {
         let mut decision = NudgeDecision::Nothing;
         match &what {
-            ThreadEvent::Exchange { cut, told } => machine.exchange(cut.map(id), *told),
+            ThreadEvent::Exchange { cut, notified: told } => machine.exchange(cut.map(id), *told),
             ThreadEvent::Measured { cut, tokens, output } => {
                 let before = machine.treadmill();
                 let input = tokens.saturating_sub(*output);
@@ -205,7 +210,9 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
                 let told = machine.measured(answer, &limits);
                 prop_assert_eq!(told.is_some(), before.is_none() && machine.treadmill().is_some());
             }
-            ThreadEvent::HandedOver(cut) => prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill()),
+            ThreadEvent::HandedOver(cut) => {
+                prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill())
+            }
             ThreadEvent::Decide { step_done } => {
                 decision = machine.decide(&limits, || *step_done);
                 let known = known(&history, room(&thresholds, window));
@@ -282,7 +289,7 @@ fn at(tokens: u64) -> ContextUse {
 }
 
 #[test]
-fn the_model_is_told_at_the_end_of_a_step_or_ten_points_later() {
+fn the_model_is_notified_at_the_end_of_a_step_or_ten_points_later() {
     let limits = DEFAULT.of(Some(WINDOW));
     let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
     assert!(!told(99_999, true));
@@ -302,7 +309,7 @@ fn the_model_is_told_at_the_end_of_a_step_or_ten_points_later() {
 }
 
 #[test]
-fn it_is_asked_for_a_finished_step_only_where_that_matters() {
+fn a_finished_step_is_looked_up_only_where_that_matters() {
     let limits = DEFAULT.of(Some(WINDOW));
     at(50_000).decide(&limits, || panic!("far from it"));
     at(150_000).decide(&limits, || panic!("late enough"));
@@ -311,7 +318,7 @@ fn it_is_asked_for_a_finished_step_only_where_that_matters() {
 }
 
 #[test]
-fn it_is_told_once_a_task_and_again_after_much_more() {
+fn the_model_is_notified_once_a_task_and_again_after_much_more() {
     let limits = DEFAULT.of(Some(1_000_000));
     let mut machine = at(250_000);
     let grow = |machine: &mut ContextUse, tokens| {
@@ -376,7 +383,7 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
 }
 
 #[test]
-fn after_a_restart_what_the_transcript_holds_was_said() {
+fn after_a_restart_nudges_in_the_transcript_count() {
     let limits = DEFAULT.of(Some(1_000_000));
     let mut machine = ContextUse::default();
     machine.exchange(Some(id(7)), true);

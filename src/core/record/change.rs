@@ -73,7 +73,7 @@ pub enum RecordChange {
         unpinned: Option<String>,
     },
     /// An undo was asked for from outside of the chat. It takes the place of one that waits.
-    UndoAsked(PendingUndo),
+    UndoRequested(PendingUndo),
     /// That undo waits no longer: a transcript tells it, or it was withdrawn, or cannot be done.
     UndoOver(PendingUndo),
 }
@@ -97,7 +97,7 @@ impl RecordChange {
                 record.active = Some(*handoff);
                 // What was undone, or was to be, was about the task before.
                 record.undone = None;
-                record.asked_undo = None;
+                record.pending_undo = None;
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
                     list(record, *handoff);
@@ -142,9 +142,9 @@ impl RecordChange {
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
             }
-            Self::UndoAsked(asked) => record.asked_undo = Some(Box::new(*asked)),
+            Self::UndoRequested(asked) => record.pending_undo = Some(Box::new(*asked)),
             Self::UndoOver(asked) => {
-                record.asked_undo = record.asked_undo.take().filter(|waiting| **waiting != *asked);
+                record.pending_undo = record.pending_undo.take().filter(|waiting| **waiting != *asked);
             }
         }
     }
@@ -347,23 +347,23 @@ mod tests {
             active: Some(id(1)),
             ..Conversation::default()
         };
-        let UndoAnswer::Asked(asked) = pinned.ask_undo(id(1), 5) else {
+        let UndoAnswer::Requested(asked) = pinned.request_undo(id(1), 5) else {
             panic!("the active one can be undone");
         };
         assert!(asked.undone);
         assert_eq!(
-            pinned.ask_undo(id(2), 5),
+            pinned.request_undo(id(2), 5),
             UndoAnswer::NotActive { active: Some(id(1)) }
         );
-        let waiting = changed(&pinned, &[RecordChange::UndoAsked(asked)]);
-        assert_eq!(waiting.asked_undo.as_deref(), Some(&asked));
-        assert_eq!(waiting.ask_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
+        let waiting = changed(&pinned, &[RecordChange::UndoRequested(asked)]);
+        assert_eq!(waiting.pending_undo.as_deref(), Some(&asked));
+        assert_eq!(waiting.request_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
         let over = RecordChange::UndoOver(asked);
-        assert_eq!(changed(&waiting, std::slice::from_ref(&over)).asked_undo, None);
+        assert_eq!(changed(&waiting, std::slice::from_ref(&over)).pending_undo, None);
         // One that was asked for since is another one.
         let later = PendingUndo { at_ms: 7, ..asked };
-        let again = changed(&waiting, &[RecordChange::UndoAsked(later), over]);
-        assert_eq!(again.asked_undo.as_deref(), Some(&later));
+        let again = changed(&waiting, &[RecordChange::UndoRequested(later), over]);
+        assert_eq!(again.pending_undo.as_deref(), Some(&later));
         // The transcript tells it: then the undo can be undone.
         let told = RecordChange::Followed {
             from: Some(id(1)),
@@ -372,12 +372,12 @@ mod tests {
         };
         let told = changed(&pinned, &[told]);
         assert_eq!((told.active, told.undone), (None, Some(id(1))));
-        let UndoAnswer::Asked(back) = told.ask_undo(id(1), 8) else {
+        let UndoAnswer::Requested(back) = told.request_undo(id(1), 8) else {
             panic!("its undo can be taken back");
         };
         assert!(!back.undone);
-        let fired = changed(&told, &[RecordChange::UndoAsked(back), fired(3, Vec::new())]);
-        assert_eq!((fired.undone, fired.asked_undo), (None, None));
+        let fired = changed(&told, &[RecordChange::UndoRequested(back), fired(3, Vec::new())]);
+        assert_eq!((fired.undone, fired.pending_undo), (None, None));
     }
 
     #[test]

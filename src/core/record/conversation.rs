@@ -42,8 +42,8 @@ pub struct Conversation {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,
     /// An undo that was asked for from outside of the chat and does not stand in a transcript yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_undo: Option<Box<PendingUndo>>,
+    #[serde(default, rename = "asked_undo", skip_serializing_if = "Option::is_none")]
+    pub pending_undo: Option<Box<PendingUndo>>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
@@ -71,7 +71,7 @@ pub struct PendingUndo {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoAnswer {
     /// The next request does it.
-    Asked(PendingUndo),
+    Requested(PendingUndo),
     /// What waited was asked for by mistake: it waits no longer, and nothing changes.
     Withdrawn(PendingUndo),
     /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that counts.
@@ -83,9 +83,9 @@ pub enum UndoAnswer {
 
 impl Conversation {
     /// What comes of asking that this handoff be undone, or, where it is, that its undo be taken back.
-    pub fn ask_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
+    pub fn request_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
         if let Some(asked) = self
-            .asked_undo
+            .pending_undo
             .as_deref()
             .filter(|asked| asked.handoff == handoff)
         {
@@ -95,7 +95,7 @@ impl Conversation {
         if !undone && self.undone != Some(handoff) {
             return UndoAnswer::NotActive { active: self.active };
         }
-        UndoAnswer::Asked(PendingUndo {
+        UndoAnswer::Requested(PendingUndo {
             handoff,
             undone,
             at_ms,

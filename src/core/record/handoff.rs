@@ -102,7 +102,7 @@ pub struct Handoff {
 
 /// The first line of a carry-over prompt that tells it from others, without Markdown syntax: not a heading, which all of
 /// them begin with, unless there is nothing else.
-pub fn telling_line(prompt: &str) -> &str {
+pub fn distinctive_line(prompt: &str) -> &str {
     let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
     let mut lines = prompt.lines().map(str::trim).filter(shown);
     let is_heading = |line: &str| {
@@ -124,7 +124,7 @@ pub fn telling_line(prompt: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use super::telling_line;
+    use super::distinctive_line;
 
     #[test]
     fn a_handoff_is_named_by_what_it_says() {
@@ -140,7 +140,7 @@ mod tests {
             ("<handoff-context>\n## Context\nUnder way: it", "Under way: it"),
             ("", ""),
         ] {
-            assert_eq!(telling_line(prompt), line, "{prompt}");
+            assert_eq!(distinctive_line(prompt), line, "{prompt}");
         }
     }
 }

@@ -36,7 +36,8 @@ pub enum InsertionPlace {
     /// At the line `[[handoff-aside:ID]]`, ID being the insertion's own.
     Aside,
     /// Behind a turn of the user's or of a tool's.
-    Behind(Position),
+    #[serde(rename = "behind")]
+    After(Position),
 }
 
 impl InsertionPlace {
@@ -45,7 +46,7 @@ impl InsertionPlace {
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Beside { sibling, .. } => Some(sibling_key(sibling)),
-            Self::Behind(position) => Some(&position.digest),
+            Self::After(position) => Some(&position.digest),
             Self::Aside => None,
         }
     }

@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    fn told(placed: &[LineageEntry]) -> Vec<(u128, usize, usize, usize)> {
+    fn chain_of(placed: &[LineageEntry]) -> Vec<(u128, usize, usize, usize)> {
         let told = placed.iter();
         told.map(|it| (it.id.as_u128(), it.depth, it.siblings, it.children))
             .collect()
@@ -115,16 +115,16 @@ mod tests {
         ];
         let mut expected = vec![(8, 0, 1, 0), (6, 0, 1, 1), (7, 0, 1, 0)];
         expected.extend(first);
-        assert_eq!(told(&map(&all)), expected);
-        assert_eq!(told(&tree(&all, id(4))), first);
-        assert_eq!(told(&tree(&all, id(8))), [(8, 0, 1, 0)]);
+        assert_eq!(chain_of(&map(&all)), expected);
+        assert_eq!(chain_of(&tree(&all, id(4))), first);
+        assert_eq!(chain_of(&tree(&all, id(8))), [(8, 0, 1, 0)]);
         assert_eq!(tree(&all, id(77)), []);
     }
 
     #[test]
     fn a_circle_ends() {
         let all = [(3, 2), (2, 3), (1, 0)].map(handoff);
-        assert_eq!(told(&map(&all)), [(1, 0, 1, 0)]);
+        assert_eq!(chain_of(&map(&all)), [(1, 0, 1, 0)]);
     }
 
     #[test]

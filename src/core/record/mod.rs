@@ -3,7 +3,6 @@
 //!
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 
-mod behind;
 mod change;
 mod conversation;
 mod cut_point;
@@ -14,16 +13,17 @@ pub mod lineage;
 mod omission;
 mod packet;
 mod pair;
+mod response_origin;
 
-pub use behind::{OpenResponse, PendingResult, ResponseOrigin};
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
 pub use change::{RecordChange, Update, UpdateOutcome};
 pub use conversation::{Conversation, PendingUndo, RepeatedAnswer, UndoAnswer};
 pub use cut_point::CutPoint;
-pub use handoff::{Handoff, HandoffOrigin, telling_line};
+pub use handoff::{Handoff, HandoffOrigin, distinctive_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
 pub use insertion::{FINGERPRINT, sibling_key};
 pub use insertion::{Insertion, InsertionContent, InsertionPlace, Position};
 pub use omission::ThinkingOmission;
 pub use packet::{PacketRecord, PacketStatus};
 pub use pair::{HiddenPair, HiddenResult};
+pub use response_origin::{OpenResponse, PendingResult, ResponseOrigin};

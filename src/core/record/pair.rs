@@ -19,7 +19,7 @@ pub struct HiddenResult {
 
 impl HiddenResult {
     /// Accepted beside other calls: it fires when the turn ends.
-    pub const QUEUED: Self = Self::told("Handoff queued; it runs when this turn ends.");
+    pub const QUEUED: Self = Self::plain("Handoff queued; it runs when this turn ends.");
     /// The prompt was empty.
     pub const EMPTY_PROMPT: Self = Self::refused(
         "Handoff refused: `prompt` is empty. Call session_handoff again with everything the next session has to know.",
@@ -51,7 +51,7 @@ impl HiddenResult {
         "Not run: this tool was called as often as it may be in one turn. Go on with the task.",
     );
 
-    const fn told(text: &'static str) -> Self {
+    const fn plain(text: &'static str) -> Self {
         Self {
             text: Cow::Borrowed(text),
             error: false,

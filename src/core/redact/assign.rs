@@ -1,7 +1,7 @@
 //! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
 
 use super::Match;
-use super::names::{SecretName, telling};
+use super::names::{SecretName, secret_name};
 use super::values::{self, ValueForm, is_secret};
 
 /// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
@@ -20,7 +20,7 @@ pub(super) struct NameScan {
     /// End of the last name; further keywords inside it are skipped.
     name: usize,
     /// Where the last secret ended.
-    behind: usize,
+    secret_end: usize,
 }
 
 /// A value and how it is written.
@@ -35,7 +35,7 @@ struct AssignedValue {
 impl NameScan {
     /// Processes a keyword that is part of a name.
     pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Match>) {
-        if at < self.name || at < self.behind {
+        if at < self.name || at < self.secret_end {
             return;
         }
         let bytes = text.as_bytes();
@@ -54,7 +54,7 @@ impl NameScan {
         if !may_be_assigned(bytes, start, end) {
             return;
         }
-        let Some(telling) = telling(&text[start..end]) else {
+        let Some(telling) = secret_name(&text[start..end]) else {
             return;
         };
         let Some(from) = operator(bytes, start, end, telling) else {
@@ -71,7 +71,7 @@ impl NameScan {
             super::worked(value.end - value.start);
             self.value(text, from, telling, &value, found);
             next = (value.listed)
-                .then(|| behind_comma(bytes, value.end))
+                .then(|| after_comma(bytes, value.end))
                 .flatten()
                 .and_then(|at| self::value(bytes, start, at));
             next = next.map(|next| AssignedValue { listed: true, ..next });
@@ -79,10 +79,20 @@ impl NameScan {
     }
 
     /// Processes a value after an operator that ends at `from`.
-    fn value(&mut self, text: &str, from: usize, telling: SecretName, value: &AssignedValue, found: &mut Vec<Match>) {
+    fn value(
+        &mut self,
+        text: &str,
+        from: usize,
+        telling: SecretName,
+        value: &AssignedValue,
+        found: &mut Vec<Match>,
+    ) {
         let bytes = text.as_bytes();
         let inside = &bytes[value.start..value.end];
-        let simple = matches!(telling, SecretName::Password | SecretName::Secret | SecretName::Phrase);
+        let simple = matches!(
+            telling,
+            SecretName::Password | SecretName::Secret | SecretName::Phrase
+        );
         let yaml = simple && !value.spelled.quoted && value.spelled.plain && bytes[from - 1] == b':';
         let words = if yaml {
             words_end(bytes, value.start)
@@ -105,7 +115,7 @@ impl NameScan {
                 range: value.start + at..to,
                 kind: kind(telling),
             });
-            self.behind = to;
+            self.secret_end = to;
         }
     }
 
@@ -144,7 +154,7 @@ impl NameScan {
             range: from + at..to,
             kind: kind(telling),
         });
-        self.behind = to;
+        self.secret_end = to;
         true
     }
 }
@@ -314,7 +324,7 @@ fn in_list(rest: &[u8], at: usize) -> Option<usize> {
 }
 
 /// Where the next text of a list begins, behind one that ends at `end`.
-fn behind_comma(bytes: &[u8], end: usize) -> Option<usize> {
+fn after_comma(bytes: &[u8], end: usize) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let quotes = rest.iter().take_while(|b| b"\\\"'`".contains(b)).count();
     let comma = rest.get(quotes..)?.strip_prefix(b",")?;

@@ -167,7 +167,7 @@ pub(super) struct Jwt {
     /// The part that was measured last.
     part: Range<usize>,
     /// End of the examined text: no token begins before it.
-    behind: usize,
+    scanned_to: usize,
 }
 
 impl Jwt {
@@ -176,14 +176,14 @@ impl Jwt {
         const LEAST: usize = 11;
         let bytes = text.as_bytes();
         let inside = start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
-        if start < self.behind || inside {
+        if start < self.scanned_to || inside {
             return;
         }
         let header = self.part_end(bytes, start);
         let dot = |at: usize| bytes.get(at) == Some(&b'.');
         // What holds of a header holds of every later one that ends with it.
         if header < start + LEAST || !dot(header) {
-            self.behind = header;
+            self.scanned_to = header;
             return;
         }
         let mut end = self.part_end(bytes, header + 1);
@@ -196,9 +196,9 @@ impl Jwt {
         }
         if plain || parts == 5 {
             push(found, start..end, "jwt");
-            self.behind = end;
+            self.scanned_to = end;
         } else {
-            self.behind = header;
+            self.scanned_to = header;
         }
     }
 

@@ -155,7 +155,9 @@ impl MemberTracker {
         const MOST: usize = 64;
         if !matches!(
             self.hint,
-            Some(ValueHint::Name(SecretName::Password | SecretName::Secret | SecretName::Phrase))
+            Some(ValueHint::Name(
+                SecretName::Password | SecretName::Secret | SecretName::Phrase
+            ))
         ) {
             return None;
         }

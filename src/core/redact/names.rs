@@ -253,7 +253,7 @@ pub(super) fn is_plain_header(name: &str) -> bool {
 /// Classifies the name of a JSON member.
 pub(super) fn member(name: &str) -> Option<SecretName> {
     let header_key = name.len() > 4 && name.to_ascii_lowercase().ends_with("-key");
-    match telling(name) {
+    match secret_name(name) {
         Some(SecretName::Token) if name.to_ascii_lowercase().starts_with("authorization") => {
             Some(SecretName::Authorization)
         }
@@ -263,7 +263,7 @@ pub(super) fn member(name: &str) -> Option<SecretName> {
 }
 
 /// Classifies a name in code, environments, files and documents.
-pub(super) fn telling(name: &str) -> Option<SecretName> {
+pub(super) fn secret_name(name: &str) -> Option<SecretName> {
     let mut words = words(name);
     while words.len() > 1
         && words.last().is_some_and(|word| {
@@ -366,7 +366,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_told_from_names_about_them() {
+    fn names_of_secrets_are_distinguished_from_names_about_them() {
         for (name, wanted) in [
             ("password", SecretName::Password),
             ("PGPASSWORD", SecretName::Password),
@@ -388,7 +388,7 @@ mod tests {
             ("some_key", SecretName::Key),
             ("API_KEY_PROD", SecretName::Token),
         ] {
-            assert_eq!(telling(name), Some(wanted), "{name}");
+            assert_eq!(secret_name(name), Some(wanted), "{name}");
         }
         for name in [
             "max_tokens",
@@ -412,7 +412,7 @@ mod tests {
             "bypass",
             "x-auth-url",
         ] {
-            assert_eq!(telling(name), None, "{name}");
+            assert_eq!(secret_name(name), None, "{name}");
         }
         assert_eq!(member("ocp-apim-subscription-key"), Some(SecretName::Token));
         assert_eq!(member("x-anything-key"), Some(SecretName::Token));

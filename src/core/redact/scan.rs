@@ -118,7 +118,7 @@ pub(super) fn find(text: &str, found: &mut Vec<Match>) {
     let mut scan = CredentialScan {
         text,
         found,
-        behind: HashMap::new(),
+        match_ends: HashMap::new(),
         names: assign::NameScan::default(),
         pem: context::Pem::default(),
         jwt: context::Jwt::default(),
@@ -137,7 +137,7 @@ struct CredentialScan<'a> {
     text: &'a str,
     found: &'a mut Vec<Match>,
     /// End of each rule's last match; hits inside it are skipped.
-    behind: HashMap<u16, usize>,
+    match_ends: HashMap<u16, usize>,
     names: assign::NameScan,
     pem: context::Pem,
     jwt: context::Jwt,
@@ -164,12 +164,12 @@ impl CredentialScan<'_> {
     }
 
     fn rule(&mut self, n: u16, start: usize) {
-        if self.behind.get(&n).is_some_and(|behind| start < *behind) {
+        if self.match_ends.get(&n).is_some_and(|behind| start < *behind) {
             return;
         }
         let rule = &KEYWORDS.rules[usize::from(n)];
         if let Some((range, end)) = rule.at(self.text, start) {
-            self.behind.insert(n, end);
+            self.match_ends.insert(n, end);
             let kind = rule.name;
             self.found.push(Match { range, kind });
         }

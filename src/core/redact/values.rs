@@ -328,7 +328,9 @@ pub(super) fn is_secret_member(value: &[u8], telling: SecretName) -> bool {
             value.len() >= 6 && !is_standin(value) && !is_identifier(value) || schemed(value).is_some()
         }
         SecretName::Cookie => value.contains(&b'=') || is_token(value),
-        SecretName::Password | SecretName::Secret | SecretName::Phrase if has(value, u8::is_ascii_whitespace) => {
+        SecretName::Password | SecretName::Secret | SecretName::Phrase
+            if has(value, u8::is_ascii_whitespace) =>
+        {
             value.len() >= 8 && !is_place(value) && !is_standin(value)
         }
         SecretName::Password | SecretName::Secret | SecretName::Phrase => is_password(value, spelled),

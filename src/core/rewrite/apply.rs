@@ -149,7 +149,7 @@ fn independent_edits(
         all.push((ChangeReason::Tool, tool));
     }
     all.push((ChangeReason::Previous, previous(wire, view, what)));
-    all.push((ChangeReason::Held, members_of_own_history(wire, view, what)));
+    all.push((ChangeReason::History, members_of_own_history(wire, view, what)));
     all.push(match what.text_only {
         Some(how) => (
             ChangeReason::Draft,
@@ -163,7 +163,7 @@ fn independent_edits(
 /// Takes out what a provider reads as said of the agent's own history, where it gets another one.
 fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let facts = &view.facts;
-    if !(facts.held || facts.begins_thread || facts.context_hint) {
+    if !(facts.server_side || facts.begins_thread || facts.context_hint) {
         return Vec::new();
     }
     let mut gone = Vec::new();

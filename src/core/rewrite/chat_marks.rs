@@ -57,7 +57,7 @@ impl ChatMark {
             } else if matches!(mark.kind, MarkKind::Draft(_)) {
                 found.drafts.push(at(mark.span));
             } else if let Some(read) = sentinel::read(&reading.view.body, inside, &reading.marks, i) {
-                let from = told_from(&reading.view.body, inside.start, read.at);
+                let from = announcement_start(&reading.view.body, inside.start, read.at);
                 found.opens.push(at(Span::new(from, read.rest)));
             }
         }
@@ -97,12 +97,12 @@ impl ChatMark {
             .notes
             .partition_point(|at| (at.turn, at.part) < (draft.turn, draft.part));
         let here = self.notes[from..].iter().take_while(|at| at.turn == draft.turn);
-        here.take(NOTES_BEHIND).find(|at| at.id == draft.id)
+        here.take(NOTES_AFTER).find(|at| at.id == draft.id)
     }
 }
 
 /// Notes of one turn among which a draft's own is looked for: it is the first one behind it.
-pub(super) const NOTES_BEHIND: usize = 8;
+pub(super) const NOTES_AFTER: usize = 8;
 
 /// Where the answer begins in which this mark stands, behind `done`: at the last line in front of it that begins one, else
 /// where its text does.
@@ -117,11 +117,11 @@ pub(super) fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
 }
 
 /// Where begins what baton says in front of a sentinel: a line of its own, right before it.
-pub(super) fn told_from(text: &[u8], start: usize, open: usize) -> usize {
+pub(super) fn announcement_start(text: &[u8], start: usize, open: usize) -> usize {
     /// Bytes of such a line.
-    const TOLD: usize = 1024;
+    const LONGEST: usize = 1024;
     let end = gap::before(text, start, open);
-    let from = start.max(end.saturating_sub(TOLD));
+    let from = start.max(end.saturating_sub(LONGEST));
     let line = memchr::memmem::rfind(&text[from..end], br"\n").map_or(from, |at| from + at + 2);
     match text[line..end].starts_with(note::BEGINS.as_bytes()) {
         true => line,

@@ -17,10 +17,10 @@ pub(super) fn messages(
     applied: bool,
 ) -> usize {
     match (applied, what.cut) {
-        (false, Cut::At { .. } | Cut::Behind { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
-            behind_cut(&reading.view, what.cut, cut)
+        (false, Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
+            after_cut(&reading.view, what.cut, cut)
         }
-        (true, Cut::At { head, .. } | Cut::Behind { head, .. } | Cut::Before { head }) => reading
+        (true, Cut::At { head, .. } | Cut::BeforeTurn { head, .. } | Cut::Before { head }) => reading
             .view
             .turns
             .iter()
@@ -32,14 +32,14 @@ pub(super) fn messages(
 }
 
 /// Messages behind the head of a cut.
-fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
+fn after_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
     let (left, kept) = match cut {
         Cut::At { candidate, .. } => {
             let whole = view.turns[candidate.turn].span;
             let left = edits.first().is_some_and(|e| e.span.end < whole.end);
             (usize::from(left), &view.turns[candidate.turn + 1..])
         }
-        Cut::Behind { turn, .. } => (0, &view.turns[turn..]),
+        Cut::BeforeTurn { turn, .. } => (0, &view.turns[turn..]),
         Cut::Before { .. } => (0, &view.turns[..]),
         Cut::None | Cut::Text { .. } | Cut::Fresh { .. } => (0, &[][..]),
     };

@@ -13,7 +13,7 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     match cut {
         Cut::None | Cut::Text { .. } | Cut::Before { .. } => 0,
         Cut::At { candidate, .. } => candidate.sentinel.rest,
-        Cut::Behind { turn, .. } => view.turns[turn].span.start,
+        Cut::BeforeTurn { turn, .. } => view.turns[turn].span.start,
         Cut::Fresh { .. } => view.list.end,
     }
 }
@@ -42,7 +42,7 @@ pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit>
                 (_, None) => vec![Edit::insert(view.list.end - 1, with)],
             }
         }
-        Cut::Behind { turn, head } => cut_behind(wire, view, turn, head),
+        Cut::BeforeTurn { turn, head } => cut_before_turn(wire, view, turn, head),
         Cut::At {
             candidate,
             prompt,
@@ -59,7 +59,7 @@ fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> 
 }
 
 /// Cuts in front of a turn, which is not the first one behind the leading system messages.
-fn cut_behind(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
+fn cut_before_turn(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
     let from = view.leading();
     if turn <= from {
         return cut_edits(wire, view, Cut::Before { head });
@@ -131,10 +131,10 @@ fn tail(
         // A person may have typed the prompt's first words.
         Some(prompt) if candidate.by_user => {
             let spelled = json::spelled(left_of(text, known, inside), prompt);
-            let rest = spelled.map_or(known, |len| gap::behind(text, known + len, inside.end));
-            paste_tag::behind_closing(text, inside, rest)
+            let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));
+            paste_tag::after_closing(text, inside, rest)
         }
-        Some(prompt) => sentinel::behind_unclosed(text, known, inside.end, prompt),
+        Some(prompt) => sentinel::after_unclosed(text, known, inside.end, prompt),
         None => known,
     };
     let turn = view.turns[candidate.turn].span;

@@ -63,9 +63,9 @@ pub fn find(view: &View) -> Option<FlattenedTranscript<'_>> {
         return None;
     }
     WORDINGS.iter().find_map(|wording| {
-        literal(body, wording.told_by)?;
+        literal(body, wording.marker)?;
         let text = literal(body, wording.begins)?;
-        let (before, behind) = (escaped(wording.before), escaped(wording.behind));
+        let (before, behind) = (escaped(wording.before), escaped(wording.after));
         let start = text.start + memmem::find(text.of(body), before.as_bytes())? + before.len();
         let len = memmem::rfind(&body[start..text.end], behind.as_bytes())?;
         let span = Span::new(start, start + len);
@@ -120,7 +120,7 @@ impl FlattenedTranscript<'_> {
             };
             sentinel::read(self.body, inside, &[mark], 0).map_or(open.end, |s| s.rest)
         });
-        let rest = self.behind_blanks(end);
+        let rest = self.after_blanks(end);
         Some(FoundSentinel {
             id,
             at,
@@ -145,18 +145,18 @@ impl FlattenedTranscript<'_> {
 
     /// Behind the prompt that this sentinel spells out in full, and behind its closing line: the prompt may hold what
     /// looks like a message's beginning.
-    fn behind_prompt(&self, found: &FoundSentinel, prompt: &str) -> usize {
+    fn after_prompt(&self, found: &FoundSentinel, prompt: &str) -> usize {
         let left = Span::new(found.rest, self.span.end).of(self.body);
         let Some(len) = json::spelled(left, prompt).filter(|_| !found.closed) else {
             return found.rest;
         };
-        let end = self.behind_blanks(found.rest + len);
+        let end = self.after_blanks(found.rest + len);
         let closing = self.body[end..self.span.end].starts_with(CLOSE);
         let closed = closing.then(|| mark::closing_end(self.body, end + CLOSE.len(), found.id));
-        closed.flatten().map_or(found.rest, |end| self.behind_blanks(end))
+        closed.flatten().map_or(found.rest, |end| self.after_blanks(end))
     }
 
-    fn behind_blanks(&self, mut at: usize) -> usize {
+    fn after_blanks(&self, mut at: usize) -> usize {
         while at < self.span.end {
             let raw = &self.body[at..self.span.end];
             at += match raw {
@@ -207,7 +207,7 @@ impl FlattenedTranscript<'_> {
 
     /// The cut at a sentinel: what stands in front of it gives way to the carry-over prompt.
     pub fn cut(&self, found: &FoundSentinel, prompt: &str) -> Vec<Edit> {
-        self.cut_from(self.behind_prompt(found, prompt), prompt)
+        self.cut_from(self.after_prompt(found, prompt), prompt)
     }
 
     /// The same where the sentinel stands behind this text, in what the agent keeps as it is.
@@ -235,7 +235,7 @@ impl FlattenedTranscript<'_> {
 
     /// The summary of an earlier compaction, right behind the transcript: of what stood in front of all this.
     fn earlier_summary(&self) -> Option<Span> {
-        let start = self.span.end + escaped(self.wording.behind).len();
+        let start = self.span.end + escaped(self.wording.after).len();
         let rest = self.body.get(start..self.end)?;
         let begins = escaped(EARLIER_SUMMARY.0);
         let inside = rest.strip_prefix(begins.as_bytes())?;
@@ -318,7 +318,11 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> 
         }
     }
     let ends: Vec<usize> = out.iter().skip(1).map(|s| s.at).chain([span.end]).collect();
-    for (section, end) in out.iter_mut().zip(ends).filter(|(s, _)| s.kind != SectionKind::Other) {
+    for (section, end) in out
+        .iter_mut()
+        .zip(ends)
+        .filter(|(s, _)| s.kind != SectionKind::Other)
+    {
         section.print = fingerprint(Span::new(section.text, end).of(body));
     }
     out

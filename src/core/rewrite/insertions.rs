@@ -37,7 +37,7 @@ pub fn find<'a>(
     let behind = insertions
         .into_iter()
         .filter_map(|insertion| match &insertion.place {
-            InsertionPlace::Behind(position) if leading + position.turns <= view.turns.len() => {
+            InsertionPlace::After(position) if leading + position.turns <= view.turns.len() => {
                 Some((position, insertion))
             }
             _ => None,
@@ -127,7 +127,7 @@ mod tests {
             principal: "local".to_owned(),
             conversation: "c".to_owned(),
             wire: WireId::Anthropic,
-            place: InsertionPlace::Behind(positions::of(view)),
+            place: InsertionPlace::After(positions::of(view)),
             content: InsertionContent::Text(text.to_owned()),
             created_ms: 1,
         }
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_stands_behind_the_user_or_the_results_and_again_on_later_requests() {
+    fn a_text_follows_the_user_or_the_results_also_on_later_requests() {
         for id in WireId::ALL {
             let said = |text: &str| match id {
                 WireId::Gemini => json!({"role": "model", "parts": [{"text": text}]}),
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_goes_behind_the_models_last_word() {
+    fn no_text_follows_the_models_last_turn() {
         let turns = [
             json!({"role": "user", "content": "Hi"}),
             json!({"role": "assistant", "content": "So"}),
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_finds_where_texts_may_stand_behind_the_first_answer() {
+    fn a_copy_finds_where_texts_may_stand_after_the_first_answer() {
         let user = |text: &str| json!({"role": "user", "content": text});
         let said = |text: &str| json!({"role": "assistant", "content": text});
         let turns = [user("a"), said("b"), user("c"), user("d"), said("e"), user("f")];

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_with_new_text_behind_it_is_found_and_nothing_else_is() {
+    fn a_transcript_followed_by_new_text_is_found_and_nothing_else_is() {
         let before = [user("one"), call(), result(true)];
         let known = point(&view(&before));
         let found = |messages: &[Value]| {
@@ -251,7 +251,7 @@ mod tests {
 
     /// What upstream holds may be all that was said: nothing of this request tells it from another one.
     #[test]
-    fn nothing_behind_the_systems_word_is_no_place() {
+    fn the_start_of_the_transcript_is_no_cut_point() {
         let system = json!({"role": "system", "content": "s"});
         let known = point(&view(std::slice::from_ref(&system)));
         assert_eq!(known.position.turns, 0);

@@ -321,7 +321,7 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
     let look = notes::NoteSearch {
         prefix: "::",
         tags: &[],
-        coming: None,
+        next_note: None,
     };
     for wire in WIRES {
         for (name, case) in cases {

@@ -26,7 +26,7 @@ pub fn lost(
     }
     let from = cut::kept_from(&reading.view, what);
     let placed: HashSet<_> = placed.iter().collect();
-    let mut lost = reading.asides_behind(from);
+    let mut lost = reading.asides_after(from);
     lost.retain(|id| !placed.contains(id));
     let here: HashSet<_> = here.iter().collect();
     let missing = pairs
@@ -35,7 +35,7 @@ pub fn lost(
     let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing
         .filter_map(|pair| match &pair.place {
             InsertionPlace::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
-            InsertionPlace::Aside | InsertionPlace::Behind(_) => None,
+            InsertionPlace::Aside | InsertionPlace::After(_) => None,
         })
         .unzip();
     let anywhere = wire.find_calls(&reading.view, &siblings, 0);

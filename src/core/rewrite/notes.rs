@@ -13,7 +13,7 @@ use super::removed_texts::RemovedTexts;
 use super::texts::TextFinder;
 use super::undone::UndoHistory;
 pub use super::undone::UndoneHandoffs;
-pub use super::users_words::{NoteSearch, last_said, may_say};
+pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
 use crate::commands;
 use crate::mark::MarkKind;
@@ -43,7 +43,7 @@ pub fn take_out(
     let noted = reading.marks.iter().any(|m| is_ours(&m.kind));
     let view = &reading.view;
     let unanswered = unanswered(wire, view, look);
-    if !noted && unanswered.is_empty() && look.coming.is_none() {
+    if !noted && unanswered.is_empty() && look.next_note.is_none() {
         return None;
     }
     let marks = ChatMark::in_reading(wire, reading);
@@ -71,7 +71,7 @@ pub fn take_out(
     for turn in unanswered {
         gone.command(wire, view, turn, look);
     }
-    let history = UndoHistory::of(view, &marks, look.coming);
+    let history = UndoHistory::of(view, &marks, look.next_note);
     for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),

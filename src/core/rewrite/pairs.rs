@@ -55,7 +55,7 @@ pub(super) fn put_asides(
         .filter(|p| p.place == InsertionPlace::Aside && p.wire == wire.id());
     let mut known: HashMap<uuid::Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
     // Results that go would be taken for those that a pair stands beside.
-    let mended = matches!(what.cut, Cut::At { .. } | Cut::Behind { .. }) && cut.len() > 1;
+    let mended = matches!(what.cut, Cut::At { .. } | Cut::BeforeTurn { .. }) && cut.len() > 1;
     let asides = reading.asides().iter().any(|id| known.contains_key(id));
     if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
         return None;

@@ -25,7 +25,7 @@ pub enum Cut<'a> {
         head: &'a str,
     },
     /// In front of a turn: the answer that showed the sentinel was left out by the agent.
-    Behind {
+    BeforeTurn {
         /// The first turn that is kept.
         turn: usize,
         /// Preamble and carry-over prompt, as elements.
@@ -118,7 +118,8 @@ pub enum ChangeReason {
     /// The response that it goes on from has another name upstream, or was left behind.
     Previous,
     /// The provider was asked to hold the agent's own history, or was told something of it, which it does not get.
-    Held,
+    #[serde(rename = "held")]
+    History,
     /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
     Note,
     /// Only of a message, where a transcript is cut: what the agent's harness puts first, kept in front of the

@@ -182,7 +182,7 @@ impl RequestReading {
         }
         let mut sentinel = sentinel::read(&self.view.body, inside, &self.marks, i)?;
         if by_user {
-            sentinel.rest = paste_tag::behind_closing(&self.view.body, inside, sentinel.rest);
+            sentinel.rest = paste_tag::after_closing(&self.view.body, inside, sentinel.rest);
         }
         Some(Candidate {
             sentinel,
@@ -195,11 +195,11 @@ impl RequestReading {
 
     /// Ids of the asides in the model's turns, each once.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
-        self.asides_behind(0)
+        self.asides_after(0)
     }
 
     /// Those at or behind offset `from`.
-    pub(super) fn asides_behind(&self, from: usize) -> Vec<uuid::Uuid> {
+    pub(super) fn asides_after(&self, from: usize) -> Vec<uuid::Uuid> {
         let models = |at| {
             let turn = self.view.turn_at(at);
             at >= from && turn.is_some_and(|t| self.view.turns[t].role == Role::Assistant)

@@ -21,7 +21,7 @@ pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"
 pub(super) struct RemovedTexts {
     pub(super) texts: HashMap<(usize, usize), Vec<Span>>,
     pub(super) turns: HashSet<usize>,
-    pub(super) asked: HashSet<usize>,
+    pub(super) commands: HashSet<usize>,
 }
 
 impl RemovedTexts {
@@ -53,7 +53,7 @@ impl RemovedTexts {
 
     /// The command in a user's turn.
     pub(super) fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: NoteSearch<'_>) {
-        if self.asked.insert(turn)
+        if self.commands.insert(turn)
             && let Some((part, span, text)) = own_text(wire, view, turn, look.tags)
             && commands::is_or_was_command(&text, look.prefix)
         {
@@ -172,7 +172,7 @@ pub(super) fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<E
     let mut at = inside.start;
     for span in spans {
         let from = gap::before(text, inside.start, span.start).max(at);
-        let to = gap::behind(text, span.end.max(from), inside.end);
+        let to = gap::after(text, span.end.max(from), inside.end);
         left |= says(&text[at..from]);
         let between = left && says(&text[to..inside.end]);
         edits.push(Edit::replace(

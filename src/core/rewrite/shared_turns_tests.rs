@@ -60,7 +60,7 @@ fn rewritten(wire: &dyn Wire, reading: &RequestReading) -> Vec<(Bytes, usize)> {
 }
 
 /// Reads a body of which `earlier` is known; keeps the turns of its first `len` bytes.
-fn read_behind(
+fn read_after(
     wire: &dyn Wire,
     body: &Bytes,
     earlier: Option<Arc<KnownTurns>>,
@@ -97,7 +97,7 @@ proptest! {
                 let plain = RequestReading::new(wire, &text, Operation::Generate).unwrap();
                 // The next one begins with the list's elements, and then has a comma.
                 let len = ((plain.view.list.end - 1) as f64 * part) as usize;
-                let (reading, own) = read_behind(wire, &text, earlier, len);
+                let (reading, own) = read_after(wire, &text, earlier, len);
                 prop_assert_eq!(&reading.view.turns, &plain.view.turns);
                 prop_assert_eq!(reading.view.list, plain.view.list);
                 prop_assert_eq!(rewritten(wire, &reading), rewritten(wire, &plain));
@@ -132,7 +132,7 @@ fn known_turns_cost_nothing() {
                 ..BodyFacts::default()
             };
             let (read, view) = cost::of(|| wire.read_scanned(text, Operation::Generate, &scanned));
-            let (reading, own) = read_behind(wire, text, scanned.turns, end - 1);
+            let (reading, own) = read_after(wire, text, scanned.turns, end - 1);
             assert_eq!(reading.view.turns, view.unwrap().turns);
             let (paired, lost) = cost::of(|| orphans::dropped(wire, &reading.view, 1, &[]));
             let (unbroken, slashes) = cost::of(|| unescape::edits(wire, &reading, 0));

@@ -11,7 +11,7 @@ use crate::record::{HiddenPair, InsertionPlace, Position};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{self, TurnPartKind, View};
-use crate::wire::{NOTHING_SAID, Wire};
+use crate::wire::{EMPTY_TURN, Wire};
 
 /// The turn up to which these omissions leave thinking out; `None` where none of them has its place in the transcript.
 pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
@@ -34,7 +34,7 @@ pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>, cut: &[Edi
         return Vec::new();
     };
     let from = match what.cut {
-        Cut::At { .. } | Cut::Behind { .. } => cut.first().map_or(0, |edit| edit.span.end),
+        Cut::At { .. } | Cut::BeforeTurn { .. } => cut.first().map_or(0, |edit| edit.span.end),
         Cut::Before { .. } => 0,
         // Nothing is pinned, or nothing of the transcript is sent as turns.
         Cut::None | Cut::Text { .. } | Cut::Fresh { .. } => return Vec::new(),
@@ -70,7 +70,7 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
     match (view::kept(&spans, &lost), view.turns.get(turn + 1)) {
         (Some(kept), _) => edits.extend(kept),
         (None, _) if is_opened_by_cut => {
-            edits.extend(wire.own_part(NOTHING_SAID).map(|part| Edit::replace(only, part)));
+            edits.extend(wire.own_part(EMPTY_TURN).map(|part| Edit::replace(only, part)));
         }
         (None, Some(next)) => {
             edits = vec![Edit::delete(Span::new(
@@ -93,7 +93,7 @@ pub(super) fn settled_pairs(
     let view = &reading.view;
     let siblings = what.pairs.iter().map(|pair| match &pair.place {
         InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-        InsertionPlace::Aside | InsertionPlace::Behind(_) => "",
+        InsertionPlace::Aside | InsertionPlace::After(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let found = wire.find_calls(view, &siblings, cut::kept_from(view, what.cut));
@@ -246,7 +246,7 @@ mod tests {
             user("Go on.")
         ]);
         let (view, _) = sent(&turns, 3, &[]);
-        assert_eq!(view[1], model(json!([say(NOTHING_SAID)])));
+        assert_eq!(view[1], model(json!([say(EMPTY_TURN)])));
     }
 
     /// A hidden call whose place is at a block that goes keeps its place, wherever that is.
@@ -316,7 +316,7 @@ mod tests {
         let items = json!([user("Hi"), reasoning, function, output, later, user("Go on.")]);
         let reading = reading(WireId::OpenaiResponses, "input", &items);
         let what = Rewrite {
-            cut: Cut::Behind { turn: 1, head: HEAD },
+            cut: Cut::BeforeTurn { turn: 1, head: HEAD },
             omitted: Some(4),
             ..Rewrite::default()
         };
@@ -347,7 +347,7 @@ mod tests {
         let contents = json!([said("Hi"), {"role": "model", "parts": parts}, response]);
         let reading = reading(WireId::Gemini, "contents", &contents);
         let what = Rewrite {
-            cut: Cut::Behind {
+            cut: Cut::BeforeTurn {
                 turn: 1,
                 head: r#"{"role":"user","parts":[{"text":"P"}]}"#,
             },

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::text::Span;
 use crate::wire::view::{Role, View};
 
-use super::chat_marks::{MarkPlace, ChatMark};
+use super::chat_marks::{ChatMark, MarkPlace};
 
 /// The handoffs that were undone, and those that were and are not.
 #[derive(Debug, Clone, Default)]
@@ -65,7 +65,8 @@ impl UndoHistory {
     pub(super) fn of(view: &View, found: &ChatMark, coming: Option<Uuid>) -> Self {
         let asked = last_asking(view);
         let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
-        let mut all: Vec<(usize, bool, &MarkPlace)> = found.opens.iter().map(|at| (start(at), true, at)).collect();
+        let mut all: Vec<(usize, bool, &MarkPlace)> =
+            found.opens.iter().map(|at| (start(at), true, at)).collect();
         all.extend(found.notes.iter().map(|at| (start(at), false, at)));
         all.sort_by_key(|(at, ..)| *at);
         let coming = coming.map(|id| MarkPlace {

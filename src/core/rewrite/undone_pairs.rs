@@ -63,7 +63,7 @@ fn offsets(
     let asides: HashMap<_, _> = marks.chain(items).collect();
     let siblings = pairs.iter().map(|pair| match &pair.place {
         InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-        InsertionPlace::Aside | InsertionPlace::Behind(_) => "",
+        InsertionPlace::Aside | InsertionPlace::After(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let mut calls = wire.find_calls(view, &siblings, 0);
@@ -127,7 +127,7 @@ mod tests {
         let look = NoteSearch {
             prefix: "::",
             tags: &[],
-            coming: None,
+            next_note: None,
         };
         notes::take_out(side, &reading, look).unwrap()
     }

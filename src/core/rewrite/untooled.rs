@@ -90,7 +90,7 @@ pub fn no_room(view: &View) -> Option<ToolOmission> {
     match view.tools {
         Some(tools) if tools.taken => Some(ToolOmission::NameTaken),
         Some(tools) if tools.client => match &view.facts {
-            facts if facts.held => Some(ToolOmission::ProviderHeld),
+            facts if facts.server_side => Some(ToolOmission::ProviderHeld),
             facts if facts.many => Some(ToolOmission::ManyChoices),
             _ => None,
         },

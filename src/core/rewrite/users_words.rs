@@ -18,7 +18,7 @@ pub struct NoteSearch<'a> {
     /// Tags by which text of the agent's harness is known.
     pub tags: &'a [String],
     /// A note that the answer to this request will begin with: what it undoes is undone in the request already.
-    pub coming: Option<Uuid>,
+    pub next_note: Option<Uuid>,
 }
 
 /// Occurrences of the prefix in a turn up to which each is looked at: a turn with more of them, mostly code, is cheaper
@@ -95,7 +95,7 @@ fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> 
 
 /// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's harness
 /// puts in front of it. `None` where there is none.
-pub fn last_said(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
+pub fn last_message(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
     let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
     let turn = view.turns.iter().rposition(|t| !is_aside(t.role))?;
     if view.turns[turn].role != Role::User {
@@ -138,7 +138,7 @@ mod tests {
     use crate::wire::{Operation, wire};
 
     /// Whether a last turn of a result with so much code, and of this text, may begin with a command.
-    fn may_say_behind(code: usize, text: &str) -> bool {
+    fn may_be_text(code: usize, text: &str) -> bool {
         let body = serde_json::json!({
             "model": "m",
             "messages": [
@@ -155,16 +155,16 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_seen_behind_any_amount_of_code() {
+    fn a_command_is_seen_after_any_amount_of_code() {
         for code in [0, 1, 2, 3, 4, 5, 50] {
             for command in [
                 "::handoff",
                 " \n::handoff",
                 "<system-reminder>x</system-reminder>::pin a",
             ] {
-                assert!(may_say_behind(code, command), "{code} {command}");
+                assert!(may_be_text(code, command), "{code} {command}");
             }
-            assert!(!may_say_behind(code, "std::mem is a module"), "{code}");
+            assert!(!may_be_text(code, "std::mem is a module"), "{code}");
         }
     }
 }

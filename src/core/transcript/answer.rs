@@ -35,7 +35,7 @@ pub enum AnswerPartKind {
 pub struct AnswerPart<'a> {
     body: &'a [u8],
     /// What it is.
-    pub said: AnswerPartKind,
+    pub kind: AnswerPartKind,
     /// The tool that is called.
     pub name: Option<JsonText<'a>>,
     /// The values that its text is made of, in order: strings, or the JSON of arguments.
@@ -77,7 +77,7 @@ impl<'a> AnswerContent<'a> {
     pub fn as_read(&self) -> Option<String> {
         let mut out = String::new();
         for part in &self.parts {
-            if part.said == AnswerPartKind::Call {
+            if part.kind == AnswerPartKind::Call {
                 out.push_str(&part.name.map(|name| name.get()).unwrap_or_default());
                 out.push('\n');
                 prose::text_as_read(&part.text(), &mut out);
@@ -117,7 +117,7 @@ impl<'a> AnswerContent<'a> {
     fn add(&mut self, said: AnswerPartKind, key: Option<u64>, piece: Option<Span>) {
         let Some(piece) = piece else { return };
         match self.parts.last_mut() {
-            Some(last) if last.said == said && last.key == key => last.pieces.push(piece),
+            Some(last) if last.kind == said && last.key == key => last.pieces.push(piece),
             _ if piece.len() <= "\"\"".len() => {}
             _ => self.begin(said, key, None, Some(piece)),
         }
@@ -127,7 +127,7 @@ impl<'a> AnswerContent<'a> {
         let body = self.body;
         self.parts.push(AnswerPart {
             body,
-            said,
+            kind: said,
             name: name.and_then(|name| JsonText::literal(body, name)),
             pieces: piece.into_iter().collect(),
             key,

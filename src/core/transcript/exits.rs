@@ -16,7 +16,7 @@ use crate::text::{Span, json};
 struct ShellTool {
     agent: AgentKind,
     tools: &'static [&'static str],
-    told: CodeForm,
+    code_form: CodeForm,
     silent: MissingCode,
 }
 
@@ -47,14 +47,14 @@ enum MissingCode {
     /// Zero, but for commands whose exit code 1 the agent does not take for a failure.
     ZeroUnlessJudged,
     /// Zero, where the text begins so.
-    ZeroBehind(&'static str),
+    ZeroAfter(&'static str),
 }
 
 const SHELLS: [ShellTool; 8] = [
     ShellTool {
         agent: AgentKind::ClaudeCode,
         tools: &["Bash"],
-        told: CodeForm::AtStart("Exit code "),
+        code_form: CodeForm::AtStart("Exit code "),
         silent: MissingCode::ZeroUnlessJudged,
     },
     ShellTool {
@@ -67,43 +67,43 @@ const SHELLS: [ShellTool; 8] = [
             "container.exec",
             "local_shell",
         ],
-        told: CodeForm::InHead,
+        code_form: CodeForm::InHead,
         silent: MissingCode::Unknown,
     },
     ShellTool {
         agent: AgentKind::Codex,
         tools: &["exec"],
-        told: CodeForm::AsJson,
+        code_form: CodeForm::AsJson,
         silent: MissingCode::Unknown,
     },
     ShellTool {
         agent: AgentKind::GeminiCli,
         tools: &["run_shell_command"],
-        told: CodeForm::InLabels,
-        silent: MissingCode::ZeroBehind("Output: "),
+        code_form: CodeForm::InLabels,
+        silent: MissingCode::ZeroAfter("Output: "),
     },
     ShellTool {
         agent: AgentKind::QwenCode,
         tools: &["run_shell_command"],
-        told: CodeForm::InLabels,
+        code_form: CodeForm::InLabels,
         silent: MissingCode::Unknown,
     },
     ShellTool {
         agent: AgentKind::Goose,
         tools: &["shell", "developer__shell"],
-        told: CodeForm::AtEnd("Command exited with code "),
+        code_form: CodeForm::AtEnd("Command exited with code "),
         silent: MissingCode::Unknown,
     },
     ShellTool {
         agent: AgentKind::Pi,
         tools: &["bash"],
-        told: CodeForm::AtEnd("Command exited with code "),
+        code_form: CodeForm::AtEnd("Command exited with code "),
         silent: MissingCode::Zero,
     },
     ShellTool {
         agent: AgentKind::OpenCode,
         tools: &["bash"],
-        told: CodeForm::Never,
+        code_form: CodeForm::Never,
         silent: MissingCode::Unknown,
     },
 ];
@@ -149,13 +149,13 @@ pub(super) fn end(
     let all: String = texts.iter().map(|text| text.get()).collect();
     let text = all.strip_prefix("<untrusted_context>\n").unwrap_or(&all);
     let text = text.trim_end().trim_end_matches("</untrusted_context>");
-    let code = match shell.map(|shell| shell.told) {
+    let code = match shell.map(|shell| shell.code_form) {
         _ if result.exit.is_some() => result.exit,
         Some(CodeForm::AsJson) => {
             let mut told = texts.iter().filter_map(|text| json_code(&text.get()));
             told.next().filter(|_| told.next().is_none())
         }
-        Some(form) => told(form, text, result),
+        Some(form) => reported_code(form, text, result),
         None => json_code(text),
     };
     let evidence = Evidence {
@@ -219,7 +219,7 @@ fn flagged(result: &ToolResult<'_>) -> LineEnd {
     }
 }
 
-fn told(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
+fn reported_code(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
     match told {
         CodeForm::AtStart(words) => number(text.strip_prefix(words).filter(|_| result.error == Some(true))?),
         CodeForm::InHead => in_head(text).or_else(|| json_code(text)),
@@ -236,7 +236,9 @@ fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: 
         MissingCode::Unknown => false,
         MissingCode::Zero => result.error == Some(false),
         MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
-        MissingCode::ZeroBehind(words) => text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "]),
+        MissingCode::ZeroAfter(words) => {
+            text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "])
+        }
     };
     zero && !runs && !failed
 }
@@ -315,7 +317,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_told_in_head_labels_and_last_line_and_nowhere_else() {
+    fn codes_are_read_from_head_labels_and_last_line_and_nowhere_else() {
         assert_eq!(
             in_head("Chunk ID: 1\nProcess exited with code 3\nOutput:\nx"),
             Some(3)

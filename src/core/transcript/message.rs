@@ -114,7 +114,7 @@ pub(super) fn parts<'a>(body: &'a [u8], span: Span, role: Role) -> Vec<Transcrip
                 [None; 2],
             )]
         }
-        _ => message.said(body),
+        _ => message.parts(body),
     }
 }
 
@@ -124,7 +124,7 @@ fn is_there(body: &[u8], value: Span) -> bool {
 
 impl MessageMembers {
     /// A message whose reasoning and calls may stand beside its content.
-    fn said<'a>(&self, body: &'a [u8]) -> Vec<TranscriptPart<'a>> {
+    fn parts<'a>(&self, body: &'a [u8]) -> Vec<TranscriptPart<'a>> {
         let part = |span, kind, said| TranscriptPart::new(body, span, kind, [said, None]);
         let thought = self.thoughts.into_iter().flatten().next();
         let mut all: Vec<_> = thought

@@ -15,7 +15,7 @@ pub struct TranscriptPart<'a> {
     /// What it is.
     pub kind: TranscriptPartKind<'a>,
     /// The values in which its texts stand.
-    said: [Option<Span>; 2],
+    text_spans: [Option<Span>; 2],
 }
 
 impl<'a> TranscriptPart<'a> {
@@ -23,20 +23,20 @@ impl<'a> TranscriptPart<'a> {
         body: &'a [u8],
         span: Span,
         kind: TranscriptPartKind<'a>,
-        said: [Option<Span>; 2],
+        text_spans: [Option<Span>; 2],
     ) -> Self {
         Self {
             body,
             span,
             kind,
-            said,
+            text_spans,
         }
     }
 
     /// Its texts, in order: what is said, thought, or answered by a tool. Arguments of a call are not among them.
     pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
-        for value in self.said.into_iter().flatten() {
+        for value in self.text_spans.into_iter().flatten() {
             texts::collect(self.body, value, &mut all);
         }
         all
@@ -49,7 +49,7 @@ impl<'a> TranscriptPart<'a> {
 
     /// The value that holds a result's content, in its wire's shape.
     pub fn content(&self) -> Option<&'a [u8]> {
-        Some(self.said[0]?.of(self.body))
+        Some(self.text_spans[0]?.of(self.body))
     }
 }
 

@@ -300,7 +300,7 @@ pub trait Replies {
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes;
 
     /// A reply with what it echoes of the request as the agent asked it.
-    fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
+    fn shaped_for(&self, _view: &View, reply: Bytes) -> Bytes {
         reply
     }
 }

@@ -274,7 +274,9 @@ mod tests {
     use super::*;
 
     fn best<T: Copy>(wanted: &Fingerprint, found: impl IntoIterator<Item = (Fingerprint, T)>) -> Option<T> {
-        FingerprintIndex::new(found.into_iter().collect()).find(wanted).copied()
+        FingerprintIndex::new(found.into_iter().collect())
+            .find(wanted)
+            .copied()
     }
 
     fn is_surely(wanted: &Fingerprint, found: &Fingerprint) -> bool {

@@ -90,7 +90,7 @@ pub fn key_header(wire: &(impl Errors + ?Sized), target: &str, key: &str) -> Key
 
 /// Whether a reply in one piece is an error, or tells of one: all APIs have it in a member of the same name, which
 /// may be there and null.
-pub fn tells_error(body: &[u8]) -> bool {
+pub fn is_error(body: &[u8]) -> bool {
     let whole = json::whole(body).ok();
     whole.and_then(|whole| error_in(body, whole)).is_some()
 }

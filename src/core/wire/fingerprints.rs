@@ -21,7 +21,7 @@ pub(super) trait FingerprintSource: Copy + 'static {
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn>;
 
     /// The insides of the texts of one of the user's turns, in order.
-    fn said(self, view: &View, turn: usize) -> Vec<Span>;
+    fn user_texts(self, view: &View, turn: usize) -> Vec<Span>;
 }
 
 /// A call in a turn.
@@ -77,7 +77,7 @@ pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
 impl SharedPlaces {
     fn new(source: impl FingerprintSource, view: &View) -> Self {
         let first = view.turns.iter().position(|t| t.role == Role::User);
-        let opening = first.and_then(|t| source.said(view, t).pop());
+        let opening = first.and_then(|t| source.user_texts(view, t).pop());
         let (mut begun, mut speaks) = (0, false);
         let count = view.turns.iter().map(|turn| {
             let models = turn.role == Role::Assistant;
@@ -106,7 +106,12 @@ impl SharedPlaces {
 }
 
 /// Reads a message's calls, or has them already.
-fn calls(source: impl FingerprintSource, view: &View, message: Range<usize>, memo: &mut CallMemo) -> Arc<[KnownCall]> {
+fn calls(
+    source: impl FingerprintSource,
+    view: &View,
+    message: Range<usize>,
+    memo: &mut CallMemo,
+) -> Arc<[KnownCall]> {
     if let Some((_, known)) = memo.read.iter().find(|(range, _)| *range == message) {
         return Arc::clone(known);
     }
@@ -141,7 +146,7 @@ fn lead(source: impl FingerprintSource, view: &View, start: usize, memo: &mut Ca
     }
     let texts = (last + 1..start)
         .rev()
-        .flat_map(|t| source.said(view, t).into_iter().rev());
+        .flat_map(|t| source.user_texts(view, t).into_iter().rev());
     let mut words = texts.map(|span| json::unescape(view.text(span)));
     let words = words.find_map(|text| {
         let text = text.trim();
@@ -192,7 +197,12 @@ pub(super) fn place_of_answer(source: impl FingerprintSource, view: &View) -> Me
 }
 
 /// What the calls of a turn are named by.
-pub(super) fn call_names(source: impl FingerprintSource, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+pub(super) fn call_names(
+    source: impl FingerprintSource,
+    view: &View,
+    turn: usize,
+    memo: &mut CallMemo,
+) -> Vec<String> {
     let named = memo.named.take().filter(|(range, _)| range.contains(&turn));
     let named = named.unwrap_or_else(|| {
         let message = message(view, turn);
@@ -210,7 +220,12 @@ pub(super) fn call_names(source: impl FingerprintSource, view: &View, turn: usiz
 }
 
 /// Every call at or behind offset `from`, with its fingerprint.
-fn all(source: impl FingerprintSource, view: &View, from: usize, older: bool) -> Vec<(Fingerprint, KnownCall)> {
+fn all(
+    source: impl FingerprintSource,
+    view: &View,
+    from: usize,
+    older: bool,
+) -> Vec<(Fingerprint, KnownCall)> {
     let mut memo = CallMemo::default();
     let mut turn = view.turns.partition_point(|t| t.span.end <= from);
     let mut found = Vec::new();
@@ -280,7 +295,12 @@ fn visible<S: FingerprintSource>(source: S, view: &View) -> impl Iterator<Item =
 }
 
 /// The siblings by their distance from the transcript's end.
-pub(super) fn settled(source: impl FingerprintSource, view: &View, siblings: &[&str], from: usize) -> Vec<String> {
+pub(super) fn settled(
+    source: impl FingerprintSource,
+    view: &View,
+    siblings: &[&str],
+    from: usize,
+) -> Vec<String> {
     let found = find_calls(source, view, siblings, from);
     let distances: HashMap<CallAt, usize> = visible(source, view).zip(1..).collect();
     let distance = |at: CallAt| distances.get(&at).copied();

@@ -25,8 +25,8 @@ pub struct OversizeFrame(pub Bytes);
 /// Finds the frames in a stream of bytes.
 #[derive(Debug)]
 pub struct Framer {
-    held: Vec<Bytes>,
-    held_len: usize,
+    buffered: Vec<Bytes>,
+    buffered_len: usize,
     scan: Scanner,
     limit: usize,
 }
@@ -40,8 +40,8 @@ impl Framer {
     /// The same for streams of another framing.
     pub fn of(framing: Framing, limit: usize) -> Self {
         Self {
-            held: Vec::new(),
-            held_len: 0,
+            buffered: Vec::new(),
+            buffered_len: 0,
             scan: Scanner::new(framing),
             limit,
         }
@@ -49,7 +49,7 @@ impl Framer {
 
     /// Whether the next byte is a frame's first one.
     pub(crate) fn is_between_frames(&self) -> bool {
-        self.held_len == 0 && self.scan.is_between_frames()
+        self.buffered_len == 0 && self.scan.is_between_frames()
     }
 
     /// Takes the next bytes and returns the frames that are complete now.
@@ -59,48 +59,48 @@ impl Framer {
     pub fn push(&mut self, chunk: Bytes) -> Result<FrameBatch, OversizeFrame> {
         let ends = self.scan.ends_in(&chunk);
         let Some(&last) = ends.last() else {
-            self.held_len += chunk.len();
-            self.held.push(chunk);
-            return if self.held_len > self.limit {
-                Err(OversizeFrame(self.take_held()))
+            self.buffered_len += chunk.len();
+            self.buffered.push(chunk);
+            return if self.buffered_len > self.limit {
+                Err(OversizeFrame(self.take_buffered()))
             } else {
                 Ok(FrameBatch::default())
             };
         };
-        let offset = self.held_len;
+        let offset = self.buffered_len;
         let whole = chunk.slice(..last);
         let rest = chunk.slice(last..);
         let buf = if offset == 0 {
             whole
         } else {
-            self.held.push(whole);
-            self.take_held()
+            self.buffered.push(whole);
+            self.take_buffered()
         };
         let mut from = 0;
         let frames = ends
             .iter()
             .map(|end| std::mem::replace(&mut from, end + offset)..end + offset)
             .collect();
-        self.held_len = rest.len();
-        self.held.clear();
+        self.buffered_len = rest.len();
+        self.buffered.clear();
         if !rest.is_empty() {
-            self.held.push(rest);
+            self.buffered.push(rest);
         }
         Ok(FrameBatch { buf, frames })
     }
 
     /// What is left when the stream has ended: an unfinished frame, perhaps nothing.
     pub fn finish(&mut self) -> Bytes {
-        self.take_held()
+        self.take_buffered()
     }
 
-    fn take_held(&mut self) -> Bytes {
-        self.held_len = 0;
-        if self.held.len() == 1 {
-            return self.held.pop().unwrap_or_default();
+    fn take_buffered(&mut self) -> Bytes {
+        self.buffered_len = 0;
+        if self.buffered.len() == 1 {
+            return self.buffered.pop().unwrap_or_default();
         }
         let mut all = BytesMut::new();
-        for piece in self.held.drain(..) {
+        for piece in self.buffered.drain(..) {
             all.extend_from_slice(&piece);
         }
         all.freeze()

@@ -144,7 +144,7 @@ pub struct ResponseWatch {
     /// The tools whose calls are ours to hide: it was we who offered them.
     pub hide: ToolNames,
     /// Bytes of a hidden call's arguments that are collected.
-    pub held_bytes: usize,
+    pub buffered_bytes: usize,
 }
 
 /// What a model said in one leg, kept so that it can be asked again.

@@ -43,14 +43,14 @@ pub use api::{
 pub use call_fingerprint::unique_part;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
-pub use error::{Errors, OwnError, tells_error};
+pub use error::{Errors, OwnError, is_error};
 pub use fingerprints::CallMemo;
 pub use frame_template::FramePass;
 pub use framing::Framing;
 pub use known_turns::{BodyFacts, KnownTurns, OpenCalls, SharedTurns};
 pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};
 pub use local_answer::{AnswerShape, LocalAnswer};
-pub use own_text::NOTHING_SAID;
+pub use own_text::EMPTY_TURN;
 pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{
     Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,

@@ -6,7 +6,7 @@ use crate::text::splice::Edit;
 
 /// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
 /// it is refused.
-pub const NOTHING_SAID: &str = "(The session goes on.)";
+pub const EMPTY_TURN: &str = "(The session goes on.)";
 
 /// A block of plain text.
 pub(super) fn block(text: &str) -> String {
@@ -30,7 +30,7 @@ pub(super) fn as_blocks(content: &TurnContent, open: &str, block: &str) -> Optio
 }
 
 /// The block behind one that stands in the place of a list.
-pub(super) fn behind_lone_block(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
+pub(super) fn after_lone_block(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
     let only = content.parts.first()?.span;
     Some(vec![
         Edit::insert(only.start, "["),

@@ -174,7 +174,7 @@ pub struct RequestFacts {
     /// Too little room for a call (`max_tokens` and its kin).
     pub cramped: bool,
     /// The provider holds the conversation, or runs the request in the background.
-    pub held: bool,
+    pub server_side: bool,
     /// Anthropic: the provider is asked to hold the conversation from this request on, which has all of it.
     pub begins_thread: bool,
     /// It says how much of its history the agent could clear.

@@ -124,7 +124,7 @@ fn messages(
         Ok(turn.span.end)
     };
     match known.last() {
-        Some(last) => json::array_behind(text, last.span.end, message),
+        Some(last) => json::array_from(text, last.span.end, message),
         None => json::array(text, at, message),
     }
 }

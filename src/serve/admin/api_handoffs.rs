@@ -10,7 +10,7 @@ use super::query::{ApiResult, QueryParams, Unanswered, shown};
 use crate::state::files::documents::packet_of;
 use crate::state::store::{HandoffFilter, PacketFilter};
 use baton_core::record::lineage::{self, LineageEntry};
-use baton_core::record::{Handoff, HandoffId, PacketRecord, telling_line};
+use baton_core::record::{Handoff, HandoffId, PacketRecord, distinctive_line};
 
 /// Maximum length of a lineage.
 const MOST_PARENTS: usize = 1000;
@@ -75,7 +75,7 @@ impl Short {
             origin: handoff.origin.name(),
             reason: handoff.reason.clone(),
             prompt_bytes: handoff.prompt.len(),
-            first_line: telling_line(&handoff.prompt).chars().take(LINE).collect(),
+            first_line: distinctive_line(&handoff.prompt).chars().take(LINE).collect(),
             archived: handoff.archived,
             resume_line: format!("[[handoff-resume:{}]]", handoff.id),
         }
@@ -199,7 +199,7 @@ fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Branch> {
             .as_deref()
             .map(str::trim)
             .filter(|reason| !reason.is_empty());
-        let title = title.unwrap_or_else(|| telling_line(&handoff.prompt));
+        let title = title.unwrap_or_else(|| distinctive_line(&handoff.prompt));
         Some(Branch {
             id: placed.id.to_string(),
             depth: placed.depth,

@@ -54,7 +54,7 @@ pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, bo
 
 fn told(answer: UndoAnswer) -> Value {
     match answer {
-        UndoAnswer::Asked(asked) => waiting(asked),
+        UndoAnswer::Requested(asked) => waiting(asked),
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => Value::Null,
     }
 }
@@ -69,7 +69,7 @@ pub(super) fn state(record: Option<&Conversation>, prefix: &str) -> Value {
     json!({
         "active": record.and_then(|record| record.active),
         "undone": record.and_then(|record| record.undone),
-        "waits": record.and_then(|record| record.asked_undo.as_deref().copied()).map(waiting),
+        "waits": record.and_then(|record| record.pending_undo.as_deref().copied()).map(waiting),
         "command": (!prefix.is_empty()).then(|| format!("{prefix}handoff undo")),
     })
 }

@@ -29,7 +29,7 @@ impl Exchange {
     /// Asks the model once more behind its own history: the live request, and one message more.
     pub(super) async fn ask_behind_history(&self, asked: &Asked<'_>) -> DraftEnd {
         let prepared = &self.prepared;
-        let text = self.app.prompts.behind_history(&asked.ask.focus);
+        let text = self.app.prompts.after_history(&asked.ask.focus);
         let more = [prepared.wire.user_text(&text)];
         let max_tokens = self.app.config.draft.max_tokens;
         for forbids_calls in [true, false] {
@@ -116,7 +116,7 @@ impl Exchange {
     fn watch_nothing(&self) -> ResponseWatch {
         ResponseWatch {
             hide: ToolNames::NONE,
-            held_bytes: self.app.config.limits.held_bytes,
+            buffered_bytes: self.app.config.limits.held_bytes,
         }
     }
 
@@ -171,7 +171,7 @@ impl Exchange {
         };
         let view = prepared.request.view();
         match prepared.wire.reply_to(view, &body, self.watch_nothing()) {
-            _ if wire::tells_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
+            _ if wire::is_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
             Some(report) => self.read_draft(&body, &report),
             None => DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be read".to_owned())),
         }
@@ -185,7 +185,7 @@ impl Exchange {
             let error = answered
                 .parts
                 .iter()
-                .find(|part| part.said == AnswerPartKind::Error);
+                .find(|part| part.kind == AnswerPartKind::Error);
             let told = error
                 .and_then(|part| part.pieces.first())
                 .map_or(&b"null"[..], |piece| piece.of(raw));
@@ -195,14 +195,14 @@ impl Exchange {
         if answered
             .parts
             .iter()
-            .any(|part| part.said == AnswerPartKind::Refusal)
+            .any(|part| part.kind == AnswerPartKind::Refusal)
         {
             return DraftEnd::Failed(DraftFailure::Refused);
         }
         let texts = answered
             .parts
             .iter()
-            .filter(|part| part.said == AnswerPartKind::Text);
+            .filter(|part| part.kind == AnswerPartKind::Text);
         let texts: Vec<String> = texts
             .map(|part| part.text().trim().to_owned())
             .filter(|text| !text.is_empty())

@@ -136,7 +136,7 @@ impl Exchange {
         let facts = &view.facts;
         is_model_call(self.ctx.endpoint)
             && view.tools.is_some_and(|tools| tools.client)
-            && !(prepared.side_call || facts.structured || facts.many || facts.held)
+            && !(prepared.side_call || facts.structured || facts.many || facts.server_side)
             && prepared.forbidden != Some(ToolOmission::OffByHeader)
             && heavy::work(prepared.weight, || prepared.is_at_rest())
     }
@@ -417,7 +417,7 @@ impl Exchange {
                     continue;
                 };
                 let text = text.get();
-                let said = wordings::behind_harness(&text, tags);
+                let said = wordings::after_harness(&text, tags);
                 if !said.trim().is_empty() && wordings::user_text(said, tags) == UserText::Person {
                     texts.push(said.trim().to_owned());
                 }

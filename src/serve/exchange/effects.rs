@@ -37,7 +37,7 @@ impl Exchange {
             retries: self.app.config.handoff.retries,
             active: self.prepared.active.as_ref().map(|active| active.id),
             opening,
-            said: self.first_words.is_some() || self.notice.is_some(),
+            opens_with_text: self.first_words.is_some() || self.notice.is_some(),
         })
     }
 
@@ -76,7 +76,10 @@ impl Exchange {
                 Ok(event) => event,
                 Err(error) => self.not_written("answered call", &error),
             },
-            Effect::WriteId { shown, behind } => match self.write_id(&shown, &behind).await {
+            Effect::WriteId {
+                shown,
+                origin: behind,
+            } => match self.write_id(&shown, &behind).await {
                 Ok(()) => CourseEvent::Written,
                 // A request that goes on by the id fails upstream, and says so.
                 Err(error) => self.not_written("response id", &error),
@@ -161,7 +164,7 @@ impl Exchange {
         let active = prepared.active.as_ref().map(|active| active.id);
         prepared
             .rewritten(&self.app, cut, tools, &leg.more)
-            .cut_at(leg.behind.or(active))
+            .cut_at(leg.after.or(active))
     }
 
     /// A later leg's body; `None` where it has not the first one's form.

@@ -251,7 +251,7 @@ impl Exchange {
     pub(super) fn watch(&self) -> ResponseWatch {
         ResponseWatch {
             hide: self.hidden(),
-            held_bytes: self.app.config.limits.held_bytes,
+            buffered_bytes: self.app.config.limits.held_bytes,
         }
     }
 
@@ -275,7 +275,7 @@ impl Exchange {
             messages: first.messages,
             legs: 1,
             max_chain: self.app.config.handoff.max_chain.max(1),
-            asked: 0,
+            refused: 0,
             answered: Vec::new(),
             tools: self.app.recall_tools.clone(),
             pending: first

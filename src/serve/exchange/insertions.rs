@@ -91,7 +91,7 @@ impl Exchange {
             principal: self.ctx.principal.clone(),
             conversation: live.key().to_owned(),
             wire: self.prepared.wire.id(),
-            place: InsertionPlace::Behind(heavy::work(self.prepared.weight, || positions::of(view))),
+            place: InsertionPlace::After(heavy::work(self.prepared.weight, || positions::of(view))),
             content: InsertionContent::Text(text.to_owned()),
             created_ms: self.app.clock.now_ms(),
         };

@@ -62,7 +62,7 @@ impl Exchange {
         match self.insert_behind(text).await {
             Ok(true) => {
                 self.in_context(ContextUse::nudged);
-                self.note_nudge(NudgeOutcome::Told);
+                self.note_nudge(NudgeOutcome::Notified);
                 tracing::debug!(
                     exchange = self.ctx.id,
                     "the model is told how full its context is"

@@ -101,7 +101,7 @@ fn belonging(prepared: &Prepared, live: &LiveConversation, mut pairs: Vec<Hidden
     let (wire, view) = (prepared.wire, prepared.request.view());
     let siblings = pairs.iter().map(|pair| match &pair.place {
         InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-        InsertionPlace::Aside | InsertionPlace::Behind(_) => "",
+        InsertionPlace::Aside | InsertionPlace::After(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key());

@@ -222,7 +222,7 @@ fn without_notes(
     let look = NoteSearch {
         prefix: &app.config.commands.prefix,
         tags: &app.config.handoff.preamble_tags,
-        coming,
+        next_note: coming,
     };
     let quoted = without_quoted(app, wire, reading, live);
     let before = quoted.map(|without| std::mem::replace(reading, without));
@@ -264,7 +264,7 @@ fn command(app: &App, wire: &dyn Wire, reading: &RequestReading) -> Option<Strin
     if !notes::may_say(wire, &reading.view, prefix) {
         return None;
     }
-    let said = notes::last_said(wire, &reading.view, &app.config.handoff.preamble_tags)?;
+    let said = notes::last_message(wire, &reading.view, &app.config.handoff.preamble_tags)?;
     commands::parse(&said, prefix).is_some().then_some(said)
 }
 
@@ -280,7 +280,7 @@ fn without_quoted(
     let look = NoteSearch {
         prefix,
         tags: &app.config.handoff.preamble_tags,
-        coming: None,
+        next_note: None,
     };
     if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, prefix) {
         return None;

@@ -182,7 +182,7 @@ impl Prepared {
                 prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
                 head,
             },
-            (None, Some(turn)) => Cut::Behind { turn, head },
+            (None, Some(turn)) => Cut::BeforeTurn { turn, head },
             (None, None) => Cut::Before { head },
         }
     }
@@ -193,7 +193,9 @@ impl Prepared {
         let view = self.request.view();
         match self.cut() {
             Cut::At { candidate, .. } => candidate.sentinel.at,
-            Cut::Behind { turn, .. } => view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start),
+            Cut::BeforeTurn { turn, .. } => {
+                view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start)
+            }
             Cut::Fresh { .. } => view.list.end,
             Cut::None | Cut::Text { .. } | Cut::Before { .. } => view.list.start,
         }

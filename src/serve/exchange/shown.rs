@@ -253,7 +253,7 @@ impl TextExtractor {
         for frame in &batch.frames {
             let data = self.framing.data(&batch.buf[frame.clone()]);
             for part in AnswerContent::of(&data).parts {
-                match part.said {
+                match part.kind {
                     AnswerPartKind::Text => {
                         if std::mem::take(&mut self.aside) && self.any {
                             text.push('\n');

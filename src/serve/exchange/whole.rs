@@ -41,7 +41,7 @@ pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
     };
-    if wire::tells_error(&body) {
+    if wire::is_error(&body) {
         exchange.ctx.recorder.decide(Outcome::InBandError);
     }
     let Some(report) = exchange.read_reply(&body) else {
@@ -166,7 +166,7 @@ impl Reply {
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true
                 }
-                None if wire::tells_error(&body) => {
+                None if wire::is_error(&body) => {
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true
                 }
@@ -203,8 +203,8 @@ impl Reply {
             && leg.report.hidden.is_empty()
             && leg.report.broken_up == 0
         {
-            return wire.as_asked(view, leg.body.clone());
+            return wire.shaped_for(view, leg.body.clone());
         }
-        wire.as_asked(view, wire.join(&self.legs, opening.as_deref(), ending))
+        wire.shaped_for(view, wire.join(&self.legs, opening.as_deref(), ending))
     }
 }

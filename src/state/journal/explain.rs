@@ -236,7 +236,7 @@ fn sentence(exchange: &Exchange, leg: &Leg, change: &LegChange) -> String {
         ChangeReason::Previous => {
             "The earlier response that the request goes on from was named as upstream knows it.".to_owned()
         }
-        ChangeReason::Held => {
+        ChangeReason::History => {
             "What asks the provider to hold the agent's history, or tells it of that, was left out: it got another one."
                 .to_owned()
         }

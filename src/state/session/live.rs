@@ -224,7 +224,7 @@ impl LiveConversation {
 
     /// The undo that was asked for from outside of the chat, and waits for a request.
     pub fn asked_undo(&self) -> Option<PendingUndo> {
-        self.state().record.asked_undo.as_deref().copied()
+        self.state().record.pending_undo.as_deref().copied()
     }
 
     /// The texts that a person pinned.

@@ -81,9 +81,9 @@ impl Sessions {
             return Ok(Err(UndoRefused::UnknownConversation));
         };
         let live = self.open(key, &known.principal, now_ms).await?;
-        let answer = live.record().ask_undo(handoff.id, now_ms);
+        let answer = live.record().request_undo(handoff.id, now_ms);
         let change = match answer {
-            UndoAnswer::Asked(asked) if asked.undone => {
+            UndoAnswer::Requested(asked) if asked.undone => {
                 let parent = match handoff.parent {
                     Some(id) => self.handoff(&handoff.principal, id).await?,
                     None => None,
@@ -91,9 +91,9 @@ impl Sessions {
                 if let Some(refused) = over_window(handoff, parent.as_deref(), windows) {
                     return Ok(Err(refused));
                 }
-                RecordChange::UndoAsked(asked)
+                RecordChange::UndoRequested(asked)
             }
-            UndoAnswer::Asked(asked) => RecordChange::UndoAsked(asked),
+            UndoAnswer::Requested(asked) => RecordChange::UndoRequested(asked),
             UndoAnswer::Withdrawn(asked) => RecordChange::UndoOver(asked),
             UndoAnswer::NotActive { active } => return Ok(Err(UndoRefused::NotActive { active })),
         };
@@ -106,7 +106,7 @@ impl Sessions {
     /// within the runtime.
     pub fn undo_over(&self, live: &Arc<LiveConversation>, asked: PendingUndo) {
         let mut state = live.state();
-        if state.record.asked_undo.as_deref() == Some(&asked) {
+        if state.record.pending_undo.as_deref() == Some(&asked) {
             state.change_behind(RecordChange::UndoOver(asked));
         }
         self.save_behind(live, &mut state);

@@ -141,7 +141,7 @@ fn changes() -> Vec<RecordChange> {
             pinned: Some("p".into()),
             unpinned: None,
         },
-        RecordChange::UndoAsked(undo),
+        RecordChange::UndoRequested(undo),
         RecordChange::UndoOver(undo),
     ]
 }

@@ -111,7 +111,7 @@ impl ExchangeEvent {
         }
         for nudged in &self.nudges {
             said.push(match nudged {
-                NudgeOutcome::Told => "nudged to hand off".to_owned(),
+                NudgeOutcome::Notified => "nudged to hand off".to_owned(),
                 NudgeOutcome::Followed => "as nudged".to_owned(),
                 NudgeOutcome::NotWritten => "nudge not written".to_owned(),
                 NudgeOutcome::AutoFailed => "automatic handoff failed".to_owned(),
@@ -251,7 +251,7 @@ mod tests {
         );
         let nudged = ExchangeEvent {
             nudges: vec![
-                NudgeOutcome::Told,
+                NudgeOutcome::Notified,
                 NudgeOutcome::Stopped(baton_core::nudge::HandoffLoop::CloseHandoffs),
             ],
             ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")

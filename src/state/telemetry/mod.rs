@@ -425,7 +425,7 @@ mod tests {
             lost_insertions: 1,
             dropped_thinking: DroppedThinking { prefix: 1, other: 1 },
             thinking_retry: Some(ThinkingRetry::Accepted),
-            nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Told],
+            nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Notified],
             undo: Some(UndoOutcome::TakenBack),
             recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
             untooled: Some(ToolOmission::Summary),

@@ -42,7 +42,9 @@ impl BindingError {
             BindingError::Foreign => "the signature was not made by this provider",
             BindingError::Thinking => "the thinking was changed",
             BindingError::Prefix => "system, tools or earlier messages differ from those it was made for",
-            BindingError::Link => "a thinking block between this one and the one before is missing or came back",
+            BindingError::Link => {
+                "a thinking block between this one and the one before is missing or came back"
+            }
         }
     }
 }

@@ -158,7 +158,7 @@ fn controlled(mut body: Value) -> Received {
 }
 
 #[test]
-fn thinking_behind_another_prefix_is_dropped_and_reported_where_that_is_asked_for() {
+fn thinking_after_another_prefix_is_dropped_and_reported_where_requested() {
     let mut body = conversation();
     body["messages"][2]["content"][0]["content"] = json!("cleared");
     let list = received(body.clone()).violations();

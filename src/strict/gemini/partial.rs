@@ -7,7 +7,7 @@ use crate::dialect::Received;
 use crate::reply::pieces;
 
 /// Whether a request asks for such a stream.
-pub(super) fn asked(request: &Received) -> bool {
+pub(super) fn is_requested(request: &Received) -> bool {
     field(inner(&request.body), "toolConfig")
         .and_then(|config| field(config, "functionCallingConfig"))
         .and_then(|config| field(config, "streamFunctionCallArguments"))

@@ -25,7 +25,11 @@ impl GeminiFraming {
         let sse = query
             .split('&')
             .any(|pair| pair == "alt=sse" || pair == "$alt=sse");
-        if sse { GeminiFraming::Sse } else { GeminiFraming::Array }
+        if sse {
+            GeminiFraming::Sse
+        } else {
+            GeminiFraming::Array
+        }
     }
 
     /// The chunk with index `at`; `last` closes the array.
@@ -56,7 +60,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
         let parts = chunks.into_iter().flatten().collect();
         return RenderedBody::json(&shape.response(parts, Some(reply), shape.output));
     }
-    let chunks = if partial::asked(request) {
+    let chunks = if partial::is_requested(request) {
         partial::split_calls(chunks, shape.size)
     } else {
         chunks

@@ -250,7 +250,11 @@ fn check_calls(
 }
 
 /// Responses come right after the calls that they answer; they are matched by id where both have one, else by name.
-fn check_responses(turn: &MergedContent<'_>, before: Option<&MergedContent<'_>>, findings: &mut Findings<'_>) {
+fn check_responses(
+    turn: &MergedContent<'_>,
+    before: Option<&MergedContent<'_>>,
+    findings: &mut Findings<'_>,
+) {
     let mut open = match before {
         Some(before) if before.role == "model" => before.all("functionCall"),
         _ => Vec::new(),

@@ -247,7 +247,7 @@ fn a_token_count_may_have_contents_only() {
 }
 
 #[test]
-fn a_stream_is_framed_as_asked() {
+fn a_stream_is_framed_as_requested() {
     let reply = working().deltas(4);
     let body = request(json!([user("Fix it.")]));
     let sse = Gemini.render(
@@ -281,7 +281,7 @@ fn a_stream_is_framed_as_asked() {
 }
 
 #[test]
-fn arguments_are_streamed_where_that_is_asked_for() {
+fn arguments_are_streamed_where_requested() {
     let mut body = request(json!([user("Fix it.")]));
     body["toolConfig"] = json!({"functionCallingConfig": {"streamFunctionCallArguments": true}});
     let rendered = Gemini.render(&received(STREAM, body), &working(), &Usage::default());

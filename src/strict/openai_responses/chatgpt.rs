@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_refuses_is_told_in_its_words() {
+    fn refusals_use_the_servers_words() {
         assert_eq!(violations(&HEADERS, json!({})), []);
         for (changes, rule, message) in [
             (

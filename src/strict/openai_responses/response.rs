@@ -37,7 +37,9 @@ impl ResponseStatus {
         match &reply.stop {
             Stop::MaxTokens => incomplete("max_output_tokens"),
             Stop::ContentFilter => incomplete("content_filter"),
-            Stop::Word(word) if word == "failed" => ResponseStatus::failed("server_error", "Failed by the script."),
+            Stop::Word(word) if word == "failed" => {
+                ResponseStatus::failed("server_error", "Failed by the script.")
+            }
             Stop::Word(reason) => incomplete(reason),
             Stop::Natural | Stop::Refusal | Stop::PauseTurn => ResponseStatus {
                 status: "completed",

@@ -63,7 +63,7 @@ fn a_good_call_counts_though_a_bad_one_follows_and_of_bad_ones_the_first_is_answ
 }
 
 #[test]
-fn refusals_are_told_apart() {
+fn refusals_have_distinct_answers() {
     let told =
         |arguments: &str, now: &VerdictInput| match judge(&report(&[arguments], 0, StopReason::Calls), now) {
             Verdict::AskAgain(refused) => refused.answer.unwrap(),
@@ -82,7 +82,7 @@ fn refusals_are_told_apart() {
 }
 
 #[test]
-fn minimum_content_is_asked_of_the_first_leg_only() {
+fn minimum_content_is_required_of_the_first_leg_only() {
     let second = VerdictInput {
         messages: 0,
         legs: 2,
@@ -123,7 +123,7 @@ fn the_chain_and_the_asking_are_bounded() {
         Verdict::End(Ending::WithoutCall)
     );
     let asked = VerdictInput {
-        asked: limits::ASK_AGAIN,
+        refused: limits::ASK_AGAIN,
         ..now()
     };
     assert_eq!(

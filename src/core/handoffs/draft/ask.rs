@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commands_handoff_is_told_by_its_method_and_others_by_who_began_them() {
+    fn a_commands_handoff_is_named_by_its_method_and_others_by_their_origin() {
         let by = |origin| DraftRequest {
             origin,
             ..DraftRequest::default()

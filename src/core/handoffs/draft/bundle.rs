@@ -14,7 +14,7 @@ use crate::agents::tools::ToolKind;
 use crate::text::words::plural;
 
 /// Lines of a turn, in order.
-const SAID: usize = 0;
+const STATEMENTS: usize = 0;
 const SENTENCE: usize = 100_000;
 const CALLED: usize = 200_000;
 const LAST: usize = 900_000;
@@ -88,14 +88,14 @@ impl BundleBuilder<'_, '_> {
         let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
         for (at, keep) in keeps.iter().enumerate() {
             let (label, place) = match keep.kept {
-                RetentionReason::Task | RetentionReason::First => ("person", SAID),
+                RetentionReason::Task | RetentionReason::First => ("person", STATEMENTS),
                 RetentionReason::Last => ("model, last", LAST),
                 RetentionReason::Sentence(SentenceClass::Decision) => ("decision", SENTENCE + at),
                 RetentionReason::Sentence(SentenceClass::Blocker) => ("blocker", SENTENCE + at),
                 RetentionReason::Sentence(SentenceClass::LeftOpen) => ("left open", SENTENCE + at),
                 RetentionReason::Sentence(_) => ("constraint", SENTENCE + at),
                 RetentionReason::Failure => ("failed, not settled", SENTENCE + at),
-                RetentionReason::Summary => ("summary", SAID),
+                RetentionReason::Summary => ("summary", STATEMENTS),
             };
             let line = |text: &str| format!("{label}: {text}");
             let rank = match beyond.contains(&at) {
@@ -116,7 +116,10 @@ impl BundleBuilder<'_, '_> {
                 SentenceClass::DeadEnd => "tried",
                 SentenceClass::Later => "later",
                 SentenceClass::Assumption => "assumed",
-                SentenceClass::Constraint | SentenceClass::Decision | SentenceClass::Blocker | SentenceClass::LeftOpen => continue,
+                SentenceClass::Constraint
+                | SentenceClass::Decision
+                | SentenceClass::Blocker
+                | SentenceClass::LeftOpen => continue,
             };
             self.add(
                 *turn,
@@ -131,19 +134,19 @@ impl BundleBuilder<'_, '_> {
 
     fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
-        if turn.is_asked() && !self.facts.is_current(turn.n) && !is_first {
-            let asked = turn.asked();
+        if turn.is_from_person() && !self.facts.is_current(turn.n) && !is_first {
+            let asked = turn.person_text();
             let full = format!("person: {}", within(&asked, 60, self.request.count));
             self.add(
                 turn.n,
-                SAID,
+                STATEMENTS,
                 PieceRank::Turn,
                 1.0,
                 full,
                 Some(format!("person: {}", cut(first_line(&asked, LINE), 80))),
             );
         }
-        if let Some(said) = turn.said.last()
+        if let Some(said) = turn.replies.last()
             && turn.n + 2 <= self.facts.turns.len()
         {
             let full = format!("model, last: {}", one_line(&said.text, LINE));
@@ -172,7 +175,14 @@ impl BundleBuilder<'_, '_> {
         }
     }
 
-    fn called(&mut self, turn: usize, place: usize, call: &IndexedCall, outcome: Option<&IndexedResult>, repeated: bool) {
+    fn called(
+        &mut self,
+        turn: usize,
+        place: usize,
+        call: &IndexedCall,
+        outcome: Option<&IndexedResult>,
+        repeated: bool,
+    ) {
         let state = match outcome {
             None => " (no answer)",
             Some(outcome) if outcome.is_error() => " (failed)",

@@ -49,7 +49,7 @@ impl TokenCounter {
     }
 
     /// A number of tokens as it is told: an estimate is marked.
-    pub fn told(self, tokens: usize) -> impl fmt::Display {
+    pub fn shown(self, tokens: usize) -> impl fmt::Display {
         let mark = if self.is_exact() { "" } else { "≈ " };
         format!("{mark}{tokens}")
     }
@@ -127,8 +127,8 @@ mod tests {
         ] {
             assert_eq!(TokenCounter::of_model(model), TokenCounter::Estimated, "{model}");
         }
-        assert_eq!(TokenCounter::O200k.told(12).to_string(), "12");
-        assert_eq!(TokenCounter::Estimated.told(12).to_string(), "≈ 12");
+        assert_eq!(TokenCounter::O200k.shown(12).to_string(), "12");
+        assert_eq!(TokenCounter::Estimated.shown(12).to_string(), "≈ 12");
     }
 
     #[test]

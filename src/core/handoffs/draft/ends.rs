@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_too_small_is_told_from_other_errors() {
+    fn a_window_that_is_too_small_is_distinguished_from_other_errors() {
         for (status, body) in [
             (
                 400,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::excerpt::{LINE, cut, said_lines};
+use super::excerpt::{LINE, content_lines, cut};
 
 /// Words in a line that tells of an error.
 const ERRORS: [&str; 17] = [
@@ -57,14 +57,14 @@ const DENIES: [&str; 20] = [
 pub(super) fn quoted(text: &str) -> Vec<String> {
     const MOST: usize = 3;
     let text = streams(text);
-    let mut lines = said_lines(&text);
+    let mut lines = content_lines(&text);
     // The exit code stands beside them, and a label without a value says nothing.
-    let says_nothing = |line: &str| tells_exit(line) || line.ends_with("(none)");
+    let says_nothing = |line: &str| has_exit_code(line) || line.ends_with("(none)");
     if lines.iter().any(|line| !says_nothing(line)) {
         lines.retain(|line| !says_nothing(line));
     }
     let mut told: Vec<usize> = Vec::new();
-    for at in (0..lines.len()).filter(|at| tells_error(lines[*at])) {
+    for at in (0..lines.len()).filter(|at| has_error(lines[*at])) {
         told.push(at);
         if lines[at].ends_with(':') && at + 1 < lines.len() {
             told.push(at + 1);
@@ -110,7 +110,7 @@ fn is_trace_head(line: &str) -> bool {
 }
 
 /// Whether a line tells an exit code and nothing else.
-fn tells_exit(line: &str) -> bool {
+fn has_exit_code(line: &str) -> bool {
     let small = floor_ascii(line);
     let bare = small.trim_start_matches(|c: char| !c.is_alphanumeric());
     let digits = bare.len() - bare.bytes().filter(u8::is_ascii_digit).count();
@@ -139,7 +139,7 @@ fn streams(text: &str) -> Cow<'_, str> {
 }
 
 /// Whether a line tells of an error. Counts of none (`0 failed`) do not.
-fn tells_error(line: &str) -> bool {
+fn has_error(line: &str) -> bool {
     let line = floor_ascii(line);
     let found = ERRORS.iter().any(|word| line.contains(word));
     found && !line.contains("0 failed") && !line.contains("0 errors") && !line.contains("no error")
@@ -157,7 +157,7 @@ mod tests {
     fn errors_are_quoted_and_counts_of_none_are_not() {
         let log = "Compiling a\nerror[E0308]: mismatched types\n --> src/a.rs:3\nok\nerror: aborting";
         assert_eq!(quoted(log), ["error[E0308]: mismatched types", "error: aborting"]);
-        assert!(!tells_error("12 passed; 0 failed"));
+        assert!(!has_error("12 passed; 0 failed"));
         assert_eq!(quoted("a\nb\nc\nd"), ["b", "c", "d"]);
         assert_eq!(
             quoted("exit status 2\nx does not link\nb\nb\nb"),

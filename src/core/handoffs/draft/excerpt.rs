@@ -64,7 +64,7 @@ pub(super) fn within(text: &str, tokens: usize, count: TokenCounter) -> Cow<'_, 
 
 /// One to three lines that tell how something came out: the first, and the last two.
 pub(super) fn outcome(text: &str) -> Vec<String> {
-    let lines = said_lines(text);
+    let lines = content_lines(text);
     let picked: Vec<&str> = match lines[..] {
         [] => Vec::new(),
         [first, .., before, last] => vec![first, before, last],
@@ -112,7 +112,7 @@ pub(super) fn score(text: &str) -> Option<u32> {
     })
 }
 
-pub(super) fn said_lines(text: &str) -> Vec<&str> {
+pub(super) fn content_lines(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim);
     lines
         .filter(|line| line.chars().any(char::is_alphanumeric))

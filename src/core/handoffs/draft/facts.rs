@@ -9,7 +9,7 @@ use super::index::DraftIndex;
 use super::left_open::LeftOpen;
 use super::markers::{AnchoredSentence, SentenceClass};
 use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedTodo};
-use super::turns::{self, TurnEnd, IndexedTurn, calls, claims_done, outcomes};
+use super::turns::{self, IndexedTurn, TurnEnd, calls, claims_done, outcomes};
 use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
 use crate::agents::may_run_commands;
@@ -99,7 +99,7 @@ impl<'i> DraftFacts<'i> {
                 .any(|todo| matches!(todo.state, TodoState::Active | TodoState::Pending))
         };
         let all_done = last.is_some_and(|turn| {
-            turn.ended == TurnEnd::Said && turn.said.last().is_some_and(|said| claims_done(&said.text))
+            turn.ended == TurnEnd::Answered && turn.replies.last().is_some_and(|said| claims_done(&said.text))
         }) && !gathered
             .todos
             .as_ref()
@@ -122,14 +122,14 @@ impl<'i> DraftFacts<'i> {
     pub(super) fn earlier(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
         self.turns[..self.current.min(self.turns.len())]
             .iter()
-            .filter(|turn| turn.is_asked())
+            .filter(|turn| turn.is_from_person())
     }
 
     /// The requests of the current task.
     pub(super) fn of_task(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
         self.turns[self.current.min(self.turns.len())..]
             .iter()
-            .filter(|turn| turn.is_asked())
+            .filter(|turn| turn.is_from_person())
     }
 
     /// Whether a turn belongs to the current task.
@@ -168,9 +168,9 @@ impl<'i> FactCollector<'i> {
         for at in turn.messages.clone() {
             for (i, item) in messages[at].items.iter().enumerate() {
                 match item {
-                    IndexedItem::Said(said) if messages[at].role == crate::wire::Role::Assistant => {
+                    IndexedItem::Text(said) if messages[at].role == crate::wire::Role::Assistant => {
                         why = Some(&said.text);
-                        self.left_open.said(said, self.last_failed);
+                        self.left_open.add(said, self.last_failed);
                     }
                     IndexedItem::Call(call) => {
                         self.at += 1;
@@ -183,7 +183,13 @@ impl<'i> FactCollector<'i> {
         }
     }
 
-    fn call(&mut self, turn: usize, call: &'i IndexedCall, outcome: Option<&'i IndexedResult>, why: Option<&str>) {
+    fn call(
+        &mut self,
+        turn: usize,
+        call: &'i IndexedCall,
+        outcome: Option<&'i IndexedResult>,
+        why: Option<&str>,
+    ) {
         if call.kind == ToolKind::Own {
             return;
         }
@@ -350,7 +356,7 @@ fn anchors<'i>(turns: &[IndexedTurn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usiz
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for turn in turns.iter().rev() {
-        let said = turn.said.iter().rev().chain(turn.opening.iter().rev());
+        let said = turn.replies.iter().rev().chain(turn.opening.iter().rev());
         for anchor in said.flat_map(|said| said.anchors.iter().rev()) {
             if anchor.class == SentenceClass::LeftOpen && !left_open.holds(anchor) {
                 continue;
@@ -368,7 +374,10 @@ fn anchors<'i>(turns: &[IndexedTurn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usiz
 pub(super) fn is_kept(anchor: &AnchoredSentence) -> bool {
     matches!(
         anchor.class,
-        SentenceClass::Constraint | SentenceClass::Decision | SentenceClass::Blocker | SentenceClass::LeftOpen
+        SentenceClass::Constraint
+            | SentenceClass::Decision
+            | SentenceClass::Blocker
+            | SentenceClass::LeftOpen
     )
 }
 
@@ -389,7 +398,7 @@ fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(S
     for turn in turns {
         turn.opening
             .iter()
-            .chain(&turn.said)
+            .chain(&turn.replies)
             .for_each(|said| take(&said.text, turn.n));
         calls(messages, turn.messages.clone()).for_each(|(_, _, call)| take(&call.about, turn.n));
     }

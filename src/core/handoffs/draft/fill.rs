@@ -19,7 +19,7 @@ pub struct BudgetTooSmall {
 impl fmt::Display for BudgetTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { needed, given, count } = self;
-        let needed = count.told(*needed);
+        let needed = count.shown(*needed);
         write!(
             f,
             "what must be kept takes {needed} tokens, and there are {given}"
@@ -118,7 +118,9 @@ pub(super) fn fill(
         begun: HashSet::new(),
         header,
     };
-    let (must, rest): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| piece.rank == PieceRank::Must);
+    let (must, rest): (Vec<_>, Vec<_>) = pieces
+        .into_iter()
+        .partition(|piece| piece.rank == PieceRank::Must);
     let mut chosen = Vec::new();
     for piece in &must {
         let text = piece.short.as_ref().unwrap_or(&piece.full);
@@ -136,7 +138,9 @@ pub(super) fn fill(
             count,
         });
     }
-    let (anchors, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|piece| piece.rank == PieceRank::Anchor);
+    let (anchors, rest): (Vec<_>, Vec<_>) = rest
+        .into_iter()
+        .partition(|piece| piece.rank == PieceRank::Anchor);
     add(&anchors, &mut filling, &mut chosen);
     for (piece, chosen) in must.iter().zip(&mut chosen) {
         if let Some(short) = &piece.short {

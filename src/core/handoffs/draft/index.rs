@@ -2,9 +2,9 @@
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::message::{IndexedItem, ItemPosition, IndexedMessage};
+use super::message::{IndexedItem, IndexedMessage, ItemPosition};
 use super::pairs::CallLookup;
-use super::reader::{DraftIndexSettings, PartCache, MessageReader};
+use super::reader::{DraftIndexSettings, MessageReader, PartCache};
 use crate::agents::wordings::UserText;
 use crate::redact::unnamed;
 use crate::transcript::{AgentKind, AnswerContent, Transcript, TranscriptTurn};
@@ -78,7 +78,7 @@ impl DraftIndex {
     /// How many messages say or do something, summaries and carry-over prompts not counted: what there is to hand off.
     pub fn spoken(&self) -> usize {
         let counts = |item: &IndexedItem| match item {
-            IndexedItem::Said(said) => !matches!(
+            IndexedItem::Text(said) => !matches!(
                 said.kind,
                 UserText::Summary | UserText::Branch | UserText::Harness
             ),
@@ -139,7 +139,8 @@ impl DraftIndex {
         let users = self.messages.iter().enumerate().rev().take(NEAR);
         let mut users = users.filter(|(_, message)| message.role == Role::User);
         users.find_map(|(at, message)| {
-            let is_person = |item: &IndexedItem| matches!(item, IndexedItem::Said(said) if said.kind == UserText::Person);
+            let is_person =
+                |item: &IndexedItem| matches!(item, IndexedItem::Text(said) if said.kind == UserText::Person);
             Some((at, message.items.iter().rposition(is_person)?))
         })
     }
@@ -151,7 +152,7 @@ impl DraftIndex {
             .messages
             .get_mut(message)
             .and_then(|message| message.items.get_mut(item));
-        if let Some(IndexedItem::Said(said)) = found {
+        if let Some(IndexedItem::Text(said)) = found {
             said.kind = kind;
         }
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::count::TokenCounter;
 use super::excerpt::{one_line, within};
-use super::facts::{DraftFacts, CallFailure, is_kept};
+use super::facts::{CallFailure, DraftFacts, is_kept};
 use super::markers::SentenceClass;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
@@ -40,8 +40,8 @@ pub(super) struct RetainedText {
 const EXCERPT: usize = 600;
 const SHORT: usize = 60;
 /// The same for what the model said.
-const SAID: usize = 300;
-const SAID_SHORT: usize = 40;
+const STATEMENT: usize = 300;
+const STATEMENT_SHORT: usize = 40;
 /// Tokens of a summary that has to be short.
 const SUMMARY: usize = 150;
 /// Bytes of the first request.
@@ -53,7 +53,7 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
     keeps.extend(
         facts
             .of_task()
-            .map(|turn| words(RetentionReason::Task, turn, &turn.asked(), count)),
+            .map(|turn| words(RetentionReason::Task, turn, &turn.person_text(), count)),
     );
     keeps.extend(first(facts, count));
     keeps.extend(summaries(facts, summary, count));
@@ -79,7 +79,12 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
 pub(super) fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
     /// Tokens of what stands around one.
     const AROUND: usize = 12;
-    let gives_way = |keep: &RetainedText| matches!(keep.kept, RetentionReason::Failure | RetentionReason::Sentence(SentenceClass::LeftOpen));
+    let gives_way = |keep: &RetainedText| {
+        matches!(
+            keep.kept,
+            RetentionReason::Failure | RetentionReason::Sentence(SentenceClass::LeftOpen)
+        )
+    };
     let mut newest: Vec<usize> = (0..keeps.len()).filter(|at| gives_way(&keeps[*at])).collect();
     newest.sort_by_key(|at| std::cmp::Reverse((keeps[*at].turn, *at)));
     let mut used = 0;
@@ -94,7 +99,7 @@ pub(super) fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -
 /// The first request, where it is not of the current task.
 fn first(facts: &DraftFacts<'_>, count: TokenCounter) -> Option<RetainedText> {
     let turn = facts.earlier().next()?;
-    let line = one_line(&turn.asked(), FIRST);
+    let line = one_line(&turn.person_text(), FIRST);
     Some(RetainedText {
         kept: RetentionReason::First,
         turn: turn.n,
@@ -115,7 +120,7 @@ fn words(kept: RetentionReason, turn: &IndexedTurn<'_>, text: &str, count: Token
 fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<RetainedText> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
     let said = facts.turns.iter().flat_map(|turn| {
-        let texts = turn.opening.iter().chain(&turn.said);
+        let texts = turn.opening.iter().chain(&turn.replies);
         texts
             .filter(|said| is_summary(said.kind))
             .map(|said| (turn.n, said.text.as_str()))
@@ -168,12 +173,12 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
 }
 
 fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
-    let said = turn.said.iter().rfind(|said| said.kind == UserText::Person)?;
+    let said = turn.replies.iter().rfind(|said| said.kind == UserText::Person)?;
     Some(RetainedText {
         kept: RetentionReason::Last,
         turn: turn.n,
-        full: within(&said.text, SAID, count).into_owned(),
-        short: within(&one_line(&said.text, SAID), SAID_SHORT, count).into_owned(),
+        full: within(&said.text, STATEMENT, count).into_owned(),
+        short: within(&one_line(&said.text, STATEMENT), STATEMENT_SHORT, count).into_owned(),
     })
 }
 
@@ -224,7 +229,7 @@ pub(super) fn lacking(
             RetentionReason::First if !facts.is_current(keep.turn) => " (done)",
             _ => "",
         };
-        lines.push(format!("- {}{state}: {}", told_as(keep.kept), keep.short));
+        lines.push(format!("- {}{state}: {}", label(keep.kept), keep.short));
     }
     let mut out = String::new();
     let mut used = 0;
@@ -251,7 +256,7 @@ pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     (there, wanted.count())
 }
 
-fn told_as(kept: RetentionReason) -> &'static str {
+fn label(kept: RetentionReason) -> &'static str {
     match kept {
         RetentionReason::Task => "The person said",
         RetentionReason::First => "First request",

@@ -1,11 +1,11 @@
 //! The document that is made without a model: facts, composed. The same conversation makes the same bytes.
 
 use super::excerpt::{one_line, sentences};
-use super::facts::{DraftFacts, CommandFact};
+use super::facts::{CommandFact, DraftFacts};
 use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
 use super::keeps::{self, RetentionReason};
 use super::markers::SentenceClass;
-use super::request::{DraftSpec, DraftSection};
+use super::request::{DraftSection, DraftSpec};
 use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
@@ -160,7 +160,7 @@ impl DraftBuilder<'_, '_> {
             .facts
             .of_task()
             .next()
-            .map_or(String::new(), |turn| one_line(&turn.asked(), LINE));
+            .map_or(String::new(), |turn| one_line(&turn.person_text(), LINE));
         let state = match self.facts.all_done {
             true if asked.is_empty() => format!("Nothing is open after {turns}."),
             true => format!("Nothing is open after {turns}; the last request was: {asked}"),
@@ -168,14 +168,14 @@ impl DraftBuilder<'_, '_> {
         };
         self.must(STATE, count, state);
         if let Some(first) = self.facts.earlier().next() {
-            let text = one_line(&first.asked(), LINE);
+            let text = one_line(&first.person_text(), LINE);
             self.must(STATE, first.n, format!("It began with (done): {text}"));
         }
     }
 
     fn task(&mut self) {
         let goal = self.facts.of_task().next();
-        let words = goal.map(|turn| turn.asked()).unwrap_or_default();
+        let words = goal.map(|turn| turn.person_text()).unwrap_or_default();
         let sentence = sentences(&words)
             .next()
             .map_or(String::new(), |sentence| one_line(sentence, 300));
@@ -214,10 +214,10 @@ impl DraftBuilder<'_, '_> {
             steps.clear();
         }
         if steps.is_empty() {
-            let last = self.facts.turns.last().and_then(|turn| turn.said.last());
+            let last = self.facts.turns.last().and_then(|turn| turn.replies.last());
             let next = last
                 .into_iter()
-                .flat_map(|said| sentences(&said.text).filter(|s| tells_next(s)));
+                .flat_map(|said| sentences(&said.text).filter(|s| names_next_step(s)));
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         if steps.is_empty() {
@@ -303,7 +303,10 @@ impl DraftBuilder<'_, '_> {
                 SentenceClass::DeadEnd => DEAD_ENDS,
                 SentenceClass::Later => LATER,
                 SentenceClass::Assumption => ASSUMED,
-                SentenceClass::Constraint | SentenceClass::Decision | SentenceClass::Blocker | SentenceClass::LeftOpen => continue,
+                SentenceClass::Constraint
+                | SentenceClass::Decision
+                | SentenceClass::Blocker
+                | SentenceClass::LeftOpen => continue,
             };
             self.add(
                 group,
@@ -314,7 +317,7 @@ impl DraftBuilder<'_, '_> {
             );
         }
         for turn in facts.earlier() {
-            let text = format!("- {} (turn {})", one_line(&turn.asked(), LINE), turn.n);
+            let text = format!("- {} (turn {})", one_line(&turn.person_text(), LINE), turn.n);
             self.add(EARLIER, PieceRank::Turn, turn.n, text, None);
         }
     }
@@ -335,7 +338,7 @@ fn ran_line(ran: &CommandFact, group: usize) -> String {
     format!("- `{}`: {how} (turn {}{stale})", ran.text, ran.turn)
 }
 
-fn tells_next(sentence: &str) -> bool {
+fn names_next_step(sentence: &str) -> bool {
     const NEXT: [&str; 8] = [
         "next",
         "now i",

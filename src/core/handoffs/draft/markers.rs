@@ -73,7 +73,11 @@ const WORDS: &[(SentenceClass, MarkerSpeaker, &str)] = &[
     (SentenceClass::LeftOpen, MarkerSpeaker::Model, "couldn't fix"),
     (SentenceClass::LeftOpen, MarkerSpeaker::Model, "cannot fix"),
     (SentenceClass::LeftOpen, MarkerSpeaker::Model, "can't fix"),
-    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "was not able to fix"),
+    (
+        SentenceClass::LeftOpen,
+        MarkerSpeaker::Model,
+        "was not able to fix",
+    ),
     (SentenceClass::LeftOpen, MarkerSpeaker::Model, "known failure"),
     (SentenceClass::DeadEnd, MarkerSpeaker::Model, "did not work"),
     (SentenceClass::DeadEnd, MarkerSpeaker::Model, "didn't work"),

@@ -39,7 +39,7 @@ impl IndexedMessage {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum IndexedItem {
-    Said(IndexedText),
+    Text(IndexedText),
     Call(IndexedCall),
     Result(IndexedResult),
     Task(IndexedTodo),
@@ -50,7 +50,7 @@ pub(super) enum IndexedItem {
 impl IndexedItem {
     fn bytes(&self) -> usize {
         let kept = match self {
-            Self::Said(said) => said.text.len() + said.anchors.len() * size_of::<AnchoredSentence>(),
+            Self::Text(said) => said.text.len() + said.anchors.len() * size_of::<AnchoredSentence>(),
             Self::Call(call) => {
                 let paths = call
                     .paths

@@ -124,7 +124,7 @@ impl DraftIndex {
         let task = || {
             facts
                 .of_task()
-                .map(|turn| turn.asked())
+                .map(|turn| turn.person_text())
                 .collect::<Vec<_>>()
                 .join("\n")
         };

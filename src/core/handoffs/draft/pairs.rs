@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::message::{IndexedItem, ItemPosition, IndexedMessage};
+use super::message::{IndexedItem, IndexedMessage, ItemPosition};
 
 /// Calls by what results name them by.
 #[derive(Debug, Default)]

@@ -37,7 +37,7 @@ impl Prompts {
     }
 
     /// What a model is asked with behind its own history.
-    pub fn behind_history(&self, focus: &str) -> String {
+    pub fn after_history(&self, focus: &str) -> String {
         format!("{}{}{}", self.oneshot, self.document.trim_end(), about(focus))
     }
 
@@ -78,12 +78,12 @@ mod tests {
             Prompts::with(|name| (name == "document.md").then(|| "Write.\n\n## One\n## Two \n".to_owned()));
         assert_eq!(own.headings(), ["One", "Two"]);
         assert_eq!(own.bundle, Prompts::default().bundle);
-        let asked = own.behind_history(" the parser ");
+        let asked = own.after_history(" the parser ");
         assert!(
             asked.starts_with("Stop here") && asked.ends_with("about: the parser"),
             "{asked}"
         );
-        assert!(Prompts::default().behind_history("").ends_with("there is none."));
+        assert!(Prompts::default().after_history("").ends_with("there is none."));
         assert!(own.with_bundle("[turn 1]", "").ends_with("\n[turn 1]"));
     }
 }

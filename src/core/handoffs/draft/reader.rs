@@ -9,7 +9,9 @@ use serde_json::Value;
 use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
-use super::message::{IndexedCall, IndexedItem, ItemPosition, IndexedMessage, IndexedResult, IndexedText, IndexedTodo};
+use super::message::{
+    IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
+};
 use super::pairs::CallLookup;
 use super::terms::TermCounts;
 use super::tokens::floor;
@@ -117,7 +119,7 @@ impl<'a> MessageReader<'_, 'a> {
                 }
             }
             summary_before = turn.role == Role::Assistant
-                && matches!(items.first(), Some(IndexedItem::Said(said)) if wordings::follows_summary(&said.text));
+                && matches!(items.first(), Some(IndexedItem::Text(said)) if wordings::follows_summary(&said.text));
         }
         IndexedMessage {
             digest,
@@ -133,7 +135,7 @@ impl<'a> MessageReader<'_, 'a> {
     pub(super) fn answer(&self, answer: &AnswerContent<'_>) -> IndexedMessage {
         let mut items = Vec::new();
         for part in &answer.parts {
-            match part.said {
+            match part.kind {
                 Answer::Text | Answer::Refusal => self.text(&part.text(), Role::Assistant, &mut items),
                 Answer::Call => {
                     let name = part.name.map(|name| name.get().into_owned());
@@ -168,7 +170,7 @@ impl<'a> MessageReader<'_, 'a> {
         if role == Role::User
             && let Some((carried, rest)) = self.carried_over(text)
         {
-            items.push(IndexedItem::Said(IndexedText {
+            items.push(IndexedItem::Text(IndexedText {
                 kind: UserText::Summary,
                 text: self.clean(&bounded(carried, TEXT)),
                 anchors: Vec::new(),
@@ -177,7 +179,7 @@ impl<'a> MessageReader<'_, 'a> {
         }
         let (kind, text) = match role {
             Role::User => {
-                let own = wordings::behind_harness(text, &self.settings.tags);
+                let own = wordings::after_harness(text, &self.settings.tags);
                 (wordings::user_text(own, &self.settings.tags), own)
             }
             Role::Assistant if self.answers_summary_request() => (UserText::Summary, text),
@@ -201,12 +203,12 @@ impl<'a> MessageReader<'_, 'a> {
             UserText::Person => markers::anchors(&text, role == Role::User, self.settings.configured()),
             _ => Vec::new(),
         };
-        items.push(IndexedItem::Said(IndexedText { kind, text, anchors }));
+        items.push(IndexedItem::Text(IndexedText { kind, text, anchors }));
     }
 
     /// A carry-over prompt at the start of a text, and what stands behind it.
     fn carried_over<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        let text = behind_pins(text.trim_start());
+        let text = after_pins(text.trim_start());
         let prompts = self.settings.carry_overs.iter().map(|prompt| prompt.trim());
         let mut prompts = prompts.filter(|prompt| !prompt.is_empty());
         let prompt = prompts.find(|prompt| text.starts_with(prompt))?;
@@ -215,7 +217,7 @@ impl<'a> MessageReader<'_, 'a> {
 
     fn answers_summary_request(&self) -> bool {
         let last = self.before.last().and_then(|message| message.items.last());
-        matches!(last, Some(IndexedItem::Said(said)) if said.kind == UserText::Harness)
+        matches!(last, Some(IndexedItem::Text(said)) if said.kind == UserText::Harness)
     }
 
     fn call(&self, call: &ToolCall<'_>, part: usize) -> IndexedCall {
@@ -329,7 +331,7 @@ impl<'a> MessageReader<'_, 'a> {
             tail: Vec::new(),
             git: match call.and_then(|call| call.command.as_deref()) {
                 Some(command) if failed == Some(false) || failed.is_none() => {
-                    outcomes::git_said(command, &text)
+                    outcomes::git_reports(command, &text)
                 }
                 _ => Vec::new(),
             },
@@ -369,10 +371,15 @@ impl<'a> MessageReader<'_, 'a> {
     }
 
     /// The item of the to-do list that a call made or changed.
-    fn task(&self, part: &TranscriptPart<'_>, result: &ToolResult<'_>, call: &IndexedCall) -> Option<IndexedTodo> {
+    fn task(
+        &self,
+        part: &TranscriptPart<'_>,
+        result: &ToolResult<'_>,
+        call: &IndexedCall,
+    ) -> Option<IndexedTodo> {
         let texts = part.texts();
         let text = texts.first().filter(|_| result.error != Some(true))?.get();
-        let (number, new) = todo::told_of_one(&text)?;
+        let (number, new) = todo::single_item(&text)?;
         Some(IndexedTodo {
             number: number.to_owned(),
             text: new.map(|text| self.clean(text)),
@@ -446,7 +453,7 @@ impl<'a> MessageReader<'_, 'a> {
 }
 
 /// A text without what the person pinned, which every handoff carries in front of its prompt.
-fn behind_pins(text: &str) -> &str {
+fn after_pins(text: &str) -> &str {
     let pinned = text.strip_prefix(wordings::PINNED_BEGINS);
     let behind = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
     behind.map_or(text, |(_, behind)| behind.trim_start())
@@ -492,7 +499,7 @@ fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
 
 fn terms(items: &[IndexedItem]) -> TermCounts {
     let texts = items.iter().flat_map(|item| match item {
-        IndexedItem::Said(said) => vec![said.text.as_str()],
+        IndexedItem::Text(said) => vec![said.text.as_str()],
         IndexedItem::Call(call) => {
             let paths = call.paths.iter().map(|(path, _)| path.as_str());
             [call.name.as_str(), call.about.as_str()]

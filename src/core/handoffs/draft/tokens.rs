@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_has_no_more_tokens_than_asked_for_and_no_half_character() {
+    fn a_prefix_has_at_most_the_given_tokens_and_no_half_character() {
         let text = "Grüße an alle, die dies lesen: ".repeat(50);
         for most in [0, 1, 5, 40, 10_000] {
             let cut = beginning(&text, most);

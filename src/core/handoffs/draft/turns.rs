@@ -14,9 +14,9 @@ const LINE: usize = 120;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TurnEnd {
     /// With words of the model's that ask nothing.
-    Said,
+    Answered,
     /// With a question to the person.
-    Asked,
+    Question,
     /// The person stopped it.
     Interrupted,
     /// It goes on.
@@ -33,7 +33,7 @@ pub(super) struct IndexedTurn<'i> {
     /// What the person says at its start; a summary that stands in that place.
     pub(super) opening: Vec<&'i IndexedText>,
     /// What the model says, in order.
-    pub(super) said: Vec<&'i IndexedText>,
+    pub(super) replies: Vec<&'i IndexedText>,
     pub(super) ended: TurnEnd,
 }
 
@@ -60,12 +60,12 @@ pub struct IndexRow {
 
 impl IndexedTurn<'_> {
     /// Whether it begins with words of the person.
-    pub(super) fn is_asked(&self) -> bool {
+    pub(super) fn is_from_person(&self) -> bool {
         self.opening.iter().any(|said| said.kind == UserText::Person)
     }
 
     /// What the person says at its start.
-    pub(super) fn asked(&self) -> String {
+    pub(super) fn person_text(&self) -> String {
         let person = self.opening.iter().filter(|said| said.kind == UserText::Person);
         person.map(|said| said.text.trim()).collect::<Vec<_>>().join("\n")
     }
@@ -80,8 +80,9 @@ impl IndexedTurn<'_> {
             list.sort();
             list.dedup();
         }
-        let line =
-            |said: Option<&&IndexedText>| said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned());
+        let line = |said: Option<&&IndexedText>| {
+            said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned())
+        };
         IndexRow {
             turn: self.n,
             messages: (self.messages.start, self.messages.end.saturating_sub(1)),
@@ -89,7 +90,7 @@ impl IndexedTurn<'_> {
                 .iter()
                 .find_map(|message| message.time.clone()),
             user: line(self.opening.first()),
-            model: line(self.said.first()),
+            model: line(self.replies.first()),
             paths,
             tools,
             error: outcomes(messages, self.messages.clone()).any(|(_, outcome)| outcome.is_error()),
@@ -109,14 +110,20 @@ pub(super) fn calls(
 }
 
 /// Results of some messages, each with its message.
-pub(super) fn outcomes(messages: &[IndexedMessage], range: Range<usize>) -> impl Iterator<Item = (usize, &IndexedResult)> {
+pub(super) fn outcomes(
+    messages: &[IndexedMessage],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, &IndexedResult)> {
     items(messages, range).filter_map(|(at, _, item)| match item {
         IndexedItem::Result(outcome) => Some((at, outcome)),
         _ => None,
     })
 }
 
-fn items(messages: &[IndexedMessage], range: Range<usize>) -> impl Iterator<Item = (usize, usize, &IndexedItem)> {
+fn items(
+    messages: &[IndexedMessage],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, usize, &IndexedItem)> {
     range.flat_map(move |at| {
         messages[at]
             .items
@@ -133,7 +140,7 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
         let mut opens = false;
         for item in &message.items {
             match item {
-                IndexedItem::Said(said) if message.role == Role::User => match said.kind {
+                IndexedItem::Text(said) if message.role == Role::User => match said.kind {
                     UserText::Person | UserText::Summary | UserText::Branch => {
                         if !opens {
                             turns.push(begun(turns.len() + 1, at));
@@ -150,16 +157,16 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                     }
                     _ => {}
                 },
-                IndexedItem::Said(said) if message.role == Role::Assistant => {
+                IndexedItem::Text(said) if message.role == Role::Assistant => {
                     if let Some(turn) = turns.last_mut() {
-                        turn.said.push(said);
+                        turn.replies.push(said);
                         turn.ended = match said.text.trim_end().ends_with('?') {
-                            true => TurnEnd::Asked,
-                            false => TurnEnd::Said,
+                            true => TurnEnd::Question,
+                            false => TurnEnd::Answered,
                         };
                     }
                 }
-                IndexedItem::Said(_) | IndexedItem::Gap => {}
+                IndexedItem::Text(_) | IndexedItem::Gap => {}
                 IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => {
                     if let Some(turn) = turns.last_mut() {
                         turn.ended = TurnEnd::Working;
@@ -179,7 +186,7 @@ fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
         n,
         messages: at..at + 1,
         opening: Vec::new(),
-        said: Vec::new(),
+        replies: Vec::new(),
         ended: TurnEnd::Working,
     }
 }
@@ -217,10 +224,10 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         return 0;
     };
     while at > 0 {
-        let words = turns[at].asked().to_lowercase();
+        let words = turns[at].person_text().to_lowercase();
         let goes_on = GO_ON.contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
-        let unfinished = turns[at - 1].ended != TurnEnd::Said;
-        let asked = turns[at].is_asked();
+        let unfinished = turns[at - 1].ended != TurnEnd::Answered;
+        let asked = turns[at].is_from_person();
         if asked && !goes_on && !unfinished {
             break;
         }

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::calls::{RecalledCall, CallOutcome};
+use super::calls::{CallOutcome, RecalledCall};
 use super::index::{Passage, RecallIndex};
 use super::question::Question;
 use super::rank::{self, RankedPassage, TermWeights};
@@ -85,7 +85,7 @@ impl RecallIndex {
         cut: &CutPart<'_>,
         settings: &RecallIndexSettings,
         one: &RankedPassage,
-        telling: &TermWeights,
+        weights: &TermWeights,
         most: usize,
     ) -> (String, String) {
         let passage = &self.passages[one.passage];
@@ -93,7 +93,7 @@ impl RecallIndex {
         let turn = passage.turn as usize;
         let mut out = format!(
             "Turn {}, before handoff {}: {}",
-            self.asked(turn),
+            self.person_turn(turn),
             self.handoff(turn),
             says(passage.source)
         );
@@ -101,8 +101,8 @@ impl RecallIndex {
             out += &self.about(called, settings);
         }
         if let Some(later) = one.later {
-            let _ = match self.asked(later) {
-                same if same == self.asked(turn) => write!(out, "; changed later in this turn"),
+            let _ = match self.person_turn(later) {
+                same if same == self.person_turn(turn) => write!(out, "; changed later in this turn"),
                 later => write!(out, "; changed later in turn {later}"),
             };
         }
@@ -110,7 +110,7 @@ impl RecallIndex {
         let range = passage.start as usize..passage.end as usize;
         // The request is the one that was indexed; if it ever is not, nothing is quoted.
         let quoted = match text.get(range.clone()) {
-            Some(_) => quote::excerpt(&quote::clean(&text, &range, &settings.redactor), telling, most),
+            Some(_) => quote::excerpt(&quote::clean(&text, &range, &settings.redactor), weights, most),
             None => String::new(),
         };
         (out, quoted.lines().map(|line| format!("\n   {line}")).collect())

@@ -185,9 +185,9 @@ impl CallHistory {
     pub(super) fn changes<'c>(
         &'c self,
         path: &'c str,
-        behind: usize,
+        after: usize,
     ) -> impl DoubleEndedIterator<Item = usize> + 'c {
-        let from = self.all.partition_point(|called| called.turn <= behind);
+        let from = self.all.partition_point(|called| called.turn <= after);
         let changed = self.all[from..].iter().filter(move |called| {
             !matches!(called.outcome, CallOutcome::Failed(_))
                 && called

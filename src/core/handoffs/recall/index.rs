@@ -36,7 +36,7 @@ pub(super) struct Passage {
 struct MessageEntry {
     digest: u64,
     /// How often the person had asked for something, this message included.
-    asked: u32,
+    person_turns: u32,
     /// Handoffs in it and in front of it.
     handoffs: u32,
     /// Passages in it and in front of it.
@@ -95,8 +95,8 @@ impl RecallIndex {
     }
 
     /// How often the person had asked for something when this message was written: its turn, from 1.
-    pub(super) fn asked(&self, turn: usize) -> u32 {
-        self.turns.get(turn).map_or(0, |read| read.asked).max(1)
+    pub(super) fn person_turn(&self, turn: usize) -> u32 {
+        self.turns.get(turn).map_or(0, |read| read.person_turns).max(1)
     }
 
     /// The next handoff behind this message, from 1.
@@ -107,7 +107,7 @@ impl RecallIndex {
     /// How many turns and handoffs there are, the last handoff counted that cut all this.
     pub(super) fn extent(&self) -> (u32, u32) {
         let last = self.turns.len().saturating_sub(1);
-        (self.asked(last), self.handoff(last))
+        (self.person_turn(last), self.handoff(last))
     }
 
     /// How many words a passage has in the mean.
@@ -139,8 +139,8 @@ impl RecallIndex {
         let before = self
             .turns
             .last()
-            .map_or((0, 0), |read| (read.asked, read.handoffs));
-        let (mut asked, mut handoffs) = before;
+            .map_or((0, 0), |read| (read.person_turns, read.handoffs));
+        let (mut person_turn, mut handoffs) = before;
         if !matches!(turn.role, Role::System | Role::Tools) {
             let all = turn.parts();
             for (n, part) in all.iter().enumerate() {
@@ -149,11 +149,12 @@ impl RecallIndex {
                     TranscriptPartKind::Text(_) => {
                         let text = text_of(part, here);
                         let found = sections::of(&text, turn.role, &settings.tags);
-                        let asks = |source: &TextSource| matches!(source, TextSource::Person | TextSource::Summary);
+                        let asks =
+                            |source: &TextSource| matches!(source, TextSource::Person | TextSource::Summary);
                         let opens =
                             turn.role == Role::User && found.all.iter().any(|(source, _)| asks(source));
-                        if opens && asked == before.0 {
-                            asked += 1;
+                        if opens && person_turn == before.0 {
+                            person_turn += 1;
                         }
                         handoffs += found.handoffs;
                         for (source, range) in found.all {
@@ -178,7 +179,7 @@ impl RecallIndex {
         }
         self.turns.push(MessageEntry {
             digest: digest(&turn.raw()[..cut.within(turn)]),
-            asked,
+            person_turns: person_turn,
             handoffs,
             passages: u32::try_from(self.passages.len()).unwrap_or(u32::MAX),
         });

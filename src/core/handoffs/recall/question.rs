@@ -177,7 +177,7 @@ pub struct QuestionError;
 
 impl QuestionError {
     /// What the model is told.
-    pub const TOLD: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
+    pub const ANSWER: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
         Call session_recall again with the words to look for.";
 }
 

@@ -44,7 +44,7 @@ pub(super) fn excerpt(text: &str, telling: &TermWeights, most: usize) -> String 
     }
     let lines: Vec<&str> = text.lines().collect();
     let costs: Vec<usize> = lines.iter().map(|line| tokens(line) + 1).collect();
-    let tells: Vec<f32> = lines.iter().map(|line| told(line, telling)).collect();
+    let tells: Vec<f32> = lines.iter().map(|line| line_weight(line, telling)).collect();
     let Some(best) = (0..lines.len()).max_by(|a, b| tells[*a].total_cmp(&tells[*b]).then(b.cmp(a))) else {
         return String::new();
     };
@@ -68,7 +68,7 @@ pub(super) fn excerpt(text: &str, telling: &TermWeights, most: usize) -> String 
 }
 
 /// How much of what was asked for stands in a line.
-fn told(line: &str, telling: &TermWeights) -> f32 {
+fn line_weight(line: &str, telling: &TermWeights) -> f32 {
     let mut sum = 0.0;
     words::each(line, &mut |_, word| {
         sum += telling.get(&words::hash(word)).copied().unwrap_or_default()
@@ -107,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_quoted_around_what_was_asked_for() {
+    fn a_long_text_is_quoted_around_the_words_of_the_question() {
         let mut lines: Vec<String> = (0..200).map(|n| format!("line {n} of a log")).collect();
         lines[120] = "error: the port is taken".to_owned();
         let telling = TermWeights::from([(words::hash("port"), 2.0)]);

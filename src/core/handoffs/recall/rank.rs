@@ -59,7 +59,7 @@ type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPassage>, TermWeights) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
-    let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.held(word) as f32);
+    let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.passages_with(word) as f32);
     let mass: Vec<f32> = groups
         .iter()
         .map(|group| {
@@ -111,7 +111,7 @@ fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<Passage
     for (at, group) in groups.iter().enumerate() {
         let mut touched = Vec::new();
         for (word, counts) in group {
-            let tells = counts * words::rarity(count, index.vocabulary.held(*word) as f32);
+            let tells = counts * words::rarity(count, index.vocabulary.passages_with(*word) as f32);
             for posting in index.vocabulary.of(*word) {
                 let passage = posting.passage as usize;
                 let length = index.passages[passage].words as f32;
@@ -177,10 +177,10 @@ fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
         let same = mass_of(first.has, mass) * SAME;
-        let first_said = is_said(&index.passages[first.passage]);
+        let first_said = is_speech(&index.passages[first.passage]);
         let equal = |one: &PassageScore| {
             let is_later = one.passage > first.passage && one.score >= first.score * ANEW;
-            let one_said = is_said(&index.passages[one.passage]);
+            let one_said = is_speech(&index.passages[one.passage]);
             let anew = first_said && one_said && mass_of(one.has & first.has, mass) >= same;
             // With the same words of the question, a result counts less only for the rest of what it prints.
             let alike = first_said == one_said && one.has == first.has;
@@ -203,7 +203,7 @@ fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass
 }
 
 /// Whether a passage is a statement, and not what a tool was told or answered.
-fn is_said(passage: &Passage) -> bool {
+fn is_speech(passage: &Passage) -> bool {
     matches!(
         passage.source,
         TextSource::Person | TextSource::Model | TextSource::CarryOver | TextSource::Summary
@@ -212,7 +212,13 @@ fn is_said(passage: &Passage) -> bool {
 
 /// The last message behind a passage's in which what it speaks of returns: its file is changed, or somebody speaks of the
 /// same thing in a later turn. `same`: how much of the question statements of the same thing have.
-fn returns(index: &RecallIndex, one: &PassageScore, all: &[PassageScore], mass: &[f32], same: f32) -> Option<usize> {
+fn returns(
+    index: &RecallIndex,
+    one: &PassageScore,
+    all: &[PassageScore],
+    mass: &[f32],
+    same: f32,
+) -> Option<usize> {
     let passage = &index.passages[one.passage];
     let turn = passage.turn as usize;
     let called = passage.call.and_then(|call| index.calls.get(call as usize));
@@ -220,12 +226,12 @@ fn returns(index: &RecallIndex, one: &PassageScore, all: &[PassageScore], mass: 
     let changed = paths
         .iter()
         .filter_map(|(path, _)| index.calls.changes(path, turn).next_back());
-    let asked = index.asked(turn);
+    let asked = index.person_turn(turn);
     let said = all.iter().filter(|other| {
         let of = &index.passages[other.passage];
-        is_said(passage)
-            && is_said(of)
-            && index.asked(of.turn as usize) > asked
+        is_speech(passage)
+            && is_speech(of)
+            && index.person_turn(of.turn as usize) > asked
             && mass_of(other.has & one.has, mass) >= same
     });
     let said = said.map(|other| index.passages[other.passage].turn as usize);

@@ -74,7 +74,7 @@ pub(super) fn of(text: &str, role: Role, tags: &[String]) -> Sections {
     if role == Role::User {
         for (source, range) in &mut found.all {
             if *source != TextSource::CarryOver {
-                let own = wordings::behind_harness(&text[range.clone()], tags);
+                let own = wordings::after_harness(&text[range.clone()], tags);
                 range.start = range.end - own.len();
                 *source = match wordings::user_text(own, tags) {
                     UserText::Person => TextSource::Person,

@@ -43,14 +43,14 @@ struct NewestPosting {
     /// The passage of that entry.
     passage: u32,
     /// In how many passages the word stands.
-    held: u32,
+    passages: u32,
 }
 
 impl NewestPosting {
     const NOWHERE: Self = Self {
         entry: NONE,
         passage: NONE,
-        held: 0,
+        passages: 0,
     };
 }
 
@@ -108,19 +108,19 @@ impl Vocabulary {
         *newest = NewestPosting {
             entry,
             passage,
-            held: newest.held + 1,
+            passages: newest.passages + 1,
         };
     }
 
     /// The word of this spelling, where it stands anywhere.
     pub(super) fn find(&self, word: &str) -> Option<WordNumber> {
         let found = *self.by_hash.get(&words::hash(word))?;
-        (self.held(found) > 0).then_some(found)
+        (self.passages_with(found) > 0).then_some(found)
     }
 
     /// In how many passages a word stands.
-    pub(super) fn held(&self, word: WordNumber) -> u32 {
-        self.newest.get(word as usize).map_or(0, |newest| newest.held)
+    pub(super) fn passages_with(&self, word: WordNumber) -> u32 {
+        self.newest.get(word as usize).map_or(0, |newest| newest.passages)
     }
 
     /// Where a word stands, newest first.
@@ -147,7 +147,7 @@ impl Vocabulary {
     /// All words that stand somewhere.
     pub(super) fn words(&self) -> impl Iterator<Item = (WordNumber, &str)> {
         let all = 0..WordNumber::try_from(self.ends.len()).unwrap_or(WordNumber::MAX);
-        all.filter(move |word| self.held(*word) > 0)
+        all.filter(move |word| self.passages_with(*word) > 0)
             .map(move |word| (word, self.letters(word)))
     }
 
@@ -179,7 +179,7 @@ impl Vocabulary {
         for newest in &mut self.newest {
             while newest.entry != NONE && newest.entry as usize >= kept {
                 newest.entry = self.log[newest.entry as usize].before;
-                newest.held -= 1;
+                newest.passages -= 1;
             }
             let entry = self.log.get(newest.entry as usize);
             newest.passage = entry.map_or(NONE, |noted| noted.posting.passage);
@@ -232,10 +232,10 @@ mod tests {
         all.truncate(1);
         assert_eq!(all.find("expiry"), None);
         assert_eq!(all.words().count(), 1);
-        assert_eq!((all.held(expired), all.of(expired).count()), (1, 1));
+        assert_eq!((all.passages_with(expired), all.of(expired).count()), (1, 1));
         // What is read again behind that is noted anew.
         all.add("expiry", 1);
         all.add("expired", 1);
-        assert_eq!((all.held(expired), all.words().count()), (2, 2));
+        assert_eq!((all.passages_with(expired), all.words().count()), (2, 2));
     }
 }

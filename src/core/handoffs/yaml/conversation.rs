@@ -28,15 +28,15 @@ impl SessionReader<'_> {
                         answers = true;
                         let id = result.call.map_or(String::new(), |id| id.get().into_owned());
                         let failed = result.error.or(result.exit.map(|exit| exit != 0));
-                        self.result(&id, &told(&part), failed);
+                        self.result(&id, &text_of(&part), failed);
                     }
                     _ => {}
                 }
             }
             let said = said.join("\n");
             match turn.role {
-                Role::Assistant => self.said(said),
-                Role::User if !answers => self.asked(&said),
+                Role::Assistant => self.reply(said),
+                Role::User if !answers => self.question(&said),
                 _ => {}
             }
         }
@@ -44,14 +44,14 @@ impl SessionReader<'_> {
             answer
                 .parts
                 .iter()
-                .filter(|part| part.said == AnswerPartKind::Text)
+                .filter(|part| part.kind == AnswerPartKind::Text)
         });
         let last: Vec<_> = last.into_iter().flatten().map(|part| part.text()).collect();
-        self.said(last.join("\n"));
+        self.reply(last.join("\n"));
     }
 }
 
-fn told(part: &TranscriptPart<'_>) -> String {
+fn text_of(part: &TranscriptPart<'_>) -> String {
     let texts: Vec<_> = part.texts().iter().map(|text| text.get().into_owned()).collect();
     texts.join("\n")
 }

@@ -64,7 +64,7 @@ impl Drift {
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
         if let Some(age) = self.age_seconds {
-            parts.push(format!("written {} ago", told_age(age)));
+            parts.push(format!("written {} ago", format_age(age)));
         }
         if self.commits > 0 {
             let s = if self.commits == 1 { "" } else { "s" };
@@ -95,7 +95,7 @@ fn named(files: &[String]) -> String {
 }
 
 /// `12m`, `3h`, `5d`.
-fn told_age(seconds: i64) -> String {
+fn format_age(seconds: i64) -> String {
     match seconds {
         ..3600 => format!("{}m", seconds / 60),
         3600..86_400 => format!("{}h", seconds / 3600),
@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moved_is_told_in_one_line() {
+    fn drift_is_described_in_one_line() {
         let file = full();
         let now = Time::of_seconds(Time::parse(&file.updated_at).unwrap().seconds + 7200);
         let same = CurrentRepository {

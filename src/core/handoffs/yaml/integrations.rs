@@ -162,7 +162,7 @@ impl Reservation {
 }
 
 /// Reservations as a finding: `path (expires: 12m, exclusive)`, one behind the other.
-pub fn reservations_told(reservations: &[Reservation], now: Time) -> String {
+pub fn describe_reservations(reservations: &[Reservation], now: Time) -> String {
     let told = reservations.iter().map(|one| {
         let left = Time::parse(&one.expires_at).map_or(0, |end| end.since(now));
         let left = match left {
@@ -239,7 +239,7 @@ mod tests {
             one("old", "2025-12-31T23:00:00Z", true),
         ];
         assert_eq!(
-            reservations_told(&all, now),
+            describe_reservations(&all, now),
             "src/** (expires: 12m, exclusive); docs/* (expires: 1.5h); old (expires: expired, exclusive)"
         );
         assert_eq!(all.iter().filter(|one| one.holds(now)).count(), 2);

@@ -36,7 +36,7 @@ mod value;
 mod tests;
 
 pub use drift::{CurrentRepository, Drift};
-pub use integrations::{InboxMessage, Reservation, beads, reservations_told, threads};
+pub use integrations::{InboxMessage, Reservation, beads, describe_reservations, threads};
 pub use ledger::entry as ledger_entry;
 pub use line::{GoalAndNow, goal_and_now, value_of};
 pub use model::{

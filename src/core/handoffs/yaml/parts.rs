@@ -8,7 +8,12 @@ use super::model::{
 use super::value::YamlValue;
 
 impl CompletedTask {
-    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "task" => self.task = e.text(value),
             "files" => self.files = e.texts(value),
@@ -26,7 +31,12 @@ impl CompletedTask {
 }
 
 impl FileChanges {
-    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "created" => self.created = e.texts(value),
             "modified" => self.modified = e.texts(value),
@@ -46,7 +56,12 @@ impl FileChanges {
 }
 
 impl QualityReport {
-    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "score" => self.score = e.whole(value),
             "status" => self.status = e.text(value),
@@ -80,7 +95,12 @@ impl QualityReport {
 }
 
 impl Dimension {
-    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "name" => self.name = e.text(value),
             "score" => self.score = e.whole(value),
@@ -102,7 +122,12 @@ impl Dimension {
 }
 
 impl ReservationTransfer {
-    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "from_agent" => self.from_agent = e.text(value),
             "project_key" => self.project_key = e.text(value),
@@ -139,7 +164,12 @@ impl ReservationTransfer {
 }
 
 impl ReservationSnapshot {
-    pub(super) fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "path_pattern" => self.path_pattern = e.text(value),
             "exclusive" => self.exclusive = e.flag(value),

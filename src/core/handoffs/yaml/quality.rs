@@ -19,7 +19,7 @@ struct QualityCriterion {
     hint: &'static str,
 }
 
-const fn asked(points: i64, there: bool, reason: &'static str, hint: &'static str) -> QualityCriterion {
+const fn criterion(points: i64, there: bool, reason: &'static str, hint: &'static str) -> QualityCriterion {
     QualityCriterion {
         points,
         there,
@@ -98,7 +98,7 @@ fn sum(name: &str, all: &[QualityCriterion]) -> Dimension {
     }
 }
 
-fn said(text: &str) -> bool {
+fn has_text(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
@@ -106,38 +106,38 @@ fn coverage(file: &HandoffFile) -> [QualityCriterion; 7] {
     let found = !file.decisions.is_empty() || !file.findings.is_empty();
     let ahead = !file.next.is_empty() || !file.blockers.is_empty() || !file.questions.is_empty();
     [
-        asked(
+        criterion(
             20,
-            said(&file.goal),
+            has_text(&file.goal),
             "missing_goal",
             "say what the session accomplished",
         ),
-        asked(20, said(&file.now), "missing_now", "say what to do first"),
-        asked(
+        criterion(20, has_text(&file.now), "missing_now", "say what to do first"),
+        criterion(
             15,
-            said(&file.test),
+            has_text(&file.test),
             "missing_test",
             "name the command that verifies the work",
         ),
-        asked(
+        criterion(
             15,
             !file.done_this_session.is_empty(),
             "no_tasks",
             "list what was done",
         ),
-        asked(
+        criterion(
             10,
             file.file_count() > 0,
             "no_files",
             "list the files that were touched",
         ),
-        asked(
+        criterion(
             10,
             found,
             "no_decisions_or_findings",
             "note decisions with their reasons, and findings",
         ),
-        asked(
+        criterion(
             10,
             ahead,
             "no_outlook",
@@ -149,58 +149,58 @@ fn coverage(file: &HandoffFile) -> [QualityCriterion; 7] {
 fn actionability(file: &HandoffFile) -> [QualityCriterion; 5] {
     let clear = !file.is_blocked() || !file.blockers.is_empty();
     [
-        asked(30, said(&file.now), "missing_now", "say what to do first"),
-        asked(
+        criterion(30, has_text(&file.now), "missing_now", "say what to do first"),
+        criterion(
             20,
             !file.next.is_empty(),
             "no_next_steps",
             "list next steps, blockers or open questions",
         ),
-        asked(
+        criterion(
             20,
-            said(&file.test),
+            has_text(&file.test),
             "missing_test",
             "name the command that verifies the work",
         ),
-        asked(
+        criterion(
             15,
             !file.active_beads.is_empty(),
             "no_active_beads",
             "name the tasks in progress",
         ),
-        asked(15, clear, "blockers_not_named", "name what stands in the way"),
+        criterion(15, clear, "blockers_not_named", "name what stands in the way"),
     ]
 }
 
 fn traceability(file: &HandoffFile) -> [QualityCriterion; 5] {
     [
-        asked(
+        criterion(
             25,
             !file.paths().is_empty() || file.file_count() > 0,
             "no_files",
             "list the files that were touched",
         ),
-        asked(
+        criterion(
             20,
             !file.active_beads.is_empty(),
             "no_beads",
             "name the tasks in progress",
         ),
-        asked(
+        criterion(
             20,
             !file.agent_mail_threads.is_empty(),
             "no_threads",
             "name the threads of Agent Mail",
         ),
-        asked(
+        criterion(
             20,
             !file.cm_memories.is_empty(),
             "no_memories",
             "carry memories along",
         ),
-        asked(
+        criterion(
             15,
-            said(&file.agent_id) || said(&file.agent_type),
+            has_text(&file.agent_id) || has_text(&file.agent_type),
             "no_agent",
             "say which agent it was",
         ),

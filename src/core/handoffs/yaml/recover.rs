@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_told_what_to_do_first() {
+    fn a_briefing_says_what_to_do_first() {
         let text = recover(&full(), RecoveryPurpose::Fresh);
         assert_eq!(
             text,

@@ -44,7 +44,7 @@ pub struct SessionReader<'r> {
     /// Lines that are not JSON or too long.
     pub skipped: usize,
     tokens: Option<(i64, i64)>,
-    last_said: String,
+    last_reply: String,
     last_request: String,
     todos: Vec<todo::TodoItem>,
     calls: HashMap<String, PendingCall>,
@@ -72,7 +72,7 @@ impl<'r> SessionReader<'r> {
             agent_type: "",
             skipped: 0,
             tokens: None,
-            last_said: String::new(),
+            last_reply: String::new(),
             last_request: String::new(),
             todos: Vec::new(),
             calls: HashMap::new(),
@@ -103,7 +103,7 @@ impl<'r> SessionReader<'r> {
 
     /// Fills a file with what the session tells. What the file says already stays.
     pub fn finish(self, file: &mut HandoffFile) {
-        let mut told = analyze(&self.clean(&self.last_said));
+        let mut told = analyze(&self.clean(&self.last_reply));
         let mut errors: Vec<_> = self.failing.iter().map(|(_, error)| self.clean(error)).collect();
         errors.extend(self.error.iter().map(|error| self.clean(error)));
         // The newest matter most.
@@ -258,7 +258,7 @@ impl<'r> SessionReader<'r> {
     fn assistant(&mut self, message: &Json) {
         let content = message.get("content").unwrap_or(&Json::Null);
         let said = texts(content);
-        self.said(said);
+        self.reply(said);
         for block in content.as_array().into_iter().flatten() {
             if matches!(kind_of(block), "tool_use" | "toolCall" | "tool_call") {
                 let arguments = ["input", "arguments"].iter().find_map(|key| block.get(key));
@@ -284,20 +284,20 @@ impl<'r> SessionReader<'r> {
             }
         }
         if !answers {
-            self.asked(&texts(content));
+            self.question(&texts(content));
         }
     }
 
     /// Notes what the model said.
-    pub(super) fn said(&mut self, said: String) {
+    pub(super) fn reply(&mut self, said: String) {
         if !said.trim().is_empty() {
-            self.last_said = said;
+            self.last_reply = said;
             self.error = None;
         }
     }
 
     /// Notes what the person asked for.
-    pub(super) fn asked(&mut self, said: &str) {
+    pub(super) fn question(&mut self, said: &str) {
         let said = said.trim();
         // What a harness puts there begins with a tag.
         if !said.is_empty() && !said.starts_with(['<', '#']) {

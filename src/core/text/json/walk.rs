@@ -109,7 +109,7 @@ pub fn array(text: &[u8], at: usize, element: impl FnMut(usize) -> WalkResult) -
 ///
 /// # Errors
 /// The array is not well-formed, or `element` fails.
-pub fn array_behind(text: &[u8], end: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
+pub fn array_from(text: &[u8], end: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     let after = blank(text, end);
     match text.get(after) {
         Some(b',') => elements_from(text, blank(text, after + 1), element),

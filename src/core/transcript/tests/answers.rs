@@ -115,7 +115,7 @@ fn the_golden_replies_say_what_their_streams_say() {
             .iter()
             .map(|part| {
                 (
-                    part.said,
+                    part.kind,
                     part.name.map(|name| name.get().into_owned()),
                     part.text(),
                 )

@@ -56,7 +56,7 @@ fn messages(assistant: &str, user: &str) -> String {
     format!(r#"{{"role":"assistant","content":[{assistant}]}},{{"role":"user","content":[{user}]}}"#)
 }
 
-fn said(text: &str) -> String {
+fn texts_of(text: &str) -> String {
     messages(&format!(r#"{{"type":"text","text":"{text}"}}"#), "")
 }
 
@@ -78,12 +78,12 @@ fn results_without_calls() {
 
 #[test]
 fn a_text_with_escapes() {
-    request(|size| said(&fill(r#"a\n\"b\" "#, size).concat()));
+    request(|size| texts_of(&fill(r#"a\n\"b\" "#, size).concat()));
 }
 
 #[test]
 fn brackets_in_a_text() {
-    request(|size| said(&fill("[{", size).concat()));
+    request(|size| texts_of(&fill("[{", size).concat()));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_message_with_many_members() {
 #[test]
 fn marks() {
     let line = "[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\\n";
-    request(|size| said(&fill(line, size).concat()));
+    request(|size| texts_of(&fill(line, size).concat()));
 }
 
 /// An answer costs as much as it is long: a line of it, again and again.

@@ -32,7 +32,7 @@ fn texts(all: &[JsonText<'_>]) -> String {
     all.join(" ")
 }
 
-fn said(text: Option<JsonText<'_>>) -> String {
+fn text_of(text: Option<JsonText<'_>>) -> String {
     text.map_or("-".to_owned(), |text| text.get().into_owned())
 }
 
@@ -43,13 +43,13 @@ fn line(part: &TranscriptPart<'_>) -> String {
             let arguments = call.arguments.map(|arguments| short(&arguments.get()));
             format!(
                 "call {} {} {}",
-                said(call.id),
-                said(call.name),
+                text_of(call.id),
+                text_of(call.name),
                 arguments.unwrap_or_default()
             )
         }
         TranscriptPartKind::Result(result) => {
-            let (call, name) = (said(result.call), said(result.name));
+            let (call, name) = (text_of(result.call), text_of(result.name));
             format!(
                 "result {call} {name} error={:?} {}",
                 result.error,
@@ -91,7 +91,7 @@ fn outline(transcript: &Transcript<'_>) -> String {
         let answered = tool
             .answer
             .map_or("nowhere".to_owned(), |(turn, _)| turn.to_string());
-        let (name, exit, failed) = (said(tool.call.name), tool.exit(agent), tool.failed(agent));
+        let (name, exit, failed) = (text_of(tool.call.name), tool.exit(agent), tool.failed(agent));
         let _ = writeln!(
             out,
             "{name} of {} answered in {answered}: exit {exit:?}, failed {failed:?}",

@@ -181,7 +181,8 @@ fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPa
         if wire == WireId::Ollama {
             // Its messages have one text each.
             let mut texts = 0;
-            parts.retain(|part| !matches!(part, SpokenPart::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
+            parts
+                .retain(|part| !matches!(part, SpokenPart::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
             for part in &mut parts {
                 if let SpokenPart::Result(_, texts) = part {
                     texts.truncate(1);

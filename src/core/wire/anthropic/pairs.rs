@@ -35,7 +35,7 @@ impl Pairs for Anthropic {
             };
             let (content, results) = turns
                 .entry(at.turn)
-                .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::behind(view, at.turn)));
+                .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::after(view, at.turn)));
             vec![
                 view::beside(&content.parts, at.part, offset, &pair.call),
                 results.with(&result(pair)),
@@ -64,7 +64,7 @@ impl Pairs for Anthropic {
             return Vec::new();
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
         let [open, close, head, tail] = surroundings(view, whole, content, here, inside);
         let block = |span: Span| {
             let blank = json::unescape(span.of(text)).trim().is_empty();
@@ -160,7 +160,7 @@ enum ResultsAt {
 }
 
 impl ResultsAt {
-    fn behind(view: &View, turn: usize) -> Self {
+    fn after(view: &View, turn: usize) -> Self {
         let next = view.turns.get(turn + 1).filter(|t| t.role == Role::User);
         match next.map(|_| Anthropic.content(view, turn + 1)) {
             Some(TurnContent {

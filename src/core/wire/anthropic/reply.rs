@@ -23,7 +23,9 @@ impl Replies for Anthropic {
         let mut report = LegReport {
             id: string(id)?.into_owned(),
             stop: stop(string(stop_reason).as_deref()),
-            usage: usage.map(|u| AnthropicUsage::of(text, u).usage()).unwrap_or_default(),
+            usage: usage
+                .map(|u| AnthropicUsage::of(text, u).usage())
+                .unwrap_or_default(),
             ended: true,
             dropped_thinking: DroppedThinking::of_member(text, whole).unwrap_or_default(),
             ..LegReport::default()
@@ -49,7 +51,7 @@ impl Replies for Anthropic {
                     after: report.parts,
                     ..HiddenCall::default()
                 };
-                call.collect(&raw(text, input.unwrap_or_default()), watch.held_bytes);
+                call.collect(&raw(text, input.unwrap_or_default()), watch.buffered_bytes);
                 report.hidden.push(call);
                 continue;
             }
@@ -100,7 +102,8 @@ impl Replies for Anthropic {
 }
 
 fn counters(text: &[u8], whole: Span) -> AnthropicUsage {
-    json::get(text, whole, "usage").map_or_else(AnthropicUsage::default, |usage| AnthropicUsage::of(text, usage))
+    json::get(text, whole, "usage")
+        .map_or_else(AnthropicUsage::default, |usage| AnthropicUsage::of(text, usage))
 }
 
 pub(super) fn raw(text: &[u8], span: Span) -> String {

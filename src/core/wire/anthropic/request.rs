@@ -121,7 +121,7 @@ fn read_member(
         b"context_hint" => facts.context_hint = true,
         b"thread" => match json::get_string(text, value, "type").as_deref() {
             Some("create") => facts.begins_thread = true,
-            _ => facts.held |= value.of(text) != b"null",
+            _ => facts.server_side |= value.of(text) != b"null",
         },
         b"compaction" => facts.summary |= value.of(text) != b"null",
         b"metadata" => facts.session = session(text, value),

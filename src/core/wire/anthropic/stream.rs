@@ -322,7 +322,7 @@ impl AnthropicStream {
         let delta = event.delta.unwrap_or_default();
         if let OpenBlock::Hidden(call) = &mut self.block {
             if let Some(piece) = json::get_string(data, delta, "partial_json") {
-                call.collect(&piece, self.watch.held_bytes);
+                call.collect(&piece, self.watch.buffered_bytes);
             }
             return;
         }
@@ -350,7 +350,14 @@ impl AnthropicStream {
     }
 
     /// Sends an event of a visible block on: as it is, or with its index moved and its text broken up.
-    fn show(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, text: Option<Span>, out: &mut Vec<Bytes>) {
+    fn show(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        event: &AnthropicEvent,
+        text: Option<Span>,
+        out: &mut Vec<Bytes>,
+    ) {
         let edits = self.moved(data, event, text);
         push(raw, data, edits, out);
     }

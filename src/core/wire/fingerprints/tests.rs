@@ -22,7 +22,7 @@ impl FingerprintSource for CountedSource {
         }]
     }
 
-    fn said(self, _: &View, _: usize) -> Vec<Span> {
+    fn user_texts(self, _: &View, _: usize) -> Vec<Span> {
         LOOKS.set(LOOKS.get() + 1);
         Vec::new()
     }

@@ -37,7 +37,9 @@ fn parts_of<'a>(
     // Whether arguments of our call still follow, in parts without a name.
     let mut open = false;
     for data in chunks {
-        let Some(chunk) = GeminiChunk::read(data) else { continue };
+        let Some(chunk) = GeminiChunk::read(data) else {
+            continue;
+        };
         for piece in chunk.pieces(data) {
             if piece.is_empty_text() && piece.signature.is_none() {
                 continue;

@@ -73,7 +73,7 @@ impl FingerprintSource for Contents {
             .collect()
     }
 
-    fn said(self, view: &View, turn: usize) -> Vec<Span> {
+    fn user_texts(self, view: &View, turn: usize) -> Vec<Span> {
         let pieces = pieces(view, turn).into_iter();
         pieces.filter_map(|piece| piece.part.text).collect()
     }
@@ -385,7 +385,7 @@ impl Pairs for Gemini {
         let mut before = spans(&content.parts[..part]);
         before.extend(block(inside.start, gap::before(text, inside.start, mark.start)));
         before.push(pair.call.clone());
-        let mut after: Vec<String> = block(gap::behind(text, mark.end, inside.end), inside.end)
+        let mut after: Vec<String> = block(gap::after(text, mark.end, inside.end), inside.end)
             .into_iter()
             .collect();
         after.extend(spans(&content.parts[part + 1..]));

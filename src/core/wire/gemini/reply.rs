@@ -43,7 +43,7 @@ fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegR
             continue;
         }
         if let Some(tool) = piece.called(text).and_then(|name| watch.hide.find(&name)) {
-            let call = streamed_call::whole(text, &piece, tool, report.parts, watch.held_bytes);
+            let call = streamed_call::whole(text, &piece, tool, report.parts, watch.buffered_bytes);
             report.hidden.push(call);
             continue;
         }

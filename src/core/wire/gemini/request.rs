@@ -110,7 +110,8 @@ type BodyMembers = Vec<(Span, Span)>;
 
 /// The members of the object that has the contents: the body, or what is in its envelope.
 fn request(text: &[u8], whole: BodyMembers) -> Result<BodyMembers, UnreadReason> {
-    let named = |all: &BodyMembers, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
+    let named =
+        |all: &BodyMembers, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
     if named(&whole, "contents").is_some() {
         return Ok(whole);
     }
@@ -144,7 +145,7 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
             view.list = value;
             view.turns = turns(text, value);
             // Nothing can be put behind a single object, so nothing is: the request stays as it is.
-            facts.held |= text.get(value.start) == Some(&b'{');
+            facts.server_side |= text.get(value.start) == Some(&b'{');
         }
         b"tools" => view.tools = tools(text, value),
         _ if part::is(key, "systemInstruction") => facts.system = value.of(text) != b"null",
@@ -152,7 +153,7 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         _ if part::is(key, "generationConfig") => generation(text, value, facts),
         // System, tools and their config live in the cache then, and may not be sent.
         _ if part::is(key, "cachedContent") => {
-            facts.held |= json::string(text, value).is_some_and(|c| !c.is_empty())
+            facts.server_side |= json::string(text, value).is_some_and(|c| !c.is_empty())
         }
         _ if part::is(key, "sessionId") => {
             facts.session = json::string(text, value).map(|s| s.into_owned());

@@ -283,7 +283,7 @@ impl GeminiStream {
         if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
             self.report.hidden.push(streamed.finish(false));
         }
-        let (after, limit) = (self.report.parts, self.watch.held_bytes);
+        let (after, limit) = (self.report.parts, self.watch.buffered_bytes);
         let tool = piece.called(data).and_then(|name| self.watch.hide.find(&name));
         let Some(tool) = tool else {
             let fingerprint = self.fingerprints.next(data, piece.traits(), self.place);
@@ -345,7 +345,14 @@ impl GeminiStream {
 
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
-    fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &GeminiChunk, seen: &ChunkParts, out: &mut Vec<Bytes>) {
+    fn go_on(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &GeminiChunk,
+        seen: &ChunkParts,
+        out: &mut Vec<Bytes>,
+    ) {
         if self.leg == 0 && !self.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
             self.learn_template(raw, data, chunk, &seen.breaks);

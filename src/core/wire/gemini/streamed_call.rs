@@ -80,7 +80,13 @@ fn id(data: &[u8], piece: &PartMembers) -> String {
 
 impl StreamedCall {
     /// A call whose arguments will follow, each of at most `limit` bytes.
-    pub(super) fn new(data: &[u8], piece: &PartMembers, tool: &'static str, after: usize, limit: usize) -> Self {
+    pub(super) fn new(
+        data: &[u8],
+        piece: &PartMembers,
+        tool: &'static str,
+        after: usize,
+        limit: usize,
+    ) -> Self {
         let mut streamed = Self {
             call: HiddenCall {
                 id: id(data, piece),

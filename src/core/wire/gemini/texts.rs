@@ -16,7 +16,7 @@ impl Texts for Gemini {
             Role::User => {
                 let (content, part) = (self.content(view, turn), text_part(text));
                 own_text::among_blocks(&content, &part)
-                    .or_else(|| own_text::behind_lone_block(&content, &part))
+                    .or_else(|| own_text::after_lone_block(&content, &part))
                     .unwrap_or_default()
             }
             Role::Tool => own_text::message(whole, self.user_text(text)),

@@ -21,7 +21,9 @@ impl AskAgain for Ollama {
         let mut message = JoinedMessage::default();
         let mut ours = pairs.iter();
         for text in &pieces {
-            let Some(line) = LineMembers::read(text) else { continue };
+            let Some(line) = LineMembers::read(text) else {
+                continue;
+            };
             let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
             message.content.push_str(&string(line.content));
             message.thinking.push_str(&string(line.thinking));

@@ -77,7 +77,7 @@ impl Pairs for Ollama {
             return Vec::new();
         };
         let before = gap::before(text, inside.start, mark.start).max(inside.start);
-        let after = gap::behind(text, mark.end, inside.end);
+        let after = gap::after(text, mark.end, inside.end);
         let mut with = format!(
             r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
             view.str(Span::new(inside.start, before)),
@@ -131,7 +131,7 @@ impl FingerprintSource for OllamaMessages {
             .collect()
     }
 
-    fn said(self, view: &View, turn: usize) -> Vec<Span> {
+    fn user_texts(self, view: &View, turn: usize) -> Vec<Span> {
         let parts = Ollama.content(view, turn).parts.into_iter();
         parts.filter_map(|part| part.text).collect()
     }

@@ -30,7 +30,7 @@ fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegR
     let mut fingerprints = Fingerprints::default();
     for call in calls(text, &line) {
         if let Some(tool) = name(text, call).and_then(|name| watch.hide.find(&name)) {
-            let call = hidden(text, call, tool, report.parts, watch.held_bytes);
+            let call = hidden(text, call, tool, report.parts, watch.buffered_bytes);
             report.hidden.push(call);
             continue;
         }

@@ -39,7 +39,7 @@ struct OllamaStream {
     /// Whether anything of this leg was shown.
     spoke: bool,
     /// Whether the model said any text in it.
-    said: bool,
+    has_text: bool,
     /// Output tokens of earlier legs.
     spent: u64,
     fingerprints: Fingerprints,
@@ -182,7 +182,7 @@ impl Dialect for OllamaStream {
         self.report.stop = stop;
         self.report.ended = true;
         // Calls are counted among themselves, and the one text once they are all there.
-        self.report.parts += usize::from(self.said);
+        self.report.parts += usize::from(self.has_text);
         self.report.usage = usage::of(data, line.root);
         if !self.holding() {
             out.push(edited(raw, data, edits));
@@ -227,7 +227,7 @@ impl Dialect for OllamaStream {
         self.spent += self.report.usage.output;
         self.report = LegReport::default();
         self.spoke = false;
-        self.said = false;
+        self.has_text = false;
         self.fingerprints = Fingerprints::default();
         self.escaper = Escaper::default();
         self.end = None;
@@ -286,7 +286,7 @@ impl OllamaStream {
         Self {
             watch,
             spoke: false,
-            said: false,
+            has_text: false,
             place,
             leg: 0,
             report: LegReport::default(),
@@ -323,7 +323,7 @@ impl OllamaStream {
         let Some(inside) = line.content.map(Span::inner) else {
             return Vec::new();
         };
-        self.said |= !inside.is_empty();
+        self.has_text |= !inside.is_empty();
         let breaks = self.escaper.follow(inside.of(data));
         self.report.broken_up += breaks.len();
         let insert = |at| Edit::insert(inside.start + at, r"\\");
@@ -344,7 +344,7 @@ impl OllamaStream {
             let tool = self.ours(data, *call);
             lost.push(tool.is_some());
             if let Some(tool) = tool {
-                let call = hidden(data, *call, tool, after, self.watch.held_bytes);
+                let call = hidden(data, *call, tool, after, self.watch.buffered_bytes);
                 self.report.hidden.push(call);
                 continue;
             }

@@ -70,7 +70,7 @@ fn fed(stream: &str, cut: usize) -> (StreamMerge, Vec<Bytes>) {
     let view = reading(r#"{"messages":[{"role":"user","content":"go"}]}"#).view;
     let watch = ResponseWatch {
         hide: crate::tools::ToolNames::HANDOFF,
-        held_bytes: 1 << 20,
+        buffered_bytes: 1 << 20,
     };
     let mut merge = StreamMerge::new(Ollama.dialect(&view, watch), 1 << 20, true);
     let mut out = Vec::new();
@@ -224,7 +224,7 @@ fn errors_go_by_and_a_models_sentinel_is_broken_up() {
 }
 
 #[test]
-fn the_model_is_asked_again_with_its_own_words() {
+fn the_follow_up_repeats_the_models_output() {
     let stream = [
         line(r#""content":"","thinking":"hm""#),
         line(r#""content":"a""#),

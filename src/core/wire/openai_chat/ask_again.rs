@@ -10,7 +10,7 @@ use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 /// Members of a reply that are no part of what a model said, or are put in here anew.
-const NOT_SAID: [&str; 6] = [
+const NOT_REPEATED: [&str; 6] = [
     "role",
     "content",
     "tool_calls",
@@ -128,7 +128,7 @@ impl ChatEcho {
             if key == "content" {
                 self.content.grow(data, value);
             }
-            if NOT_SAID.contains(&key.as_str()) {
+            if NOT_REPEATED.contains(&key.as_str()) {
                 continue;
             }
             match self.extras.iter_mut().find(|(name, _)| *name == key) {

@@ -28,7 +28,7 @@ struct CallSlot {
 
 enum CallState {
     /// Its name could still become ours: the deltas so far.
-    Undecided { name: String, held: Vec<String> },
+    Undecided { name: String, buffered: Vec<String> },
     /// Shown under this index; its place in `LegReport::calls`.
     Shown { index: usize, entry: usize },
     /// Ours; its place in `LegReport::hidden`.
@@ -102,7 +102,7 @@ impl Default for LegCalls {
     fn default() -> Self {
         Self::new(ResponseWatch {
             hide: ToolNames::NONE,
-            held_bytes: 0,
+            buffered_bytes: 0,
         })
     }
 }
@@ -127,7 +127,13 @@ impl LegCalls {
     }
 
     /// Takes the `tool_calls` of a delta. `later`: not the first leg.
-    pub(super) fn take(&mut self, data: &[u8], list: Span, later: bool, report: &mut LegReport) -> CallListFate {
+    pub(super) fn take(
+        &mut self,
+        data: &[u8],
+        list: Span,
+        later: bool,
+        report: &mut LegReport,
+    ) -> CallListFate {
         let mut shown = Vec::new();
         let mut rebuilt = false;
         for span in json::elements(data, list) {
@@ -181,7 +187,7 @@ impl LegCalls {
             id: element.id.clone(),
             state: CallState::Undecided {
                 name: String::new(),
-                held: Vec::new(),
+                buffered: Vec::new(),
             },
         });
         self.slots.len() - 1
@@ -209,7 +215,7 @@ impl LegCalls {
             }
             CallState::Hidden(at) => {
                 if let Some(call) = report.hidden.get_mut(*at) {
-                    collect(call, element, data, &slot.id, self.watch.held_bytes);
+                    collect(call, element, data, &slot.id, self.watch.buffered_bytes);
                 }
                 return None;
             }
@@ -252,7 +258,7 @@ impl CallSlot {
         watch: ResponseWatch,
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
-        let CallState::Undecided { name, held } = &mut self.state else {
+        let CallState::Undecided { name, buffered: held } = &mut self.state else {
             return None;
         };
         name.push_str(&element.name);
@@ -265,9 +271,9 @@ impl CallSlot {
             for before in held.iter() {
                 let text = before.as_bytes();
                 let earlier = CallElement::read(text, Span::new(0, text.len()));
-                collect(&mut call, &earlier, text, &self.id, watch.held_bytes);
+                collect(&mut call, &earlier, text, &self.id, watch.buffered_bytes);
             }
-            collect(&mut call, element, data, &self.id, watch.held_bytes);
+            collect(&mut call, element, data, &self.id, watch.buffered_bytes);
             report.hidden.push(call);
             self.state = CallState::Hidden(report.hidden.len() - 1);
             return None;
@@ -291,7 +297,7 @@ impl CallSlot {
         report.calls.push((self.id.clone(), report.calls.len()));
         report.parts += 1;
         match std::mem::replace(&mut self.state, shown) {
-            CallState::Undecided { held, .. } => held,
+            CallState::Undecided { buffered: held, .. } => held,
             _ => Vec::new(),
         }
     }

@@ -20,7 +20,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 }
 
 /// Content of the first half: of the same kind as the message's own, null where nothing was said.
-fn said_before(view: &View, content: &TurnContent, part: usize, inside: Span, before: Span) -> String {
+fn text_before(view: &View, content: &TurnContent, part: usize, inside: Span, before: Span) -> String {
     let Some(list) = content.list else {
         return if before.is_empty() {
             "null".to_owned()
@@ -113,11 +113,11 @@ impl Pairs for OpenaiChat {
             return Vec::new();
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
         let whole = view.turns[turn].span;
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
-            said_before(view, content, part, inside, before),
+            text_before(view, content, part, inside, before),
             pair.call
         );
         let pair_of_messages = format!("{first},{}", result(pair));

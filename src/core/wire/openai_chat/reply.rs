@@ -51,7 +51,7 @@ impl Replies for OpenaiChat {
                 raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
                 ..HiddenCall::default()
             };
-            hidden.collect(&arguments(text, function), watch.held_bytes);
+            hidden.collect(&arguments(text, function), watch.buffered_bytes);
             report.hidden.push(hidden);
         }
         let content = json::at_path(text, choice, &["message", "content"]);
@@ -132,7 +132,7 @@ enum ContentPiece {
 }
 
 /// What the legs said, one after the other, with what is shown between.
-fn said(legs: &[Leg], opening: Option<&str>) -> Vec<ContentPiece> {
+fn pieces_of(legs: &[Leg], opening: Option<&str>) -> Vec<ContentPiece> {
     let own = |text: &str| {
         let quoted = json::quote(text);
         ContentPiece::Text(quoted[1..quoted.len() - 1].to_owned())
@@ -234,7 +234,7 @@ fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span
     let hidden = listed.filter(|_| !ours.is_empty());
     let bare = hidden.filter(|_| theirs.is_empty());
     // A message without calls must have a content, be it empty, or it cannot be sent back.
-    let content = content_of(&said(legs, opening)).or(bare.map(|_| r#""""#.to_owned()));
+    let content = content_of(&pieces_of(legs, opening)).or(bare.map(|_| r#""""#.to_owned()));
     let mut edits = Vec::new();
     match (find("content"), &content) {
         (Some(i), Some(now)) if members[i].1.of(text) != now.as_bytes() => {

@@ -158,7 +158,7 @@ fn read_member(
         }
         b"n" => facts.many = json::number(value.of(text)).is_some_and(|n| n > 1),
         b"modalities" => {
-            facts.held |= json::elements(text, value)
+            facts.server_side |= json::elements(text, value)
                 .iter()
                 .any(|m| m.of(text) == b"\"audio\"")
         }

@@ -3,8 +3,8 @@
 use super::OpenaiChat;
 use bytes::Bytes;
 
-use super::calls::{LegCalls, CallListFate};
-use super::chunk::{self, ChunkChoice, ChatChunk};
+use super::calls::{CallListFate, LegCalls};
+use super::chunk::{self, ChatChunk, ChunkChoice};
 use super::identity::ChatIdentity;
 use super::usage::{self, ChatUsage};
 use crate::mark::escape::Escaper;
@@ -235,7 +235,14 @@ impl ChatStream {
         }
     }
 
-    fn choice(&mut self, raw: &Bytes, data: &[u8], chunk: &ChatChunk, choice: &ChunkChoice, out: &mut Vec<Bytes>) {
+    fn choice(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &ChatChunk,
+        choice: &ChunkChoice,
+        out: &mut Vec<Bytes>,
+    ) {
         if let Some(text) = self.opening.take() {
             out.push(self.own(r#"{"role":"assistant","content":""}"#, "null"));
             self.role_shown = true;
@@ -423,7 +430,7 @@ impl ChatStream {
     /// Counters of every leg that told any.
     fn all_counters(&self) -> Vec<ChatUsage> {
         let all = self.spent.iter().chain([&self.counters]);
-        all.filter(|c| c.told()).cloned().collect()
+        all.filter(|c| c.is_reported()).cloned().collect()
     }
 
     /// A chunk of our own.

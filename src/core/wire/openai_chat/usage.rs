@@ -35,7 +35,7 @@ impl ChatUsage {
     }
 
     /// Whether upstream told any.
-    pub(super) fn told(&self) -> bool {
+    pub(super) fn is_reported(&self) -> bool {
         !self.raw.is_empty()
     }
 
@@ -57,7 +57,7 @@ fn output(legs: &[ChatUsage]) -> u64 {
 
 /// The last leg's usage with the output of all: `None` where that leg told none.
 pub(super) fn merged(legs: &[ChatUsage]) -> Option<Bytes> {
-    let last = legs.last().filter(|l| l.told())?;
+    let last = legs.last().filter(|l| l.is_reported())?;
     let text: &[u8] = &last.raw;
     let whole = Span::new(0, text.len());
     let earlier = output(legs).saturating_sub(last.completion);

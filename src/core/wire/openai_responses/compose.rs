@@ -82,7 +82,7 @@ impl OpenaiResponses {
         (output, usage): (&str, &str),
     ) -> String {
         let object = object(view, said, status, (output, usage));
-        let asked = self.as_asked(view, object.into());
+        let asked = self.shaped_for(view, object.into());
         String::from_utf8_lossy(&asked).into_owned()
     }
 }

@@ -79,7 +79,7 @@ impl Pairs for OpenaiResponses {
                 let turn = (at.turn + away).min(last);
                 Edit::insert(view.turns[turn].span.end, format!(",{call}"))
             };
-            vec![call, behind(view, last, &result(pair))]
+            vec![call, after_item(view, last, &result(pair))]
         });
         edits.collect()
     }
@@ -94,7 +94,7 @@ impl Pairs for OpenaiResponses {
     ) -> Vec<Option<(usize, Vec<Edit>)>> {
         let siblings = pairs.iter().map(|pair| match &pair.place {
             InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-            InsertionPlace::Aside | InsertionPlace::Behind(_) => "",
+            InsertionPlace::Aside | InsertionPlace::After(_) => "",
         });
         let found = results_of(view, &siblings.collect::<Vec<_>>(), from);
         if found.iter().all(Option::is_none) {
@@ -108,7 +108,7 @@ impl Pairs for OpenaiResponses {
             let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
             let before = first.checked_sub(1);
             let referred = before.and_then(|before| {
-                let read = || ReferencedItems::behind(view, from, before);
+                let read = || ReferencedItems::after(view, from, before);
                 *referred.entry(before).or_insert_with(read)
             });
             Some(match (&view.facts.previous, referred) {
@@ -141,7 +141,7 @@ impl Pairs for OpenaiResponses {
             return edits;
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
         let open = content.list.map_or(here.start, |l| l.start + 1);
         let close = content.list.map_or(here.end, |l| l.end - 1);
         let block = |span: Span| {
@@ -260,7 +260,7 @@ struct ReferencedItems {
 
 impl ReferencedItems {
     /// Those that end with turn `last`; `None` where it is no reference. What stands before `from` does not go out.
-    fn behind(view: &View, from: usize, last: usize) -> Option<Self> {
+    fn after(view: &View, from: usize, last: usize) -> Option<Self> {
         let mut found = Self {
             first: last,
             last,
@@ -304,7 +304,7 @@ impl ReferencedItems {
 const CALLS: [&[u8]; 2] = [b"fc_", b"ctc_"];
 
 /// In front of the turn that follows, so that calls and results put back at one place keep apart.
-fn behind(view: &View, turn: usize, item: &str) -> Edit {
+fn after_item(view: &View, turn: usize, item: &str) -> Edit {
     match view.turns.get(turn + 1) {
         Some(next) => Edit::insert(next.span.start, format!("{item},")),
         None => Edit::insert(view.list.end - 1, format!(",{item}")),

@@ -10,7 +10,7 @@ use super::item::ResponsesItem;
 
 /// Edits behind the sentinel's turn: results and references to what was cut go, and so does reasoning that
 /// lost its item; items that lost their reasoning go on without ids.
-pub(super) fn behind(view: &View, cut: usize) -> Vec<Edit> {
+pub(super) fn after_cut(view: &View, cut: usize) -> Vec<Edit> {
     let text: &[u8] = &view.body;
     let items: Vec<ResponsesItem> = view.turns[cut + 1..]
         .iter()
@@ -154,7 +154,8 @@ impl<'a> CutIds<'a> {
 /// sentinel, in the same response.
 fn reasoning_went_first(view: &View, cut: usize) -> bool {
     let thinking = |turn: &crate::wire::Turn| {
-        turn.role == Role::Assistant && ResponsesItem::read(&view.body, turn.span).part == TurnPartKind::Thinking
+        turn.role == Role::Assistant
+            && ResponsesItem::read(&view.body, turn.span).part == TurnPartKind::Thinking
     };
     let run = view.turns[..cut]
         .iter()

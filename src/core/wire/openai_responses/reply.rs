@@ -4,7 +4,7 @@ use super::OpenaiResponses;
 use bytes::Bytes;
 
 use super::own_message::OwnMessage;
-use super::response_object::{self, ResponseIdentity, ObjectOverrides};
+use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use super::usage;
 use crate::text::json;
 use crate::text::splice;
@@ -27,7 +27,7 @@ impl Replies for OpenaiResponses {
             ..LegReport::default()
         };
         let hide = |name: &str| watch.hide.find(name);
-        response_object::take_output(body, response, &mut report, hide, watch.held_bytes);
+        response_object::take_output(body, response, &mut report, hide, watch.buffered_bytes);
         report.stop = response_object::stop(body, response, !report.calls.is_empty());
         Some(report)
     }
@@ -92,7 +92,7 @@ impl Replies for OpenaiResponses {
     }
 
     /// The reply without our tool, and with the `previous_response_id` that the agent knows.
-    fn as_asked(&self, view: &View, reply: Bytes) -> Bytes {
+    fn shaped_for(&self, view: &View, reply: Bytes) -> Bytes {
         let literal = view.facts.previous.as_ref().map(|p| json::quote(&p.id));
         let now = ObjectOverrides {
             previous: literal.as_deref(),

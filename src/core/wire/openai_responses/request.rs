@@ -162,7 +162,7 @@ impl Requests for OpenaiResponses {
     }
 
     fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {
-        Some(repair::behind(view, cut))
+        Some(repair::after_cut(view, cut))
     }
 }
 
@@ -262,9 +262,9 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, foun
             })
         }
         b"instructions" => facts.system = given && value.of(text) != b"\"\"",
-        b"conversation" => facts.held |= given,
+        b"conversation" => facts.server_side |= given,
         b"store" => facts.unstored = value.of(text) == b"false",
-        b"background" => facts.held |= json::is_true(value.of(text)),
+        b"background" => facts.server_side |= json::is_true(value.of(text)),
         b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),
         b"client_metadata" => {
             let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));

@@ -140,7 +140,7 @@ pub(super) fn take_output(
     response: Span,
     report: &mut LegReport,
     hide: impl Fn(&str) -> Option<&'static str>,
-    held_bytes: usize,
+    buffered_bytes: usize,
 ) -> Vec<String> {
     let mut seen = Vec::new();
     // All texts are one: agents join them.
@@ -149,7 +149,7 @@ pub(super) fn take_output(
     for item in output(text, response) {
         let before = before.replace(item);
         if let Some(tool) = called(text, item).and_then(|name| hide(&name)) {
-            let mut call = hidden(text, item, tool, report.parts, held_bytes);
+            let mut call = hidden(text, item, tool, report.parts, buffered_bytes);
             call.bound_to = before.and_then(|before| binds(text, before));
             report.hidden.push(call);
             continue;

@@ -13,7 +13,7 @@ use self::sequence::Sequence;
 use self::texts::PartTexts;
 use super::event::{ResponsesEvent, broken, event, number};
 use super::own_message::OwnMessage;
-use super::response_object::{self, ResponseIdentity, ObjectOverrides};
+use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use crate::text::json;
 use crate::wire::error::error_in;
 use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
@@ -35,7 +35,7 @@ struct ResponsesStream {
     /// The tools whose calls are ours to hide.
     hide: ToolNames,
     /// Bytes of a hidden call's arguments that are collected.
-    held_bytes: usize,
+    buffered_bytes: usize,
     leg: usize,
     report: LegReport,
     /// The agent's own `previous_response_id`, as a literal.
@@ -54,7 +54,7 @@ struct ResponsesStream {
     earlier: usize,
     phase: bool,
     /// Whether any item is ours.
-    said: bool,
+    has_own_item: bool,
     sequence: Sequence,
     /// Usage of earlier legs, then of this one.
     spent: Vec<String>,
@@ -178,7 +178,7 @@ impl Dialect for ResponsesStream {
             self.own_event(event, &members, out);
         }
         self.items.push(message.done());
-        self.said = true;
+        self.has_own_item = true;
     }
 
     fn begin_text(&mut self, out: &mut Vec<Bytes>) {
@@ -200,7 +200,7 @@ impl Dialect for ResponsesStream {
             self.own_event(event, &members, out);
         }
         self.items.push(message.done());
-        self.said = true;
+        self.has_own_item = true;
     }
 
     /// An event, since idle timers do not see comments; before the response's own first event a comment all
@@ -234,7 +234,7 @@ impl ResponsesStream {
     fn new(view: &View, watch: ResponseWatch) -> Self {
         Self {
             hide: watch.hide,
-            held_bytes: watch.held_bytes,
+            buffered_bytes: watch.buffered_bytes,
             previous: view.facts.previous.as_ref().map(|p| json::quote(&p.id)),
             ..Self::default()
         }
@@ -279,7 +279,7 @@ impl ResponsesStream {
                 raw: None,
                 complete: false,
                 bound_to: self.bound_to(),
-                ..response_object::hidden(data, item, tool, self.report.parts, self.held_bytes)
+                ..response_object::hidden(data, item, tool, self.report.parts, self.buffered_bytes)
             };
             self.slots.push((index, OutputSlot::Hidden(call)));
             self.sequence.count();
@@ -299,10 +299,12 @@ impl ResponsesStream {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
         let known = self.slots.iter_mut().find(|(i, _)| *i == index);
         let ours = match known {
-            Some((_, slot @ (OutputSlot::Hidden(_) | OutputSlot::Gone))) => match std::mem::replace(slot, OutputSlot::Gone) {
-                OutputSlot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
-                _ => return,
-            },
+            Some((_, slot @ (OutputSlot::Hidden(_) | OutputSlot::Gone))) => {
+                match std::mem::replace(slot, OutputSlot::Gone) {
+                    OutputSlot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
+                    _ => return,
+                }
+            }
             // Never announced.
             None => response_object::ours(data, item, self.hide).map(|tool| {
                 let bound_to = self.bound_to();
@@ -313,7 +315,7 @@ impl ResponsesStream {
         };
         if let Some((tool, after, bound_to)) = ours {
             self.sequence.count();
-            let call = response_object::hidden(data, item, tool, after, self.held_bytes);
+            let call = response_object::hidden(data, item, tool, after, self.buffered_bytes);
             self.report.hidden.push(HiddenCall { bound_to, ..call });
             return;
         }
@@ -334,7 +336,14 @@ impl ResponsesStream {
     }
 
     /// Any other event: of an item, or of none.
-    fn item_event(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, kind: &[u8], out: &mut Vec<Bytes>) {
+    fn item_event(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        event: &ResponsesEvent,
+        kind: &[u8],
+        out: &mut Vec<Bytes>,
+    ) {
         if event.index.is_none() {
             return self.send(raw, data, event, Vec::new(), out);
         }
@@ -344,7 +353,7 @@ impl ResponsesStream {
                 let is_piece = kind == b"response.function_call_arguments.delta";
                 let piece = event.delta.filter(|_| is_piece);
                 if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
-                    call.collect(&piece, self.held_bytes);
+                    call.collect(&piece, self.buffered_bytes);
                 }
                 self.sequence.count();
                 return;

@@ -6,12 +6,12 @@ use memchr::memmem;
 use uuid::Uuid;
 
 use super::OpenaiResponses;
-use super::item::{ASIDE_ITEM, FILLER_ITEM, ResponsesItem, LOCAL_ANSWER_ITEM, SENTINEL_ITEM};
+use super::item::{ASIDE_ITEM, FILLER_ITEM, LOCAL_ANSWER_ITEM, ResponsesItem, SENTINEL_ITEM};
 use super::own_message::OwnMessage;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::{self, OwnItem, OwnKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
-use crate::wire::{NOTHING_SAID, Turns};
+use crate::wire::{EMPTY_TURN, Turns};
 
 impl Turns for OpenaiResponses {
     fn content(&self, view: &View, turn: usize) -> TurnContent {
@@ -70,7 +70,7 @@ impl Turns for OpenaiResponses {
 
     fn filler(&self, view: &View, item: &OwnItem) -> Option<String> {
         let id = ResponsesItem::read(&view.body, view.turns[item.turn].span).id?;
-        Some(OwnMessage::named(view.str(id).into_owned(), NOTHING_SAID).done())
+        Some(OwnMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
     }
 
     /// Items of ours by their ids, whatever their text.

@@ -151,7 +151,7 @@ impl Exchange {
         let look = NoteSearch {
             prefix: &config.commands.prefix,
             tags: &config.handoff.preamble_tags,
-            coming: None,
+            next_note: None,
         };
         let prepared = &self.prepared;
         let reading = prepared.request.reading();

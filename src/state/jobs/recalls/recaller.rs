@@ -67,7 +67,7 @@ impl Answers for Recaller {
     fn answer(&self, call: &CallToAnswer<'_>) -> (HiddenResult, AnswerOutcome) {
         let Ok(question) = Question::read(call.arguments) else {
             return (
-                HiddenResult::error(QuestionError::TOLD),
+                HiddenResult::error(QuestionError::ANSWER),
                 AnswerOutcome::BadArguments,
             );
         };

@@ -94,18 +94,18 @@ pub(super) async fn undos_wait(store: &dyn Store) {
         undone: None,
     };
     let record = make(pinned).await;
-    let UndoAnswer::Asked(asked) = record.ask_undo(fired.id, 7) else {
+    let UndoAnswer::Requested(asked) = record.request_undo(fired.id, 7) else {
         panic!("{record:?}");
     };
-    make(RecordChange::UndoAsked(asked)).await;
+    make(RecordChange::UndoRequested(asked)).await;
     let found = store.conversation("undo").await.unwrap().unwrap();
-    assert_eq!(found.asked_undo.as_deref(), Some(&asked));
+    assert_eq!(found.pending_undo.as_deref(), Some(&asked));
     let other = record::PendingUndo { at_ms: 1, ..asked };
     assert_eq!(
-        make(RecordChange::UndoOver(other)).await.asked_undo.as_deref(),
+        make(RecordChange::UndoOver(other)).await.pending_undo.as_deref(),
         Some(&asked)
     );
-    assert_eq!(make(RecordChange::UndoOver(asked)).await.asked_undo, None);
+    assert_eq!(make(RecordChange::UndoOver(asked)).await.pending_undo, None);
     let told = RecordChange::Followed {
         from: Some(fired.id),
         to: None,
@@ -114,7 +114,7 @@ pub(super) async fn undos_wait(store: &dyn Store) {
     make(told).await;
     let found = store.conversation("undo").await.unwrap().unwrap();
     assert_eq!((found.active, found.undone), (None, Some(fired.id)));
-    make(RecordChange::UndoAsked(asked)).await;
+    make(RecordChange::UndoRequested(asked)).await;
     let again = RecordChange::Fired {
         handoff: fired.id,
         placed: false,
@@ -122,7 +122,7 @@ pub(super) async fn undos_wait(store: &dyn Store) {
         repeat: None,
     };
     let found = make(again).await;
-    assert_eq!((found.asked_undo, found.undone), (None, None));
+    assert_eq!((found.pending_undo, found.undone), (None, None));
 }
 
 pub(super) async fn many_writers_lose_nothing(store: &dyn Store) {

@@ -99,7 +99,7 @@ pub(crate) fn insertion(principal: &str, conversation: &str, digest: &str) -> In
         principal: principal.into(),
         conversation: conversation.into(),
         wire: WireId::Gemini,
-        place: InsertionPlace::Behind(position(digest)),
+        place: InsertionPlace::After(position(digest)),
         content: InsertionContent::Text("Mind the \"window\".\n".into()),
         created_ms: 7,
     }

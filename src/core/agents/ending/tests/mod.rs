@@ -194,7 +194,7 @@ fn a_text_that_mentions_a_run_is_none() {
 }
 
 #[test]
-fn parts_and_reruns_are_told_apart() {
+fn parts_and_reruns_are_distinguished() {
     let parts = "test result: FAILED. 1 passed; 1 failed; 0 ignored\n\ntest result: ok. 3 passed; 0 failed; 0 ignored";
     assert_eq!(ReportedResult::of(parts), ReportedResult::Failed);
     let again = "1 failed, 2 passed in 0.12s\n\n3 passed in 0.11s";

@@ -134,7 +134,7 @@ fn todo(todo: &crate::agents::todo::TodoItem) -> PacketTodo {
 fn claim(claim: seen::SeenClaim) -> PacketClaim {
     PacketClaim {
         claim: claim.text,
-        verdict: claim.held.name().to_owned(),
+        verdict: claim.status.name().to_owned(),
         why: claim.why,
     }
 }

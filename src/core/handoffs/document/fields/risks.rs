@@ -24,7 +24,11 @@ impl Risks {
     }
 }
 
-pub(super) fn of(source: &PacketSource<'_>, sections: &[PromptSection<'_>], claims: &[PacketClaim]) -> Vec<Risk> {
+pub(super) fn of(
+    source: &PacketSource<'_>,
+    sections: &[PromptSection<'_>],
+    claims: &[PacketClaim],
+) -> Vec<Risk> {
     let seen = source.seen;
     let mut risks = Risks::default();
     checks_that_failed(seen, &mut risks);

@@ -288,7 +288,7 @@ fn the_same_handoff_and_transcript_make_the_same_bytes() {
 }
 
 #[test]
-fn what_the_prompt_takes_for_granted_is_told_once() {
+fn assumptions_of_the_prompt_are_listed_once() {
     let prompt = "# Goal\nShip it. Presumably the port is free.\n\n## Assumptions\n- The cache should be warm.\n- CI runs on Linux\n\n\
         ## Next\n1. Deploy\n";
     let packet = packet(prompt, &SeenFacts::default());

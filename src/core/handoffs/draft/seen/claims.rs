@@ -32,7 +32,7 @@ pub struct SeenClaim {
     /// The sentence that claims it, on one line.
     pub text: String,
     /// What it comes to.
-    pub held: ClaimStatus,
+    pub status: ClaimStatus,
     /// Why, in words.
     pub why: String,
 }
@@ -120,19 +120,23 @@ impl SeenFacts {
                 .iter()
                 .find(|(_, words)| words.iter().any(|word| claims(&small, word)));
             let Some((purpose, _)) = claimed else { continue };
-            let Some((held, why)) = self.held(*purpose) else {
+            let Some((held, why)) = self.status_of(*purpose) else {
                 continue;
             };
             let text = one_line(sentence, SENTENCE);
             if found.len() < MOST && !found.iter().any(|claim| claim.text == text) {
-                found.push(SeenClaim { text, held, why });
+                found.push(SeenClaim {
+                    text,
+                    status: held,
+                    why,
+                });
             }
         }
         found
     }
 
     /// What a claim of success comes to; `None` where it is proven.
-    fn held(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
+    fn status_of(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
         let of = |run: &&SeenVerification| purpose.is_none_or(|purpose| run.purpose == purpose);
         let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();
         let failed = runs.iter().rev().find(|run| run.passed == Some(false));
@@ -204,42 +208,42 @@ mod tests {
         }
     }
 
-    fn told(verification: Vec<SeenVerification>, text: &str) -> Vec<(ClaimStatus, String)> {
+    fn unproven(verification: Vec<SeenVerification>, text: &str) -> Vec<(ClaimStatus, String)> {
         let seen = SeenFacts {
             verification,
             ..SeenFacts::default()
         };
         seen.claims(text)
             .into_iter()
-            .map(|claim| (claim.held, claim.text))
+            .map(|claim| (claim.status, claim.text))
             .collect()
     }
 
     #[test]
-    fn a_claim_is_held_against_the_last_run() {
+    fn a_claim_is_checked_against_the_last_run() {
         let claim = "Done: all tests pass.";
         let one = |held: ClaimStatus| vec![(held, claim.to_owned())];
         let test = CommandPurpose::Test;
-        assert_eq!(told(vec![], claim), one(ClaimStatus::Unverified));
-        assert_eq!(told(vec![run(test, Some(0), Some(false))], claim), []);
+        assert_eq!(unproven(vec![], claim), one(ClaimStatus::Unverified));
+        assert_eq!(unproven(vec![run(test, Some(0), Some(false))], claim), []);
         assert_eq!(
-            told(vec![run(test, Some(0), Some(true))], claim),
+            unproven(vec![run(test, Some(0), Some(true))], claim),
             one(ClaimStatus::Stale)
         );
         assert_eq!(
-            told(vec![run(test, Some(0), None)], claim),
+            unproven(vec![run(test, Some(0), None)], claim),
             one(ClaimStatus::Unverified)
         );
         assert_eq!(
-            told(vec![run(test, None, Some(false))], claim),
+            unproven(vec![run(test, None, Some(false))], claim),
             one(ClaimStatus::Unverified)
         );
         assert_eq!(
-            told(vec![run(test, Some(101), Some(false))], claim),
+            unproven(vec![run(test, Some(101), Some(false))], claim),
             one(ClaimStatus::Contradicted)
         );
         assert_eq!(
-            told(vec![run(CommandPurpose::Lint, Some(0), Some(false))], claim),
+            unproven(vec![run(CommandPurpose::Lint, Some(0), Some(false))], claim),
             one(ClaimStatus::Unverified)
         );
     }
@@ -255,13 +259,13 @@ mod tests {
             "The tests should be green: tests are green is the goal.",
             "The parser is done.",
         ] {
-            assert_eq!(told(vec![], text), [], "{text}");
+            assert_eq!(unproven(vec![], text), [], "{text}");
         }
         for text in [
             "The build passes and clippy is clean.",
             "I ran it: everything works.",
         ] {
-            assert_eq!(told(vec![], text).len(), 1, "{text}");
+            assert_eq!(unproven(vec![], text).len(), 1, "{text}");
         }
     }
 }

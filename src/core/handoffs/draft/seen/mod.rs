@@ -68,8 +68,8 @@ impl DraftIndex {
         seen.assumptions = of(SentenceClass::Assumption)
             .filter(|stated| !is_confirmed(&facts, stated))
             .collect();
-        if let Some(last) = facts.turns.last().filter(|turn| turn.ended == TurnEnd::Asked) {
-            let said = last.said.last().into_iter();
+        if let Some(last) = facts.turns.last().filter(|turn| turn.ended == TurnEnd::Question) {
+            let said = last.replies.last().into_iter();
             let asked = said.flat_map(|said| sentences(&said.text).filter(|s| s.trim_end().ends_with('?')));
             seen.questions.extend(asked.map(|sentence| SeenStatement {
                 text: one_line(sentence, SENTENCE),

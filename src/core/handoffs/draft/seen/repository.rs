@@ -42,7 +42,7 @@ impl RepositoryState {
     }
 
     /// Takes in what git said. Returns whether a commit was made.
-    pub(super) fn said(&mut self, said: &GitReport) -> bool {
+    pub(super) fn apply(&mut self, said: &GitReport) -> bool {
         match said {
             GitReport::Branch(name) => {
                 if self.branch.as_ref() != Some(name) {
@@ -89,28 +89,28 @@ mod tests {
         // Tested, committed, and git says that nothing is left.
         let mut one = RepositoryState::default();
         one.passed();
-        one.said(&committed("1"));
+        one.apply(&committed("1"));
         assert_eq!(one.good, None);
-        one.said(&GitReport::Clean);
+        one.apply(&GitReport::Clean);
         assert_eq!(one.good.as_deref(), Some("1"));
         // Clean, then tested.
         let mut two = RepositoryState::default();
-        two.said(&committed("2"));
-        two.said(&GitReport::Clean);
+        two.apply(&committed("2"));
+        two.apply(&GitReport::Clean);
         two.passed();
         assert_eq!(two.good.as_deref(), Some("2"));
         // Changed in between.
         let mut three = RepositoryState::default();
-        three.said(&committed("3"));
-        three.said(&GitReport::Clean);
+        three.apply(&committed("3"));
+        three.apply(&GitReport::Clean);
         three.changed();
         three.passed();
         assert_eq!(three.good, None);
         // Another branch has another head.
         let mut four = RepositoryState::default();
-        four.said(&committed("4"));
-        four.said(&GitReport::Branch("new".to_owned()));
-        four.said(&GitReport::Clean);
+        four.apply(&committed("4"));
+        four.apply(&GitReport::Branch("new".to_owned()));
+        four.apply(&GitReport::Clean);
         four.passed();
         assert_eq!(four.good, None);
     }

@@ -17,7 +17,7 @@ pub(super) struct VerificationRun {
     pub(super) group: usize,
     pub(super) call: usize,
     /// Its own line may change files behind it.
-    pub(super) changes_behind: bool,
+    pub(super) changes_after: bool,
 }
 
 /// All of them.
@@ -63,7 +63,7 @@ impl VerificationRuns {
             match changed {
                 Some(group) if group > run.group => Some(true),
                 Some(group) if group == run.group => None,
-                _ if run.changes_behind || unsure.next().is_some() => None,
+                _ if run.changes_after || unsure.next().is_some() => None,
                 _ => Some(false),
             }
         };

@@ -25,7 +25,7 @@ impl ShellFolder {
     }
 
     /// A call was answered.
-    pub(super) fn behind(
+    pub(super) fn advance(
         &mut self,
         call: &IndexedCall,
         outcome: &IndexedResult,

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::changed_files::{ChangedFiles, ChangeOccasion};
+use super::changed_files::{ChangeOccasion, ChangedFiles};
 use super::failures::{Failures, KeyedCommand, RunKey};
 use super::repository::RepositoryState;
 use super::runs::{VerificationRun, VerificationRuns};
@@ -14,7 +14,7 @@ use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
 use crate::handoffs::draft::excerpt::{first_line, one_line};
 use crate::handoffs::draft::facts::{DraftFacts, looks};
-use crate::handoffs::draft::message::{IndexedCall, IndexedItem, ItemPosition, IndexedResult};
+use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedResult, ItemPosition};
 use crate::wire::Role;
 
 /// Bytes of what the model said before a change.
@@ -31,7 +31,7 @@ pub(super) struct TranscriptWalk<'w> {
     verdict_paths: &'w [String],
     group: usize,
     call: usize,
-    behind_result: bool,
+    after_result: bool,
     /// The last group in which a file was surely changed.
     changed: Option<usize>,
     /// The last two calls that may have changed one, each with its group.
@@ -58,7 +58,7 @@ impl<'w> TranscriptWalk<'w> {
             verdict_paths,
             group: 0,
             call: 0,
-            behind_result: false,
+            after_result: false,
             changed: None,
             maybe: [None, None],
             runs: VerificationRuns::default(),
@@ -92,10 +92,10 @@ impl<'w> TranscriptWalk<'w> {
                 let message = &facts.messages[at];
                 for (i, item) in message.items.iter().enumerate() {
                     match item {
-                        IndexedItem::Said(said) if message.role == Role::Assistant => why = Some(&said.text),
-                        IndexedItem::Said(_) | IndexedItem::Task(_) => {}
+                        IndexedItem::Text(said) if message.role == Role::Assistant => why = Some(&said.text),
+                        IndexedItem::Text(_) | IndexedItem::Task(_) => {}
                         IndexedItem::Gap => self.gap(),
-                        IndexedItem::Result(_) => self.behind_result = true,
+                        IndexedItem::Result(_) => self.after_result = true,
                         IndexedItem::Call(call) => {
                             self.begin();
                             self.take(turn.n, call, answers.get(&(at, i)).copied(), why);
@@ -115,8 +115,8 @@ impl<'w> TranscriptWalk<'w> {
     }
 
     fn begin(&mut self) {
-        self.group += usize::from(self.behind_result);
-        self.behind_result = false;
+        self.group += usize::from(self.after_result);
+        self.after_result = false;
         self.call += 1;
     }
 
@@ -126,12 +126,12 @@ impl<'w> TranscriptWalk<'w> {
         }
         let Some(outcome) = outcome else {
             // It may have done something, or may be doing it.
-            self.asked(turn, call);
+            self.add_questions(turn, call);
             return self
                 .may_change(call.kind == ToolKind::Read || call.only_looks || call.kind == ToolKind::Ask);
         };
         if outcome.not_run {
-            return self.asked(turn, call);
+            return self.add_questions(turn, call);
         }
         self.verdict(call, outcome);
         match call.kind {
@@ -143,7 +143,7 @@ impl<'w> TranscriptWalk<'w> {
         }
     }
 
-    fn asked(&mut self, turn: usize, call: &IndexedCall) {
+    fn add_questions(&mut self, turn: usize, call: &IndexedCall) {
         let asked = call.questions.iter().map(|text| SeenStatement {
             text: text.clone(),
             turn,
@@ -225,7 +225,7 @@ impl<'w> TranscriptWalk<'w> {
             self.files.undone(command);
         }
         let begins = self.shell_folder.before(call, self.whereabouts);
-        self.shell_folder.behind(call, outcome, exit, self.whereabouts);
+        self.shell_folder.advance(call, outcome, exit, self.whereabouts);
         if commands::may_hide(command) {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
             let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
@@ -252,7 +252,7 @@ impl<'w> TranscriptWalk<'w> {
                     };
                     let verified = SeenVerification {
                         purpose: run.purpose,
-                        command: told(run, key),
+                        command: command_line(run, key),
                         exit,
                         passed: ended.passed(),
                         turn,
@@ -264,7 +264,7 @@ impl<'w> TranscriptWalk<'w> {
             }
         }
         for said in &outcome.git {
-            if self.repository.said(said) {
+            if self.repository.apply(said) {
                 self.committed = Some(self.group);
             }
         }
@@ -321,7 +321,7 @@ impl<'w> TranscriptWalk<'w> {
             verified,
             group: self.group,
             call: self.call,
-            changes_behind: run.changes_behind || !call.whole,
+            changes_after: run.changes_after || !call.whole,
         };
         self.runs.put(key.clone(), kept);
     }
@@ -396,7 +396,7 @@ impl<'w> TranscriptWalk<'w> {
 }
 
 /// A command with the folder that it runs in.
-fn told(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
+fn command_line(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
     let told = match &*key.2 {
         "" => run.text.to_owned(),
         folder => format!("cd {folder} && {}", run.text),

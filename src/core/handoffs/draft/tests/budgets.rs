@@ -66,7 +66,7 @@ fn budgets_hold_as_the_models_own_vocabulary_counts() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_in_tokens_and_an_estimate_is_marked() {
+fn an_exceeded_budget_is_reported_in_tokens_and_an_estimate_is_marked() {
     let index = indexed(&dense());
     let told = |count| {
         let asked = DraftSpec {

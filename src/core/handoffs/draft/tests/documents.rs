@@ -5,7 +5,7 @@ fn local(messages: &[Value]) -> String {
 }
 
 #[test]
-fn a_document_tells_goal_runs_files_and_what_is_done() {
+fn a_document_lists_goal_runs_files_and_what_is_done() {
     let mut all = vec![
         user("Port the parser to Rust. It must stay under 3 MB."),
         model("Decided to use nom because it is small."),

@@ -19,7 +19,7 @@ fn an_excerpt_says_where_it_stands_and_what_came_of_its_call() {
         "test result: ok. 9 passed",
         false,
     ));
-    let told = asked(&messages, "compile error of the importer: Flurbo");
+    let told = answer_to(&messages, "compile error of the importer: Flurbo");
     assert!(
         told.contains("Turn 1, before handoff 1: result of Bash `cargo test -p importer` (failed, exit 101)"),
         "{told}"
@@ -32,7 +32,7 @@ fn an_excerpt_says_where_it_stands_and_what_came_of_its_call() {
 }
 
 #[test]
-fn what_the_harness_puts_behind_a_result_is_neither_found_nor_told() {
+fn what_the_harness_puts_after_a_result_is_neither_found_nor_quoted() {
     let reminder = "<system-reminder>\nThe zibble list is empty.\n</system-reminder>";
     let mut blocks = ran("b", "cat flurbo.md", "", false);
     blocks[1]["content"][0]["content"] = json!([
@@ -50,13 +50,13 @@ fn what_the_harness_puts_behind_a_result_is_neither_found_nor_told() {
     // A file that only quotes one is the tool's own text.
     let quoted = format!("{reminder}\nis what a murgle looks like.");
     messages.extend(ran("c", "cat hooks.md", &quoted, false));
-    let told = asked(&messages, "flurbo slots");
+    let told = answer_to(&messages, "flurbo slots");
     assert!(told.contains("256 slots") && told.contains("512 slots"), "{told}");
     assert!(!told.contains("reminder"), "{told}");
-    let told = asked(&messages, "murgle");
+    let told = answer_to(&messages, "murgle");
     assert!(told.contains("The zibble list is empty."), "{told}");
     messages.truncate(5);
-    let told = asked(&messages, "zibble");
+    let told = answer_to(&messages, "zibble");
     assert!(told.starts_with("Nothing found for \"zibble\"."), "{told}");
 }
 
@@ -83,7 +83,7 @@ fn a_file_that_changed_later_says_so() {
     messages.extend(edit("a", "const FLURBO: u32 = 20;"));
     messages.push(user("Higher still."));
     messages.extend(edit("b", "const FLURBO: u32 = 30;"));
-    let told = asked(&messages, "flurbo in src/limits.rs");
+    let told = answer_to(&messages, "flurbo in src/limits.rs");
     let excerpts: Vec<&str> = told.split("\n\n").skip(1).collect();
     assert!(excerpts[0].contains("u32 = 30"), "the newest first: {told}");
     assert!(!excerpts[0].contains("changed later"), "{told}");
@@ -109,7 +109,7 @@ fn of_two_results_that_match_alike_the_later_one_stands_first() {
             messages.push(model("Done with that part, as it was asked for."));
         }
         messages.extend(ran("b", "./settings two", late, false));
-        let told = asked(&messages, "flurbo_port");
+        let told = answer_to(&messages, "flurbo_port");
         let (new, old) = (told.find("= 9090").unwrap(), told.find("= 8080").unwrap());
         assert!(new < old, "{told}");
     }
@@ -126,7 +126,7 @@ fn the_newest_revision_stands_first_and_the_older_one_says_that_there_is_one() {
         messages.push(model("Done with the events of that part."));
     }
     messages.push(model("We change that: flurbo events go through nats now."));
-    let told = asked(&messages, "what was chosen for flurbo events");
+    let told = answer_to(&messages, "what was chosen for flurbo events");
     let (new, old) = (told.find("nats now").unwrap(), told.find("kafka").unwrap());
     assert!(new < old, "{told}");
     assert!(
@@ -140,15 +140,15 @@ fn other_forms_and_words_of_like_meaning_are_found() {
     let mut messages = vec![user("Sessions expire after 45 minutes of silence.")];
     messages.extend((0..40).map(|n| model(&format!("Part {n} is done."))));
     for query in ["session expiry", "timeout of a login", "expiration"] {
-        let told = asked(&messages, query);
+        let told = answer_to(&messages, query);
         assert!(told.contains("45 minutes"), "{query}: {told}");
     }
-    let told = asked(&[user("x"), model("See StreamMergeTable for it.")], "merge table");
+    let told = answer_to(&[user("x"), model("See StreamMergeTable for it.")], "merge table");
     assert!(told.contains("StreamMergeTable"), "{told}");
 }
 
 #[test]
-fn no_credential_is_told() {
+fn no_credential_is_quoted() {
     let mut messages = vec![user("Deploy it.")];
     messages.extend(called(
         "r",
@@ -173,20 +173,20 @@ fn no_credential_is_told() {
         SECRET,
         "k7QaBcDeFgHiJkLmNoPqRsTuVwXyZ",
     ] {
-        let told = asked(&messages, query);
+        let told = answer_to(&messages, query);
         assert!(
             !told.contains(SECRET) && !told.contains("k7qab"),
             "{query}: {told}"
         );
     }
-    let told = asked(&messages, "authorization bearer");
+    let told = answer_to(&messages, "authorization bearer");
     assert!(told.contains("[redacted:"), "{told}");
 }
 
 #[test]
 fn nothing_is_found_politely() {
     let messages = [user("Mend the importer."), model("The retention is 45 days.")];
-    let told = asked(&messages, "retentiom importor");
+    let told = answer_to(&messages, "retentiom importor");
     assert!(
         told.starts_with("Nothing found for \"retentiom importor\". Searched: texts, 0 tool calls"),
         "{told}"
@@ -220,7 +220,7 @@ fn an_answer_is_bounded_whatever_was_cut() {
         &"flurbo\n".repeat(50_000),
         false,
     ));
-    let told = asked(&messages, "flurbo limit");
+    let told = answer_to(&messages, "flurbo limit");
     assert!(
         crate::handoffs::draft::tokens(&told) <= 2_000,
         "{}",
@@ -236,7 +236,7 @@ fn no_line_of_ours_and_nothing_of_the_harness_is_quoted() {
         model("Flurbo it is.\n\n[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n\nSo be it."),
         user("[Request interrupted by user]"),
     ];
-    let told = asked(&messages, "flurbo aside interrupted rules");
+    let told = answer_to(&messages, "flurbo aside interrupted rules");
     assert!(
         told.contains("Flurbo it is.") && !told.contains("handoff-aside"),
         "{told}"

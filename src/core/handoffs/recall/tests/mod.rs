@@ -42,7 +42,7 @@ fn question(query: &str) -> Question {
     }
 }
 
-fn asked(messages: &[Value], query: &str) -> String {
+fn answer_to(messages: &[Value], query: &str) -> String {
     let view = view(messages);
     let mut index = RecallIndex::default();
     index.extend(&whole(&view), &settings());

@@ -105,7 +105,7 @@ fn anchors_tags_flow_and_windows_line_ends_are_read() {
 }
 
 #[test]
-fn what_has_the_wrong_type_is_told_and_the_rest_is_read() {
+fn members_of_the_wrong_type_are_reported_and_the_rest_is_read() {
     let text = "goal: [a]\nnow: go on\nblockers: one\ntokens_used: many\nfiles: 3\ndecisions:\n  a: {b: c}\n\
                 done_this_session:\n  - a text\n  - files: [x]\nquality:\n";
     let read = read(text).unwrap();

@@ -38,7 +38,7 @@ fn answered(id: &str, text: &str, failed: bool) -> Json {
 }
 
 #[test]
-fn a_session_of_claude_code_tells_files_checks_and_the_last_words() {
+fn a_claude_code_session_yields_files_checks_and_the_last_reply() {
     let file = read(&[
         json!({"type": "summary", "summary": "x", "leafUuid": "y"}),
         claude("user", json!("<system-reminder>x</system-reminder>")),
@@ -209,7 +209,7 @@ fn a_session_of_pi_and_the_plain_form_are_read() {
 }
 
 #[test]
-fn a_session_that_ends_early_is_not_told_as_done() {
+fn a_session_that_ends_early_is_not_reported_as_done() {
     let file = read(&[claude("user", json!("Add retries"))]);
     assert_eq!(file.goal, "Asked for: Add retries");
     assert_eq!(file.now, "Go on with: Add retries");

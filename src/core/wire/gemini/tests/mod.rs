@@ -14,7 +14,7 @@ use crate::wire::{Operation, ResponseWatch};
 
 const WATCH: ResponseWatch = ResponseWatch {
     hide: crate::tools::ToolNames::HANDOFF,
-    held_bytes: 1 << 20,
+    buffered_bytes: 1 << 20,
 };
 
 fn reading(body: &str) -> RequestReading {

@@ -77,7 +77,7 @@ fn facts_come_from_the_config() {
             "{config}"
         );
     }
-    assert!(facts(r#""cachedContent":"cachedContents/x""#).1.held);
+    assert!(facts(r#""cachedContent":"cachedContents/x""#).1.server_side);
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_request_inside_an_envelope_is_rewritten_there() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_bodies_are_reported() {
     let read = |body: &'static str| {
         RequestReading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Operation::Generate)
             .map(|_| ())
@@ -282,7 +282,7 @@ fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
 }
 
 #[test]
-fn equal_calls_are_told_apart_by_their_order() {
+fn equal_calls_are_distinguished_by_their_order() {
     let body = transcript(&model(&[G, G].join(",")));
     let keys = reading(&body).call_names(&Gemini);
     let (out, _) = rewritten(&body, &[pair(&keys[1], -1)], false);

@@ -274,7 +274,7 @@ fn an_array_of_one_element_or_none_stays_an_array() {
 }
 
 #[test]
-fn the_model_is_asked_again_with_its_own_words() {
+fn the_follow_up_repeats_the_models_output() {
     let stream = [chunk(&text("a"), ""), chunk(&text(""), ""), chunk(OURS, STOP)].concat();
     let (merge, _) = fed(&stream, 0);
     let refused = HiddenPair {
@@ -306,7 +306,7 @@ fn the_model_is_asked_again_with_its_own_words() {
 }
 
 #[test]
-fn streamed_arguments_are_told_back_whole() {
+fn streamed_arguments_are_repeated_whole() {
     let (merge, _) = fed(&streamed_arguments(), 0);
     let call = Gemini.hidden_call(&merge.report().hidden[0]);
     let known = HiddenPair {

@@ -36,7 +36,10 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
     }
     // A later leg's filter results stay its own.
     let first = [&role(), &call(ours("{}")), &finish("tool_calls"), DONE].concat();
-    let (shown, _) = run(USAGE, &[(first, AfterLeg::Say("S")), (leg, AfterLeg::Close(Ending::Own))]);
+    let (shown, _) = run(
+        USAGE,
+        &[(first, AfterLeg::Say("S")), (leg, AfterLeg::Close(Ending::Own))],
+    );
     let named: Vec<_> = shown
         .iter()
         .filter(|e| e.is_object())
@@ -46,7 +49,7 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
 }
 
 #[test]
-fn usage_that_nobody_asked_for_is_not_shown() {
+fn usage_that_was_not_requested_is_not_shown() {
     let leg = [&role(), &finish("stop"), &usage(2, 3), DONE].concat();
     // A request that cannot have had the tool: whatever comes is between agent and server.
     let (shown, _) = alone(
@@ -66,7 +69,10 @@ fn usage_that_nobody_asked_for_is_not_shown() {
     ]
     .concat();
     let second = [&role(), &finish("stop"), &usage(2, 3), DONE].concat();
-    let legs = [(first, AfterLeg::Say("S")), (second, AfterLeg::Close(Ending::Own))];
+    let legs = [
+        (first, AfterLeg::Say("S")),
+        (second, AfterLeg::Close(Ending::Own)),
+    ];
     let (shown, _) = run(NO_USAGE, &legs);
     assert_eq!(shown.len(), 4);
     assert!(shown[1].get("usage").is_none());

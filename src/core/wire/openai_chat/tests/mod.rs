@@ -70,5 +70,5 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
 /// What the tests watch for.
 const WATCH: ResponseWatch = ResponseWatch {
     hide: crate::tools::ToolNames::HANDOFF,
-    held_bytes: 1 << 20,
+    buffered_bytes: 1 << 20,
 };

@@ -73,7 +73,7 @@ fn facts() {
             .facts
             .cramped
     );
-    assert!(with(r#""modalities":["text","audio"]"#).facts.held);
+    assert!(with(r#""modalities":["text","audio"]"#).facts.server_side);
     assert!(
         with(r#""stream_options":{"include_usage":true}"#)
             .facts
@@ -109,7 +109,7 @@ fn tools_are_the_agents_or_the_providers() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_bodies_are_reported() {
     let messages = r#""messages":[{"role":"user","content":"x"}]"#;
     assert_eq!(
         read(&format!("{{{messages},{messages}}}")).unwrap_err(),
@@ -124,7 +124,7 @@ fn what_cannot_be_read_is_said() {
 }
 
 #[test]
-fn usage_is_asked_for_where_the_agent_did_not() {
+fn usage_is_requested_where_the_agent_did_not() {
     let asked = |members: &str| -> Value {
         let view = with(members);
         let sent = splice::flat(splice::splice(&view.body, OpenaiChat.companions(&view)));
@@ -238,7 +238,7 @@ fn split(before: Value) -> [Value; 2] {
     ]
 }
 
-fn asked_again(message: Value) -> Vec<Value> {
+fn follow_up(message: Value) -> Vec<Value> {
     let sent = upstream(&json!([{"role":"user","content":"u"}, message]), &[aside()]);
     sent.as_array().unwrap()[1..].to_vec()
 }
@@ -257,13 +257,13 @@ fn a_message_is_split_at_its_aside() {
         let text = format!("{before}{mark}{after}");
         let whole = json!({"reasoning_content":"r","content":text,"tool_calls":calls,"role":"assistant"});
         let rest = json!({"reasoning_content":"r","content":after,"tool_calls":calls,"role":"assistant"});
-        assert_eq!(asked_again(whole), [call.clone(), result.clone(), rest]);
+        assert_eq!(follow_up(whole), [call.clone(), result.clone(), rest]);
         let whole = json!({"role":"assistant","content":format!("{before}{mark}"),"tool_calls":calls});
         let rest = json!({"role":"assistant","content":null,"tool_calls":calls});
-        assert_eq!(asked_again(whole), [call.clone(), result.clone(), rest]);
+        assert_eq!(follow_up(whole), [call.clone(), result.clone(), rest]);
         let trimmed = format!("{before}{}", mark.trim_end());
         assert_eq!(
-            asked_again(json!({"role":"assistant","content":trimmed,"refusal":null})),
+            follow_up(json!({"role":"assistant","content":trimmed,"refusal":null})),
             [call, result]
         );
     }
@@ -277,7 +277,7 @@ fn a_list_is_split_at_its_aside() {
     let [call, result] = split(json!([text("a"), text("b")]));
     let glued = message(json!([text("a"), text(&format!("b{mark}c")), text("d")]));
     assert_eq!(
-        asked_again(glued),
+        follow_up(glued),
         [
             call.clone(),
             result.clone(),
@@ -286,15 +286,15 @@ fn a_list_is_split_at_its_aside() {
     );
     let apart = message(json!([text("a"), text("b"), text(&mark), text("d")]));
     assert_eq!(
-        asked_again(apart),
+        follow_up(apart),
         [call.clone(), result.clone(), message(json!([text("d")]))]
     );
     let last = message(json!([text("a"), text("b"), text(&mark)]));
-    assert_eq!(asked_again(last), [call, result.clone()]);
+    assert_eq!(follow_up(last), [call, result.clone()]);
     let calls = json!([{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]);
     let only = json!({"role":"assistant","content":[text(&mark)],"tool_calls":calls});
     let rest = json!({"role":"assistant","content":null,"tool_calls":calls});
-    assert_eq!(asked_again(only), [split(Value::Null)[0].clone(), result, rest]);
+    assert_eq!(follow_up(only), [split(Value::Null)[0].clone(), result, rest]);
 }
 
 #[test]

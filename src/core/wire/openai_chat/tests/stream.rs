@@ -117,7 +117,10 @@ fn visible_calls_are_numbered_over_all_legs() {
     assert_eq!(report.calls, [("a".into(), 0), ("b".into(), 1)]);
     assert_eq!(report.hidden.iter().map(|h| h.after).collect::<Vec<_>>(), [0, 1]);
     let two = [&role(), &call(read_file(0, "c")), &finish("tool_calls"), DONE].concat();
-    let (shown, _) = run(USAGE, &[(one, AfterLeg::Say("S")), (two, AfterLeg::Close(Ending::Own))]);
+    let (shown, _) = run(
+        USAGE,
+        &[(one, AfterLeg::Say("S")), (two, AfterLeg::Close(Ending::Own))],
+    );
     assert_eq!(message(&shown)["calls"][2], json!(["c", "read", "{}"]));
 }
 

@@ -170,7 +170,7 @@ fn asking_again_and_putting_back_agree() {
 }
 
 #[test]
-fn reasoning_is_told_back() {
+fn reasoning_is_repeated() {
     let frames: Vec<Bytes> = [
         json!({"role":"assistant","content":null,"reasoning_content":"th"}),
         json!({"reasoning_content":"ink","reasoning_details":[{"data":"a"}]}),

@@ -12,16 +12,23 @@ use crate::wire::leg::StopReason;
 
 impl ResponsesStream {
     /// `completed`, `failed`, `incomplete`.
-    pub(super) fn terminal(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
+    pub(super) fn terminal(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        event: &ResponsesEvent,
+        out: &mut Vec<Bytes>,
+    ) {
         let response = event.response.unwrap_or_default();
         for (_, slot) in self.slots.drain(..) {
             if let OutputSlot::Hidden(call) = slot {
-                let call = response_object::finished(data, response, &call, self.held_bytes).unwrap_or(call);
+                let call =
+                    response_object::finished(data, response, &call, self.buffered_bytes).unwrap_or(call);
                 self.report.hidden.push(call);
             }
         }
         // A server that streams no items.
-        let (hide, held_bytes) = (self.hide, self.held_bytes);
+        let (hide, held_bytes) = (self.hide, self.buffered_bytes);
         if self.items.len() == self.earlier && self.report.hidden.is_empty() {
             self.items.extend(response_object::take_output(
                 data,
@@ -59,7 +66,7 @@ impl ResponsesStream {
         let mut all = self.spent.clone();
         all.extend(self.usage.clone());
         let hidden = !self.report.hidden.is_empty();
-        let changed = self.leg > 0 || self.said || hidden || self.report.broken_up > 0;
+        let changed = self.leg > 0 || self.has_own_item || hidden || self.report.broken_up > 0;
         let now = ObjectOverrides {
             identity: (self.leg > 0).then_some(&self.identity),
             previous: self.previous.as_deref(),

@@ -113,7 +113,7 @@ fn sentinel_item(status: &str) -> Value {
 }
 
 #[test]
-fn an_aside_is_an_item_and_the_model_is_asked_again_in_the_same_response() {
+fn an_aside_is_an_item_and_the_follow_up_continues_the_same_response() {
     let mut run = SdkRun::new(&hi());
     let mut stream = leg(
         "resp_1",
@@ -166,7 +166,7 @@ fn the_agent_sees_the_response_it_went_on_from() {
         run.feed(&leg(
             "resp_2",
             &[],
-            json!({"status": "completed", "output": [said("msg_2", "b")]}),
+            json!({"status": "completed", "output": [message("msg_2", "b")]}),
         ));
         run
     };

@@ -65,7 +65,7 @@ fn user(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
-fn said(id: &str, text: &str) -> Value {
+fn message(id: &str, text: &str) -> Value {
     json!({"id": id, "type": "message", "status": "completed", "role": "assistant",
         "content": [{"type": "output_text", "annotations": [], "text": text}]})
 }
@@ -84,7 +84,7 @@ fn thought(id: &str) -> Value {
 }
 
 fn sentinel() -> Value {
-    said(ITEM, &format!("[[handoff-resume:{ID}]]"))
+    message(ITEM, &format!("[[handoff-resume:{ID}]]"))
 }
 
 fn hidden(id: &str, call_id: &str) -> Value {

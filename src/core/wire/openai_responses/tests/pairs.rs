@@ -14,7 +14,7 @@ fn put(items: Value, pairs: &[HiddenPair]) -> Value {
 }
 
 #[test]
-fn calls_go_back_where_they_stood_and_results_behind_the_group() {
+fn calls_return_to_their_places_and_results_follow_the_group() {
     let group = json!([
         user("hi"),
         thought("rs"),
@@ -43,12 +43,12 @@ fn calls_go_back_where_they_stood_and_results_behind_the_group() {
 
 /// Calls beside reasoning, which is named by its item's id: by reference, too, and where the texts have none.
 #[test]
-fn a_call_that_reasoning_was_for_goes_back_right_behind_it() {
+fn a_call_with_reasoning_returns_right_after_the_reasoning() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});
     let pairs = [beside("h", "item:rs_1", 0), beside("gone", "item:rs_9", 0)];
     let (h, r) = (hidden("fc_h", "h"), result("h"));
     for (thought, said) in [
-        (thought("rs_1"), said("msg_1", "so it is")),
+        (thought("rs_1"), message("msg_1", "so it is")),
         (reference("rs_1"), reference("msg_1")),
     ] {
         let items = json!([user("hi"), thought, said, user("more")]);
@@ -57,7 +57,7 @@ fn a_call_that_reasoning_was_for_goes_back_right_behind_it() {
             json!([user("hi"), thought, h, said, r, user("more")])
         );
     }
-    let untold = json!([user("hi"), said("msg_1", "so it is"), user("more")]);
+    let untold = json!([user("hi"), message("msg_1", "so it is"), user("more")]);
     assert_eq!(put(untold.clone(), &pairs), untold);
 }
 
@@ -169,13 +169,16 @@ fn an_asides_item_gives_way_to_the_pair() {
     let pairs = [pair("h", InsertionPlace::Aside)];
     let line = format!("[[handoff-aside:{ID}]]");
     let wanted = json!([
-        said("msg_1", "one"),
+        message("msg_1", "one"),
         hidden("fc_h", "h"),
         result("h"),
-        said("msg_2", "two")
+        message("msg_2", "two")
     ]);
-    for aside in [said(ASIDE, &line), json!({"type": "item_reference", "id": ASIDE})] {
-        let items = json!([said("msg_1", "one"), aside, said("msg_2", "two")]);
+    for aside in [
+        message(ASIDE, &line),
+        json!({"type": "item_reference", "id": ASIDE}),
+    ] {
+        let items = json!([message("msg_1", "one"), aside, message("msg_2", "two")]);
         let body = with_input(items.clone());
         assert_eq!(reading(&body).asides().first(), Some(&ID));
         assert_eq!(put(items, &pairs), wanted, "{aside}");
@@ -187,12 +190,12 @@ fn text_glued_to_an_aside_stays_on_its_side() {
     let pairs = [pair("h", InsertionPlace::Aside)];
     let glued = format!("one\n\n[[handoff-aside:{ID}]]\n\ntwo");
     let bare = |text: &str| {
-        let mut item = said("", text);
+        let mut item = message("", text);
         item.as_object_mut().unwrap().remove("id");
         item
     };
     assert_eq!(
-        put(json!([said("msg_1", &glued)]), &pairs),
+        put(json!([message("msg_1", &glued)]), &pairs),
         json!([bare("one"), hidden("fc_h", "h"), result("h"), bare("two")])
     );
     let string = |text: &str| json!({"role": "assistant", "content": text});

@@ -9,7 +9,7 @@ use crate::wire::{
 
 const WATCH: ResponseWatch = ResponseWatch {
     hide: crate::tools::ToolNames::HANDOFF,
-    held_bytes: 1000,
+    buffered_bytes: 1000,
 };
 
 fn reply(id: &str, output: Value) -> Bytes {
@@ -50,7 +50,7 @@ fn a_reply_is_read() {
 #[test]
 fn one_leg_ends_with_its_sentinel_or_without_its_call() {
     let mark = format!("[[handoff-resume:{ID}]]");
-    let body = reply("resp_1", json!([said("msg_1", "a"), hidden("fc_h", "h")]));
+    let body = reply("resp_1", json!([message("msg_1", "a"), hidden("fc_h", "h")]));
     let stopped = joined(
         &[leg(body.clone(), Some(mark.clone()))],
         None,
@@ -59,26 +59,26 @@ fn one_leg_ends_with_its_sentinel_or_without_its_call() {
     assert_eq!(stopped["output"][1]["id"], ITEM);
     assert_eq!(stopped["usage"]["total_tokens"], 12);
     let without = joined(&[leg(body, None)], None, Ending::WithoutCall);
-    assert_eq!(without["output"], json!([said("msg_1", "a")]));
+    assert_eq!(without["output"], json!([message("msg_1", "a")]));
     assert_eq!(without["tools"], json!([]));
-    let later = leg(reply("resp_2", json!([said("msg_2", "b")])), None);
+    let later = leg(reply("resp_2", json!([message("msg_2", "b")])), None);
     let opened = joined(&[later], Some(&mark), Ending::Own);
     assert_eq!(opened["output"][0]["id"], ITEM);
-    assert_eq!(opened["output"][1], said("msg_2", "b"));
+    assert_eq!(opened["output"][1], message("msg_2", "b"));
 }
 
 #[test]
-fn a_reply_echoes_what_the_agent_asked() {
+fn a_reply_echoes_the_agents_request() {
     let mut request = with_input(json!([user("hi")]));
     request["previous_response_id"] = "resp_agents".into();
-    let asked = OpenaiResponses.as_asked(&reading(&request).view, reply("resp_1", json!([])));
+    let asked = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
     let asked: Value = serde_json::from_slice(&asked).unwrap();
     assert_eq!(
         (&asked["previous_response_id"], &asked["tools"]),
         (&json!("resp_agents"), &json!([]))
     );
     request["tools"] = json!([{"type": "function", "name": "session_handoff"}]);
-    let asked = OpenaiResponses.as_asked(&reading(&request).view, reply("resp_1", json!([])));
+    let asked = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
     assert!(
         String::from_utf8(asked.to_vec())
             .unwrap()
@@ -94,7 +94,7 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
         "resp_1",
         json!([
             bare,
-            said("msg_1", "a"),
+            message("msg_1", "a"),
             hidden("fc_h", "h"),
             hidden("fc_2", "other")
         ]),

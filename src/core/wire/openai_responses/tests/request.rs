@@ -63,10 +63,10 @@ fn facts_are_read_where_they_stand() {
             .extend(members.as_object().unwrap().clone());
         reading(&body).view.facts
     };
-    assert!(facts(json!({"conversation": "conv_1"})).held);
-    assert!(facts(json!({"conversation": {"id": "conv_1"}})).held);
-    assert!(!facts(json!({"conversation": null, "background": false})).held);
-    assert!(facts(json!({"background": true})).held);
+    assert!(facts(json!({"conversation": "conv_1"})).server_side);
+    assert!(facts(json!({"conversation": {"id": "conv_1"}})).server_side);
+    assert!(!facts(json!({"conversation": null, "background": false})).server_side);
+    assert!(facts(json!({"background": true})).server_side);
     assert!(facts(json!({"text": {"format": {"type": "json_schema"}}})).structured);
     assert!(facts(json!({"text": {"format": {"type": "json_object"}}})).structured);
     assert!(!facts(json!({"text": {"format": {"type": "text"}}})).structured);
@@ -128,7 +128,7 @@ fn codex() -> Value {
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "be good"}]},
         {"type": "message", "role": "user", "content": [
             {"type": "input_text", "text": "<environment_context>x</environment_context>"}]},
-        user("do it"), thought("rs_1"), said("msg_1", "doing"), sentinel(), said("msg_2", "done"), user("more"),
+        user("do it"), thought("rs_1"), message("msg_1", "doing"), sentinel(), message("msg_2", "done"), user("more"),
     ]})
 }
 

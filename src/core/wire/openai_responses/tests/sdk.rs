@@ -9,7 +9,7 @@ use crate::wire::{Ending, LegReport, ResponseWatch};
 
 pub(super) const WATCH: ResponseWatch = ResponseWatch {
     hide: crate::tools::ToolNames::HANDOFF,
-    held_bytes: 1000,
+    buffered_bytes: 1000,
 };
 
 /// Events as upstream sends them: numbered, the last one its response object.
@@ -82,7 +82,7 @@ pub(super) fn text_item(index: u64, id: &str, pieces: &[&str]) -> Vec<Value> {
     let part = |text: &str| json!({"type": "output_text", "annotations": [], "text": text});
     let at = |kind: &str, key: &str, value: Value| json!({"type": kind, "item_id": id, "output_index": index, "content_index": 0, key: value});
     let text = pieces.concat();
-    let mut begun = said(id, "");
+    let mut begun = message(id, "");
     begun["content"] = json!([]);
     let mut all = vec![
         json!({"type": "response.output_item.added", "output_index": index, "item": begun}),
@@ -95,7 +95,7 @@ pub(super) fn text_item(index: u64, id: &str, pieces: &[&str]) -> Vec<Value> {
     );
     all.push(at("response.output_text.done", "text", json!(text)));
     all.push(at("response.content_part.done", "part", part(&text)));
-    all.push(json!({"type": "response.output_item.done", "output_index": index, "item": said(id, &text)}));
+    all.push(json!({"type": "response.output_item.done", "output_index": index, "item": message(id, &text)}));
     all
 }
 

@@ -138,7 +138,7 @@ fn nothing_to_hide_is_nothing_changed() {
 }
 
 #[test]
-fn ends_are_told_apart() {
+fn ends_are_distinguished() {
     let stop = |end: Value| {
         SdkRun::new(&hi())
             .feed(&leg("resp_1", &[text_item(0, "msg_1", &["a"])], end))
@@ -179,7 +179,7 @@ fn a_call_that_was_cut_off_is_hidden_and_not_complete() {
 
 /// Whether more is said behind it or not; behind another item the API asks for no more than reasoning before it.
 #[test]
-fn a_call_right_behind_reasoning_is_bound_to_it() {
+fn a_call_right_after_reasoning_is_bound_to_it() {
     for (before, bound) in [
         (plain_item(0, thought("rs_1")), Some("item:rs_1")),
         (text_item(0, "msg_1", &["a"]), None),
@@ -206,11 +206,14 @@ fn arguments_over_the_limit_are_not_kept() {
 
 #[test]
 fn a_server_that_streams_no_items_is_read_at_its_end() {
-    let end = json!({"status": "completed", "output": [said("msg_1", "a"), hidden("fc_h", "h")]});
+    let end = json!({"status": "completed", "output": [message("msg_1", "a"), hidden("fc_h", "h")]});
     let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &[], end));
     assert_eq!((report.hidden.len(), report.parts), (1, 1));
-    assert_eq!(run.close(Ending::Own).end["output"], json!([said("msg_1", "a")]));
+    assert_eq!(
+        run.close(Ending::Own).end["output"],
+        json!([message("msg_1", "a")])
+    );
 }
 
 #[test]
@@ -230,7 +233,7 @@ fn a_keepalive_is_an_event_once_the_response_has_begun() {
 }
 
 #[test]
-fn held_ends_wait_and_are_unchanged() {
+fn buffered_ends_wait_and_are_unchanged() {
     let stream = leg("resp_1", &[text_item(0, "msg_1", &["a"])], completed(5))
         .replace("{\"name\":\"session_handoff\",\"type\":\"function\"},", "")
         .replace("{\"type\":\"function\",\"name\":\"session_handoff\"},", "");
