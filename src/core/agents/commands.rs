@@ -68,8 +68,8 @@ pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
         let Some(purpose) = purpose(plain[at]) else {
             continue;
         };
-        let behind = &steps[at..];
-        let good_if_zero = behind
+        let tail = &steps[at..];
+        let good_if_zero = tail
             .iter()
             .all(|(_, joint)| matches!(joint, CommandJoint::And | CommandJoint::End));
         // In front of it may stand what never fails, or what its own failing does not stop.
@@ -126,16 +126,16 @@ pub fn prints_stored_text(line: &str) -> bool {
 
 /// What tells one command from another: without assignments and prefixes in front of it and redirections behind.
 pub fn name_of(command: &str) -> String {
-    let mut told: Vec<&str> = Vec::new();
+    let mut kept: Vec<&str> = Vec::new();
     let mut words = bare(command).split_whitespace();
     while let Some(word) = words.next() {
         if word.ends_with(['>', '<']) {
             words.next();
         } else if !word.contains(['>', '<']) && word != "&1" {
-            told.push(word);
+            kept.push(word);
         }
     }
-    told.join(" ")
+    kept.join(" ")
 }
 
 /// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, behind a
@@ -289,8 +289,8 @@ fn bare(command: &str) -> &str {
             continue;
         }
         for (words, more) in PREFIXES {
-            if let Some(behind) = after_words(rest, words, more) {
-                rest = behind;
+            if let Some(tail) = after_words(rest, words, more) {
+                rest = tail;
                 continue 'again;
             }
         }

@@ -139,8 +139,8 @@ pub fn fits(pattern: &str, path: &str) -> bool {
         at += if deep { 2 } else { 1 };
         // `**/` also stands for no folder at all.
         if deep && pattern.get(at) == Some(&'/') {
-            let behind = |i: usize| i > 0 && next[i - 1] && path[i - 1] == '/';
-            next = (0..=path.len()).map(|i| fits[i] || behind(i)).collect();
+            let after_slash = |i: usize| i > 0 && next[i - 1] && path[i - 1] == '/';
+            next = (0..=path.len()).map(|i| fits[i] || after_slash(i)).collect();
             at += 1;
         }
         fits = next;

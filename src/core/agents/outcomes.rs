@@ -196,9 +196,9 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
             found.push(GitReport::Committed(hash));
         }
     }
-    let is_told = found.iter().any(|said| matches!(said, GitReport::Branch(_)));
+    let has_branch = found.iter().any(|report| matches!(report, GitReport::Branch(_)));
     let files = text.contains(" path from ") || text.contains(" paths from ");
-    if moves && !is_told && !files {
+    if moves && !has_branch && !files {
         found.push(GitReport::Left);
     }
     match command.trim() {
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn results_say_whether_a_file_was_changed_and_whether_it_is_new() {
-        for (text, said, new) in [
+        for (text, report, new) in [
             (
                 "The file /a/b.rs has been updated successfully.",
                 Some(true),
@@ -271,7 +271,7 @@ mod tests {
             ("Error: old_string not found", Some(false), None),
             ("ok", None, None),
         ] {
-            assert_eq!((changed(text), made(text)), (said, new), "{text}");
+            assert_eq!((changed(text), made(text)), (report, new), "{text}");
         }
         assert!(is_not_run(
             "The user doesn't want to proceed with this tool use. It was rejected."

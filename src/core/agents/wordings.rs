@@ -130,11 +130,11 @@ pub fn asks_for_summary(text: &str) -> bool {
 pub fn after_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
     let mut rest = text.trim_start();
     while user_text(rest, tags) == UserText::Harness {
-        let Some(behind) = after_block(rest) else { break };
-        if behind.is_empty() {
+        let Some(after) = after_block(rest) else { break };
+        if after.is_empty() {
             break;
         }
-        rest = behind;
+        rest = after;
     }
     rest
 }

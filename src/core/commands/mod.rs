@@ -86,9 +86,9 @@ pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
 
 /// The word behind the prefix, and what stands behind it.
 fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
-    let behind = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
-    let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
-    let (word, rest) = behind.split_at(end);
+    let after = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
+    let end = after.find(char::is_whitespace).unwrap_or(after.len());
+    let (word, rest) = after.split_at(end);
     let is_word = (1..=WORD_CHARS).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_alphabetic());
     is_word.then_some((word, rest.trim()))
 }
@@ -96,15 +96,15 @@ fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
 /// What stands behind `handoff`.
 fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-    let (word, behind) = rest.split_at(end);
-    let behind = behind.trim();
-    let alone = behind.is_empty();
+    let (word, argument) = rest.split_at(end);
+    let argument = argument.trim();
+    let alone = argument.is_empty();
     match word.to_ascii_lowercase().as_str() {
         "status" if alone => ChatCommand::Status,
-        "undo" if !behind.contains(char::is_whitespace) => ChatCommand::Undo((!alone).then_some(behind)),
-        "resume" if !behind.contains(char::is_whitespace) => ChatCommand::Resume(behind),
+        "undo" if !argument.contains(char::is_whitespace) => ChatCommand::Undo((!alone).then_some(argument)),
+        "resume" if !argument.contains(char::is_whitespace) => ChatCommand::Resume(argument),
         "accept" if alone => ChatCommand::Accept(None),
-        "edit" if !alone => ChatCommand::Accept(Some(behind)),
+        "edit" if !alone => ChatCommand::Accept(Some(argument)),
         "reject" if alone => ChatCommand::Reject,
         "cancel" if alone => ChatCommand::Cancel,
         "help" if alone => ChatCommand::Help,

@@ -374,8 +374,8 @@ impl Course {
 
     /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
-        let told = report.stop == StopReason::Error && shown;
-        if told || !withheld && !self.later && !self.emitted {
+        let ended_in_error = report.stop == StopReason::Error && shown;
+        if ended_in_error || !withheld && !self.later && !self.emitted {
             self.over(Action::EndAsItIs);
         } else {
             self.leg_broken(shown, true);
@@ -451,7 +451,7 @@ impl Course {
 
     /// What stands behind the response's id is written down before the agent can name it.
     fn end(&mut self, close: ResponseEnd) {
-        let Some(behind) = self.origin_after(&close) else {
+        let Some(origin) = self.origin_after(&close) else {
             return self.over(Action::End(close));
         };
         let shown = self.first_id.clone().unwrap_or_default();
@@ -459,7 +459,7 @@ impl Course {
             CourseState::WritingId(close),
             Effect::WriteId {
                 shown,
-                origin: behind,
+                origin: origin,
             },
         );
     }

@@ -82,7 +82,7 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
         head: "head".into(),
     }));
     (0usize..4, 1u32..5, 0u32..3, any::<[bool; 5]>(), opening).prop_map(
-        |(messages, max_chain, retries, [stops, by_id, pending, structured, said], opening)| CourseTerms {
+        |(messages, max_chain, retries, [stops, by_id, pending, structured, with_text], opening)| CourseTerms {
             first: VerdictInput {
                 messages,
                 legs: 1 + u32::from(opening.is_some()),
@@ -97,7 +97,7 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
             retries,
             active: None,
             opening,
-            opens_with_text: said,
+            opens_with_text: with_text,
         },
     )
 }
@@ -396,11 +396,11 @@ fn what_is_not_written_is_not_shown() {
         &mut course,
         CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 0)),
     );
-    let said = [
+    let closing = [
         Action::Say(EMPTY_TURN.into()),
         Action::End(ResponseEnd::WithoutCall),
     ];
-    assert_eq!(after(&mut course, CourseEvent::NotWritten), said);
+    assert_eq!(after(&mut course, CourseEvent::NotWritten), closing);
 
     let mut course = Course::new(ordinary());
     let pairs = after(
@@ -438,11 +438,11 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
     };
     let (answered, place) = &all[0];
     assert_eq!(answered.answer, Some(HiddenResult::NOT_TAKEN));
-    let behind = InsertionPlace::Beside {
+    let beside = InsertionPlace::Beside {
         sibling: "item:rs_1".into(),
         offset: 0,
     };
-    assert_eq!(place.as_ref(), Some(&behind));
+    assert_eq!(place.as_ref(), Some(&beside));
     assert_eq!(
         after(&mut course, CourseEvent::Written),
         [Action::End(ResponseEnd::WithoutCall)]

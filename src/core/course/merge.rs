@@ -90,9 +90,9 @@ impl StreamMerge {
             }
             // Behind a hidden call or in a later leg, unread frames would make the message invalid.
             Err(OversizeFrame(_)) if self.withholding() || self.committed => self.failed = true,
-            Err(OversizeFrame(held)) => {
+            Err(OversizeFrame(buffered)) => {
                 self.blind = true;
-                out.push(held);
+                out.push(buffered);
             }
         }
     }

@@ -35,8 +35,8 @@ impl LegAttempts {
 
     /// Another one failed, and upstream may have asked for a pause. Returns the pause before the next one, if there is to be
     /// one.
-    pub(super) fn fail(&mut self, asked: Option<Duration>) -> Option<Duration> {
-        let pause = asked.unwrap_or_else(|| backoff(self.failed));
+    pub(super) fn fail(&mut self, requested: Option<Duration>) -> Option<Duration> {
+        let pause = requested.unwrap_or_else(|| backoff(self.failed));
         self.failed += 1;
         (self.failed <= self.retries && pause <= LONGEST_PAUSE).then_some(pause)
     }
@@ -55,9 +55,9 @@ mod tests {
     #[test]
     fn tries_are_counted_together_and_pauses_grow() {
         let mut tries = LegAttempts::new(3);
-        let asked = Some(Duration::ZERO);
+        let requested = Some(Duration::ZERO);
         assert_eq!(tries.fail(None), Some(FIRST_PAUSE));
-        assert_eq!(tries.fail(asked), asked);
+        assert_eq!(tries.fail(requested), requested);
         assert_eq!(tries.fail(None), Some(4 * FIRST_PAUSE));
         assert_eq!(tries.fail(None), None);
         assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));

@@ -181,11 +181,11 @@ fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
 /// The calls of a leg that come to nothing, with what the model is told of each where it must be told.
 pub(super) fn untaken(report: &LegReport) -> Vec<PendingResult> {
     let natural = report.stop.natural();
-    let told = |call: &HiddenCall| PendingResult {
+    let pending_result = |call: &HiddenCall| PendingResult {
         call_id: call.id.clone(),
         answer: why_untaken(call, natural),
     };
-    report.hidden.iter().map(told).collect()
+    report.hidden.iter().map(pending_result).collect()
 }
 
 fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
@@ -201,8 +201,8 @@ fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
 /// call behind it and nothing else. It is told that nothing came of it, and has its place behind the reasoning.
 pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPlace>)> {
     let natural = report.stop.natural();
-    let spoken_behind = report.hidden.iter().filter(|call| call.after < report.parts);
-    let bound = spoken_behind.filter_map(|call| Some((call, call.bound_to.clone()?)));
+    let followed_by_text = report.hidden.iter().filter(|call| call.after < report.parts);
+    let bound = followed_by_text.filter_map(|call| Some((call, call.bound_to.clone()?)));
     bound
         .map(|(call, sibling)| {
             let answered = AnsweredCall {

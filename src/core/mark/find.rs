@@ -137,8 +137,8 @@ fn whole_line(text: &[u8], span: Span) -> bool {
     let before = text[..span.start].trim_ascii_end_matches_blank();
     let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
         || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
-    let behind = text[span.end..].trim_start_blank();
-    starts && (behind.starts_with(b"\"") || behind.starts_with(b"\\n") || behind.starts_with(b"\\r"))
+    let after = text[span.end..].trim_start_blank();
+    starts && (after.starts_with(b"\"") || after.starts_with(b"\\n") || after.starts_with(b"\\r"))
 }
 
 trait Blanks {

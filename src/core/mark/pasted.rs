@@ -184,16 +184,16 @@ mod tests {
         let block = sentinel::full(other, Some("done"), "Goal.", "VR-iunEUwURMLNGuL8sekw");
         let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
         for block in [&block, &quoted] {
-            let said = format!("Go on. It must not be like this one:\n\n{block}\nBut better.");
+            let written = format!("Go on. It must not be like this one:\n\n{block}\nBut better.");
             for line in [
                 format!("[[handoff-resume:{ID}]]\n"),
                 format!("> [[handoff-resume:{ID}]]\n"),
             ] {
-                assert_eq!(pasted(&format!("{line}{said}")), Some(((ID, ID), said.clone())));
+                assert_eq!(pasted(&format!("{line}{written}")), Some(((ID, ID), written.clone())));
             }
         }
-        let said = "Is it like a handoff-resume:x? No.";
-        let whole = sentinel::full(ID, Some("done"), said, "VR-iunEUwURMLNGuL8sekw");
+        let written = "Is it like a handoff-resume:x? No.";
+        let whole = sentinel::full(ID, Some("done"), written, "VR-iunEUwURMLNGuL8sekw");
         assert_eq!(pasted(&format!("{whole}\nGo on.")).unwrap().1, "Go on.");
     }
 

@@ -111,8 +111,8 @@ impl SealedBody {
     /// The prompt that the seal verifies for this principal, under any of the keys: tried without the line for people
     /// and with it.
     pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
-        let told = json::unescape(self.prompt.of(text));
-        let prompts = [after_line_for_people(&told), Some(told.trim())];
+        let unescaped = json::unescape(self.prompt.of(text));
+        let prompts = [after_line_for_people(&unescaped), Some(unescaped.trim())];
         let mut sealed = prompts.into_iter().flatten();
         let prompt = sealed.find(|p| keys.verifies(principal, id, p, self.seal.of(text)))?;
         Some(prompt.to_owned())
@@ -133,10 +133,10 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Se
         .filter(|m| m.span.end <= inside.end);
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
         Some((close, MarkKind::Close(closes, seal))) if closes.is_none_or(|c| c == id) => {
-            let told = Span::new(open.end, close.start);
+            let spelled_out = Span::new(open.end, close.start);
             (
                 Some(SealedBody {
-                    prompt: told,
+                    prompt: spelled_out,
                     seal: *seal,
                 }),
                 close.end,
@@ -156,9 +156,9 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Se
 }
 
 /// What stands behind the line for people, which is the first one; `None` where it is not there.
-fn after_line_for_people(told: &str) -> Option<&str> {
-    let told = told.trim();
-    let (line, rest) = told.split_once('\n').unwrap_or((told, ""));
+fn after_line_for_people(prompt: &str) -> Option<&str> {
+    let prompt = prompt.trim();
+    let (line, rest) = prompt.split_once('\n').unwrap_or((prompt, ""));
     is_for_people(line).then(|| rest.trim())
 }
 
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_one_short_line_without_syntax() {
-        for (reason, told) in [
+        for (reason, expected) in [
             ("done.", "done"),
             (" task 1\n is\tdone… ", "task 1 is done…"),
             ("**bold** [[handoff-resume\\:x]]", "bold handoff-resume\\:x"),
@@ -284,7 +284,7 @@ mod tests {
             (&"é".repeat(121), &format!("{}…", "é".repeat(119))),
             (&"é".repeat(120), &"é".repeat(120)),
         ] {
-            assert_eq!(one_line(reason), told);
+            assert_eq!(one_line(reason), expected);
             let (_, prompt, _) = read_back(&forms("p", Some(reason))[0]);
             assert_eq!(prompt.as_deref(), Some("p"), "{reason}");
         }

@@ -168,12 +168,12 @@ pub struct ContextUse {
 
 impl ContextUse {
     /// A request of the thread has come, cut at `cut`; `told`: the transcript holds a nudge behind that cut.
-    pub fn exchange(&mut self, cut: Option<HandoffId>, told: bool) {
+    pub fn exchange(&mut self, cut: Option<HandoffId>, notified: bool) {
         if cut != self.cut {
             self.begin(cut);
         }
         self.since = self.since.map(|n| n.saturating_add(1));
-        self.notified |= told;
+        self.notified |= notified;
         self.count_notified();
     }
 
@@ -221,7 +221,7 @@ impl ContextUse {
         };
         let patience = late - nudge;
         let from = match self.nudged {
-            Some(told) => nudge.max(told.saturating_add(AGAIN)),
+            Some(last) => nudge.max(last.saturating_add(AGAIN)),
             None => nudge,
         };
         if tokens >= from && (tokens >= from.saturating_add(patience) || step_done()) {

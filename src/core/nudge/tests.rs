@@ -96,7 +96,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
     let mut known = HistoryPoint::default();
     for (what, decision) in history {
         match what {
-            ThreadEvent::Exchange { cut, notified: told } => {
+            ThreadEvent::Exchange { cut, notified: notified } => {
                 let cut = cut.map(id);
                 if cut != known.cut {
                     known = HistoryPoint {
@@ -106,7 +106,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
                     };
                 }
                 known.exchanges = known.exchanges.map(|n| n + 1);
-                known.notified |= *told;
+                known.notified |= *notified;
             }
             ThreadEvent::Measured { cut, tokens, output } => {
                 let input = tokens.saturating_sub(*output);
@@ -198,7 +198,7 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
     for what in all {
         let mut decision = NudgeDecision::Nothing;
         match &what {
-            ThreadEvent::Exchange { cut, notified: told } => machine.exchange(cut.map(id), *told),
+            ThreadEvent::Exchange { cut, notified: decided } => machine.exchange(cut.map(id), *decided),
             ThreadEvent::Measured { cut, tokens, output } => {
                 let before = machine.treadmill();
                 let input = tokens.saturating_sub(*output);
@@ -207,8 +207,8 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
                     tokens: *tokens,
                     input,
                 };
-                let told = machine.measured(answer, &limits);
-                prop_assert_eq!(told.is_some(), before.is_none() && machine.treadmill().is_some());
+                let decided = machine.measured(answer, &limits);
+                prop_assert_eq!(decided.is_some(), before.is_none() && machine.treadmill().is_some());
             }
             ThreadEvent::HandedOver(cut) => {
                 prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill())
@@ -291,11 +291,11 @@ fn at(tokens: u64) -> ContextUse {
 #[test]
 fn the_model_is_notified_at_the_end_of_a_step_or_ten_points_later() {
     let limits = DEFAULT.of(Some(WINDOW));
-    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
-    assert!(!told(99_999, true));
-    assert!(told(100_000, true) && !told(100_000, false));
-    assert!(!told(119_999, false) && told(120_000, false));
-    assert!(told(190_000, false), "a jump over both");
+    let notifies = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
+    assert!(!notifies(99_999, true));
+    assert!(notifies(100_000, true) && !notifies(100_000, false));
+    assert!(!notifies(119_999, false) && notifies(120_000, false));
+    assert!(notifies(190_000, false), "a jump over both");
     // A window of a million: the threshold in tokens comes first, and a fifth of it is ten points of that scale.
     let limits = DEFAULT.of(Some(1_000_000));
     let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
@@ -392,7 +392,7 @@ fn after_a_restart_nudges_in_the_transcript_count() {
         NudgeDecision::Nothing,
         "not known yet"
     );
-    for (tokens, told) in [(260_000, false), (359_000, false), (360_000, true)] {
+    for (tokens, notified) in [(260_000, false), (359_000, false), (360_000, true)] {
         machine.measured(
             AnswerUsage {
                 cut: Some(id(7)),
@@ -404,7 +404,7 @@ fn after_a_restart_nudges_in_the_transcript_count() {
         machine.exchange(Some(id(7)), true);
         assert_eq!(
             machine.decide(&limits, || true) != NudgeDecision::Nothing,
-            told,
+            notified,
             "{tokens}"
         );
     }

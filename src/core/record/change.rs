@@ -142,9 +142,9 @@ impl RecordChange {
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
             }
-            Self::UndoRequested(asked) => record.pending_undo = Some(Box::new(*asked)),
-            Self::UndoOver(asked) => {
-                record.pending_undo = record.pending_undo.take().filter(|waiting| **waiting != *asked);
+            Self::UndoRequested(undo) => record.pending_undo = Some(Box::new(*undo)),
+            Self::UndoOver(undo) => {
+                record.pending_undo = record.pending_undo.take().filter(|waiting| **waiting != *undo);
             }
         }
     }
@@ -342,41 +342,41 @@ mod tests {
     }
 
     #[test]
-    fn an_undo_waits_until_it_is_told_withdrawn_or_overtaken_by_a_handoff() {
+    fn an_undo_waits_until_it_is_reported_withdrawn_or_overtaken_by_a_handoff() {
         let pinned = Conversation {
             active: Some(id(1)),
             ..Conversation::default()
         };
-        let UndoAnswer::Requested(asked) = pinned.request_undo(id(1), 5) else {
+        let UndoAnswer::Requested(undo) = pinned.request_undo(id(1), 5) else {
             panic!("the active one can be undone");
         };
-        assert!(asked.undone);
+        assert!(undo.undone);
         assert_eq!(
             pinned.request_undo(id(2), 5),
             UndoAnswer::NotActive { active: Some(id(1)) }
         );
-        let waiting = changed(&pinned, &[RecordChange::UndoRequested(asked)]);
-        assert_eq!(waiting.pending_undo.as_deref(), Some(&asked));
-        assert_eq!(waiting.request_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
-        let over = RecordChange::UndoOver(asked);
+        let waiting = changed(&pinned, &[RecordChange::UndoRequested(undo)]);
+        assert_eq!(waiting.pending_undo.as_deref(), Some(&undo));
+        assert_eq!(waiting.request_undo(id(1), 6), UndoAnswer::Withdrawn(undo));
+        let over = RecordChange::UndoOver(undo);
         assert_eq!(changed(&waiting, std::slice::from_ref(&over)).pending_undo, None);
         // One that was asked for since is another one.
-        let later = PendingUndo { at_ms: 7, ..asked };
+        let later = PendingUndo { at_ms: 7, ..undo };
         let again = changed(&waiting, &[RecordChange::UndoRequested(later), over]);
         assert_eq!(again.pending_undo.as_deref(), Some(&later));
         // The transcript tells it: then the undo can be undone.
-        let told = RecordChange::Followed {
+        let follow = RecordChange::Followed {
             from: Some(id(1)),
             to: None,
             undone: Some(id(1)),
         };
-        let told = changed(&pinned, &[told]);
-        assert_eq!((told.active, told.undone), (None, Some(id(1))));
-        let UndoAnswer::Requested(back) = told.request_undo(id(1), 8) else {
+        let follow = changed(&pinned, &[follow]);
+        assert_eq!((follow.active, follow.undone), (None, Some(id(1))));
+        let UndoAnswer::Requested(back) = follow.request_undo(id(1), 8) else {
             panic!("its undo can be taken back");
         };
         assert!(!back.undone);
-        let fired = changed(&told, &[RecordChange::UndoRequested(back), fired(3, Vec::new())]);
+        let fired = changed(&follow, &[RecordChange::UndoRequested(back), fired(3, Vec::new())]);
         assert_eq!((fired.undone, fired.pending_undo), (None, None));
     }
 

@@ -84,12 +84,12 @@ pub enum UndoAnswer {
 impl Conversation {
     /// What comes of asking that this handoff be undone, or, where it is, that its undo be taken back.
     pub fn request_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
-        if let Some(asked) = self
+        if let Some(pending) = self
             .pending_undo
             .as_deref()
-            .filter(|asked| asked.handoff == handoff)
+            .filter(|pending| pending.handoff == handoff)
         {
-            return UndoAnswer::Withdrawn(*asked);
+            return UndoAnswer::Withdrawn(*pending);
         }
         let undone = self.active == Some(handoff);
         if !undone && self.undone != Some(handoff) {

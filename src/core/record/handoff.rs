@@ -113,11 +113,11 @@ pub fn distinctive_line(prompt: &str) -> &str {
             || line.starts_with("**") && line.ends_with("**")
     };
     let first = lines.next().unwrap_or_default();
-    let telling = match is_heading(first) {
+    let line = match is_heading(first) {
         true => lines.find(|line| !is_heading(line)).unwrap_or(first),
         false => first,
     };
-    telling
+    line
         .trim_start_matches(['#', '>', '-', '*', ' '])
         .trim_end_matches('*')
 }

@@ -114,8 +114,8 @@ mod tests {
                 ..OpenResponse::default()
             }),
         ];
-        for behind in all {
-            assert_eq!(ResponseOrigin::read(&behind.written()), behind);
+        for origin in all {
+            assert_eq!(ResponseOrigin::read(&origin.written()), origin);
         }
         // As earlier versions wrote it.
         let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";

@@ -46,22 +46,22 @@ impl NameScan {
             .take(NAME)
             .take_while(|b| is_name(b))
             .count();
-        let behind = bytes[at..].iter().take(NAME).take_while(|b| is_name(b)).count();
-        super::worked(before + behind);
-        let (start, end) = (at - before, at + behind);
+        let after = bytes[at..].iter().take(NAME).take_while(|b| is_name(b)).count();
+        super::worked(before + after);
+        let (start, end) = (at - before, at + after);
         let end = end + second_word(&bytes[start..], end - start);
         self.name = end;
         if !may_be_assigned(bytes, start, end) {
             return;
         }
-        let Some(telling) = secret_name(&text[start..end]) else {
+        let Some(secret_name) = secret_name(&text[start..end]) else {
             return;
         };
-        let Some(from) = operator(bytes, start, end, telling) else {
+        let Some(from) = operator(bytes, start, end, secret_name) else {
             return;
         };
-        if matches!(telling, SecretName::Authorization | SecretName::Cookie)
-            && self.header(text, from, telling, found)
+        if matches!(secret_name, SecretName::Authorization | SecretName::Cookie)
+            && self.header(text, from, secret_name, found)
         {
             return;
         }
@@ -69,7 +69,7 @@ impl NameScan {
         for _ in 0..LISTED {
             let Some(value) = next else { return };
             super::worked(value.end - value.start);
-            self.value(text, from, telling, &value, found);
+            self.value(text, from, secret_name, &value, found);
             next = (value.listed)
                 .then(|| after_comma(bytes, value.end))
                 .flatten()
@@ -83,14 +83,14 @@ impl NameScan {
         &mut self,
         text: &str,
         from: usize,
-        telling: SecretName,
+        secret_name: SecretName,
         value: &AssignedValue,
         found: &mut Vec<Match>,
     ) {
         let bytes = text.as_bytes();
         let inside = &bytes[value.start..value.end];
         let simple = matches!(
-            telling,
+            secret_name,
             SecretName::Password | SecretName::Secret | SecretName::Phrase
         );
         let yaml = simple && !value.spelled.quoted && value.spelled.plain && bytes[from - 1] == b':';
@@ -102,8 +102,8 @@ impl NameScan {
         let judged = match values::schemed(inside) {
             Some(at) => values::is_token(&inside[at..]).then_some(at),
             None => {
-                let phrase = telling == SecretName::Phrase && values::is_phrase(&bytes[value.start..words]);
-                (phrase || is_secret(inside, telling, value.spelled)).then_some(0)
+                let phrase = secret_name == SecretName::Phrase && values::is_phrase(&bytes[value.start..words]);
+                (phrase || is_secret(inside, secret_name, value.spelled)).then_some(0)
             }
         };
         if let Some(at) = judged {
@@ -113,14 +113,14 @@ impl NameScan {
             }
             found.push(Match {
                 range: value.start + at..to,
-                kind: kind(telling),
+                kind: kind(secret_name),
             });
             self.secret_end = to;
         }
     }
 
     /// Processes a header; its value is the rest of the line, or of the string literal.
-    fn header(&mut self, text: &str, from: usize, telling: SecretName, found: &mut Vec<Match>) -> bool {
+    fn header(&mut self, text: &str, from: usize, secret_name: SecretName, found: &mut Vec<Match>) -> bool {
         let bytes = text.as_bytes();
         let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
         let from = from + bytes[from..].iter().take(4).take_while(quoted).count();
@@ -132,7 +132,7 @@ impl NameScan {
         while let [inside @ .., b'\\' | b' ' | b',' | b';'] = line {
             line = inside;
         }
-        let secret = match telling {
+        let secret = match secret_name {
             SecretName::Cookie => pairs(line),
             _ => values::schemed(line).filter(|at| {
                 let value = &line[*at..];
@@ -152,15 +152,15 @@ impl NameScan {
         }
         found.push(Match {
             range: from + at..to,
-            kind: kind(telling),
+            kind: kind(secret_name),
         });
         self.secret_end = to;
         true
     }
 }
 
-fn kind(telling: SecretName) -> &'static str {
-    match telling {
+fn kind(secret_name: SecretName) -> &'static str {
+    match secret_name {
         SecretName::Password | SecretName::Phrase => "password",
         SecretName::Secret => "secret",
         SecretName::Token => "token",
@@ -205,7 +205,7 @@ fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
 }
 
 /// Start of the value assigned to a name.
-fn operator(bytes: &[u8], start: usize, end: usize, telling: SecretName) -> Option<usize> {
+fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let mut at = 0;
     // The name's own quotes and brackets, escaped or not: "name": , ['name'] = , \"name\":
@@ -219,35 +219,35 @@ fn operator(bytes: &[u8], start: usize, end: usize, telling: SecretName) -> Opti
         }
         at
     };
-    let behind = blank(at);
-    let two = rest.get(behind..behind + 2).unwrap_or_default();
-    let to = match rest.get(behind)? {
+    let sign = blank(at);
+    let two = rest.get(sign..sign + 2).unwrap_or_default();
+    let to = match rest.get(sign)? {
         b'=' if two == b"==" => return None,
-        b'=' if two == b"=>" => behind + 2,
-        b':' if two == b":=" => behind + 2,
+        b'=' if two == b"=>" => sign + 2,
+        b':' if two == b":=" => sign + 2,
         b':' if two == b"::" => return None,
-        b'=' | b':' => behind + 1,
-        b'|' if two == b"||" => behind + 2,
-        b'>' if at == behind => behind + 1,
+        b'=' | b':' => sign + 1,
+        b'|' if two == b"||" => sign + 2,
+        b'>' if at == sign => sign + 1,
         // setenv("NAME", "value"), {"name": "NAME", "value": "value"}
         b',' if quoted => {
-            let rest = &rest[behind + 1..];
+            let rest = &rest[sign + 1..];
             let value = memchr::memmem::find(rest, b"value");
             let colon = value.and_then(|at| Some(at + memchr::memchr(b':', &rest[at..])?));
-            behind + 1 + colon.map_or(0, |at| at + 1)
+            sign + 1 + colon.map_or(0, |at| at + 1)
         }
         // `--password value`, `password 'value'`, `login name password value`
-        _ if behind > at => {
+        _ if sign > at => {
             let option =
                 start >= 1 && bytes[start] == b'-' || start >= 2 && &bytes[start - 2..start] == b"--";
-            let netrc = telling == SecretName::Password && {
+            let netrc = secret_name == SecretName::Password && {
                 let before = &bytes[start.saturating_sub(BETWEEN * 4)..start];
                 super::worked(before.len());
                 memchr::memmem::find(before, b"login ").is_some()
                     || memchr::memmem::find(before, b"machine ").is_some()
             };
-            let sql = telling == SecretName::Password && rest.get(behind) == Some(&b'\'');
-            (option || netrc || sql).then_some(behind)?
+            let sql = secret_name == SecretName::Password && rest.get(sign) == Some(&b'\'');
+            (option || netrc || sql).then_some(sign)?
         }
         _ => return None,
     };

@@ -148,9 +148,9 @@ fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
 }
 
 /// A key in base64 at `start`; returns where it ends. Hits before `behind` are part of the last one.
-pub(super) fn encoded(text: &str, start: usize, behind: usize, found: &mut Vec<Match>) -> usize {
-    if start < behind {
-        return behind;
+pub(super) fn encoded(text: &str, start: usize, searched_to: usize, found: &mut Vec<Match>) -> usize {
+    if start < searched_to {
+        return searched_to;
     }
     let run = text.as_bytes()[start..]
         .iter()

@@ -24,7 +24,7 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
         let inner = span.inner().of(text);
         super::worked(inner.len());
         step(inner.len());
-        let telling = members.take(text, at, span, hidden);
+        let secret_name = members.take(text, at, span, hidden);
         if members.is_key {
             // A name is not a secret, unless a secret is used as a map key.
             if let Some(edit) = searched(redactor, inner, all) {
@@ -35,9 +35,9 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
             }
             continue;
         }
-        let secret = telling.and_then(|telling| {
+        let secret = secret_name.and_then(|secret_name| {
             let value = json::unescape(inner);
-            judged(value.as_bytes(), telling).then(|| json::quote(&mark(telling.kind())))
+            judged(value.as_bytes(), secret_name).then(|| json::quote(&mark(secret_name.kind())))
         });
         if let Some(edit) = secret.or_else(|| searched(redactor, inner, all)) {
             edits.push((span, edit));
@@ -79,7 +79,7 @@ impl ValueHint {
 fn judged(value: &[u8], hint: ValueHint) -> bool {
     match hint {
         ValueHint::Header => value.len() >= 4 && !values::is_template(value),
-        ValueHint::Name(telling) => values::is_secret_member(value, telling) || context::is_basic(value),
+        ValueHint::Name(secret_name) => values::is_secret_member(value, secret_name) || context::is_basic(value),
     }
 }
 
@@ -164,8 +164,8 @@ impl MemberTracker {
         let start = json::blank(text, json::blank(text, span.end) + 1);
         let digits = text.get(start..)?.iter().take(MOST);
         let digits = digits.take_while(|b| b.is_ascii_digit()).count();
-        let behind = text.get(start + digits);
-        let whole = behind.is_none_or(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'}'));
+        let after = text.get(start + digits);
+        let whole = after.is_none_or(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'}'));
         (digits >= LEAST && whole).then(|| Span::new(start, start + digits))
     }
 
@@ -178,12 +178,12 @@ impl MemberTracker {
         let name = (hidden || scan::any(raw) || self.depth > 0).then(|| json::unescape(raw));
         self.hint = name.and_then(|name| {
             let header = self.depth > 0 && !names::is_plain_header(&name);
-            let told = names::member(&name).map(|telling| match telling {
+            let new_hint = names::member(&name).map(|secret_name| match secret_name {
                 // It is sent to a server as a credential, whatever its form.
                 SecretName::Authorization => ValueHint::Header,
                 other => ValueHint::Name(other),
             });
-            if header { Some(ValueHint::Header) } else { told }
+            if header { Some(ValueHint::Header) } else { new_hint }
         });
     }
 }

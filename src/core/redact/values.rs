@@ -228,7 +228,7 @@ pub(super) struct ValueForm {
 }
 
 /// Whether the value of a telling name is a secret.
-pub(super) fn is_secret(value: &[u8], telling: SecretName, spelled: ValueForm) -> bool {
+pub(super) fn is_secret(value: &[u8], name: SecretName, spelled: ValueForm) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
     }
@@ -240,7 +240,7 @@ pub(super) fn is_secret(value: &[u8], telling: SecretName, spelled: ValueForm) -
     {
         return false;
     }
-    match telling {
+    match name {
         SecretName::Phrase if has(value, u8::is_ascii_whitespace) => is_phrase(value),
         SecretName::Password | SecretName::Secret | SecretName::Phrase => is_password(value, spelled),
         SecretName::Token | SecretName::Authorization | SecretName::Cookie => is_token(value),
@@ -314,7 +314,7 @@ fn is_key(value: &[u8]) -> bool {
 }
 
 /// Whether a JSON member's string is a secret. It is a value, never code.
-pub(super) fn is_secret_member(value: &[u8], telling: SecretName) -> bool {
+pub(super) fn is_secret_member(value: &[u8], name: SecretName) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
     }
@@ -323,7 +323,7 @@ pub(super) fn is_secret_member(value: &[u8], telling: SecretName) -> bool {
         plain: true,
         next: None,
     };
-    match telling {
+    match name {
         SecretName::Authorization => {
             value.len() >= 6 && !is_standin(value) && !is_identifier(value) || schemed(value).is_some()
         }
@@ -334,7 +334,7 @@ pub(super) fn is_secret_member(value: &[u8], telling: SecretName) -> bool {
             value.len() >= 8 && !is_place(value) && !is_standin(value)
         }
         SecretName::Password | SecretName::Secret | SecretName::Phrase => is_password(value, spelled),
-        _ => is_secret(value, telling, spelled),
+        _ => is_secret(value, name, spelled),
     }
 }
 

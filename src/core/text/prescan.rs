@@ -84,8 +84,8 @@ impl Prescan {
 
     fn known(&self, at: usize) -> Option<usize> {
         let from = self.next.load(Relaxed);
-        let behind = self.spans.get(from).is_none_or(|s| s.start > at);
-        let i = match behind {
+        let passed = self.spans.get(from).is_none_or(|s| s.start > at);
+        let i = match passed {
             true => self.spans.partition_point(|s| s.start < at),
             false => from + self.spans[from..].iter().take_while(|s| s.start < at).count(),
         };

@@ -181,8 +181,8 @@ fn folded(bytes: &[u8], mask: u64) -> u64 {
 }
 
 /// How much it tells that a text holds a word which `held` of `count` texts hold.
-pub fn rarity(count: f32, held: f32) -> f32 {
-    ((count - held + 0.5) / (held + 0.5) + 1.0).ln()
+pub fn rarity(count: f32, containing: f32) -> f32 {
+    ((count - containing + 0.5) / (containing + 0.5) + 1.0).ln()
 }
 
 /// How much it tells that a word stands `found` times in a text of `length` words, where `mean` is the usual length.

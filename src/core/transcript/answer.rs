@@ -114,20 +114,20 @@ impl<'a> AnswerContent<'a> {
     }
 
     /// Adds to the part under way.
-    fn add(&mut self, said: AnswerPartKind, key: Option<u64>, piece: Option<Span>) {
+    fn add(&mut self, kind: AnswerPartKind, key: Option<u64>, piece: Option<Span>) {
         let Some(piece) = piece else { return };
         match self.parts.last_mut() {
-            Some(last) if last.kind == said && last.key == key => last.pieces.push(piece),
+            Some(last) if last.kind == kind && last.key == key => last.pieces.push(piece),
             _ if piece.len() <= "\"\"".len() => {}
-            _ => self.begin(said, key, None, Some(piece)),
+            _ => self.begin(kind, key, None, Some(piece)),
         }
     }
 
-    fn begin(&mut self, said: AnswerPartKind, key: Option<u64>, name: Option<Span>, piece: Option<Span>) {
+    fn begin(&mut self, kind: AnswerPartKind, key: Option<u64>, name: Option<Span>, piece: Option<Span>) {
         let body = self.body;
         self.parts.push(AnswerPart {
             body,
-            kind: said,
+            kind: kind,
             name: name.and_then(|name| JsonText::literal(body, name)),
             pieces: piece.into_iter().collect(),
             key,
@@ -204,8 +204,8 @@ impl<'a> AnswerContent<'a> {
             }
             b"content_block_delta" => {
                 let Some(delta) = delta else { return };
-                let [said, thought, input] = strings(text, delta, ["text", "thinking", "partial_json"]);
-                self.add(AnswerPartKind::Text, key, said);
+                let [words, thought, input] = strings(text, delta, ["text", "thinking", "partial_json"]);
+                self.add(AnswerPartKind::Text, key, words);
                 self.add(AnswerPartKind::Thinking, key, thought);
                 self.add(AnswerPartKind::Call, key, input);
             }
@@ -219,9 +219,9 @@ impl<'a> AnswerContent<'a> {
     }
 
     fn block(&mut self, text: &[u8], block: Span, key: Option<u64>, whole: bool) {
-        let [said, thought, name] = strings(text, block, ["text", "thinking", "name"]);
+        let [words, thought, name] = strings(text, block, ["text", "thinking", "name"]);
         match json::get_string(text, block, "type").as_deref() {
-            Some("text") => self.begin(AnswerPartKind::Text, key, None, said),
+            Some("text") => self.begin(AnswerPartKind::Text, key, None, words),
             Some("thinking") => self.begin(AnswerPartKind::Thinking, key, None, thought),
             Some("tool_use") => {
                 let input = json::get(text, block, "input").filter(|_| whole);
@@ -236,9 +236,9 @@ impl<'a> AnswerContent<'a> {
         let delta = delta.filter(|delta| delta.of(text) != b"null").or(message);
         let Some(delta) = delta else { return };
         let keys = ["reasoning_content", "reasoning", "content", "refusal"];
-        let [thought, also, said, refusal] = strings(text, delta, keys);
+        let [thought, also, content, refusal] = strings(text, delta, keys);
         self.add(AnswerPartKind::Thinking, None, thought.or(also));
-        self.add(AnswerPartKind::Text, None, said);
+        self.add(AnswerPartKind::Text, None, content);
         self.add(AnswerPartKind::Refusal, None, refusal);
         for (i, call) in elements(text, json::get(text, delta, "tool_calls"))
             .into_iter()
@@ -257,7 +257,7 @@ impl<'a> AnswerContent<'a> {
     }
 
     fn responses(&mut self, text: &[u8], event: Span, kind: &[u8]) {
-        let said = match kind {
+        let part_kind = match kind {
             b"response.output_text.delta" => AnswerPartKind::Text,
             b"response.refusal.delta" => AnswerPartKind::Refusal,
             b"response.reasoning_summary_text.delta" | b"response.reasoning_text.delta" => {
@@ -278,7 +278,7 @@ impl<'a> AnswerContent<'a> {
         };
         let key = number(text, json::get(text, event, "output_index"));
         let [delta] = strings(text, event, ["delta"]);
-        self.add(said, key, delta);
+        self.add(part_kind, key, delta);
     }
 
     /// An item of a whole response.
@@ -290,14 +290,14 @@ impl<'a> AnswerContent<'a> {
             let arguments = arguments.filter(|span| span.of(text) != b"null");
             self.call(key, name, arguments.or(input));
         }
-        let said = match kind.is_some_and(|kind| kind.of(text) == b"\"reasoning\"") {
+        let part_kind = match kind.is_some_and(|kind| kind.of(text) == b"\"reasoning\"") {
             true => AnswerPartKind::Thinking,
             false => AnswerPartKind::Text,
         };
         let parts = elements(text, content).into_iter().chain(elements(text, summary));
         for part in parts {
             let [words, refusal] = strings(text, part, ["text", "refusal"]);
-            self.add(said, key, words);
+            self.add(part_kind, key, words);
             self.add(AnswerPartKind::Refusal, key, refusal);
         }
     }
@@ -305,12 +305,12 @@ impl<'a> AnswerContent<'a> {
     fn gemini(&mut self, text: &[u8], candidate: Span) {
         for part in elements(text, json::at_path(text, candidate, &["content", "parts"])) {
             let [thought, call] = json::pick(text, part, ["thought", "functionCall"]);
-            let said = match thought.is_some_and(|thought| json::is_true(thought.of(text))) {
+            let part_kind = match thought.is_some_and(|thought| json::is_true(thought.of(text))) {
                 true => AnswerPartKind::Thinking,
                 false => AnswerPartKind::Text,
             };
             let [words] = strings(text, part, ["text"]);
-            self.add(said, None, words);
+            self.add(part_kind, None, words);
             let name = call.and_then(|call| strings(text, call, ["name"])[0]);
             if let (Some(call), Some(_)) = (call, name) {
                 self.call(None, name, json::get(text, call, "args"));
@@ -319,9 +319,9 @@ impl<'a> AnswerContent<'a> {
     }
 
     fn ollama(&mut self, text: &[u8], message: Span) {
-        let [thought, said] = strings(text, message, ["thinking", "content"]);
+        let [thought, content] = strings(text, message, ["thinking", "content"]);
         self.add(AnswerPartKind::Thinking, None, thought);
-        self.add(AnswerPartKind::Text, None, said);
+        self.add(AnswerPartKind::Text, None, content);
         for call in elements(text, json::get(text, message, "tool_calls")) {
             self.function(text, None, json::get(text, call, "function"));
         }

@@ -152,8 +152,8 @@ pub(super) fn end(
     let code = match shell.map(|shell| shell.code_form) {
         _ if result.exit.is_some() => result.exit,
         Some(CodeForm::AsJson) => {
-            let mut told = texts.iter().filter_map(|text| json_code(&text.get()));
-            told.next().filter(|_| told.next().is_none())
+            let mut codes = texts.iter().filter_map(|text| json_code(&text.get()));
+            codes.next().filter(|_| codes.next().is_none())
         }
         Some(form) => reported_code(form, text, result),
         None => json_code(text),
@@ -219,8 +219,8 @@ fn flagged(result: &ToolResult<'_>) -> LineEnd {
     }
 }
 
-fn reported_code(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
-    match told {
+fn reported_code(codes: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
+    match codes {
         CodeForm::AtStart(words) => number(text.strip_prefix(words).filter(|_| result.error == Some(true))?),
         CodeForm::InHead => in_head(text).or_else(|| json_code(text)),
         CodeForm::InLabels => in_labels(text),

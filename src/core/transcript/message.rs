@@ -125,7 +125,7 @@ fn is_there(body: &[u8], value: Span) -> bool {
 impl MessageMembers {
     /// A message whose reasoning and calls may stand beside its content.
     fn parts<'a>(&self, body: &'a [u8]) -> Vec<TranscriptPart<'a>> {
-        let part = |span, kind, said| TranscriptPart::new(body, span, kind, [said, None]);
+        let part = |span, kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         let thought = self.thoughts.into_iter().flatten().next();
         let mut all: Vec<_> = thought
             .map(|value| part(value, TranscriptPartKind::Thinking, Some(value)))
@@ -173,7 +173,7 @@ impl MessageMembers {
 
     /// An item of the Responses API that is no message.
     fn item<'a>(&self, body: &'a [u8], kind: JsonText<'a>) -> TranscriptPart<'a> {
-        let part = |kind, said| TranscriptPart::new(body, self.span, kind, said);
+        let part = |kind, words| TranscriptPart::new(body, self.span, kind, words);
         match kind.raw() {
             b"reasoning" => part(TranscriptPartKind::Thinking, [self.summary, self.content]),
             b"additional_tools" | b"configuration_update" => part(TranscriptPartKind::ToolChange, [None; 2]),
@@ -311,7 +311,7 @@ fn block<'a>(body: &'a [u8], at: usize) -> Result<TranscriptPart<'a>, InvalidJso
 
 impl BlockMembers {
     fn part<'a>(&self, body: &'a [u8], span: Span) -> TranscriptPart<'a> {
-        let part = |kind, said: Option<Span>| TranscriptPart::new(body, span, kind, [said, None]);
+        let part = |kind, words: Option<Span>| TranscriptPart::new(body, span, kind, [words, None]);
         if let Some(call) = self.call {
             return call_part(body, span, call, None);
         }
@@ -338,7 +338,7 @@ impl BlockMembers {
 
     /// Texts, and whatever has no type or one that is not known.
     fn untyped<'a>(&self, body: &'a [u8], span: Span) -> TranscriptPart<'a> {
-        let part = |kind, said| TranscriptPart::new(body, span, kind, [said, None]);
+        let part = |kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         if self.thought {
             return part(TranscriptPartKind::Thinking, self.text);
         }
@@ -357,8 +357,8 @@ impl BlockMembers {
             }
         }
         let name = self.kind.or(self.first).unwrap_or_default();
-        let said = Some(span).filter(|_| self.data.is_none());
-        part(TranscriptPartKind::Other(JsonText::new(body, name)), said)
+        let words = Some(span).filter(|_| self.data.is_none());
+        part(TranscriptPartKind::Other(JsonText::new(body, name)), words)
     }
 }
 

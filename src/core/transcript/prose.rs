@@ -114,28 +114,28 @@ fn member(text: &[u8], key: &str, at: usize, depth: Depth, out: &mut String) -> 
         return value(text, at, depth, out);
     }
     let end = json::value_end(text, at)?;
-    let said = match text[at] {
+    let shown = match text[at] {
         b'"' => format!("\"{}\"", json::unescape(Span::new(at, end).inner().of(text))),
         _ => String::from_utf8_lossy(&text[at..end]).into_owned(),
     };
-    line(&format!("\"{key}\": {said}"), out);
+    line(&format!("\"{key}\": {shown}"), out);
     Ok(end)
 }
 
-fn opened(said: &str, depth: Depth, out: &mut String) {
-    if depth.opened < OPENED && said.trim_start().starts_with(['{', '[']) {
+fn opened(shown: &str, depth: Depth, out: &mut String) {
+    if depth.opened < OPENED && shown.trim_start().starts_with(['{', '[']) {
         let before = out.len();
         let deeper = Depth {
             opened: depth.opened + 1,
             ..depth
         };
-        if whole(said.as_bytes(), deeper, out) {
+        if whole(shown.as_bytes(), deeper, out) {
             return;
         }
         // Brackets alone make no JSON.
         out.truncate(before);
     }
-    line(said, out);
+    line(shown, out);
 }
 
 fn line(text: &str, out: &mut String) {

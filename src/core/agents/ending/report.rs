@@ -149,12 +149,12 @@ impl ClosingLines {
             Some((at, runner, _)) if runner.by_parts && self.failed.contains(&at) => ReportedResult::Failed,
             Some(_) if !self.failed.is_empty() => ReportedResult::Mixed,
             Some((_, runner, line)) => {
-                let behind = || {
+                let following = || {
                     let lines = text.lines().skip(line + 1);
                     lines.filter(|line| !line.trim().is_empty())
                 };
-                let closes = lines - line <= CLOSING * 4 && behind().count() < CLOSING;
-                match closes && !text.lines().take(1).chain(behind()).any(is_cut_off) {
+                let closes = lines - line <= CLOSING * 4 && following().count() < CLOSING;
+                match closes && !text.lines().take(1).chain(following()).any(is_cut_off) {
                     true => ReportedResult::Passed(runner.purpose),
                     false => ReportedResult::Silent,
                 }

@@ -64,21 +64,21 @@ fn a_good_call_counts_though_a_bad_one_follows_and_of_bad_ones_the_first_is_answ
 
 #[test]
 fn refusals_have_distinct_answers() {
-    let told =
+    let answers =
         |arguments: &str, now: &VerdictInput| match judge(&report(&[arguments], 0, StopReason::Calls), now) {
             Verdict::AskAgain(refused) => refused.answer.unwrap(),
             other => panic!("{other:?}"),
         };
-    assert_eq!(told(r#"{"prompt":"  "}"#, &now()), HiddenResult::EMPTY_PROMPT);
-    assert_eq!(told(r#"{"prompt":"#, &now()), HiddenResult::BAD_ARGUMENTS);
-    assert_eq!(told(r#"{"prompt":7}"#, &now()), HiddenResult::BAD_ARGUMENTS);
-    assert_eq!(told("", &now()), HiddenResult::BAD_ARGUMENTS);
+    assert_eq!(answers(r#"{"prompt":"  "}"#, &now()), HiddenResult::EMPTY_PROMPT);
+    assert_eq!(answers(r#"{"prompt":"#, &now()), HiddenResult::BAD_ARGUMENTS);
+    assert_eq!(answers(r#"{"prompt":7}"#, &now()), HiddenResult::BAD_ARGUMENTS);
+    assert_eq!(answers("", &now()), HiddenResult::BAD_ARGUMENTS);
     assert_eq!(
-        told(r#"{"prompt":"p"}"#, &VerdictInput { messages: 1, ..now() }),
+        answers(r#"{"prompt":"p"}"#, &VerdictInput { messages: 1, ..now() }),
         HiddenResult::NOTHING_TO_HAND_OFF
     );
     let long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(limits::PROMPT + 1));
-    assert_eq!(told(&long, &now()), HiddenResult::TOO_LONG);
+    assert_eq!(answers(&long, &now()), HiddenResult::TOO_LONG);
 }
 
 #[test]
@@ -122,12 +122,12 @@ fn the_chain_and_the_asking_are_bounded() {
         judge(&report(&[r#"{"prompt":"p"}"#], 0, StopReason::Calls), &full),
         Verdict::End(Ending::WithoutCall)
     );
-    let asked = VerdictInput {
+    let exhausted = VerdictInput {
         refused: limits::ASK_AGAIN,
         ..now()
     };
     assert_eq!(
-        judge(&report(&["{}"], 0, StopReason::Calls), &asked),
+        judge(&report(&["{}"], 0, StopReason::Calls), &exhausted),
         Verdict::End(Ending::WithoutCall)
     );
 }

@@ -133,15 +133,15 @@ fn the_golden_replies_say_what_their_streams_say() {
         let call = |all: &[(AnswerPartKind, Option<String>, String)]| {
             let call = all
                 .iter()
-                .find(|(said, ..)| *said == AnswerPartKind::Call)
+                .find(|(found, ..)| *found == AnswerPartKind::Call)
                 .unwrap();
             let arguments: Value = serde_json::from_str(&call.2).unwrap();
             (call.1.clone(), arguments)
         };
         assert_eq!(call(&streamed), call(&whole), "{wire}");
         let text = |all: &[(AnswerPartKind, Option<String>, String)], kind: AnswerPartKind| -> String {
-            let said = all.iter().filter(|(said, ..)| *said == kind);
-            said.map(|(.., text)| text.as_str()).collect()
+            let found = all.iter().filter(|(found, ..)| *found == kind);
+            found.map(|(.., text)| text.as_str()).collect()
         };
         assert_eq!(
             text(&streamed, AnswerPartKind::Text),

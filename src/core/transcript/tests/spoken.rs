@@ -30,14 +30,14 @@ fn words() -> impl Strategy<Value = String> {
 
 /// A question, an answer of the model, and the results of its calls.
 fn round() -> impl Strategy<Value = [Vec<SpokenPart>; 3]> {
-    let said = prop::collection::vec(words(), 1..3);
+    let spoken_text = prop::collection::vec(words(), 1..3);
     let calls = prop::collection::vec((words(), prop::collection::vec(words(), 1..3)), 0..3);
-    (said, prop::option::of(words()), words(), calls, any::<bool>()).prop_map(
-        |(asked, thought, said, calls, image)| {
-            let mut question: Vec<_> = asked.into_iter().map(SpokenPart::Text).collect();
+    (spoken_text, prop::option::of(words()), words(), calls, any::<bool>()).prop_map(
+        |(person_words, thought, spoken_text, calls, image)| {
+            let mut question: Vec<_> = person_words.into_iter().map(SpokenPart::Text).collect();
             question.extend(image.then_some(SpokenPart::Image));
             let mut answer: Vec<_> = thought.map(SpokenPart::Thinking).into_iter().collect();
-            answer.push(SpokenPart::Text(said));
+            answer.push(SpokenPart::Text(spoken_text));
             let ids = (0..calls.len()).map(|n| format!("call_{n}"));
             let (mut asks, mut results) = (Vec::new(), Vec::new());
             for (id, (argument, texts)) in ids.zip(calls) {
@@ -172,7 +172,7 @@ fn items(role: &str, parts: &[SpokenPart]) -> Vec<Value> {
 
 /// A transcript in the words of a wire, and what of it that wire can say.
 fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPart>) {
-    let (mut list, mut said) = (Vec::new(), Vec::new());
+    let (mut list, mut spoken_text) = (Vec::new(), Vec::new());
     let turns = rounds
         .iter()
         .flat_map(|round| round.iter().zip(["user", "assistant", "user"]));
@@ -199,14 +199,14 @@ fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPa
             WireId::Ollama => list.extend(beside(role, &parts, true)),
             WireId::OpenaiResponses => list.extend(items(role, &parts)),
         }
-        said.extend(parts);
+        spoken_text.extend(parts);
     }
     let key = match wire {
         WireId::OpenaiResponses => "input",
         WireId::Gemini => "contents",
         _ => "messages",
     };
-    (json!({"model": "m", key: list}), said)
+    (json!({"model": "m", key: list}), spoken_text)
 }
 
 /// What was read, in the same words; each text from its place in the body.
@@ -233,7 +233,7 @@ fn heard(part: &TranscriptPart<'_>) -> SpokenPart {
 }
 
 fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
-    let (body, said) = spoken(wire.id(), rounds);
+    let (body, spoken_text) = spoken(wire.id(), rounds);
     let view = view(wire.id().name(), body.to_string());
     let transcript = Transcript::of(&view);
     let mut all = Vec::new();
@@ -259,7 +259,7 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
         "a text is found twice"
     );
     // Images of Ollama stand beside the text, and are read behind it.
-    assert_eq!(all, said, "{:?}", wire.id());
+    assert_eq!(all, spoken_text, "{:?}", wire.id());
     let uses = transcript.tool_uses();
     assert!(uses.iter().all(|tool| tool.answer.is_some()));
     agrees(wire, &view);
