@@ -38,8 +38,8 @@ fn tasks_are_chained_by_handoffs() {
 #[test]
 fn a_document_is_written_where_its_headings_are_requested() {
     for wire in WIRES {
-        let asked = "Write it, with these headings:\n\n## Goal\nWhat.\n\n## Decisions\nWhy.\n\n## Next steps\nNumbered.";
-        let mut agent = AutopilotAgent::new(wire, true, asked);
+        let request = "Write it, with these headings:\n\n## Goal\nWhat.\n\n## Decisions\nWhy.\n\n## Next steps\nNumbered.";
+        let mut agent = AutopilotAgent::new(wire, true, request);
         assert!(
             matches!(agent.turn(), AutopilotOutcome::Text(text) if text.starts_with("## Goal\n") && text.contains("## Decisions"))
         );

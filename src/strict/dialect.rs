@@ -163,8 +163,8 @@ pub(crate) trait Dialect: std::fmt::Debug + Sync {
     fn tools(&self, request: &Received) -> Vec<ToolDefinition>;
     /// Whether the reply is to be streamed.
     fn streams(&self, request: &Received) -> bool {
-        let asked = request.body.get("stream").and_then(Value::as_bool);
-        asked.unwrap_or(false)
+        let streamed = request.body.get("stream").and_then(Value::as_bool);
+        streamed.unwrap_or(false)
     }
     /// Whether the model thinks before it answers.
     fn thinks(&self, _body: &Value) -> bool {

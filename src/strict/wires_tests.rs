@@ -163,15 +163,19 @@ async fn another_prefix_is_noticed_where_requested() {
             _ if gemini => json!({"contents": turns}),
             _ => json!({"model": "m", "messages": turns, "stream": false}),
         };
-        let told = [says("user", "One."), says("user", "Notice.")];
-        let next = [&told[..], &[says("assistant", "Two."), says("user", "Three.")]].concat();
+        let turns_sent = [says("user", "One."), says("user", "Notice.")];
+        let next = [
+            &turns_sent[..],
+            &[says("assistant", "Two."), says("user", "Three.")],
+        ]
+        .concat();
         let moved = [&next[..1], &next[2..], &next[1..2]].concat();
         for (later, notices) in [(&next, 0), (&next[1..].to_vec(), 1), (&moved, 1)] {
             let script = Queue::new([Reply::text("Two."), Reply::text("Four.")]);
             let provider = Strict::start(script, Options::default().prefixes())
                 .await
                 .unwrap();
-            for turns in [&told.to_vec(), later] {
+            for turns in [&turns_sent.to_vec(), later] {
                 let (status, _) = ask(&provider, Method::POST, path, &body(turns)).await;
                 assert_eq!(status, 200, "{path}");
             }

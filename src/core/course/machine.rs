@@ -455,13 +455,7 @@ impl Course {
             return self.over(Action::End(close));
         };
         let shown = self.first_id.clone().unwrap_or_default();
-        self.perform(
-            CourseState::WritingId(close),
-            Effect::WriteId {
-                shown,
-                origin: origin,
-            },
-        );
+        self.perform(CourseState::WritingId(close), Effect::WriteId { shown, origin });
     }
 
     /// What stands behind the id that the agent knows the response by, where that is not the same response, with nothing open

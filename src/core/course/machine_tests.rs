@@ -82,22 +82,24 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
         head: "head".into(),
     }));
     (0usize..4, 1u32..5, 0u32..3, any::<[bool; 5]>(), opening).prop_map(
-        |(messages, max_chain, retries, [stops, by_id, pending, structured, with_text], opening)| CourseTerms {
-            first: VerdictInput {
-                messages,
-                legs: 1 + u32::from(opening.is_some()),
-                max_chain,
-                refused: 0,
-                pending: pending.then(|| ("pending".into(), None)),
-                structured,
-                ..VerdictInput::default()
-            },
-            stops,
-            goes_on_by_id: by_id,
-            retries,
-            active: None,
-            opening,
-            opens_with_text: with_text,
+        |(messages, max_chain, retries, [stops, by_id, pending, structured, with_text], opening)| {
+            CourseTerms {
+                first: VerdictInput {
+                    messages,
+                    legs: 1 + u32::from(opening.is_some()),
+                    max_chain,
+                    refused: 0,
+                    pending: pending.then(|| ("pending".into(), None)),
+                    structured,
+                    ..VerdictInput::default()
+                },
+                stops,
+                goes_on_by_id: by_id,
+                retries,
+                active: None,
+                opening,
+                opens_with_text: with_text,
+            }
         },
     )
 }

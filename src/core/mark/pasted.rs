@@ -189,7 +189,10 @@ mod tests {
                 format!("[[handoff-resume:{ID}]]\n"),
                 format!("> [[handoff-resume:{ID}]]\n"),
             ] {
-                assert_eq!(pasted(&format!("{line}{written}")), Some(((ID, ID), written.clone())));
+                assert_eq!(
+                    pasted(&format!("{line}{written}")),
+                    Some(((ID, ID), written.clone()))
+                );
             }
         }
         let written = "Is it like a handoff-resume:x? No.";

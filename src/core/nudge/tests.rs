@@ -96,7 +96,7 @@ fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> History
     let mut known = HistoryPoint::default();
     for (what, decision) in history {
         match what {
-            ThreadEvent::Exchange { cut, notified: notified } => {
+            ThreadEvent::Exchange { cut, notified } => {
                 let cut = cut.map(id);
                 if cut != known.cut {
                     known = HistoryPoint {
@@ -198,7 +198,10 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
     for what in all {
         let mut decision = NudgeDecision::Nothing;
         match &what {
-            ThreadEvent::Exchange { cut, notified: decided } => machine.exchange(cut.map(id), *decided),
+            ThreadEvent::Exchange {
+                cut,
+                notified: decided,
+            } => machine.exchange(cut.map(id), *decided),
             ThreadEvent::Measured { cut, tokens, output } => {
                 let before = machine.treadmill();
                 let input = tokens.saturating_sub(*output);
@@ -208,7 +211,10 @@ fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> 
                     input,
                 };
                 let decided = machine.measured(answer, &limits);
-                prop_assert_eq!(decided.is_some(), before.is_none() && machine.treadmill().is_some());
+                prop_assert_eq!(
+                    decided.is_some(),
+                    before.is_none() && machine.treadmill().is_some()
+                );
             }
             ThreadEvent::HandedOver(cut) => {
                 prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill())
@@ -298,9 +304,9 @@ fn the_model_is_notified_at_the_end_of_a_step_or_ten_points_later() {
     assert!(notifies(190_000, false), "a jump over both");
     // A window of a million: the threshold in tokens comes first, and a fifth of it is ten points of that scale.
     let limits = DEFAULT.of(Some(1_000_000));
-    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
-    assert!(!told(199_999, true) && told(200_000, true));
-    assert!(!told(239_999, false) && told(240_000, false));
+    let notifies_at = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
+    assert!(!notifies_at(199_999, true) && notifies_at(200_000, true));
+    assert!(!notifies_at(239_999, false) && notifies_at(240_000, false));
     let limits = DEFAULT.of(None);
     assert_eq!(
         at(240_000).decide(&limits, || false),

@@ -48,7 +48,10 @@ mod tests {
     #[test]
     fn it_states_use_and_window() {
         let nudge_text = text(104_321, Some(200_000));
-        assert!(nudge_text.contains("about 104,321 of 200,000 tokens (52%)"), "{nudge_text}");
+        assert!(
+            nudge_text.contains("about 104,321 of 200,000 tokens (52%)"),
+            "{nudge_text}"
+        );
         assert!(is_nudge(&nudge_text) && !is_nudge("so it is"));
         assert!(nudge_text.contains("session_handoff") && !nudge_text.contains("[["));
         assert!(text(999, None).contains("at about 999 tokens."));

@@ -376,7 +376,10 @@ mod tests {
             panic!("its undo can be taken back");
         };
         assert!(!back.undone);
-        let fired = changed(&follow, &[RecordChange::UndoRequested(back), fired(3, Vec::new())]);
+        let fired = changed(
+            &follow,
+            &[RecordChange::UndoRequested(back), fired(3, Vec::new())],
+        );
         assert_eq!((fired.undone, fired.pending_undo), (None, None));
     }
 

@@ -117,8 +117,7 @@ pub fn distinctive_line(prompt: &str) -> &str {
         true => lines.find(|line| !is_heading(line)).unwrap_or(first),
         false => first,
     };
-    line
-        .trim_start_matches(['#', '>', '-', '*', ' '])
+    line.trim_start_matches(['#', '>', '-', '*', ' '])
         .trim_end_matches('*')
 }
 

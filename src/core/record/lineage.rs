@@ -98,7 +98,8 @@ mod tests {
 
     fn chain_of(placed: &[LineageEntry]) -> Vec<(u128, usize, usize, usize)> {
         let entries = placed.iter();
-        entries.map(|it| (it.id.as_u128(), it.depth, it.siblings, it.children))
+        entries
+            .map(|it| (it.id.as_u128(), it.depth, it.siblings, it.children))
             .collect()
     }
 

@@ -102,7 +102,8 @@ impl NameScan {
         let judged = match values::schemed(inside) {
             Some(at) => values::is_token(&inside[at..]).then_some(at),
             None => {
-                let phrase = secret_name == SecretName::Phrase && values::is_phrase(&bytes[value.start..words]);
+                let phrase =
+                    secret_name == SecretName::Phrase && values::is_phrase(&bytes[value.start..words]);
                 (phrase || is_secret(inside, secret_name, value.spelled)).then_some(0)
             }
         };

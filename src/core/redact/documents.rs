@@ -79,7 +79,9 @@ impl ValueHint {
 fn judged(value: &[u8], hint: ValueHint) -> bool {
     match hint {
         ValueHint::Header => value.len() >= 4 && !values::is_template(value),
-        ValueHint::Name(secret_name) => values::is_secret_member(value, secret_name) || context::is_basic(value),
+        ValueHint::Name(secret_name) => {
+            values::is_secret_member(value, secret_name) || context::is_basic(value)
+        }
     }
 }
 

@@ -164,7 +164,11 @@ impl CredentialScan<'_> {
     }
 
     fn rule(&mut self, n: u16, start: usize) {
-        if self.match_ends.get(&n).is_some_and(|match_end| start < *match_end) {
+        if self
+            .match_ends
+            .get(&n)
+            .is_some_and(|match_end| start < *match_end)
+        {
             return;
         }
         let rule = &KEYWORDS.rules[usize::from(n)];

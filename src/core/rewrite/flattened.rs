@@ -65,9 +65,9 @@ pub fn find(view: &View) -> Option<FlattenedTranscript<'_>> {
     WORDINGS.iter().find_map(|wording| {
         literal(body, wording.marker)?;
         let text = literal(body, wording.begins)?;
-        let (before, behind) = (escaped(wording.before), escaped(wording.after));
+        let (before, following) = (escaped(wording.before), escaped(wording.after));
         let start = text.start + memmem::find(text.of(body), before.as_bytes())? + before.len();
-        let len = memmem::rfind(&body[start..text.end], behind.as_bytes())?;
+        let len = memmem::rfind(&body[start..text.end], following.as_bytes())?;
         let span = Span::new(start, start + len);
         let sections = sections(wording, body, span);
         Some(FlattenedTranscript {
@@ -99,8 +99,8 @@ impl FlattenedTranscript<'_> {
     }
 
     fn section_of(&self, at: usize) -> Option<&LabelledSection> {
-        let behind = self.sections.partition_point(|s| s.at <= at);
-        self.sections.get(behind.checked_sub(1)?)
+        let following = self.sections.partition_point(|s| s.at <= at);
+        self.sections.get(following.checked_sub(1)?)
     }
 
     fn read(&self, at: usize, next: usize, section: &LabelledSection) -> Option<FoundSentinel> {
@@ -131,8 +131,8 @@ impl FlattenedTranscript<'_> {
 
     /// Where a section ends: at the next label, or with the transcript.
     fn end_of(&self, section: &LabelledSection) -> usize {
-        let behind = self.sections.partition_point(|s| s.at <= section.at);
-        self.sections.get(behind).map_or(self.span.end, |next| next.at)
+        let following = self.sections.partition_point(|s| s.at <= section.at);
+        self.sections.get(following).map_or(self.span.end, |next| next.at)
     }
 
     /// Behind the closing line of a sentinel: the first one with a seal, and with no other id.

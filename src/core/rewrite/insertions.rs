@@ -34,7 +34,7 @@ pub fn find<'a>(
     insertions: impl IntoIterator<Item = &'a Insertion>,
 ) -> (Vec<PlacedInsertion>, Vec<Uuid>) {
     let leading = view.leading();
-    let behind = insertions
+    let after = insertions
         .into_iter()
         .filter_map(|insertion| match &insertion.place {
             InsertionPlace::After(position) if leading + position.turns <= view.turns.len() => {
@@ -42,7 +42,7 @@ pub fn find<'a>(
             }
             _ => None,
         });
-    let mut all: Vec<(&Position, &Insertion)> = behind.collect();
+    let mut all: Vec<(&Position, &Insertion)> = after.collect();
     all.sort_by(|(a, one), (b, other)| match a.turns.cmp(&b.turns) {
         Ordering::Equal => one.id.cmp(&other.id),
         order => order,
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_text_follows_the_user_or_the_results_also_on_later_requests() {
         for id in WireId::ALL {
-            let said = |text: &str| match id {
+            let reply = |text: &str| match id {
                 WireId::Gemini => json!({"role": "model", "parts": [{"text": text}]}),
                 _ => json!({"role": "assistant", "content": text}),
             };
@@ -242,14 +242,14 @@ mod tests {
                 };
                 assert_eq!(list(&sent(id, &turns, &placed)), then, "{id:?}");
                 // The next request has more behind it; a third one another transcript before it.
-                let next = [&turns[..], &[said("Yes.")], &turns].concat();
+                let next = [&turns[..], &[reply("Yes.")], &turns].concat();
                 let (placed, lost) = find(&reading(id, &next).view, [&known]);
                 assert_eq!((placed.len(), lost.len()), (1, 0));
                 let mut all = then.as_array().unwrap().clone();
-                all.push(said("Yes."));
+                all.push(reply("Yes."));
                 all.extend(turns.clone());
                 assert_eq!(list(&sent(id, &next, &placed)), json!(all), "{id:?}");
-                let other = [&[said("No.")][..], &turns].concat();
+                let other = [&[reply("No.")][..], &turns].concat();
                 assert_eq!(
                     find(&reading(id, &other).view, [&known]),
                     (vec![], vec![known.id])
@@ -286,8 +286,8 @@ mod tests {
     #[test]
     fn a_copy_finds_where_texts_may_stand_after_the_first_answer() {
         let user = |text: &str| json!({"role": "user", "content": text});
-        let said = |text: &str| json!({"role": "assistant", "content": text});
-        let turns = [user("a"), said("b"), user("c"), user("d"), said("e"), user("f")];
+        let reply = |text: &str| json!({"role": "assistant", "content": text});
+        let turns = [user("a"), reply("b"), user("c"), user("d"), reply("e"), user("f")];
         let at = |n: usize| positions::of(&reading(WireId::OpenaiChat, &turns[..n]).view).digest;
         let view = reading(WireId::OpenaiChat, &turns).view;
         assert_eq!(super::positions(&view), [at(4), at(6)]);

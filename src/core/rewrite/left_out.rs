@@ -25,31 +25,31 @@ pub fn last_in<'a>(
     wire: &dyn Wire,
     view: &View,
     points: impl IntoIterator<Item = &'a CutPoint>,
-    behind: Option<usize>,
+    after: Option<usize>,
 ) -> Option<(usize, &'a CutPoint)> {
     let leading = view.leading();
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
     maybe.retain(|p| {
         let at = leading + p.position.turns;
         // Nothing behind the system's word can be told from any other request that upstream holds the rest of.
-        p.position.turns > 0 && behind.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
+        p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
     });
     // Of two at one place the last listed is the newer one: ids are made by the clocks of different machines.
     maybe.sort_by_key(|p| p.position.turns);
     let counts: Vec<usize> = maybe.iter().map(|p| p.position.turns).collect();
     let digests = digests(view, &counts);
-    let held = maybe
+    let valid = maybe
         .iter()
         .zip(digests)
         .rfind(|(p, digest)| p.position.digest == *digest || is_resent(wire, view, p));
-    held.map(|(p, _)| (leading + p.position.turns, *p))
+    valid.map(|(p, _)| (leading + p.position.turns, *p))
 }
 
 /// Digests of what a transcript holds in front of each user text that follows no answer, behind turn `behind`: where
 /// an answer may be missing. The last 256 of them, in the transcript's order.
-pub fn missing_answers(wire: &dyn Wire, view: &View, behind: Option<usize>) -> Vec<String> {
+pub fn missing_answers(wire: &dyn Wire, view: &View, after: Option<usize>) -> Vec<String> {
     let leading = view.leading();
-    let first = behind.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
+    let first = after.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
     let answers_missing = |at: &usize| {
         let before = view.turns[at - 1].role;
         matches!(before, Role::User | Role::Tool) && answer_missing(wire, view, *at)

@@ -288,11 +288,11 @@ fn ten_megabytes_are_ten_times_one() {
 fn notes_cost_steps_in_proportion_to_the_transcript() {
     let cases: [(&str, Case); 3] = [
         ("a note in each answer", |w, n| {
-            let told = |id: u128| format!("baton: so.\n\n{}", note::line(Uuid::from_u128(id)));
+            let noted = |id: u128| format!("baton: so.\n\n{}", note::line(Uuid::from_u128(id)));
             let both = (0..n / 200).flat_map(|i| {
                 [
                     message(w, "user", &["::pins".into()]),
-                    message(w, "assistant", &[told(i as u128 + 1)]),
+                    message(w, "assistant", &[noted(i as u128 + 1)]),
                 ]
             });
             both.chain([message(w, "user", &["a".into()])]).collect()

@@ -39,10 +39,10 @@ pub fn lost(
         })
         .unzip();
     let anywhere = wire.find_calls(&reading.view, &siblings, 0);
-    let behind = wire.find_calls(&reading.view, &siblings, from);
+    let after = wire.find_calls(&reading.view, &siblings, from);
     let was_cut = anywhere
         .iter()
-        .zip(behind)
+        .zip(after)
         .map(|(a, b)| a.is_some() && b.is_none());
     let left = ids.into_iter().zip(was_cut).filter(|(_, was_cut)| !was_cut);
     lost.extend(left.map(|(id, _)| id));

@@ -47,11 +47,11 @@ pub fn take_out(
         return None;
     }
     let marks = ChatMark::in_reading(wire, reading);
-    let asked = last_users(view);
+    let last_user = last_users(view);
     let mut gone = RemovedTexts::default();
     for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
         gone.text(answer.turn, answer.part, span);
-        if let Some(user) = asked[answer.turn] {
+        if let Some(user) = last_user[answer.turn] {
             gone.command(wire, view, user, look);
         }
     }
@@ -64,7 +64,7 @@ pub fn take_out(
         };
         gone.text(draft.turn, draft.part, Span::new(from, end));
         gone.texts_between(wire, view, draft.turn, draft.part + 1, note.map(|note| note.part));
-        if let Some(user) = asked[draft.turn] {
+        if let Some(user) = last_user[draft.turn] {
             gone.command(wire, view, user, look);
         }
     }
@@ -78,7 +78,7 @@ pub fn take_out(
             None => {
                 gone.whole(open.turn);
                 // It may stand in an answer to a command.
-                if let Some(user) = asked[open.turn] {
+                if let Some(user) = last_user[open.turn] {
                     gone.command(wire, view, user, look);
                 }
             }
@@ -93,11 +93,11 @@ pub fn take_out(
     let mut left = reading.again(wire, &body)?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
-    let is_said = |role: Role| !matches!(role, Role::System | Role::Tools);
+    let is_spoken = |role: Role| !matches!(role, Role::System | Role::Tools);
     left.view
         .turns
         .iter()
-        .any(|t| is_said(t.role))
+        .any(|t| is_spoken(t.role))
         .then(|| CleanedTranscript {
             removed: view.body.len().saturating_sub(body.len()),
             reading: left,

@@ -135,11 +135,11 @@ pub(super) fn drop_references(wire: &dyn Wire, reading: &RequestReading, from: u
         .filter(|i| i.reference && turns[i.turn].span.start >= from);
     lost.map(|i| {
         let whole = turns[i.turn].span;
-        if let Some(said) = wire
+        if let Some(spoken) = wire
             .filler(&reading.view, i)
             .filter(|_| i.kind == OwnKind::Filler)
         {
-            return Edit::replace(whole, said);
+            return Edit::replace(whole, spoken);
         }
         Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
             (Some(before), _) => Span::new(turns[before].span.end, whole.end),

@@ -62,14 +62,14 @@ fn take_turn(
     };
     let summaries = content.parts.iter().take_while(|p| is_summary(p)).count();
     let all = content.parts.len() - summaries;
-    let behind = content.parts[summaries..].iter();
+    let after = content.parts[summaries..].iter();
     let until = last.map_or(all, |last| last.saturating_sub(summaries));
-    let harness = behind
+    let harness = after
         .clone()
         .take(until)
         .take_while(|p| is_tagged(view, p, tags))
         .count();
-    let blocks = behind.take(harness).map(|p| clean(&view.str(p.span)));
+    let blocks = after.take(harness).map(|p| clean(&view.str(p.span)));
     if all == 0 && summaries > 0 {
         return true;
     }

@@ -89,10 +89,10 @@ impl RequestReading {
     /// changed. What its path says stays.
     pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
         let mut again = Self::new(wire, body, Operation::Generate).ok()?;
-        let (facts, said) = (&mut again.view.facts, &self.view.facts);
-        facts.model.clone_from(&said.model);
-        facts.stream = said.stream;
-        facts.ours = said.ours;
+        let (facts, earlier) = (&mut again.view.facts, &self.view.facts);
+        facts.model.clone_from(&earlier.model);
+        facts.stream = earlier.stream;
+        facts.ours = earlier.ours;
         Some(again)
     }
 
@@ -103,10 +103,10 @@ impl RequestReading {
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
         let mut texts = TextFinder::new(wire, &self.view);
         let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
-        let mut told: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
+        let mut known: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
         let items = self.items.iter().filter(|i| i.kind == OwnKind::Sentinel);
-        let untold = items.filter(|i| told.insert((i.turn, i.id)));
-        all.extend(untold.map(|i| self.by_item(i)).collect::<Vec<_>>());
+        let unseen = items.filter(|i| known.insert((i.turn, i.id)));
+        all.extend(unseen.map(|i| self.by_item(i)).collect::<Vec<_>>());
         all.extend(self.pasted(wire));
         all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
         all
@@ -208,8 +208,8 @@ impl RequestReading {
             MarkKind::Aside(id) if models(m.span.start) => Some(id),
             _ => None,
         });
-        let behind = |i: &&OwnItem| i.kind == OwnKind::Aside && self.view.turns[i.turn].span.start >= from;
-        let by_item = self.items.iter().filter(behind).map(|i| i.id);
+        let after = |i: &&OwnItem| i.kind == OwnKind::Aside && self.view.turns[i.turn].span.start >= from;
+        let by_item = self.items.iter().filter(after).map(|i| i.id);
         let mut seen = HashSet::new();
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
     }

@@ -66,8 +66,8 @@ impl RemovedTexts {
     pub(super) fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
         let parts = wire.content(view, turn).parts.into_iter().enumerate();
         for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
-            let said = view.text(inside);
-            if INVOCATIONS.iter().any(|tag| said.starts_with(tag.as_bytes())) {
+            let words = view.text(inside);
+            if INVOCATIONS.iter().any(|tag| words.starts_with(tag.as_bytes())) {
                 self.text(turn, n, inside);
             }
         }

@@ -277,11 +277,11 @@ mod tests {
             model(json!(blocks)),
             result("c1")
         ]);
-        let (before, behind) = (
+        let (before, after) = (
             json!([say("t"), hidden, call("c1")]),
             json!([say("t"), call("c1"), hidden]),
         );
-        for (offset, expected) in [(-1, &before), (-2, &before), (0, &behind), (1, &behind)] {
+        for (offset, expected) in [(-1, &before), (-2, &before), (0, &after), (1, &after)] {
             let (view, _) = sent(&turns, 5, &[pair("c1", offset)]);
             assert_eq!(view[3]["content"], *expected, "{offset}");
         }
@@ -332,7 +332,7 @@ mod tests {
     #[test]
     fn signatures_are_stood_in_for() {
         let wire = wire(WireId::Gemini);
-        let said = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+        let user_text = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
         let signed = |part: Value, signature: &str| {
             let mut part = part;
             part["thoughtSignature"] = json!(signature);
@@ -344,7 +344,7 @@ mod tests {
         let parts = json!([thought, signed(text.clone(), "a"), signed(function.clone(), "b")]);
         let response =
             json!({"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]});
-        let contents = json!([said("Hi"), {"role": "model", "parts": parts}, response]);
+        let contents = json!([user_text("Hi"), {"role": "model", "parts": parts}, response]);
         let reading = reading(WireId::Gemini, "contents", &contents);
         let what = Rewrite {
             cut: Cut::BeforeTurn {
@@ -359,7 +359,7 @@ mod tests {
         let parts = json!([text, signed(function.clone(), word)]);
         assert_eq!(
             sent["contents"],
-            json!([said("P"), {"role": "model", "parts": parts}, response])
+            json!([user_text("P"), {"role": "model", "parts": parts}, response])
         );
         let stored = signed(function.clone(), "b").to_string();
         assert_eq!(

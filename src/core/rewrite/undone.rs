@@ -62,21 +62,21 @@ pub(super) struct UndoHistory {
 }
 
 impl UndoHistory {
-    pub(super) fn of(view: &View, found: &ChatMark, coming: Option<Uuid>) -> Self {
-        let asked = last_asking(view);
+    pub(super) fn of(view: &View, found: &ChatMark, next_note: Option<Uuid>) -> Self {
+        let turns_of_users = last_asking(view);
         let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
         let mut all: Vec<(usize, bool, &MarkPlace)> =
             found.opens.iter().map(|at| (start(at), true, at)).collect();
         all.extend(found.notes.iter().map(|at| (start(at), false, at)));
         all.sort_by_key(|(at, ..)| *at);
-        let coming = coming.map(|id| MarkPlace {
+        let next_note = next_note.map(|id| MarkPlace {
             id,
             turn: view.turns.len(),
             part: 0,
             span: None,
             inside: Span::default(),
         });
-        all.extend(coming.iter().map(|at| (view.list.end, false, at)));
+        all.extend(next_note.iter().map(|at| (view.list.end, false, at)));
         let mut undone = UndoneHandoffs::default();
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
@@ -94,8 +94,8 @@ impl UndoHistory {
                 undone.last = None;
             } else {
                 // An answer that an agent resends twice answers one turn.
-                let asked = asked[mark.turn];
-                if counted.insert(mark.id, asked) == Some(asked) {
+                let turns_of_users = turns_of_users[mark.turn];
+                if counted.insert(mark.id, turns_of_users) == Some(turns_of_users) {
                     continue;
                 }
                 let counts = undone.now.remove(&mark.id);

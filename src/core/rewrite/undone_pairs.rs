@@ -137,13 +137,13 @@ mod tests {
         let id = Uuid::now_v7();
         let call = |id: &str| json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "x", "input": {}}]});
         let result = |id: &str| json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": ""}]});
-        let said = |who: &str, text: String| json!({"role": who, "content": text});
+        let message = |who: &str, text: String| json!({"role": who, "content": text});
         let body = json!({"model": "m", "max_tokens": 9, "messages": [
-            said("user", "Go.".to_owned()), call("toolu_1"), result("toolu_1"),
-            said("assistant", format!("[[handoff-resume:{id}]]\n*Handed over. From here on.*\n\nGoal.\n[[/handoff-resume:AAAAAAAAAAAAAAAAAAAAAA]]")),
-            said("user", "::handoff undo".to_owned()),
-            said("assistant", format!("baton: the handoff was undone.\n\n[[handoff-note:{id}]]")),
-            said("user", "On.".to_owned()), call("toolu_2"), result("toolu_2"),
+            message("user", "Go.".to_owned()), call("toolu_1"), result("toolu_1"),
+            message("assistant", format!("[[handoff-resume:{id}]]\n*Handed over. From here on.*\n\nGoal.\n[[/handoff-resume:AAAAAAAAAAAAAAAAAAAAAA]]")),
+            message("user", "::handoff undo".to_owned()),
+            message("assistant", format!("baton: the handoff was undone.\n\n[[handoff-note:{id}]]")),
+            message("user", "On.".to_owned()), call("toolu_2"), result("toolu_2"),
         ]});
         let (body, side) = (Bytes::from(body.to_string()), wire(WireId::Anthropic));
         let cleaned = cleaned(side, &body);
@@ -165,8 +165,8 @@ mod tests {
     #[test]
     fn a_call_without_an_id_is_void_by_its_place_too() {
         let id = Uuid::now_v7();
-        let said = |who: &str, text: String| json!({"role": who, "parts": [{"text": text}]});
-        let user = |text: &str| said("user", text.to_owned());
+        let message = |who: &str, text: String| json!({"role": who, "parts": [{"text": text}]});
+        let user = |text: &str| message("user", text.to_owned());
         let call = || json!({"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]});
         let result =
             || json!({"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]});
@@ -180,9 +180,9 @@ mod tests {
             result(),
             call(),
             result(),
-            said("model", sentinel),
+            message("model", sentinel),
             user("::handoff undo"),
-            said("model", note),
+            message("model", note),
             user("On."),
             call(),
             result(),

@@ -117,15 +117,15 @@ pub(super) fn own_text(
         .filter(|(_, p)| p.kind == TurnPartKind::Text)
         .find_map(|(n, p)| {
             let inside = p.text?;
-            let said = json::unescape(view.text(inside));
-            let tagged = tagged_len(&said, tags);
-            let own = said[tagged..].trim();
+            let words = json::unescape(view.text(inside));
+            let tagged = tagged_len(&words, tags);
+            let own = words[tagged..].trim();
             if own.is_empty() || wordings::user_text(own, tags) == UserText::Harness {
                 return None;
             }
             let from = match tagged {
                 0 => inside.start,
-                _ => inside.start + json::spelled(view.text(inside), &said[..tagged])?,
+                _ => inside.start + json::spelled(view.text(inside), &words[..tagged])?,
             };
             Some((n, Span::new(from, inside.end), own.to_owned()))
         })

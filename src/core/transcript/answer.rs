@@ -127,7 +127,7 @@ impl<'a> AnswerContent<'a> {
         let body = self.body;
         self.parts.push(AnswerPart {
             body,
-            kind: kind,
+            kind,
             name: name.and_then(|name| JsonText::literal(body, name)),
             pieces: piece.into_iter().collect(),
             key,

@@ -346,10 +346,10 @@ pub trait TextRequests {
 /// Answers of our own.
 pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
+    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
 
     /// What a stream of our own begins with, in front of its first text; a dialect learns from it what an answer is known by.
-    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
+    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
 }
 
 /// The beginning of a stream of our own.

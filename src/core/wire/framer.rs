@@ -166,10 +166,10 @@ mod tests {
                 .frames
                 .is_empty()
         );
-        let Err(OversizeFrame(held)) = framer.push(Bytes::from_static(b"23")) else {
+        let Err(OversizeFrame(oversize)) = framer.push(Bytes::from_static(b"23")) else {
             panic!()
         };
-        assert_eq!(held, "data: 123");
+        assert_eq!(oversize, "data: 123");
     }
 
     proptest! {

@@ -132,9 +132,9 @@ impl LegReport {
 
     /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent
     /// sends it back. `said`: something was shown before this leg.
-    pub fn leaves_unfit(&self, said: bool) -> bool {
+    pub fn leaves_unfit(&self, emitted: bool) -> bool {
         let dropped = !self.hidden.is_empty() && self.calls.is_empty();
-        dropped && (self.unfit || (self.parts == 0 && !said))
+        dropped && (self.unfit || (self.parts == 0 && !emitted))
     }
 }
 

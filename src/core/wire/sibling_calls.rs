@@ -56,8 +56,8 @@ pub(super) fn find_by_ids(
         let parts = parts_of(turn).parts.into_iter().enumerate();
         let calls = parts.filter(|(_, p)| p.kind == TurnPartKind::Call);
         for (part, id) in calls.filter_map(|(part, p)| Some((part, p.id?))) {
-            let asked = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
-            if let Some(missing @ None) = asked {
+            let wanted_here = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
+            if let Some(missing @ None) = wanted_here {
                 *missing = Some(CallAt { turn, part });
                 left -= 1;
             }

@@ -289,12 +289,12 @@ pub enum TurnPartKind {
 
 /// The edit that puts a hidden call `raw` back `offset` parts behind (or in front of) `parts[part]`.
 pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
-    let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+    let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
     if offset < 0 {
-        let at = parts[part.saturating_sub(away - 1)].span.start;
+        let at = parts[part.saturating_sub(distance - 1)].span.start;
         Edit::insert(at, format!("{raw},"))
     } else {
-        let at = parts[(part + away).min(parts.len() - 1)].span.end;
+        let at = parts[(part + distance).min(parts.len() - 1)].span.end;
         Edit::insert(at, format!(",{raw}"))
     }
 }

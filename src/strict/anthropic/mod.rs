@@ -42,8 +42,8 @@ impl Dialect for Anthropic {
     }
 
     fn streams(&self, request: &Received) -> bool {
-        let asked = request.body.get("stream").and_then(Value::as_bool);
-        asked.unwrap_or_else(|| request.path.contains(":streamRawPredict"))
+        let stream = request.body.get("stream").and_then(Value::as_bool);
+        stream.unwrap_or_else(|| request.path.contains(":streamRawPredict"))
     }
 
     fn check(&self, request: &Received, findings: &mut Findings<'_>) {

@@ -101,11 +101,11 @@ fn blocks(request: &Received, reply: &Reply) -> Vec<RenderedBlock> {
     let mut out = Vec::new();
     for (at, part) in reply.parts.iter().enumerate() {
         let (whole, raw_arguments) = match part {
-            Part::Thinking(said) => {
-                let said = if omitted { "" } else { said };
-                let signature = prefix.sign(said);
+            Part::Thinking(words) => {
+                let words = if omitted { "" } else { words };
+                let signature = prefix.sign(words);
                 (
-                    json!({"type": "thinking", "thinking": said, "signature": signature}),
+                    json!({"type": "thinking", "thinking": words, "signature": signature}),
                     None,
                 )
             }
@@ -113,7 +113,7 @@ fn blocks(request: &Received, reply: &Reply) -> Vec<RenderedBlock> {
                 json!({"type": "redacted_thinking", "data": prefix.sign("")}),
                 None,
             ),
-            Part::Text(said) => (json!({"type": "text", "text": said}), None),
+            Part::Text(words) => (json!({"type": "text", "text": words}), None),
             Part::Call { id, name, arguments } => {
                 let id = id.clone().unwrap_or_else(|| derived_id("toolu_", request, at));
                 (call(&id, name, arguments), Some(arguments.text()))

@@ -175,13 +175,13 @@ fn check_system(body: &Value, findings: &mut Findings<'_>) {
 }
 
 fn check_text(place: &str, block: &Value, findings: &mut Findings<'_>) {
-    let said = text(block, "text");
-    if said.is_empty() {
+    let text_value = text(block, "text");
+    if text_value.is_empty() {
         findings.add(
             Rule::BlankText,
             format!("{place}: text content blocks must be non-empty"),
         );
-    } else if said.trim().is_empty() {
+    } else if text_value.trim().is_empty() {
         findings.add(
             Rule::BlankText,
             format!("{place}: text content blocks must contain non-whitespace text"),
@@ -205,11 +205,11 @@ fn check_message(n: usize, message: &Value, findings: &mut Findings<'_>) {
         }
     };
     match message.get("content") {
-        Some(Value::String(said)) => {
-            if said.is_empty() {
+        Some(Value::String(text_value)) => {
+            if text_value.is_empty() {
                 let rule = "all messages must have non-empty content";
                 findings.add(Rule::EmptyContent, format!("messages.{n}: {rule}"));
-            } else if said.trim().is_empty() {
+            } else if text_value.trim().is_empty() {
                 let rule = "text content blocks must contain non-whitespace text";
                 findings.add(Rule::BlankText, format!("messages.{n}: {rule}"));
             }

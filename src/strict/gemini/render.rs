@@ -154,13 +154,13 @@ impl ChunkShared {
         for (at, part) in reply.parts.iter().enumerate() {
             let calls_before = std::mem::replace(&mut calling, matches!(part, Part::Call { .. }));
             match part {
-                Part::Thinking(said) if self.shows_thoughts => {
-                    let pieces = pieces(said, size).into_iter();
+                Part::Thinking(text) if self.shows_thoughts => {
+                    let pieces = pieces(text, size).into_iter();
                     out.extend(pieces.map(|piece| vec![json!({"text": piece, "thought": true})]));
                 }
                 Part::Thinking(_) | Part::Redacted => {}
-                Part::Text(said) => {
-                    let pieces = pieces(said, size).into_iter();
+                Part::Text(text) => {
+                    let pieces = pieces(text, size).into_iter();
                     out.extend(pieces.map(|piece| vec![json!({"text": piece})]));
                 }
                 Part::Call { id, name, arguments } => {

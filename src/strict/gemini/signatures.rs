@@ -68,7 +68,7 @@ impl TurnPrefix {
 
     fn push(&mut self, turn: &MergedContent<'_>) {
         for (_, _, part) in &turn.parts {
-            let Some(said) = canonical_form(part) else {
+            let Some(form) = canonical_form(part) else {
                 continue;
             };
             let is_text = part.get("text").is_some();
@@ -82,7 +82,7 @@ impl TurnPrefix {
                 self.hasher.update([2]);
             }
             self.in_text = is_text;
-            self.hasher.update(said);
+            self.hasher.update(form);
         }
     }
 

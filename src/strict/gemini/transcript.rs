@@ -146,7 +146,7 @@ pub(super) fn canonical_form(part: &Value) -> Option<String> {
         return Some(format!("response {} {value}", text(response, "name")));
     }
     match part.get("text").and_then(Value::as_str) {
-        Some(said) => (!said.is_empty()).then(|| said.to_owned()),
+        Some(words) => (!words.is_empty()).then(|| words.to_owned()),
         None => {
             let mut rest = part.clone();
             if let Value::Object(fields) = &mut rest {
@@ -187,9 +187,9 @@ pub(super) fn turns(body: &Value) -> Vec<Turn> {
             } else if let Some(response) = field(part, "functionResponse") {
                 turn.results.push(tool_result(response, &mut open));
             } else if part.get("thought").and_then(Value::as_bool) != Some(true)
-                && let Some(said) = part.get("text").and_then(Value::as_str)
+                && let Some(words) = part.get("text").and_then(Value::as_str)
             {
-                turn.texts.push(said.to_owned());
+                turn.texts.push(words.to_owned());
             }
         }
         out.push(turn);
@@ -201,10 +201,15 @@ fn tool_result(response: &Value, open: &mut Vec<(String, String)>) -> ToolResult
     let (id, name) = (text(response, "id"), text(response, "name"));
     let fits = |(call, called): &(String, String)| if id.is_empty() { called == name } else { call == id };
     let call = open.iter().position(fits).map(|at| open.remove(at).0);
-    let said = response.get("response").unwrap_or(&Value::Null);
-    let said = said.get("output").or_else(|| said.get("result")).unwrap_or(said);
+    let output = response.get("response").unwrap_or(&Value::Null);
+    let output = output
+        .get("output")
+        .or_else(|| output.get("result"))
+        .unwrap_or(output);
     ToolResult {
         id: call.unwrap_or_else(|| id.to_owned()),
-        text: said.as_str().map_or_else(|| said.to_string(), ToOwned::to_owned),
+        text: output
+            .as_str()
+            .map_or_else(|| output.to_string(), ToOwned::to_owned),
     }
 }

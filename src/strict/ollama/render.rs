@@ -73,7 +73,7 @@ fn call(
 
 /// The messages by which one part is streamed.
 fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size: usize) -> Vec<Value> {
-    let said = |key: &str, text: &str| {
+    let member = |key: &str, text: &str| {
         let pieces = pieces(text, size).into_iter();
         pieces
             .map(|piece| {
@@ -84,8 +84,8 @@ fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size:
             .collect()
     };
     match part {
-        Part::Thinking(text) => said("thinking", text),
-        Part::Text(text) => said("content", text),
+        Part::Thinking(text) => member("thinking", text),
+        Part::Text(text) => member("content", text),
         Part::Call { id, name, arguments } => {
             let call = call(request, at, *calls, id.as_ref(), name, arguments);
             *calls += 1;
@@ -97,18 +97,18 @@ fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size:
 }
 
 fn whole(request: &Received, reply: &Reply) -> Value {
-    let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+    let (mut content, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for (at, part) in reply.parts.iter().enumerate() {
         match part {
             Part::Thinking(text) => thought.push_str(text),
-            Part::Text(text) => said.push_str(text),
+            Part::Text(text) => content.push_str(text),
             Part::Call { id, name, arguments } => {
                 calls.push(call(request, at, calls.len(), id.as_ref(), name, arguments));
             }
             Part::Block(_) | Part::Redacted => {}
         }
     }
-    let mut message = json!({"role": "assistant", "content": said});
+    let mut message = json!({"role": "assistant", "content": content});
     if !thought.is_empty() {
         message["thinking"] = json!(thought);
     }

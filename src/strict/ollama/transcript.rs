@@ -30,12 +30,13 @@ pub(super) fn turns(messages: &[Value]) -> Vec<Turn> {
     let mut open: Vec<(String, String)> = Vec::new();
     let mut out = Vec::new();
     for (n, message) in messages.iter().enumerate() {
-        let said = text(message, "content");
+        let content = text(message, "content");
         let mut turn = Turn::new(Role::User);
         match text(message, "role") {
             "tool" => turn.results.push(tool_result(message, &mut open)),
             role => {
-                turn.texts.extend((!said.is_empty()).then(|| said.to_owned()));
+                turn.texts
+                    .extend((!content.is_empty()).then(|| content.to_owned()));
                 turn.role = match role {
                     "assistant" => Role::Assistant,
                     "system" => Role::System,

@@ -18,7 +18,7 @@ pub(super) fn name(value: &Value) -> &str {
 /// The texts of a message's content.
 fn texts(message: &Value) -> Vec<String> {
     match message.get("content") {
-        Some(Value::String(said)) if !said.is_empty() => vec![said.clone()],
+        Some(Value::String(words)) if !words.is_empty() => vec![words.clone()],
         Some(Value::Array(parts)) => parts
             .iter()
             .filter(|part| text(part, "type") == "text")

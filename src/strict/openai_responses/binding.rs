@@ -92,7 +92,7 @@ fn canonical_form(value: &Value) -> Value {
             continue;
         }
         let field = match (key.as_str(), field) {
-            ("content", Value::String(said)) => json!([{"type": "text", "text": said}]),
+            ("content", Value::String(words)) => json!([{"type": "text", "text": words}]),
             ("content", Value::Array(parts)) => parts.iter().map(canonical_form).collect(),
             ("type", _) if matches!(text(value, "type"), "input_text" | "output_text") => json!("text"),
             _ => field.clone(),

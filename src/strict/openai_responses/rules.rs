@@ -171,7 +171,7 @@ fn check_message(place: &str, item: &Value, findings: &mut Findings<'_>) {
         );
     }
     match item.get("content") {
-        Some(Value::String(said)) if said.is_empty() && role == "assistant" => {
+        Some(Value::String(string)) if string.is_empty() && role == "assistant" => {
             findings.add(
                 Rule::EmptyContent,
                 format!("Invalid '{place}.content': empty string."),

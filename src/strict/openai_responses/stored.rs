@@ -42,7 +42,7 @@ fn compact(request: &Received, usage: &Usage) -> Value {
         .enumerate()
         .map(|(n, item)| {
             let content = match &item["content"] {
-                Value::String(said) => json!([{"type": "input_text", "text": said}]),
+                Value::String(string) => json!([{"type": "input_text", "text": string}]),
                 parts => parts.clone(),
             };
             let id = derived_id("msg_", request, 20_000 + n);

@@ -89,7 +89,7 @@ pub(super) fn conversation(body: &Value) -> Option<&str> {
 /// The request's own items; a string is one user message.
 pub(super) fn own_items(body: &Value) -> Vec<Value> {
     match body.get("input") {
-        Some(Value::String(said)) => vec![json!({"type": "message", "role": "user", "content": said})],
+        Some(Value::String(string)) => vec![json!({"type": "message", "role": "user", "content": string})],
         Some(Value::Array(items)) => items.clone(),
         _ => Vec::new(),
     }
@@ -109,7 +109,7 @@ pub(super) fn all(request: &Received) -> Vec<Value> {
 /// The texts of a content or an output.
 pub(super) fn texts(content: Option<&Value>) -> Vec<String> {
     match content {
-        Some(Value::String(said)) => vec![said.clone()],
+        Some(Value::String(string)) => vec![string.clone()],
         Some(Value::Array(parts)) => parts
             .iter()
             .filter(|part| matches!(text(part, "type"), "input_text" | "output_text" | "text"))

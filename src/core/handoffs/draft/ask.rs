@@ -140,8 +140,8 @@ impl DraftRequest {
         let mut ask = Self::default();
         let mut rest = text.trim();
         while rest.starts_with("--") {
-            let (word, behind) = split(rest);
-            rest = behind;
+            let (word, after) = split(rest);
+            rest = after;
             if word == "--" {
                 break;
             }
@@ -254,7 +254,7 @@ mod tests {
 
     #[test]
     fn a_bad_flag_is_named() {
-        for (text, told) in [
+        for (text, answer) in [
             ("--reveiw now", "--reveiw: there is no such flag"),
             ("--method", "--method: its value is missing"),
             ("--method --review", "--method: its value is missing"),
@@ -269,7 +269,11 @@ mod tests {
             ),
             ("--no-git=yes", "--no-git takes no value"),
         ] {
-            assert_eq!(DraftRequest::parse(text).unwrap_err().to_string(), told, "{text}");
+            assert_eq!(
+                DraftRequest::parse(text).unwrap_err().to_string(),
+                answer,
+                "{text}"
+            );
         }
     }
 

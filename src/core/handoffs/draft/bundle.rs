@@ -135,21 +135,21 @@ impl BundleBuilder<'_, '_> {
     fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
         if turn.is_from_person() && !self.facts.is_current(turn.n) && !is_first {
-            let asked = turn.person_text();
-            let full = format!("person: {}", within(&asked, 60, self.request.count));
+            let question = turn.person_text();
+            let full = format!("person: {}", within(&question, 60, self.request.count));
             self.add(
                 turn.n,
                 STATEMENTS,
                 PieceRank::Turn,
                 1.0,
                 full,
-                Some(format!("person: {}", cut(first_line(&asked, LINE), 80))),
+                Some(format!("person: {}", cut(first_line(&question, LINE), 80))),
             );
         }
-        if let Some(said) = turn.replies.last()
+        if let Some(reply) = turn.replies.last()
             && turn.n + 2 <= self.facts.turns.len()
         {
-            let full = format!("model, last: {}", one_line(&said.text, LINE));
+            let full = format!("model, last: {}", one_line(&reply.text, LINE));
             self.add(turn.n, LAST, PieceRank::Turn, 0.9, full, None);
         }
         let messages = self.facts.messages;

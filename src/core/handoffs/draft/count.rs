@@ -89,8 +89,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
             all if all == rest.len() => all,
             end => whole_lines(rest, end),
         };
-        let (piece, behind) = rest.split_at(end);
-        rest = behind;
+        let (piece, tail) = rest.split_at(end);
+        rest = tail;
         Some(piece)
     })
 }
@@ -177,12 +177,12 @@ mod tests {
     #[test]
     fn the_estimate_is_near_on_chinese_base64_identifiers_and_hashes() {
         for text in HARD.map(|text| text.repeat(4)) {
-            let (counted, told) = (
+            let (counted, shown_tokens) = (
                 TokenCounter::O200k.tokens(&text),
                 TokenCounter::Estimated.tokens(&text),
             );
-            let off = told.abs_diff(counted) * 100 / counted;
-            assert!(off <= 30, "{told} for {counted}: {text}");
+            let off = shown_tokens.abs_diff(counted) * 100 / counted;
+            assert!(off <= 30, "{shown_tokens} for {counted}: {text}");
         }
     }
 

@@ -166,12 +166,12 @@ impl fmt::Display for DraftEnd {
 fn message(body: &[u8]) -> String {
     let whole = json::whole(body).ok();
     let error = whole.and_then(|whole| error_in(body, whole));
-    let told = error.and_then(|error| match body.get(error.start) {
+    let reported = error.and_then(|error| match body.get(error.start) {
         Some(b'"') => json::string(body, error),
         _ => json::get_string(body, error, "message"),
     });
-    let told = told.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(4 * MESSAGE)]));
-    let line: Vec<&str> = told.split_whitespace().collect();
+    let reported = reported.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(4 * MESSAGE)]));
+    let line: Vec<&str> = reported.split_whitespace().collect();
     line.join(" ").chars().take(MESSAGE).collect()
 }
 

@@ -63,28 +63,29 @@ pub(super) fn quoted(text: &str) -> Vec<String> {
     if lines.iter().any(|line| !says_nothing(line)) {
         lines.retain(|line| !says_nothing(line));
     }
-    let mut told: Vec<usize> = Vec::new();
+    let mut chosen: Vec<usize> = Vec::new();
     for at in (0..lines.len()).filter(|at| has_error(lines[*at])) {
-        told.push(at);
+        chosen.push(at);
         if lines[at].ends_with(':') && at + 1 < lines.len() {
-            told.push(at + 1);
+            chosen.push(at + 1);
         }
-        told.dedup();
-        if told.len() >= MOST {
+        chosen.dedup();
+        if chosen.len() >= MOST {
             break;
         }
     }
     // The last line of a trace is what it is about.
-    let closes = told
+    let closes = chosen
         .iter()
         .any(|at| is_trace_head(lines[*at]))
         .then(|| lines.len() - 1);
-    told.truncate(MOST - usize::from(closes.is_some()));
-    told.extend(closes.filter(|at| !told.contains(at)));
-    if told.is_empty() {
-        told = hints(&lines, MOST);
+    chosen.truncate(MOST - usize::from(closes.is_some()));
+    chosen.extend(closes.filter(|at| !chosen.contains(at)));
+    if chosen.is_empty() {
+        chosen = hints(&lines, MOST);
     }
-    told.into_iter()
+    chosen
+        .into_iter()
         .map(|at| cut(lines[at], LINE).to_owned())
         .collect()
 }
@@ -97,12 +98,12 @@ fn hints(lines: &[&str], most: usize) -> Vec<usize> {
         let small = floor_ascii(lines[**at]);
         DENIES.iter().any(|word| small.contains(word))
     };
-    let mut told: Vec<usize> = once.iter().filter(denies).take(most).copied().collect();
-    let mut last = once.iter().rev().copied().filter(|at| !told.contains(at));
-    let mut more: Vec<usize> = last.by_ref().take(most - told.len()).collect();
-    told.append(&mut more);
-    told.sort_unstable();
-    told
+    let mut chosen: Vec<usize> = once.iter().filter(denies).take(most).copied().collect();
+    let mut last = once.iter().rev().copied().filter(|at| !chosen.contains(at));
+    let mut more: Vec<usize> = last.by_ref().take(most - chosen.len()).collect();
+    chosen.append(&mut more);
+    chosen.sort_unstable();
+    chosen
 }
 
 fn is_trace_head(line: &str) -> bool {
@@ -127,14 +128,14 @@ fn streams(text: &str) -> Cow<'_, str> {
     let Ok(Value::Object(members)) = serde_json::from_str::<Value>(trimmed) else {
         return Cow::Borrowed(text);
     };
-    let told = MEMBERS
+    let named = MEMBERS
         .iter()
         .filter_map(|name| members.get(*name)?.as_str())
-        .filter(|told| !told.is_empty());
-    let told: Vec<&str> = told.collect();
-    match told.is_empty() {
+        .filter(|named| !named.is_empty());
+    let named: Vec<&str> = named.collect();
+    match named.is_empty() {
         true => Cow::Borrowed(text),
-        false => Cow::Owned(told.join("\n")),
+        false => Cow::Owned(named.join("\n")),
     }
 }
 

@@ -98,8 +98,8 @@ pub(super) fn score(text: &str) -> Option<u32> {
     const NEAR: usize = 40;
     let small = text[..floor(text, SCORED)].to_ascii_lowercase();
     small.match_indices("total").find_map(|(at, word)| {
-        let behind = at + word.len();
-        let near = &small[behind..floor(&small, behind + NEAR)];
+        let after = at + word.len();
+        let near = &small[after..floor(&small, after + NEAR)];
         let near = near.lines().next().unwrap_or_default();
         let number = &near[near.find(|c: char| c.is_ascii_digit())?..];
         let end = number

@@ -99,7 +99,11 @@ impl<'i> DraftFacts<'i> {
                 .any(|todo| matches!(todo.state, TodoState::Active | TodoState::Pending))
         };
         let all_done = last.is_some_and(|turn| {
-            turn.ended == TurnEnd::Answered && turn.replies.last().is_some_and(|said| claims_done(&said.text))
+            turn.ended == TurnEnd::Answered
+                && turn
+                    .replies
+                    .last()
+                    .is_some_and(|spoken| claims_done(&spoken.text))
         }) && !gathered
             .todos
             .as_ref()
@@ -168,9 +172,9 @@ impl<'i> FactCollector<'i> {
         for at in turn.messages.clone() {
             for (i, item) in messages[at].items.iter().enumerate() {
                 match item {
-                    IndexedItem::Text(said) if messages[at].role == crate::wire::Role::Assistant => {
-                        why = Some(&said.text);
-                        self.left_open.add(said, self.last_failed);
+                    IndexedItem::Text(spoken) if messages[at].role == crate::wire::Role::Assistant => {
+                        why = Some(&spoken.text);
+                        self.left_open.add(spoken, self.last_failed);
                     }
                     IndexedItem::Call(call) => {
                         self.at += 1;
@@ -263,8 +267,8 @@ impl<'i> FactCollector<'i> {
                     (Some(FileChange::Created), FileChange::Modified) => Some(FileChange::Created),
                     _ => Some(change),
                 };
-                let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
-                file.why = said.filter(|said| !said.is_empty()).or(file.why.take());
+                let spoken = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+                file.why = spoken.filter(|spoken| !spoken.is_empty()).or(file.why.take());
             }
         }
     }
@@ -356,8 +360,8 @@ fn anchors<'i>(turns: &[IndexedTurn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usiz
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for turn in turns.iter().rev() {
-        let said = turn.replies.iter().rev().chain(turn.opening.iter().rev());
-        for anchor in said.flat_map(|said| said.anchors.iter().rev()) {
+        let spoken = turn.replies.iter().rev().chain(turn.opening.iter().rev());
+        for anchor in spoken.flat_map(|spoken| spoken.anchors.iter().rev()) {
             if anchor.class == SentenceClass::LeftOpen && !left_open.holds(anchor) {
                 continue;
             }
@@ -399,7 +403,7 @@ fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(S
         turn.opening
             .iter()
             .chain(&turn.replies)
-            .for_each(|said| take(&said.text, turn.n));
+            .for_each(|spoken| take(&spoken.text, turn.n));
         calls(messages, turn.messages.clone()).for_each(|(_, _, call)| take(&call.about, turn.n));
     }
     found

@@ -78,8 +78,8 @@ impl DraftIndex {
     /// How many messages say or do something, summaries and carry-over prompts not counted: what there is to hand off.
     pub fn spoken(&self) -> usize {
         let counts = |item: &IndexedItem| match item {
-            IndexedItem::Text(said) => !matches!(
-                said.kind,
+            IndexedItem::Text(words) => !matches!(
+                words.kind,
                 UserText::Summary | UserText::Branch | UserText::Harness
             ),
             IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => true,
@@ -140,7 +140,7 @@ impl DraftIndex {
         let mut users = users.filter(|(_, message)| message.role == Role::User);
         users.find_map(|(at, message)| {
             let is_person =
-                |item: &IndexedItem| matches!(item, IndexedItem::Text(said) if said.kind == UserText::Person);
+                |item: &IndexedItem| matches!(item, IndexedItem::Text(words) if words.kind == UserText::Person);
             Some((at, message.items.iter().rposition(is_person)?))
         })
     }
@@ -152,8 +152,8 @@ impl DraftIndex {
             .messages
             .get_mut(message)
             .and_then(|message| message.items.get_mut(item));
-        if let Some(IndexedItem::Text(said)) = found {
-            said.kind = kind;
+        if let Some(IndexedItem::Text(words)) = found {
+            words.kind = kind;
         }
     }
 }

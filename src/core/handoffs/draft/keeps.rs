@@ -119,13 +119,13 @@ fn words(kept: RetentionReason, turn: &IndexedTurn<'_>, text: &str, count: Token
 
 fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<RetainedText> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
-    let said = facts.turns.iter().flat_map(|turn| {
+    let spoken = facts.turns.iter().flat_map(|turn| {
         let texts = turn.opening.iter().chain(&turn.replies);
         texts
-            .filter(|said| is_summary(said.kind))
-            .map(|said| (turn.n, said.text.as_str()))
+            .filter(|spoken| is_summary(spoken.kind))
+            .map(|spoken| (turn.n, spoken.text.as_str()))
     });
-    let all: Vec<_> = said.collect();
+    let all: Vec<_> = spoken.collect();
     // Each summary tells of those before it, so the last one may have half of the room by itself.
     let each = most / all.len().max(1);
     let last = all.len().saturating_sub(1);
@@ -158,7 +158,7 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
         (None, None) => " (reads as failed)".to_owned(),
     };
     let lines = &failure.outcome.lines;
-    let told = |lines: &[String]| {
+    let listed = |lines: &[String]| {
         lines
             .iter()
             .map(|line| format!("\n  > {line}"))
@@ -167,18 +167,21 @@ fn failure(failure: &CallFailure<'_>) -> RetainedText {
     RetainedText {
         kept: RetentionReason::Failure,
         turn: failure.turn,
-        full: format!("`{command}`{exit}{}", told(lines)),
-        short: format!("`{command}`{exit}{}", told(&lines[..lines.len().min(1)])),
+        full: format!("`{command}`{exit}{}", listed(lines)),
+        short: format!("`{command}`{exit}{}", listed(&lines[..lines.len().min(1)])),
     }
 }
 
 fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
-    let said = turn.replies.iter().rfind(|said| said.kind == UserText::Person)?;
+    let opening = turn
+        .replies
+        .iter()
+        .rfind(|opening| opening.kind == UserText::Person)?;
     Some(RetainedText {
         kept: RetentionReason::Last,
         turn: turn.n,
-        full: within(&said.text, STATEMENT, count).into_owned(),
-        short: within(&one_line(&said.text, STATEMENT), STATEMENT_SHORT, count).into_owned(),
+        full: within(&opening.text, STATEMENT, count).into_owned(),
+        short: within(&one_line(&opening.text, STATEMENT), STATEMENT_SHORT, count).into_owned(),
     })
 }
 
@@ -186,13 +189,13 @@ fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
 pub(super) fn holds(text: &str, keep: &str) -> bool {
     /// Of ten such words so many must be there.
     const MOST: usize = 6;
-    let telling = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
-    let telling: Vec<String> = telling
+    let terms = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
+    let terms: Vec<String> = terms
         .map(|word| word.trim_matches(['.', '-', '/']).to_lowercase())
         .filter(|word| word.len() > 3 || word.bytes().any(|b| b.is_ascii_digit()))
         .collect();
-    let there = telling.iter().filter(|word| text.contains(word.as_str())).count();
-    there * 10 >= telling.len() * MOST
+    let there = terms.iter().filter(|word| text.contains(word.as_str())).count();
+    there * 10 >= terms.len() * MOST
 }
 
 /// What a document of a model's lacks, as a section to append: its headings, and of what must be kept that of which it

@@ -19,10 +19,10 @@ struct OpenSentence<'i> {
 impl<'i> LeftOpen<'i> {
     /// The model says something: what it leaves open, or that something is mended. `failed`: the last call of the turn
     /// that failed.
-    pub(super) fn add(&mut self, said: &'i IndexedText, failed: Option<&'i IndexedCall>) {
+    pub(super) fn add(&mut self, statement: &'i IndexedText, failed: Option<&'i IndexedCall>) {
         self.0
-            .retain(|left| !markers::mends(&said.text, &left.anchor.text));
-        for anchor in &said.anchors {
+            .retain(|left| !markers::mends(&statement.text, &left.anchor.text));
+        for anchor in &statement.anchors {
             if anchor.class != SentenceClass::LeftOpen {
                 continue;
             }

@@ -156,15 +156,15 @@ impl DraftBuilder<'_, '_> {
     fn state(&mut self) {
         let count = self.facts.turns.len();
         let turns = plural(count as u64, "turn");
-        let asked = self
+        let questions = self
             .facts
             .of_task()
             .next()
             .map_or(String::new(), |turn| one_line(&turn.person_text(), LINE));
         let state = match self.facts.all_done {
-            true if asked.is_empty() => format!("Nothing is open after {turns}."),
-            true => format!("Nothing is open after {turns}; the last request was: {asked}"),
-            false => format!("Under way after {turns}: {asked}"),
+            true if questions.is_empty() => format!("Nothing is open after {turns}."),
+            true => format!("Nothing is open after {turns}; the last request was: {questions}"),
+            false => format!("Under way after {turns}: {questions}"),
         };
         self.must(STATE, count, state);
         if let Some(first) = self.facts.earlier().next() {
@@ -217,7 +217,7 @@ impl DraftBuilder<'_, '_> {
             let last = self.facts.turns.last().and_then(|turn| turn.replies.last());
             let next = last
                 .into_iter()
-                .flat_map(|said| sentences(&said.text).filter(|s| names_next_step(s)));
+                .flat_map(|reply| sentences(&reply.text).filter(|s| names_next_step(s)));
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         if steps.is_empty() {

@@ -50,7 +50,7 @@ pub(super) enum IndexedItem {
 impl IndexedItem {
     fn bytes(&self) -> usize {
         let kept = match self {
-            Self::Text(said) => said.text.len() + said.anchors.len() * size_of::<AnchoredSentence>(),
+            Self::Text(words) => words.text.len() + words.anchors.len() * size_of::<AnchoredSentence>(),
             Self::Call(call) => {
                 let paths = call
                     .paths

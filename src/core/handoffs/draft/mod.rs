@@ -158,8 +158,8 @@ pub fn carried(document: &str) -> String {
 
 /// The document of a carry-over prompt that [`carried`] made; the whole prompt where it is another.
 pub fn document_of(prompt: &str) -> &str {
-    let behind = prompt.strip_prefix("<handoff-context>\n");
-    let inside = behind.and_then(|behind| behind.split_once("\n</handoff-context>\n"));
+    let after = prompt.strip_prefix("<handoff-context>\n");
+    let inside = after.and_then(|after| after.split_once("\n</handoff-context>\n"));
     inside.map_or(prompt, |(document, _)| document)
 }
 

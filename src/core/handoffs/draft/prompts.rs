@@ -43,8 +43,8 @@ impl Prompts {
 
     /// What a model is asked with for a bundle.
     pub fn with_bundle(&self, bundle: &str, focus: &str) -> String {
-        let (document, asked) = (self.document.trim_end(), about(focus));
-        format!("{document}{asked}\n\n{}\n{bundle}", self.bundle)
+        let (document, task) = (self.document.trim_end(), about(focus));
+        format!("{document}{task}\n\n{}\n{bundle}", self.bundle)
     }
 
     /// The sections that the document has: headings of the second level.
@@ -78,10 +78,10 @@ mod tests {
             Prompts::with(|name| (name == "document.md").then(|| "Write.\n\n## One\n## Two \n".to_owned()));
         assert_eq!(own.headings(), ["One", "Two"]);
         assert_eq!(own.bundle, Prompts::default().bundle);
-        let asked = own.after_history(" the parser ");
+        let prompt = own.after_history(" the parser ");
         assert!(
-            asked.starts_with("Stop here") && asked.ends_with("about: the parser"),
-            "{asked}"
+            prompt.starts_with("Stop here") && prompt.ends_with("about: the parser"),
+            "{prompt}"
         );
         assert!(Prompts::default().after_history("").ends_with("there is none."));
         assert!(own.with_bundle("[turn 1]", "").ends_with("\n[turn 1]"));

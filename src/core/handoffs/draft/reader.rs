@@ -119,7 +119,7 @@ impl<'a> MessageReader<'_, 'a> {
                 }
             }
             summary_before = turn.role == Role::Assistant
-                && matches!(items.first(), Some(IndexedItem::Text(said)) if wordings::follows_summary(&said.text));
+                && matches!(items.first(), Some(IndexedItem::Text(words)) if wordings::follows_summary(&words.text));
         }
         IndexedMessage {
             digest,
@@ -217,7 +217,7 @@ impl<'a> MessageReader<'_, 'a> {
 
     fn answers_summary_request(&self) -> bool {
         let last = self.before.last().and_then(|message| message.items.last());
-        matches!(last, Some(IndexedItem::Text(said)) if said.kind == UserText::Harness)
+        matches!(last, Some(IndexedItem::Text(words)) if words.kind == UserText::Harness)
     }
 
     fn call(&self, call: &ToolCall<'_>, part: usize) -> IndexedCall {
@@ -314,7 +314,7 @@ impl<'a> MessageReader<'_, 'a> {
             (_, failed) => failed,
         };
         let is_written = kind.changes();
-        let told_changed = match (is_written, failed) {
+        let reports_changed = match (is_written, failed) {
             (false, _) => None,
             (true, Some(failed)) => Some(!failed),
             (true, None) => outcomes::changed(&text),
@@ -326,7 +326,7 @@ impl<'a> MessageReader<'_, 'a> {
                 .and_then(|_| surroundings::moved_to(&text))
                 .map(|path| self.clean(path)),
             unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(&text),
-            changed: told_changed,
+            changed: reports_changed,
             made: outcomes::made(&text).filter(|_| kind == ToolKind::Write || kind == ToolKind::Edit),
             tail: Vec::new(),
             git: match call.and_then(|call| call.command.as_deref()) {
@@ -455,8 +455,8 @@ impl<'a> MessageReader<'_, 'a> {
 /// A text without what the person pinned, which every handoff carries in front of its prompt.
 fn after_pins(text: &str) -> &str {
     let pinned = text.strip_prefix(wordings::PINNED_BEGINS);
-    let behind = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
-    behind.map_or(text, |(_, behind)| behind.trim_start())
+    let after = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
+    after.map_or(text, |(_, after)| after.trim_start())
 }
 
 /// The files that a call names, and what it does to each.
@@ -499,7 +499,7 @@ fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
 
 fn terms(items: &[IndexedItem]) -> TermCounts {
     let texts = items.iter().flat_map(|item| match item {
-        IndexedItem::Text(said) => vec![said.text.as_str()],
+        IndexedItem::Text(words) => vec![words.text.as_str()],
         IndexedItem::Call(call) => {
             let paths = call.paths.iter().map(|(path, _)| path.as_str());
             [call.name.as_str(), call.about.as_str()]

@@ -65,8 +65,8 @@ pub(super) fn ranked(question: &str, documents: &[Vec<&TermCounts>]) -> Vec<f32>
                 holding.insert(at, found as f32);
             }
         }
-        let held = holding.len() as f32;
-        let rare = words::rarity(count, held);
+        let containing = holding.len() as f32;
+        let rare = words::rarity(count, containing);
         for (at, found) in &holding {
             scores[*at] += rare * words::weight(*found, lengths[*at], mean);
         }

@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn estimates_are_near_what_a_tokenizer_counts() {
         for (text, counted) in SAMPLES {
-            let told = tokens(text);
-            let off = told.abs_diff(counted) * 100 / counted;
-            assert!(off <= 20, "{told} for {counted}: {text}");
+            let all = tokens(text);
+            let off = all.abs_diff(counted) * 100 / counted;
+            assert!(off <= 20, "{all} for {counted}: {text}");
         }
     }
 

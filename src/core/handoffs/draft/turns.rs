@@ -61,13 +61,19 @@ pub struct IndexRow {
 impl IndexedTurn<'_> {
     /// Whether it begins with words of the person.
     pub(super) fn is_from_person(&self) -> bool {
-        self.opening.iter().any(|said| said.kind == UserText::Person)
+        self.opening.iter().any(|spoken| spoken.kind == UserText::Person)
     }
 
     /// What the person says at its start.
     pub(super) fn person_text(&self) -> String {
-        let person = self.opening.iter().filter(|said| said.kind == UserText::Person);
-        person.map(|said| said.text.trim()).collect::<Vec<_>>().join("\n")
+        let person = self
+            .opening
+            .iter()
+            .filter(|spoken| spoken.kind == UserText::Person);
+        person
+            .map(|spoken| spoken.text.trim())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     pub(super) fn row(&self, messages: &[IndexedMessage]) -> IndexRow {
@@ -80,8 +86,8 @@ impl IndexedTurn<'_> {
             list.sort();
             list.dedup();
         }
-        let line = |said: Option<&&IndexedText>| {
-            said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned())
+        let line = |spoken: Option<&&IndexedText>| {
+            spoken.map_or(String::new(), |spoken| first_line(&spoken.text, LINE).to_owned())
         };
         IndexRow {
             turn: self.n,
@@ -140,14 +146,14 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
         let mut opens = false;
         for item in &message.items {
             match item {
-                IndexedItem::Text(said) if message.role == Role::User => match said.kind {
+                IndexedItem::Text(spoken) if message.role == Role::User => match spoken.kind {
                     UserText::Person | UserText::Summary | UserText::Branch => {
                         if !opens {
                             turns.push(begun(turns.len() + 1, at));
                             opens = true;
                         }
                         if let Some(turn) = turns.last_mut() {
-                            turn.opening.push(said);
+                            turn.opening.push(spoken);
                         }
                     }
                     UserText::Interrupted => {
@@ -157,10 +163,10 @@ pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
                     }
                     _ => {}
                 },
-                IndexedItem::Text(said) if message.role == Role::Assistant => {
+                IndexedItem::Text(spoken) if message.role == Role::Assistant => {
                     if let Some(turn) = turns.last_mut() {
-                        turn.replies.push(said);
-                        turn.ended = match said.text.trim_end().ends_with('?') {
+                        turn.replies.push(spoken);
+                        turn.ended = match spoken.text.trim_end().ends_with('?') {
                             true => TurnEnd::Question,
                             false => TurnEnd::Answered,
                         };
@@ -227,8 +233,8 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
         let words = turns[at].person_text().to_lowercase();
         let goes_on = GO_ON.contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
         let unfinished = turns[at - 1].ended != TurnEnd::Answered;
-        let asked = turns[at].is_from_person();
-        if asked && !goes_on && !unfinished {
+        let from_person = turns[at].is_from_person();
+        if from_person && !goes_on && !unfinished {
             break;
         }
         at -= 1;

@@ -43,11 +43,11 @@ impl RecallIndex {
         settings: &RecallIndexSettings,
         question: &Question,
     ) -> RecallAnswer {
-        let (ranked, telling) = rank::ranked(self, question);
-        let asked = quote::clean(&question.query, &(0..question.query.len()), &settings.redactor);
+        let (ranked, weights) = rank::ranked(self, question);
+        let terms = quote::clean(&question.query, &(0..question.query.len()), &settings.redactor);
         if ranked.is_empty() {
             return RecallAnswer {
-                text: self.nothing(cut, settings, question, &asked),
+                text: self.nothing(cut, settings, question, &terms),
                 excerpts: 0,
             };
         }
@@ -61,11 +61,11 @@ impl RecallIndex {
             .saturating_sub(AROUND)
             .clamp(1, EXCERPT);
         let mut excerpts = 0;
-        let mut told = HashSet::new();
+        let mut listed = HashSet::new();
         for one in ranked.iter().take(question.limit * LOOKED_AT) {
-            let (place, quoted) = self.excerpt(cut, settings, one, &telling, each);
+            let (place, quoted) = self.excerpt(cut, settings, one, &weights, each);
             // What was said in the same words before is not said again.
-            if quoted.trim().is_empty() || !told.insert(quoted.clone()) {
+            if quoted.trim().is_empty() || !listed.insert(quoted.clone()) {
                 continue;
             }
             let shown = format!("{place}{quoted}\n");
@@ -150,7 +150,7 @@ impl RecallIndex {
         cut: &CutPart<'_>,
         settings: &RecallIndexSettings,
         question: &Question,
-        asked: &str,
+        terms: &str,
     ) -> String {
         if self.passages.is_empty() {
             return "Nothing to search: this request holds nothing that was cut.".to_owned();
@@ -159,7 +159,7 @@ impl RecallIndex {
         let mut text = format!(
             "Nothing found for \"{}\". Searched: texts, {} and their results of turns 1 to {turns}, before {}. What you can \
              still see was not searched.",
-            quote::excerpt(asked, &TermWeights::new(), 100),
+            quote::excerpt(terms, &TermWeights::new(), 100),
             plural(self.calls.len() as u64, "tool call"),
             plural(handoffs.into(), "handoff"),
         );
@@ -172,7 +172,7 @@ impl RecallIndex {
 
     /// The words nearest to those of a question, none of them part of a credential.
     fn nearest(&self, cut: &CutPart<'_>, settings: &RecallIndexSettings, question: &Question) -> Vec<String> {
-        let asked: Vec<LetterPairs> = question
+        let terms: Vec<LetterPairs> = question
             .words()
             .iter()
             .map(|(word, _)| LetterPairs::of(word))
@@ -180,7 +180,7 @@ impl RecallIndex {
         let mut near: Vec<(f32, &str, usize)> = Vec::new();
         for (word, letters) in self.vocabulary.words() {
             let has = LetterPairs::of(letters);
-            let best = asked.iter().map(|asked| asked.like(&has)).fold(0.0, f32::max);
+            let best = terms.iter().map(|terms| terms.like(&has)).fold(0.0, f32::max);
             if best >= LetterPairs::NEAR
                 && let Some(last) = self.vocabulary.of(word).next()
             {
@@ -188,7 +188,7 @@ impl RecallIndex {
             }
         }
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        let told = near.into_iter().take(4 * NEAREST).filter(|(_, word, passage)| {
+        let listed = near.into_iter().take(4 * NEAREST).filter(|(_, word, passage)| {
             let passage = &self.passages[*passage];
             let range = passage.start as usize..passage.end as usize;
             let text = self.text(cut, passage);
@@ -198,7 +198,7 @@ impl RecallIndex {
             // A word of a call's name or of what it is about does not stand in its result.
             shown.is_some_and(|shown| shown.to_lowercase().contains(*word))
         });
-        told.map(|(_, word, _)| word.to_owned()).take(NEAREST).collect()
+        listed.map(|(_, word, _)| word.to_owned()).take(NEAREST).collect()
     }
 }
 

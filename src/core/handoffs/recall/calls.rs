@@ -82,11 +82,11 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String
         paths,
         name,
     };
-    let said = match command {
+    let words = match command {
         Some(command) => command,
         None => written(&arguments),
     };
-    (called, said)
+    (called, words)
 }
 
 /// Arguments as a person would write them down: a line for each.

@@ -162,11 +162,11 @@ impl RecallIndex {
                         }
                     }
                     TranscriptPartKind::Call(call) if here.is_none() => {
-                        let (called, said) = calls::read(&call, at, n, settings.redactor.secret_files());
+                        let (called, spoken) = calls::read(&call, at, n, settings.redactor.secret_files());
                         let own = called.kind == ToolKind::Own;
                         let call = self.calls.add(called);
                         if !own {
-                            self.add((at, n), TextSource::Call, &said, &(0..said.len()), Some(call));
+                            self.add((at, n), TextSource::Call, &spoken, &(0..spoken.len()), Some(call));
                         }
                     }
                     TranscriptPartKind::Result(result) if here.is_none() => {

@@ -231,10 +231,10 @@ impl Question {
                 all.push((word, counts));
             }
         });
-        let tells = |(word, _): &(String, f32)| !EMPTY.contains(&word.as_str());
+        let has_weight = |(word, _): &(String, f32)| !EMPTY.contains(&word.as_str());
         // A question of nothing but such words means them.
-        if all.iter().any(tells) {
-            all.retain(tells);
+        if all.iter().any(has_weight) {
+            all.retain(has_weight);
         }
         if self.expand.parts {
             let new = joined

@@ -69,12 +69,12 @@ pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPas
                 .fold(0.0, f32::max)
         })
         .collect();
-    let mut telling = TermWeights::new();
+    let mut weights = TermWeights::new();
     for (word, counts) in groups.iter().flatten() {
-        let tells = telling
+        let weight = weights
             .entry(words::hash(index.vocabulary.letters(*word)))
             .or_default();
-        *tells = tells.max(counts * rarity(*word));
+        *weight = weight.max(counts * rarity(*word));
     }
     let mut all = best_of(index, scored(index, &groups, &mass));
     let top = all.first().map_or(0.0, |best| mass_of(best.has, &mass));
@@ -83,7 +83,7 @@ pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPas
         passage: one.passage,
         later: returns(index, one, &all, &mass, top * SAME),
     });
-    (distinct(index, ranked), telling)
+    (distinct(index, ranked), weights)
 }
 
 /// The best ones, best first, a few of each part.
@@ -111,11 +111,11 @@ fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<Passage
     for (at, group) in groups.iter().enumerate() {
         let mut touched = Vec::new();
         for (word, counts) in group {
-            let tells = counts * words::rarity(count, index.vocabulary.passages_with(*word) as f32);
+            let term_weight = counts * words::rarity(count, index.vocabulary.passages_with(*word) as f32);
             for posting in index.vocabulary.of(*word) {
                 let passage = posting.passage as usize;
                 let length = index.passages[passage].words as f32;
-                let weight = tells * words::weight(posting.count as f32, length, mean);
+                let weight = term_weight * words::weight(posting.count as f32, length, mean);
                 if best[passage] == 0.0 {
                     touched.push(passage);
                 }
@@ -177,13 +177,13 @@ fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
         let same = mass_of(first.has, mass) * SAME;
-        let first_said = is_speech(&index.passages[first.passage]);
+        let first_is_speech = is_speech(&index.passages[first.passage]);
         let equal = |one: &PassageScore| {
             let is_later = one.passage > first.passage && one.score >= first.score * ANEW;
-            let one_said = is_speech(&index.passages[one.passage]);
-            let anew = first_said && one_said && mass_of(one.has & first.has, mass) >= same;
+            let one_is_speech = is_speech(&index.passages[one.passage]);
+            let anew = first_is_speech && one_is_speech && mass_of(one.has & first.has, mass) >= same;
             // With the same words of the question, a result counts less only for the rest of what it prints.
-            let alike = first_said == one_said && one.has == first.has;
+            let alike = first_is_speech == one_is_speech && one.has == first.has;
             one.score >= first.score * EQUAL || is_later && (anew || alike)
         };
         let key = |one: &PassageScore| {
@@ -226,16 +226,16 @@ fn returns(
     let changed = paths
         .iter()
         .filter_map(|(path, _)| index.calls.changes(path, turn).next_back());
-    let asked = index.person_turn(turn);
-    let said = all.iter().filter(|other| {
+    let turn_number = index.person_turn(turn);
+    let speech = all.iter().filter(|other| {
         let of = &index.passages[other.passage];
         is_speech(passage)
             && is_speech(of)
-            && index.person_turn(of.turn as usize) > asked
+            && index.person_turn(of.turn as usize) > turn_number
             && mass_of(other.has & one.has, mass) >= same
     });
-    let said = said.map(|other| index.passages[other.passage].turn as usize);
-    changed.chain(said).max()
+    let speech = speech.map(|other| index.passages[other.passage].turn as usize);
+    changed.chain(speech).max()
 }
 
 /// Those that tell something of their own: of a call, the call or its result; what was read twice, as it was last.

@@ -10,11 +10,11 @@ impl SessionReader<'_> {
     /// Takes a request's transcript, and the answer to it where there is one.
     pub fn conversation(&mut self, transcript: &Transcript<'_>, answer: Option<&AnswerContent<'_>>) {
         for turn in transcript.turns() {
-            let mut said = Vec::new();
+            let mut replies = Vec::new();
             let mut answers = false;
             for part in turn.parts() {
                 match part.kind {
-                    TranscriptPartKind::Text(text) => said.push(text.get().into_owned()),
+                    TranscriptPartKind::Text(text) => replies.push(text.get().into_owned()),
                     TranscriptPartKind::Call(call) => {
                         let text = |text: Option<crate::transcript::JsonText<'_>>| {
                             text.map_or(String::new(), |text| text.get().into_owned())
@@ -33,10 +33,10 @@ impl SessionReader<'_> {
                     _ => {}
                 }
             }
-            let said = said.join("\n");
+            let replies = replies.join("\n");
             match turn.role {
-                Role::Assistant => self.reply(said),
-                Role::User if !answers => self.question(&said),
+                Role::Assistant => self.reply(replies),
+                Role::User if !answers => self.question(&replies),
                 _ => {}
             }
         }

@@ -26,7 +26,7 @@ pub fn beads(output: &str) -> Vec<String> {
             .or_else(|| envelope.values().find_map(Json::as_array)),
         _ => None,
     };
-    let told = list.into_iter().flatten().filter_map(|bead| {
+    let listed = list.into_iter().flatten().filter_map(|bead| {
         let id = bead.get("id")?.as_str().filter(|id| !id.is_empty())?;
         let title = bead.get("title").and_then(Json::as_str).unwrap_or_default();
         Some(match cut(title.trim(), TITLE_BYTES).trim_end() {
@@ -34,7 +34,7 @@ pub fn beads(output: &str) -> Vec<String> {
             title => format!("{id}: {title}"),
         })
     });
-    told.collect()
+    listed.collect()
 }
 
 /// A message of an inbox.
@@ -77,7 +77,7 @@ pub fn threads(mut messages: Vec<InboxMessage>) -> Vec<String> {
     // Agent Mail tells some times without a zone; those it cannot tell stand last, in their order.
     messages.sort_by_key(|message| std::cmp::Reverse(Time::parse(&message.created_at)));
     let mut seen = Vec::new();
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for message in messages {
         if !message.thread.is_empty() {
             if seen.contains(&message.thread) {
@@ -95,10 +95,10 @@ pub fn threads(mut messages: Vec<InboxMessage>) -> Vec<String> {
             thread => format!("[{thread}] "),
         };
         let subject = cut(&message.subject, SUBJECT_BYTES).trim_end();
-        told.push(format!("{urgent}{thread}{subject} (from: {})", message.from));
+        lines.push(format!("{urgent}{thread}{subject} (from: {})", message.from));
     }
-    told.truncate(THREADS);
-    told
+    lines.truncate(THREADS);
+    lines
 }
 
 /// A reservation of files.
@@ -163,7 +163,7 @@ impl Reservation {
 
 /// Reservations as a finding: `path (expires: 12m, exclusive)`, one behind the other.
 pub fn describe_reservations(reservations: &[Reservation], now: Time) -> String {
-    let told = reservations.iter().map(|one| {
+    let lines = reservations.iter().map(|one| {
         let left = Time::parse(&one.expires_at).map_or(0, |end| end.since(now));
         let left = match left {
             ..=0 => "expired".to_owned(),
@@ -173,7 +173,7 @@ pub fn describe_reservations(reservations: &[Reservation], now: Time) -> String 
         let exclusive = if one.exclusive { ", exclusive" } else { "" };
         format!("{} (expires: {left}{exclusive})", one.path_pattern)
     });
-    told.collect::<Vec<_>>().join("; ")
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -185,9 +185,9 @@ mod tests {
     #[test]
     fn beads_are_read_from_a_list_and_from_an_envelope() {
         let list = json!([{"id": "bd-1", "title": "auth"}, {"id": "bd-2", "title": "x".repeat(99)}, {"title": "no id"}, {"id": "bd-3"}]);
-        let told = beads(&list.to_string());
+        let listed = beads(&list.to_string());
         assert_eq!(
-            told,
+            listed,
             [
                 "bd-1: auth".to_owned(),
                 format!("bd-2: {}", "x".repeat(60)),
@@ -195,7 +195,7 @@ mod tests {
             ]
         );
         for envelope in [json!({"issues": list}), json!({"count": 4, "whatever": list})] {
-            assert_eq!(beads(&envelope.to_string()), told);
+            assert_eq!(beads(&envelope.to_string()), listed);
         }
         assert!(beads("no JSON").is_empty() && beads("3").is_empty() && beads("{}").is_empty());
     }
@@ -207,14 +207,14 @@ mod tests {
                 &json!({"thread_id": thread, "subject": subject, "from": "BlueLake", "importance": importance, "created_ts": at}),
             )
         };
-        let told = threads(vec![
+        let summaries = threads(vec![
             message("T-1", "old", "normal", "2026-01-01T00:00:00"),
             message("T-1", "newer", "normal", "2026-01-02T00:00:00+00:00"),
             message("", &"ü".repeat(40), "urgent", "2026-01-03T00:00:00Z"),
             message("T-2", "no time", "normal", ""),
         ]);
         assert_eq!(
-            told,
+            summaries,
             [
                 format!("⚠️ {} (from: BlueLake)", "ü".repeat(20)),
                 "[T-1] newer (from: BlueLake)".to_owned(),

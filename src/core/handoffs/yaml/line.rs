@@ -30,11 +30,11 @@ impl GoalAndNow {
 
     /// `Last: GOAL | Now: NOW`, each cut at 240 bytes and in one line; nothing where both are empty.
     pub fn line(&self) -> String {
-        let told = |name: &str, text: &str| {
+        let member = |name: &str, text: &str| {
             let text = one_line(text);
             (!text.is_empty()).then(|| format!("{name}: {}", cut(&text, VALUE_BYTES).trim_end()))
         };
-        let parts: Vec<_> = [told("Last", &self.goal), told("Now", &self.now)]
+        let parts: Vec<_> = [member("Last", &self.goal), member("Now", &self.now)]
             .into_iter()
             .flatten()
             .collect();

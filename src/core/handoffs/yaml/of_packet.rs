@@ -71,8 +71,8 @@ impl HandoffFile {
         let open = state("in progress").chain(state("pending"));
         self.next = items(open.map(|todo| &todo.text));
         for (at, decision) in packet.decisions.iter().take(ITEMS).enumerate() {
-            let told = shortened(&one_line(&decision.text), ITEM_BYTES);
-            self.decisions.insert(format!("{:02}", at + 1), told);
+            let shown = shortened(&one_line(&decision.text), ITEM_BYTES);
+            self.decisions.insert(format!("{:02}", at + 1), shown);
         }
         let runs = packet.verification.iter();
         let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
@@ -82,13 +82,13 @@ impl HandoffFile {
             "" => attempt.tried.clone(),
             why => format!("{}: {why}", attempt.tried),
         }));
-        for (name, told) in [
+        for (name, value) in [
             ("handoff", packet.id.to_string()),
             ("git_branch", packet.branch.clone()),
             ("last_known_good_commit", packet.last_known_good_commit.clone()),
         ] {
-            if !told.is_empty() {
-                self.findings.insert(name.to_owned(), told);
+            if !value.is_empty() {
+                self.findings.insert(name.to_owned(), value);
             }
         }
     }

@@ -82,18 +82,18 @@ fn status(score: i64) -> &'static str {
 }
 
 fn sum(name: &str, all: &[QualityCriterion]) -> Dimension {
-    let missing = || all.iter().filter(|asked| !asked.there);
+    let missing = || all.iter().filter(|criterion| !criterion.there);
     Dimension {
         name: name.to_owned(),
         score: all
             .iter()
-            .filter(|asked| asked.there)
-            .map(|asked| asked.points)
+            .filter(|criterion| criterion.there)
+            .map(|criterion| criterion.points)
             .sum(),
         reasons: missing()
-            .map(|asked| format!("{name}.{}", asked.reason))
+            .map(|criterion| format!("{name}.{}", criterion.reason))
             .collect(),
-        hints: missing().map(|asked| asked.hint.to_owned()).collect(),
+        hints: missing().map(|criterion| criterion.hint.to_owned()).collect(),
         extra: Vec::new(),
     }
 }

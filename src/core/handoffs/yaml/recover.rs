@@ -49,7 +49,7 @@ pub fn recover(file: &HandoffFile, purpose: RecoveryPurpose) -> String {
     single(&mut text, "Now", &file.now);
     single(&mut text, "Goal", &file.goal);
     list(&mut text, "Next", file.next.iter().cloned(), NEXT);
-    let pairs = |(name, told): (&String, &String)| format!("{name}: {told}");
+    let pairs = |(name, value): (&String, &String)| format!("{name}: {value}");
     list(
         &mut text,
         "Decisions",

@@ -168,7 +168,7 @@ fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
 /// Where a match stands, and what it tells: the rest of its line, or the list under it.
 fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<String>)> {
     let whole = captures.get(0)?;
-    let told = captures.get(1)?;
+    let matched_text = captures.get(1)?;
     let before = text[..whole.start()]
         .rsplit(['\n', '.'])
         .next()
@@ -177,7 +177,7 @@ fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<Str
     if NOT.iter().any(|not| before.eq_ignore_ascii_case(not)) {
         return None;
     }
-    let item = item(told.as_str());
+    let item = item(matched_text.as_str());
     if !item.is_empty() {
         return Some((whole.start(), whole.end(), vec![item]));
     }
@@ -207,9 +207,9 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
 
 /// What stands behind a list mark.
 fn bullet(line: &str) -> Option<&str> {
-    let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let rest = match behind.len() < line.len() {
-        true => behind.strip_prefix(['.', ')'])?,
+    let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = match after.len() < line.len() {
+        true => after.strip_prefix(['.', ')'])?,
         false => line.strip_prefix(['-', '*', '+', '•'])?,
     };
     let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
@@ -226,8 +226,8 @@ fn bullet(line: &str) -> Option<&str> {
 fn item(text: &str) -> String {
     let text = one_line(text);
     let text = text.trim_matches(|c| matches!(c, '*' | '_' | ' '));
-    let is_telling = text.chars().any(char::is_alphanumeric);
-    if is_telling {
+    let has_words = text.chars().any(char::is_alphanumeric);
+    if has_words {
         shortened(text, ITEM_BYTES)
     } else {
         String::new()
@@ -238,8 +238,8 @@ fn blockers(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     for expression in BLOCKED.iter() {
         for captures in expression.captures_iter(text).take(BLOCKERS) {
-            let told = matched(text, &captures).map_or(Vec::new(), |(_, _, items)| items);
-            for item in told {
+            let listed = matched(text, &captures).map_or(Vec::new(), |(_, _, items)| items);
+            for item in listed {
                 if all.len() < BLOCKERS && !all.contains(&item) {
                     all.push(item);
                 }
@@ -269,24 +269,24 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
 
 impl HandoffFile {
     /// Fills what is empty from a text. What the file says already stays.
-    pub fn fill(&mut self, told: TextAnalysis) {
+    pub fn fill(&mut self, analysis: TextAnalysis) {
         let fill = |place: &mut String, text: String| {
             if place.is_empty() {
                 *place = text;
             }
         };
-        fill(&mut self.goal, told.goal);
-        fill(&mut self.now, told.now);
+        fill(&mut self.goal, analysis.goal);
+        fill(&mut self.now, analysis.now);
         if self.done_this_session.is_empty() {
-            self.done_this_session = told.done.into_iter().map(CompletedTask::new).collect();
+            self.done_this_session = analysis.done.into_iter().map(CompletedTask::new).collect();
         }
         if self.blockers.is_empty() {
-            self.blockers = told.blockers;
+            self.blockers = analysis.blockers;
         }
         if self.next.is_empty() {
-            self.next = told.next;
+            self.next = analysis.next;
         }
-        for (decided, reason) in told.decisions {
+        for (decided, reason) in analysis.decisions {
             self.decisions.entry(decided).or_insert(reason);
         }
     }
@@ -351,9 +351,9 @@ mod tests {
     #[test]
     fn the_first_expression_gives_the_goal_and_all_fill_the_list() {
         let text = "✓ built\nDone: tested\nI've completed the release. Bye";
-        let told = analyze(text);
-        assert_eq!(told.goal, "the release");
-        assert_eq!(told.done, ["built", "tested", "the release"]);
+        let analysis = analyze(text);
+        assert_eq!(analysis.goal, "the release");
+        assert_eq!(analysis.done, ["built", "tested", "the release"]);
     }
 
     #[test]

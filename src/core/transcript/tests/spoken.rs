@@ -32,8 +32,14 @@ fn words() -> impl Strategy<Value = String> {
 fn round() -> impl Strategy<Value = [Vec<SpokenPart>; 3]> {
     let spoken_text = prop::collection::vec(words(), 1..3);
     let calls = prop::collection::vec((words(), prop::collection::vec(words(), 1..3)), 0..3);
-    (spoken_text, prop::option::of(words()), words(), calls, any::<bool>()).prop_map(
-        |(person_words, thought, spoken_text, calls, image)| {
+    (
+        spoken_text,
+        prop::option::of(words()),
+        words(),
+        calls,
+        any::<bool>(),
+    )
+        .prop_map(|(person_words, thought, spoken_text, calls, image)| {
             let mut question: Vec<_> = person_words.into_iter().map(SpokenPart::Text).collect();
             question.extend(image.then_some(SpokenPart::Image));
             let mut answer: Vec<_> = thought.map(SpokenPart::Thinking).into_iter().collect();
@@ -46,8 +52,7 @@ fn round() -> impl Strategy<Value = [Vec<SpokenPart>; 3]> {
             }
             answer.extend(asks);
             [question, answer, results]
-        },
-    )
+        })
 }
 
 fn blocks(parts: &[SpokenPart]) -> Vec<Value> {

@@ -33,12 +33,12 @@ impl Replies for Anthropic {
         // Whatever else stands in its place, nothing can be put into it.
         let content = content.filter(|c| text[c.start] == b'[')?;
         let mut escaper = Escaper::default();
-        for [kind, id, name, input, said] in
+        for [kind, id, name, input, words] in
             json::pick_each(text, content, ["type", "id", "name", "input", "text"])
         {
             let kind = string(kind).unwrap_or_default();
-            if let Some(said) = said.filter(|s| kind == "text" && s.len() >= 2) {
-                report.broken_up += escaper.follow(said.inner().of(text)).len();
+            if let Some(words) = words.filter(|s| kind == "text" && s.len() >= 2) {
+                report.broken_up += escaper.follow(words.inner().of(text)).len();
             }
             let is_call = kind == "tool_use";
             let id = string(id).unwrap_or_default().into_owned();

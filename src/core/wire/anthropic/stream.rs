@@ -197,8 +197,8 @@ impl Dialect for AnthropicStream {
     }
 
     fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
-        let held = self.delta.take();
-        match (ending, held) {
+        let pending = self.delta.take();
+        match (ending, pending) {
             (Ending::Own, Some((raw, _))) if self.leg == 0 => out.push(raw),
             (Ending::Own | Ending::WithoutCall, Some((raw, data))) => {
                 let edits = self.final_edits(&data, ending);
@@ -431,8 +431,8 @@ impl AnthropicStream {
                 Some(span) => edits.push(Edit::replace(span, usage_now)),
                 None => edits.push(Edit::insert(close, format!(r#","usage":{usage_now}"#))),
             }
-            let told = memchr::memmem::find(data, b"\"input_transformations\"").is_some();
-            if let Some(list) = self.transformations.take().filter(|_| !told) {
+            let is_reported = memchr::memmem::find(data, b"\"input_transformations\"").is_some();
+            if let Some(list) = self.transformations.take().filter(|_| !is_reported) {
                 edits.push(Edit::insert(close, format!(r#","input_transformations":{list}"#)));
             }
         }

@@ -83,15 +83,15 @@ fn a_walk_looks_at_each_turn_once() {
 #[test]
 fn the_answer_stands_where_the_next_request_has_it() {
     use Role::{Assistant, Tool, User};
-    let asked = [User, Assistant, Tool, Tool];
-    let answered = [&asked[..], &[Assistant, Assistant, Tool]].concat();
-    let answer = place_of_answer(CountedSource, &view(asked.into_iter()));
+    let user_turns = [User, Assistant, Tool, Tool];
+    let answered = [&user_turns[..], &[Assistant, Assistant, Tool]].concat();
+    let answer = place_of_answer(CountedSource, &view(user_turns.into_iter()));
     let mut memo = CallMemo::default();
     let names = call_names(CountedSource, &view(answered.into_iter()), 4, &mut memo);
     let key = crate::record::sibling_key(&names[0]);
     assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
     // Behind a message that the answer goes on with.
-    let begun = [&asked[..], &[Assistant]].concat();
+    let begun = [&user_turns[..], &[Assistant]].concat();
     assert_eq!(place_of_answer(CountedSource, &view(begun.into_iter())), answer);
 }
 

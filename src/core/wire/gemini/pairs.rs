@@ -143,9 +143,9 @@ impl MessageWithResults {
     fn position(&mut self, view: &View, at: CallAt, offset: i32) -> Option<(usize, bool)> {
         let sibling = self.before.get(at.turn - self.turns.start)? + at.part;
         let unit = self.units.binary_search_by_key(&sibling, |unit| unit.1).ok()?;
-        let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+        let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
         if offset >= 0 {
-            return Some((self.units[(unit + away).min(self.units.len() - 1)].1, true));
+            return Some((self.units[(unit + distance).min(self.units.len() - 1)].1, true));
         }
         // What holds a sentinel belongs to an earlier leg as well: the call never goes in front of it.
         let marked = self.marked.get_or_insert_with(|| {
@@ -158,25 +158,25 @@ impl MessageWithResults {
             units.collect()
         });
         let most = marked[unit].map_or(unit, |mark| unit - mark - 1);
-        Some((self.units[unit - most.min(away - 1)].0, false))
+        Some((self.units[unit - most.min(distance - 1)].0, false))
     }
 
     fn edits(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<Edit>> {
         let InsertionPlace::Beside { offset, .. } = pair.place else {
             return None;
         };
-        let (part, behind) = self.position(view, at, offset)?;
+        let (part, after) = self.position(view, at, offset)?;
         let here = self.all[part];
         if !self.listed[here.turn - self.turns.start] {
             return None;
         }
         let span = here.piece.part.span;
-        let call = if behind {
+        let call = if after {
             Edit::insert(span.end, format!(",{}", pair.call))
         } else {
             Edit::insert(span.start, format!("{},", pair.call))
         };
-        let result = self.result(view, self.calls[part + usize::from(behind)], &result(pair))?;
+        let result = self.result(view, self.calls[part + usize::from(after)], &result(pair))?;
         Some(vec![call, result])
     }
 
@@ -373,11 +373,11 @@ impl Pairs for Gemini {
         let head = format!("{}{}", view.str(Span::new(whole.start, brackets.0)), brackets.2);
         let tail = format!("{}{}", brackets.3, view.str(Span::new(brackets.1, whole.end)));
         let block = |from: usize, to: usize| {
-            let said = Span::new(from, to.max(from));
-            let blank = json::unescape(said.of(text)).trim().is_empty();
+            let text_span = Span::new(from, to.max(from));
+            let blank = json::unescape(text_span.of(text)).trim().is_empty();
             let open = view.str(Span::new(here.span.start, inside.start));
             let close = view.str(Span::new(inside.end, here.span.end));
-            (!blank).then(|| format!("{open}{}{close}", view.str(said)))
+            (!blank).then(|| format!("{open}{}{close}", view.str(text_span)))
         };
         let spans = |parts: &[crate::wire::TurnPart]| -> Vec<String> {
             parts.iter().map(|p| view.str(p.span).into_owned()).collect()

@@ -20,10 +20,10 @@ pub(super) fn is(key: &[u8], camel: &str) -> bool {
         } else {
             &[c]
         };
-        let Some(behind) = rest.strip_prefix(spelled) else {
+        let Some(after) = rest.strip_prefix(spelled) else {
             return false;
         };
-        rest = behind;
+        rest = after;
     }
     rest.is_empty()
 }

@@ -106,7 +106,7 @@ pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
 
 /// First turn behind the last content in which the user says something.
 pub(super) fn current(view: &View) -> usize {
-    let said = |t: &usize| {
+    let has_text = |t: &usize| {
         view.turns[*t].role == Role::User
             && Gemini
                 .content(view, *t)
@@ -114,5 +114,5 @@ pub(super) fn current(view: &View) -> usize {
                 .iter()
                 .any(|p| p.kind != TurnPartKind::Result)
     };
-    (0..view.turns.len()).rev().find(said).map_or(0, |t| t + 1)
+    (0..view.turns.len()).rev().find(has_text).map_or(0, |t| t + 1)
 }

@@ -96,10 +96,10 @@ pub(super) fn merged(legs: &[GeminiUsage]) -> Option<String> {
 pub(super) fn stopped(legs: &[GeminiUsage], next_input: u64) -> String {
     let candidates = summed(legs, CANDIDATES).unwrap_or_default();
     let thoughts = summed(legs, THOUGHTS);
-    let told = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
+    let thoughts_member = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
     let total = next_input + candidates + thoughts.unwrap_or_default();
     format!(
-        r#"{{"{}":{next_input},"{}":{candidates},{told}"{TOTAL}":{total}}}"#,
+        r#"{{"{}":{next_input},"{}":{candidates},{thoughts_member}"{TOTAL}":{total}}}"#,
         COUNTERS[PROMPT], COUNTERS[CANDIDATES]
     )
 }
@@ -122,12 +122,12 @@ mod tests {
         let two = counters(
             r#"{"promptTokenCount":20,"toolUsePromptTokenCount":1,"cachedContentTokenCount":5,"candidatesTokenCount":2,"candidatesTokensDetails":[],"totalTokenCount":23,"trafficType":"X"}"#,
         );
-        let told: serde_json::Value =
+        let reported: serde_json::Value =
             serde_json::from_str(&merged(&[one.clone(), two.clone()]).unwrap()).unwrap();
         let wanted = serde_json::json!({"promptTokenCount":20,"toolUsePromptTokenCount":1,
             "cachedContentTokenCount":5,"candidatesTokenCount":9,"totalTokenCount":33,"trafficType":"X",
             "thoughtsTokenCount":3});
-        assert_eq!(told, wanted);
+        assert_eq!(reported, wanted);
         assert_eq!(two.usage().input, 16);
         assert_eq!(merged(&[GeminiUsage::default()]), None);
         let stopped: serde_json::Value = serde_json::from_str(&stopped(&[one], 50)).unwrap();

@@ -112,7 +112,7 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
     );
     let keys = reading(&body).call_names(&Ollama);
     assert_eq!(keys.len(), 2);
-    let told = rewritten(
+    let upstream = rewritten(
         &body,
         pair(InsertionPlace::Beside {
             sibling: keys[1].clone(),
@@ -120,12 +120,12 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
         }),
     );
     let [f, ours]: [Value; 2] = [F, OURS].map(|c| serde_json::from_str(c).unwrap());
-    assert_eq!(told["messages"][1]["tool_calls"], json!([f, ours, f]));
+    assert_eq!(upstream["messages"][1]["tool_calls"], json!([f, ours, f]));
     assert_eq!(
-        told["messages"][2],
+        upstream["messages"][2],
         json!({"role":"tool","content":HiddenResult::QUEUED.text(),"tool_name":"session_handoff"})
     );
-    assert_eq!(told["messages"][3]["content"], "r");
+    assert_eq!(upstream["messages"][3]["content"], "r");
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn an_aside_splits_its_message() {
         ),
     ] {
         let body = format!(r#"{{"messages":[{{"role":"assistant","content":"{content}"{more}}}]}}"#);
-        let told = rewritten(&body, pair(InsertionPlace::Aside));
-        let all = told["messages"].as_array().unwrap();
+        let upstream = rewritten(&body, pair(InsertionPlace::Aside));
+        let all = upstream["messages"].as_array().unwrap();
         assert_eq!(
             all[0],
             json!({"role":"assistant","content":"a","tool_calls":[ours]})
@@ -175,8 +175,8 @@ fn what_the_last_line_says_beside_the_call_is_shown_before_the_sentinel() {
             merge.keepalive(&mut out);
             merge.close(Ending::Lost { next_input: 40 }, &mut out);
             let values = values(&out);
-            let told: Vec<_> = values.iter().map(|v| v["message"]["content"].clone()).collect();
-            assert_eq!(told, ["said", "mark", "", ""]);
+            let texts: Vec<_> = values.iter().map(|v| v["message"]["content"].clone()).collect();
+            assert_eq!(texts, ["said", "mark", "", ""]);
             assert!(values[0]["message"].get("tool_calls").is_none());
             assert_eq!(
                 (
@@ -239,11 +239,11 @@ fn the_follow_up_repeats_the_models_output() {
             crate::tools::ToolNames::HANDOFF,
         )
         .unwrap();
-    let told: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
+    let follow_up: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
     assert_eq!(
-        told[0],
+        follow_up[0],
         json!({"role":"assistant","content":"a","thinking":"hm","tool_calls":[ours]})
     );
-    assert_eq!(told[1]["role"], "tool");
+    assert_eq!(follow_up[1]["role"], "tool");
 }

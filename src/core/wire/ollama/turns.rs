@@ -27,7 +27,7 @@ impl Turns for Ollama {
             }
         }
         let result = turn.role == Role::Tool;
-        let said = content.map(|span| TurnPart {
+        let part = content.map(|span| TurnPart {
             span,
             kind: if result {
                 TurnPartKind::Result
@@ -45,7 +45,7 @@ impl Turns for Ollama {
             id: traits(text, span).id,
         };
         TurnContent {
-            parts: said.into_iter().chain(calls.into_iter().map(call)).collect(),
+            parts: part.into_iter().chain(calls.into_iter().map(call)).collect(),
             list: None,
         }
     }

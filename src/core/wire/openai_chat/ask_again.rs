@@ -31,8 +31,8 @@ impl AskAgain for OpenaiChat {
         let extras: String = message
             .extras
             .iter()
-            .filter(|(_, said)| !said.is_empty())
-            .map(|(key, said)| format!(",{}:{}", json::quote(key), said.json()))
+            .filter(|(_, grown)| !grown.is_empty())
+            .map(|(key, grown)| format!(",{}:{}", json::quote(key), grown.json()))
             .collect();
         let content = if message.content.is_empty() {
             "null".to_owned()
@@ -132,11 +132,11 @@ impl ChatEcho {
                 continue;
             }
             match self.extras.iter_mut().find(|(name, _)| *name == key) {
-                Some((_, said)) => said.grow(data, value),
+                Some((_, grown)) => grown.grow(data, value),
                 None => {
-                    let mut said = GrowingValue::default();
-                    said.grow(data, value);
-                    self.extras.push((key, said));
+                    let mut grown = GrowingValue::default();
+                    grown.grow(data, value);
+                    self.extras.push((key, grown));
                 }
             }
         }

@@ -140,9 +140,9 @@ impl LegCalls {
             let element = CallElement::read(data, span);
             let slot = self.slot(&element);
             let released = self.follow(slot, &element, data, report);
-            rebuilt |= released.as_ref().is_none_or(|held| !held.is_empty());
-            if let (Some(held), CallState::Shown { index, .. }) = (released, &self.slots[slot].state) {
-                shown.push((held, span, *index));
+            rebuilt |= released.as_ref().is_none_or(|buffered| !buffered.is_empty());
+            if let (Some(buffered), CallState::Shown { index, .. }) = (released, &self.slots[slot].state) {
+                shown.push((buffered, span, *index));
             }
         }
         // A server that gives no index is left to it, unless our own numbering is in the stream.
@@ -155,9 +155,10 @@ impl LegCalls {
         }
         let all: Vec<String> = shown
             .into_iter()
-            .flat_map(|(held, span, index)| {
+            .flat_map(|(buffered, span, index)| {
                 let now = raw(data, span);
-                held.into_iter()
+                buffered
+                    .into_iter()
                     .chain([now])
                     .map(move |e| numbered(&e, index, number))
             })
@@ -230,11 +231,11 @@ impl LegCalls {
         let mut all = Vec::new();
         for slot in &mut self.slots {
             if matches!(slot.state, CallState::Undecided { .. }) {
-                let held = slot.show(&mut self.next, report);
+                let buffered = slot.show(&mut self.next, report);
                 let CallState::Shown { index, .. } = slot.state else {
                     continue;
                 };
-                all.extend(held.iter().map(|e| numbered(e, index, number)));
+                all.extend(buffered.iter().map(|e| numbered(e, index, number)));
             }
         }
         (!all.is_empty()).then(|| all.join(","))
@@ -258,7 +259,7 @@ impl CallSlot {
         watch: ResponseWatch,
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
-        let CallState::Undecided { name, buffered: held } = &mut self.state else {
+        let CallState::Undecided { name, buffered } = &mut self.state else {
             return None;
         };
         name.push_str(&element.name);
@@ -268,7 +269,7 @@ impl CallSlot {
                 after: report.calls.len(),
                 ..HiddenCall::default()
             };
-            for before in held.iter() {
+            for before in buffered.iter() {
                 let text = before.as_bytes();
                 let earlier = CallElement::read(text, Span::new(0, text.len()));
                 collect(&mut call, &earlier, text, &self.id, watch.buffered_bytes);
@@ -280,7 +281,7 @@ impl CallSlot {
         }
         let may_be = watch.hide.may_become(name);
         if may_be && !element.custom && element.arguments.is_empty() {
-            held.push(raw(data, element.span));
+            buffered.push(raw(data, element.span));
             return None;
         }
         Some(self.show(next, report))
@@ -297,7 +298,7 @@ impl CallSlot {
         report.calls.push((self.id.clone(), report.calls.len()));
         report.parts += 1;
         match std::mem::replace(&mut self.state, shown) {
-            CallState::Undecided { buffered: held, .. } => held,
+            CallState::Undecided { buffered, .. } => buffered,
             _ => Vec::new(),
         }
     }

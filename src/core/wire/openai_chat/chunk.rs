@@ -54,18 +54,18 @@ impl ChatChunk {
     /// What differs from one chunk to the next while the model goes on with the same thing; empty where it may be
     /// something else.
     pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
-        let said = |value: Span| value.len() > 2 && data[value.start] == b'"';
+        let is_text = |value: Span| value.len() > 2 && data[value.start] == b'"';
         let mut holes = Vec::new();
         let delta = self.choice.as_ref().and_then(|c| c.delta);
         for (key, value) in delta.map_or(Vec::new(), |d| json::members(data, d)) {
             match key.of(data) {
                 b"role" => {}
-                b"content" if said(value) => holes.push((value.inner(), Hole::Text)),
+                b"content" if is_text(value) => holes.push((value.inner(), Hole::Text)),
                 b"tool_calls" if says_something(value.of(data)) => match more_arguments(data, value) {
                     Some(piece) => holes.push((piece.inner(), Hole::String)),
                     None => return Vec::new(),
                 },
-                _ if said(value) => holes.push((value.inner(), Hole::String)),
+                _ if is_text(value) => holes.push((value.inner(), Hole::String)),
                 _ => {}
             }
         }
@@ -78,7 +78,7 @@ impl ChatChunk {
             .filter(|(key, _)| key.of(data) == b"obfuscation");
         holes.extend(
             padding
-                .filter(|(_, v)| said(*v))
+                .filter(|(_, v)| is_text(*v))
                 .map(|(_, v)| (v.inner(), Hole::String)),
         );
         holes.extend(self.usage.map(|usage| (usage, Hole::Object)));

@@ -77,14 +77,14 @@ impl Requests for OpenaiChat {
         }
         let text: &[u8] = &view.body;
         let whole = Span::new(json::blank(text, 0), text.len());
-        let asked = r#"{"include_usage":true}"#;
+        let include_usage = r#"{"include_usage":true}"#;
         let Some(options) = json::get(text, whole, "stream_options") else {
             let stream = json::get(text, whole, "stream")
-                .map(|s| Edit::insert(s.end, format!(r#","stream_options":{asked}"#)));
+                .map(|s| Edit::insert(s.end, format!(r#","stream_options":{include_usage}"#)));
             return stream.into_iter().collect();
         };
         if text[options.start] != b'{' {
-            return vec![Edit::replace(options, asked)];
+            return vec![Edit::replace(options, include_usage)];
         }
         if let Some(no) = json::get(text, options, "include_usage") {
             return vec![Edit::replace(no, "true")];

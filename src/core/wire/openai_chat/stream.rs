@@ -300,13 +300,13 @@ impl ChatStream {
         }
         self.release(waiting, out);
         let rest = choice.delta.filter(|_| shape.left || shape.taken);
-        let held = frame(
+        let buffered = frame(
             raw,
             data,
             rest.map(|d| Edit::replace(d, "{}")).into_iter().collect(),
         );
-        let held_data = sse::data(&held).into_owned();
-        self.ends.finish = Some((held, held_data));
+        let end_data = sse::data(&buffered).into_owned();
+        self.ends.finish = Some((buffered, end_data));
     }
 
     /// Calls that waited for a name until the end.

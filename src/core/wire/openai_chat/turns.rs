@@ -63,8 +63,8 @@ impl Turns for OpenaiChat {
         {
             return false;
         }
-        let mut said = view.turns.iter().filter(|t| t.role == Role::Assistant);
-        said.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
+        let mut model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
+        model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
     }
 }
 

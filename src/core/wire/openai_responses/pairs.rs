@@ -62,7 +62,7 @@ impl Pairs for OpenaiResponses {
         if besides.is_empty() {
             return Vec::new();
         }
-        let said = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
+        let spoken = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
         let mut named: HashMap<usize, bool> = HashMap::new();
         let edits = besides.iter().map(|SiblingPair { at, pair }| {
             let InsertionPlace::Beside { offset, .. } = pair.place else {
@@ -70,13 +70,13 @@ impl Pairs for OpenaiResponses {
             };
             let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
             let call = call_like(has_id, pair);
-            let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
-            let (first, last) = said.0[at.turn];
+            let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+            let (first, last) = spoken.0[at.turn];
             let call = if offset < 0 {
-                let turn = at.turn.saturating_sub(away - 1).max(first);
+                let turn = at.turn.saturating_sub(distance - 1).max(first);
                 Edit::insert(view.turns[turn].span.start, format!("{call},"))
             } else {
-                let turn = (at.turn + away).min(last);
+                let turn = (at.turn + distance).min(last);
                 Edit::insert(view.turns[turn].span.end, format!(",{call}"))
             };
             vec![call, after_item(view, last, &result(pair))]
@@ -291,8 +291,8 @@ impl ReferencedItems {
             _ => None,
         };
         match (in_front, self.call) {
-            (Some(away), Some(call)) => {
-                let turn = (call + 1).saturating_sub(away).max(self.first);
+            (Some(distance), Some(call)) => {
+                let turn = (call + 1).saturating_sub(distance).max(self.first);
                 Edit::insert(view.turns[turn].span.start, format!("{},", pair.call))
             }
             _ => Edit::insert(view.turns[self.last].span.end, format!(",{}", pair.call)),

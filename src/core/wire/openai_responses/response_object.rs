@@ -98,8 +98,9 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
 
 /// Where the texts of an output item, looking like ours, are broken up.
 pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
-    let said = texts(text, item).into_iter();
-    said.flat_map(|(_, literal)| break_edits(text, literal, escaper))
+    let texts_of_item = texts(text, item).into_iter();
+    texts_of_item
+        .flat_map(|(_, literal)| break_edits(text, literal, escaper))
         .collect()
 }
 
@@ -259,8 +260,8 @@ pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> V
         edits.extend(with.map(|w| Edit::replace(*value, w)));
     }
     if let Some((_, last)) = members.last() {
-        let told = missing.into_iter().filter_map(|(n, v)| Some((n, v.as_ref()?)));
-        edits.extend(told.map(|(n, v)| Edit::insert(last.end, format!(r#","{n}":{v}"#))));
+        let present = missing.into_iter().filter_map(|(n, v)| Some((n, v.as_ref()?)));
+        edits.extend(present.map(|(n, v)| Edit::insert(last.end, format!(r#","{n}":{v}"#))));
     }
     edits
 }

@@ -39,8 +39,8 @@ impl Turns for OpenaiResponses {
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
         let models = |t: &Turn| matches!(t.role, Role::Assistant | Role::Other);
         let before = view.turns[..turn].iter().rev().take_while(|t| models(t));
-        let behind = view.turns[turn + 1..].iter().take_while(|t| models(t));
-        turn - before.count()..turn + 1 + behind.count()
+        let after = view.turns[turn + 1..].iter().take_while(|t| models(t));
+        turn - before.count()..turn + 1 + after.count()
     }
 
     /// Encrypted reasoning binds its prefix. The search for the word comes first: it is cheap.
@@ -126,9 +126,9 @@ fn content(text: &[u8], content: Option<Span>) -> TurnContent {
             parts: json::elements(text, content)
                 .into_iter()
                 .map(|span| {
-                    let said = json::get(text, span, "text").filter(|t| text[t.start] == b'"');
-                    let kind = said.map_or(TurnPartKind::Other, |_| TurnPartKind::Text);
-                    part_of(span, kind, said.map(Span::inner), None)
+                    let words = json::get(text, span, "text").filter(|t| text[t.start] == b'"');
+                    let kind = words.map_or(TurnPartKind::Other, |_| TurnPartKind::Text);
+                    part_of(span, kind, words.map(Span::inner), None)
                 })
                 .collect(),
             list: Some(content),

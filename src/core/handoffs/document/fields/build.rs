@@ -102,8 +102,8 @@ fn summary(sections: &[PromptSection<'_>]) -> String {
         .iter()
         .flat_map(|word| sections.iter().filter(move |section| section.is_about(&[word])));
     let mut all = sections.first().into_iter().chain(named).chain(sections);
-    let told = all.find_map(|section| Some(section.paragraph()).filter(|text| !text.is_empty()));
-    one_line(&told.unwrap_or_default(), SUMMARY)
+    let stated = all.find_map(|section| Some(section.paragraph()).filter(|text| !text.is_empty()));
+    one_line(&stated.unwrap_or_default(), SUMMARY)
 }
 
 fn changed(file: &seen::SeenChange) -> ChangedFile {
@@ -155,13 +155,13 @@ fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
     }
     let left_out = all.len() - kept.len();
-    let told = kept.into_iter().map(|ran| CommandRun {
+    let runs = kept.into_iter().map(|ran| CommandRun {
         command: ran.command.clone(),
         exit: ran.exit,
         turn: ran.turn,
         output: ran.tail.clone(),
     });
-    (told.collect(), left_out)
+    (runs.collect(), left_out)
 }
 
 fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
@@ -169,11 +169,11 @@ fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
         tried: failed.command.clone(),
         why: one_line(&failed.lines.join("; "), SENTENCE),
     });
-    let said = seen.attempts.iter().map(|stated| FailedAttempt {
+    let listed = seen.attempts.iter().map(|stated| FailedAttempt {
         tried: stated.text.clone(),
         why: String::new(),
     });
-    commands.chain(said).collect()
+    commands.chain(listed).collect()
 }
 
 fn pointers(seen: &SeenFacts) -> VerdictPointer {
@@ -197,11 +197,11 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
 /// What the prompt takes for granted: under a heading of its own, or in a sentence that says so.
 fn assumed(source: &PacketSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
-    let said = draft::assumptions(prompt, source.assumptions).into_iter();
+    let sentences = draft::assumptions(prompt, source.assumptions).into_iter();
     // A heading is none; and what stands below one is an item here, too, so that it is told once.
-    let said = said.filter(|sentence| !sentence.ends_with(':'));
-    let said = said.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
-    all.extend(said.take(MOST_ASSUMED));
+    let sentences = sentences.filter(|sentence| !sentence.ends_with(':'));
+    let sentences = sentences.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
+    all.extend(sentences.take(MOST_ASSUMED));
     all
 }
 

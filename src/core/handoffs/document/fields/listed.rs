@@ -30,10 +30,10 @@ fn is_none(item: &str) -> bool {
 }
 
 /// What was said and what the prompt lists, each once.
-pub(super) fn merged(said: &[seen::SeenStatement], prompt: Vec<String>) -> Vec<PacketStatement> {
-    let said = said.iter().map(|stated| (stated.text.clone(), stated.turn));
+pub(super) fn merged(statements: &[seen::SeenStatement], prompt: Vec<String>) -> Vec<PacketStatement> {
+    let statements = statements.iter().map(|stated| (stated.text.clone(), stated.turn));
     let mut known = HashSet::new();
-    let all = said.chain(prompt.into_iter().map(|text| (text, 0)));
+    let all = statements.chain(prompt.into_iter().map(|text| (text, 0)));
     let once = all.filter(|(text, _)| known.insert(text.to_lowercase()));
     once.map(|(text, turn)| PacketStatement { text, turn }).collect()
 }

@@ -160,11 +160,11 @@ fn attempts(packet: &Packet) -> Vec<String> {
 }
 
 fn stated(all: &[PacketStatement]) -> Vec<String> {
-    let told = |stated: &PacketStatement| match stated.turn {
+    let shown = |stated: &PacketStatement| match stated.turn {
         0 => format!("- {}", line(&stated.text)),
         turn => format!("- {} (turn {turn})", line(&stated.text)),
     };
-    all.iter().map(told).collect()
+    all.iter().map(shown).collect()
 }
 
 fn prerequisites(packet: &Packet) -> Vec<String> {

@@ -96,13 +96,13 @@ fn poor_reviews(seen: &SeenFacts, risks: &mut Risks) {
 
 /// Commands that failed, and are not told as checks.
 fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
-    let is_told = |failed: &seen::SeenFailure| {
+    let is_listed = |failed: &seen::SeenFailure| {
         let mut runs = seen.verification.iter();
         runs.any(|run| {
             run.turn == failed.turn && run.exit == Some(failed.exit) && failed.command.contains(&run.command)
         })
     };
-    for failed in seen.failed.iter().filter(|failed| !is_told(failed)) {
+    for failed in seen.failed.iter().filter(|failed| !is_listed(failed)) {
         let command = one_line(&failed.command, SENTENCE);
         let detail = format!(
             "`{command}` ended with {} in turn {}, and was not run again with success",

@@ -21,7 +21,7 @@ impl SeenFacts {
     pub fn block(&self, most: usize, count: TokenCounter) -> Option<String> {
         let mut out = OPENS.to_owned();
         let mut used = count.tokens(OPENS) + count.tokens(CLOSES) + 2;
-        let mut said = false;
+        let mut listed = false;
         for line in self.lines() {
             // A line break is part of a token.
             let cost = count.tokens(&line) + 1;
@@ -31,11 +31,11 @@ impl SeenFacts {
             used += cost;
             out.push('\n');
             out.push_str(&line);
-            said = true;
+            listed = true;
         }
         out.push('\n');
         out.push_str(CLOSES);
-        said.then_some(out)
+        listed.then_some(out)
     }
 
     fn lines(&self) -> Vec<String> {
@@ -45,9 +45,9 @@ impl SeenFacts {
         lines.extend(runs.clone().filter(failed).map(run_line));
         lines.extend(runs.filter(|run| !failed(run)).map(run_line));
         let others = self.failed.iter().rev().filter(|failed| {
-            let told =
+            let shown =
                 |run: &SeenVerification| run.turn == failed.turn && failed.command.contains(&run.command);
-            !self.verification.iter().any(told)
+            !self.verification.iter().any(shown)
         });
         lines.extend(others.map(|failed| {
             let command = one_line(&failed.command, PIECE);
@@ -81,7 +81,7 @@ impl SeenFacts {
         lines.extend(
             self.questions
                 .iter()
-                .map(|asked| format!("- asked, unanswered: {}", one_line(&asked.text, PIECE))),
+                .map(|question| format!("- asked, unanswered: {}", one_line(&question.text, PIECE))),
         );
         lines
     }

@@ -130,8 +130,8 @@ impl ChangedFiles {
 
     /// The paths of those that were changed behind this group of calls; none where it is not known.
     pub(super) fn since(&self, group: Option<usize>) -> Vec<String> {
-        let behind = |file: &&FileHistory| group.is_some_and(|group| file.group > group);
-        let files = self.certain().filter(behind).filter(|file| net(file).is_some());
+        let later = |file: &&FileHistory| group.is_some_and(|group| file.group > group);
+        let files = self.certain().filter(later).filter(|file| net(file).is_some());
         files.map(|file| file.path.clone()).collect()
     }
 

@@ -120,16 +120,12 @@ impl SeenFacts {
                 .iter()
                 .find(|(_, words)| words.iter().any(|word| claims(&small, word)));
             let Some((purpose, _)) = claimed else { continue };
-            let Some((held, why)) = self.status_of(*purpose) else {
+            let Some((status, why)) = self.status_of(*purpose) else {
                 continue;
             };
             let text = one_line(sentence, SENTENCE);
             if found.len() < MOST && !found.iter().any(|claim| claim.text == text) {
-                found.push(SeenClaim {
-                    text,
-                    status: held,
-                    why,
-                });
+                found.push(SeenClaim { text, status, why });
             }
         }
         found
@@ -185,10 +181,10 @@ fn claims(sentence: &str, words: &str) -> bool {
         return false;
     }
     let before = sentence[..at].split(|c: char| !(c.is_alphanumeric() || c == '\''));
-    let behind = sentence[at + words.len()..].split_whitespace().take(3);
+    let after = sentence[at + words.len()..].split_whitespace().take(3);
     let takes_back = |word: &str| NO_CLAIM.contains(&word) || word.ends_with("n't");
     !before.into_iter().any(takes_back)
-        && !behind
+        && !after
             .into_iter()
             .any(|word| matches!(word, "if" | "once" | "when" | "except" | "but"))
 }
@@ -222,7 +218,7 @@ mod tests {
     #[test]
     fn a_claim_is_checked_against_the_last_run() {
         let claim = "Done: all tests pass.";
-        let one = |held: ClaimStatus| vec![(held, claim.to_owned())];
+        let one = |status: ClaimStatus| vec![(status, claim.to_owned())];
         let test = CommandPurpose::Test;
         assert_eq!(unproven(vec![], claim), one(ClaimStatus::Unverified));
         assert_eq!(unproven(vec![run(test, Some(0), Some(false))], claim), []);

@@ -69,9 +69,9 @@ impl DraftIndex {
             .filter(|stated| !is_confirmed(&facts, stated))
             .collect();
         if let Some(last) = facts.turns.last().filter(|turn| turn.ended == TurnEnd::Question) {
-            let said = last.replies.last().into_iter();
-            let asked = said.flat_map(|said| sentences(&said.text).filter(|s| s.trim_end().ends_with('?')));
-            seen.questions.extend(asked.map(|sentence| SeenStatement {
+            let reply = last.replies.last().into_iter();
+            let open = reply.flat_map(|reply| sentences(&reply.text).filter(|s| s.trim_end().ends_with('?')));
+            seen.questions.extend(open.map(|sentence| SeenStatement {
                 text: one_line(sentence, SENTENCE),
                 turn: last.n,
             }));

@@ -42,8 +42,8 @@ impl RepositoryState {
     }
 
     /// Takes in what git said. Returns whether a commit was made.
-    pub(super) fn apply(&mut self, said: &GitReport) -> bool {
-        match said {
+    pub(super) fn apply(&mut self, report: &GitReport) -> bool {
+        match report {
             GitReport::Branch(name) => {
                 if self.branch.as_ref() != Some(name) {
                     self.branch = Some(name.clone());
@@ -66,7 +66,7 @@ impl RepositoryState {
                 self.note();
             }
         }
-        matches!(said, GitReport::Committed(_))
+        matches!(report, GitReport::Committed(_))
     }
 
     fn note(&mut self) {

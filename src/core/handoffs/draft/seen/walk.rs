@@ -92,7 +92,9 @@ impl<'w> TranscriptWalk<'w> {
                 let message = &facts.messages[at];
                 for (i, item) in message.items.iter().enumerate() {
                     match item {
-                        IndexedItem::Text(said) if message.role == Role::Assistant => why = Some(&said.text),
+                        IndexedItem::Text(reply) if message.role == Role::Assistant => {
+                            why = Some(&reply.text)
+                        }
                         IndexedItem::Text(_) | IndexedItem::Task(_) => {}
                         IndexedItem::Gap => self.gap(),
                         IndexedItem::Result(_) => self.after_result = true,
@@ -144,11 +146,11 @@ impl<'w> TranscriptWalk<'w> {
     }
 
     fn add_questions(&mut self, turn: usize, call: &IndexedCall) {
-        let asked = call.questions.iter().map(|text| SeenStatement {
+        let questions = call.questions.iter().map(|text| SeenStatement {
             text: text.clone(),
             turn,
         });
-        self.questions.extend(asked);
+        self.questions.extend(questions);
     }
 
     fn may_change(&mut self, surely_not: bool) {
@@ -193,8 +195,8 @@ impl<'w> TranscriptWalk<'w> {
     fn file(&mut self, turn: usize, path: String, change: FileChange, why: Option<&str>) {
         self.changed = Some(self.group);
         self.repository.changed();
-        let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
-        let why = said.filter(|said| !said.is_empty());
+        let reply = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+        let why = reply.filter(|reply| !reply.is_empty());
         self.files.add(
             path,
             change,
@@ -263,8 +265,8 @@ impl<'w> TranscriptWalk<'w> {
                 _ => {}
             }
         }
-        for said in &outcome.git {
-            if self.repository.apply(said) {
+        for reply in &outcome.git {
+            if self.repository.apply(reply) {
                 self.committed = Some(self.group);
             }
         }
@@ -397,11 +399,11 @@ impl<'w> TranscriptWalk<'w> {
 
 /// A command with the folder that it runs in.
 fn command_line(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
-    let told = match &*key.2 {
+    let line = match &*key.2 {
         "" => run.text.to_owned(),
         folder => format!("cd {folder} && {}", run.text),
     };
-    one_line(&told, WHY * 2)
+    one_line(&line, WHY * 2)
 }
 
 /// Each command with each of its ends once, the last time.

@@ -41,11 +41,11 @@ fn budgets_hold_as_the_models_own_vocabulary_counts() {
     let index = indexed(&dense());
     for count in [TokenCounter::O200k, TokenCounter::Estimated] {
         for tokens in [3_000, 4_000, 8_000] {
-            let asked = DraftSpec {
+            let spec = DraftSpec {
                 count,
                 ..request(tokens)
             };
-            for made in [index.local(&asked).unwrap(), index.bundle(&asked).unwrap()] {
+            for made in [index.local(&spec).unwrap(), index.bundle(&spec).unwrap()] {
                 let counted = count.tokens(&made);
                 assert!(counted <= tokens, "{count:?}: {counted} of {tokens} in\n{made}");
                 assert!(counted * 10 > tokens * 8, "{count:?}: {counted} of {tokens}");
@@ -68,14 +68,14 @@ fn budgets_hold_as_the_models_own_vocabulary_counts() {
 #[test]
 fn an_exceeded_budget_is_reported_in_tokens_and_an_estimate_is_marked() {
     let index = indexed(&dense());
-    let told = |count| {
-        let asked = DraftSpec {
+    let error = |count| {
+        let spec = DraftSpec {
             count,
             ..request(500)
         };
-        index.local(&asked).unwrap_err().to_string()
+        index.local(&spec).unwrap_err().to_string()
     };
-    let (counted, estimated) = (told(TokenCounter::O200k), told(TokenCounter::Estimated));
+    let (counted, estimated) = (error(TokenCounter::O200k), error(TokenCounter::Estimated));
     assert!(
         !counted.contains('≈') && counted.ends_with("and there are 500"),
         "{counted}"

@@ -157,13 +157,13 @@ fn single_objects_are_read_and_not_edited() {
 fn signatures_bind_in_the_current_turn_alone() {
     let call = r#"{"role":"model","parts":[{"functionCall":{"name":"f"},"thoughtSignature":"s"}]}"#;
     let result = r#"{"role":"user","parts":[{"functionResponse":{"name":"f"}}]}"#;
-    let said = r#"{"role":"user","parts":[{"text":"x"}]}"#;
+    let user_turn = r#"{"role":"user","parts":[{"text":"x"}]}"#;
     let bound = |turns: &[&str]| {
         let read = reading(&format!(r#"{{"contents":[{}]}}"#, turns.join(",")));
         Gemini.bound(&read.view)
     };
-    assert!(bound(&[said, call, result]));
-    assert!(!bound(&[said, call, result, said]));
+    assert!(bound(&[user_turn, call, result]));
+    assert!(!bound(&[user_turn, call, result, user_turn]));
 }
 
 /// A transcript of one turn: a model's contents, and results of `f` and `g`.
@@ -184,9 +184,9 @@ const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","
 
 /// What a pair beside this call keeps of it: it was the whole answer to the transcript's opening.
 fn fingerprint_of(call: &str) -> String {
-    let asked = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
+    let request = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
     let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);
-    let report = Gemini.reply_to(&asked.view, &body.into(), WATCH).unwrap();
+    let report = Gemini.reply_to(&request.view, &body.into(), WATCH).unwrap();
     report.calls[0].0.clone()
 }
 

@@ -107,8 +107,8 @@ fn what_stands_beside_the_call_in_the_last_chunk_goes_in_front_of_the_sentinel()
         merge.next_leg();
         merge.close(Ending::Lost { next_input: 40 }, &mut out);
         let values = values(&out);
-        let told: Vec<_> = values.iter().map(|v| parts(v)[0]["text"].clone()).collect();
-        assert_eq!(told, ["said", "[[mark]]", ""]);
+        let texts: Vec<_> = values.iter().map(|v| parts(v)[0]["text"].clone()).collect();
+        assert_eq!(texts, ["said", "[[mark]]", ""]);
         let last = &values[2];
         assert_eq!(last["candidates"][0]["finishReason"], "STOP");
         assert_eq!(
@@ -216,8 +216,8 @@ fn a_models_sentinel_is_broken_up_in_text_and_left_alone_in_thought() {
         let values = values(&out);
         assert_eq!(merge.report().broken_up, 1);
         assert_eq!(parts(&values[0])[0]["text"], form);
-        let said = [&values[1], &values[2]].map(|v| parts(v)[0]["text"].as_str().unwrap().to_owned());
-        assert_eq!(said.concat(), r"[[handoff-resume\:0199");
+        let texts = [&values[1], &values[2]].map(|v| parts(v)[0]["text"].as_str().unwrap().to_owned());
+        assert_eq!(texts.concat(), r"[[handoff-resume\:0199");
     }
 }
 
@@ -249,8 +249,8 @@ fn a_response_may_open_with_a_sentinel_shown_before() {
     merge.feed(Bytes::from(chunk(&text("a"), STOP)), &mut out);
     merge.close(Ending::Own, &mut out);
     assert_eq!(out[0], "\n");
-    let said: Vec<_> = values(&out).iter().map(|v| parts(v)[0]["text"].clone()).collect();
-    assert_eq!(said, ["mark", "a"]);
+    let texts: Vec<_> = values(&out).iter().map(|v| parts(v)[0]["text"].clone()).collect();
+    assert_eq!(texts, ["mark", "a"]);
 }
 
 #[test]
@@ -268,8 +268,8 @@ fn an_array_of_one_element_or_none_stays_an_array() {
         merge.feed(Bytes::copy_from_slice(stream.as_bytes()), &mut out);
         merge.finish_leg(&mut out);
         merge.close(Ending::Own, &mut out);
-        let told: Vec<Value> = serde_json::from_slice(&out.concat()).unwrap();
-        assert_eq!(told.len(), elements);
+        let contents: Vec<Value> = serde_json::from_slice(&out.concat()).unwrap();
+        assert_eq!(contents.len(), elements);
     }
 }
 
@@ -292,10 +292,10 @@ fn the_follow_up_repeats_the_models_output() {
             crate::tools::ToolNames::HANDOFF,
         )
         .unwrap();
-    let told: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
+    let contents: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
-    assert_eq!(told[0], json!({"role":"model","parts":[{"text":"a"}, ours]}));
-    let result = &told[1]["parts"][0]["functionResponse"];
+    assert_eq!(contents[0], json!({"role":"model","parts":[{"text":"a"}, ours]}));
+    let result = &contents[1]["parts"][0]["functionResponse"];
     assert_eq!(result["name"], "session_handoff");
     assert!(
         result["response"]["error"]

@@ -159,8 +159,8 @@ fn a_response_that_goes_on_says_its_sentinel_first() {
         let legs = [(leg.clone(), AfterLeg::Close(Ending::Own))];
         let (whole, _) = run_at(USAGE, Some("S"), &legs, leg.len());
         let events = events(&whole);
-        let said = message(&events)["content"].as_str().unwrap().to_owned();
-        assert!(said.starts_with('S') && said.ends_with('!'), "{said}");
+        let content = message(&events)["content"].as_str().unwrap().to_owned();
+        assert!(content.starts_with('S') && content.ends_with('!'), "{content}");
         assert_eq!(message(&events)["role"], "assistant");
         assert_eq!(events[0]["choices"][0]["delta"]["role"], "assistant");
     }

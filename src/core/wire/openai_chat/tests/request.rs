@@ -125,24 +125,24 @@ fn unreadable_bodies_are_reported() {
 
 #[test]
 fn usage_is_requested_where_the_agent_did_not() {
-    let asked = |members: &str| -> Value {
+    let options_for = |members: &str| -> Value {
         let view = with(members);
         let sent = splice::flat(splice::splice(&view.body, OpenaiChat.companions(&view)));
         serde_json::from_slice::<Value>(&sent).unwrap()["stream_options"].take()
     };
     let usage = json!({"include_usage": true});
-    assert_eq!(asked(r#""stream":true"#), usage);
-    assert_eq!(asked(r#""stream":true,"stream_options":null"#), usage);
-    assert_eq!(asked(r#""stream":true,"stream_options":{}"#), usage);
+    assert_eq!(options_for(r#""stream":true"#), usage);
+    assert_eq!(options_for(r#""stream":true,"stream_options":null"#), usage);
+    assert_eq!(options_for(r#""stream":true,"stream_options":{}"#), usage);
     assert_eq!(
-        asked(r#""stream_options":{"include_usage":false},"stream":true"#),
+        options_for(r#""stream_options":{"include_usage":false},"stream":true"#),
         usage
     );
     assert_eq!(
-        asked(r#""stream":true,"stream_options":{"include_obfuscation":false}"#),
+        options_for(r#""stream":true,"stream_options":{"include_obfuscation":false}"#),
         json!({"include_usage": true, "include_obfuscation": false})
     );
-    assert_eq!(asked(r#""stream":false"#), Value::Null);
+    assert_eq!(options_for(r#""stream":false"#), Value::Null);
     assert!(
         OpenaiChat
             .companions(&with(r#""stream":true,"stream_options":{"include_usage":true}"#))
@@ -198,10 +198,10 @@ fn hidden(id: &str) -> Value {
 #[test]
 fn beside_counts_calls_alone() {
     let call = |id: &str| json!({"id":id,"type":"function","function":{"name":"f","arguments":"{}"}});
-    let said = json!([{"type":"text","text":"a"},{"type":"text","text":"b"}]);
+    let texts = json!([{"type":"text","text":"a"},{"type":"text","text":"b"}]);
     let messages = json!([
         {"role":"user","content":"u"},
-        {"role":"assistant","content":said,"tool_calls":[call("a"), call("b")]},
+        {"role":"assistant","content":texts,"tool_calls":[call("a"), call("b")]},
         {"role":"tool","tool_call_id":"a","content":"ra"},
         {"role":"tool","tool_call_id":"b","content":"rb"},
     ]);
@@ -220,7 +220,7 @@ fn beside_counts_calls_alone() {
             .map(|c| c["id"].clone())
             .collect();
         assert_eq!(calls, wanted);
-        assert_eq!(sent[1]["content"], said);
+        assert_eq!(sent[1]["content"], texts);
         assert_eq!(
             [&sent[2], &sent[3]["tool_call_id"], &sent[4]["tool_call_id"]],
             [&result("h"), &json!("a"), &json!("b")]

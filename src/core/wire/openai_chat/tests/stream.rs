@@ -87,8 +87,8 @@ fn a_call_whose_name_could_be_ours_waits_no_longer_than_that() {
         .concat();
         let mut merge = machine(USAGE);
         let mut out = Vec::new();
-        let held = [role(), call(start.clone())].concat();
-        merge.feed(held.into(), &mut out);
+        let first_frames = [role(), call(start.clone())].concat();
+        merge.feed(first_frames.into(), &mut out);
         assert_eq!(message(&events(&out.concat()))["calls"], json!([]));
         let (shown, report) = alone(USAGE, leg.clone());
         assert_eq!(message(&shown), message(&events(leg.as_bytes())));

@@ -128,10 +128,10 @@ fn lists_and_lookalikes_join() {
 /// Asked again within a request, and put back on the next one: the same prefix for the model.
 #[test]
 fn asking_again_and_putting_back_agree() {
-    for said in ["", "text \n\n[[handoff-resume:x", " "] {
+    for words in ["", "text \n\n[[handoff-resume:x", " "] {
         let frames: Vec<Bytes> = [
             json!({"role":"assistant","content":""}),
-            json!({"content":said}),
+            json!({"content":words}),
             json!({"tool_calls":[ours()]}),
         ]
         .into_iter()
@@ -143,7 +143,7 @@ fn asking_again_and_putting_back_agree() {
         })
         .collect();
         let reply = body(
-            json!({"role":"assistant","content":said,"refusal":null,"annotations":[],"tool_calls":[ours()]}),
+            json!({"role":"assistant","content":words,"refusal":null,"annotations":[],"tool_calls":[ours()]}),
             "tool_calls",
         );
         let streamed = OpenaiChat
@@ -161,11 +161,11 @@ fn asking_again_and_putting_back_agree() {
             )
             .unwrap();
         assert_eq!(streamed, whole);
-        let shown = said.replace("resume:", "resume\\:");
+        let shown = words.replace("resume:", "resume\\:");
         let shown = format!("{shown}{}then", gap::spaced(&aside::line(ID)));
         let sent = upstream(&json!([{"role":"assistant","content":shown}]), &[aside()]);
-        let asked: Value = serde_json::from_str(&format!("[{streamed}]")).unwrap();
-        assert_eq!(sent.as_array().unwrap()[..2], asked.as_array().unwrap()[..]);
+        let more: Value = serde_json::from_str(&format!("[{streamed}]")).unwrap();
+        assert_eq!(sent.as_array().unwrap()[..2], more.as_array().unwrap()[..]);
     }
 }
 
@@ -180,16 +180,16 @@ fn reasoning_is_repeated() {
     .into_iter()
     .map(|d| Bytes::from(format!("data: {}\n\n", json!({"choices":[{"delta":d}]}))))
     .collect();
-    let asked = OpenaiChat
+    let more = OpenaiChat
         .ask_again(
             &LegOutput::Stream(frames),
             &[aside()],
             crate::tools::ToolNames::HANDOFF,
         )
         .unwrap();
-    let asked: Value = serde_json::from_str(&format!("[{asked}]")).unwrap();
+    let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     assert_eq!(
-        asked[0],
+        more[0],
         json!({"role":"assistant","content":null,"reasoning_content":"think",
                "reasoning_details":[{"data":"a"},{"data":"b"}],"tool_calls":[ours()]})
     );

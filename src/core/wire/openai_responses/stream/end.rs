@@ -28,14 +28,14 @@ impl ResponsesStream {
             }
         }
         // A server that streams no items.
-        let (hide, held_bytes) = (self.hide, self.buffered_bytes);
+        let (hide, buffered_bytes) = (self.hide, self.buffered_bytes);
         if self.items.len() == self.earlier && self.report.hidden.is_empty() {
             self.items.extend(response_object::take_output(
                 data,
                 response,
                 &mut self.report,
                 |name| hide.find(name),
-                held_bytes,
+                buffered_bytes,
             ));
         }
         if let Some(id) = json::get_string(data, response, "id") {

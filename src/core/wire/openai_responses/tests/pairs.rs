@@ -47,18 +47,18 @@ fn a_call_with_reasoning_returns_right_after_the_reasoning() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});
     let pairs = [beside("h", "item:rs_1", 0), beside("gone", "item:rs_9", 0)];
     let (h, r) = (hidden("fc_h", "h"), result("h"));
-    for (thought, said) in [
+    for (thought, texts) in [
         (thought("rs_1"), message("msg_1", "so it is")),
         (reference("rs_1"), reference("msg_1")),
     ] {
-        let items = json!([user("hi"), thought, said, user("more")]);
+        let items = json!([user("hi"), thought, texts, user("more")]);
         assert_eq!(
             put(items, &pairs),
-            json!([user("hi"), thought, h, said, r, user("more")])
+            json!([user("hi"), thought, h, texts, r, user("more")])
         );
     }
-    let untold = json!([user("hi"), message("msg_1", "so it is"), user("more")]);
-    assert_eq!(put(untold.clone(), &pairs), untold);
+    let unmarked = json!([user("hi"), message("msg_1", "so it is"), user("more")]);
+    assert_eq!(put(unmarked.clone(), &pairs), unmarked);
 }
 
 #[test]
@@ -122,15 +122,15 @@ fn a_sibling_by_reference_gets_the_whole_pair() {
 #[test]
 fn a_pair_in_front_of_calls_by_reference_stays_in_front_of_them() {
     let by_id = |id: &str| json!({"type": "item_reference", "id": id});
-    let [rs, said, a, b] = ["rs_1", "msg_1", "fc_a", "fc_b"].map(by_id);
+    let [rs, spoken, a, b] = ["rs_1", "msg_1", "fc_a", "fc_b"].map(by_id);
     let (h, r) = (hidden("fc_h", "h"), result("h"));
-    let items = json!([user("hi"), rs, said, a, b, answered("a"), answered("b")]);
+    let items = json!([user("hi"), rs, spoken, a, b, answered("a"), answered("b")]);
     let results = [r, answered("a"), answered("b")];
     for (offset, calls) in [
-        (-1, json!([rs, said, h, a, b])),
-        (-2, json!([rs, h, said, a, b])),
-        (-9, json!([h, rs, said, a, b])),
-        (0, json!([rs, said, a, b, h])),
+        (-1, json!([rs, spoken, h, a, b])),
+        (-2, json!([rs, h, spoken, a, b])),
+        (-9, json!([h, rs, spoken, a, b])),
+        (0, json!([rs, spoken, a, b, h])),
     ] {
         let mut wanted = vec![user("hi")];
         wanted.extend(calls.as_array().unwrap().clone());

@@ -71,16 +71,16 @@ fn one_leg_ends_with_its_sentinel_or_without_its_call() {
 fn a_reply_echoes_the_agents_request() {
     let mut request = with_input(json!([user("hi")]));
     request["previous_response_id"] = "resp_agents".into();
-    let asked = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
-    let asked: Value = serde_json::from_slice(&asked).unwrap();
+    let echoed = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
+    let echoed: Value = serde_json::from_slice(&echoed).unwrap();
     assert_eq!(
-        (&asked["previous_response_id"], &asked["tools"]),
+        (&echoed["previous_response_id"], &echoed["tools"]),
         (&json!("resp_agents"), &json!([]))
     );
     request["tools"] = json!([{"type": "function", "name": "session_handoff"}]);
-    let asked = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
+    let echoed = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
     assert!(
-        String::from_utf8(asked.to_vec())
+        String::from_utf8(echoed.to_vec())
             .unwrap()
             .contains("session_handoff"),
         "the agent's own"
@@ -125,14 +125,14 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
 /// The answer of ours to a request, as a reply and as the events of a stream.
 fn composed(body: &Value) -> Vec<Value> {
     let reading = reading(body);
-    let said = LocalAnswer {
+    let local = LocalAnswer {
         id: ID,
         model: "m",
         text: "baton: nothing is pinned.",
         handoff: None,
         request_bytes: 400,
     };
-    let answer = |shape| OpenaiResponses.compose(&reading.view, &said, shape);
+    let answer = |shape| OpenaiResponses.compose(&reading.view, &local, shape);
     let whole: Value = serde_json::from_slice(&answer(AnswerShape::Whole)).unwrap();
     let stream = answer(AnswerShape::Stream(Framing::Sse));
     let stream = String::from_utf8(stream.to_vec()).unwrap();

@@ -246,15 +246,15 @@ fn a_string_is_one_user_message() {
 
     let hi = json!({"type": "message", "role": "user", "content": "hi"});
     let more = [r#"{"type":"x"}"#.to_owned()];
-    let asked = value(rewritten(
+    let changed = value(rewritten(
         &body,
         &Rewrite {
             more: &more,
             ..Rewrite::default()
         },
     ));
-    assert_eq!(asked["input"], json!([hi, {"type": "x"}]));
-    assert_eq!(asked["previous_response_id"], "resp_1");
+    assert_eq!(changed["input"], json!([hi, {"type": "x"}]));
+    assert_eq!(changed["previous_response_id"], "resp_1");
 
     let before = value(rewritten(
         &body,
