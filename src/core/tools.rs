@@ -1,5 +1,5 @@
-//! Our tools, as a table: what the model sees of each, byte for byte the same in every request of a conversation, and what
-//! a call of it does.
+//! Our tools, as a table: what the model sees of each, byte for byte the same in every request of a conversation, and
+//! what a call of it does.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"str
 /// Its arguments in the older OpenAPI style of Gemini's `parameters`.
 pub const OPENAPI_SCHEMA: &str = r#"{"type":"OBJECT","properties":{"prompt":{"type":"STRING","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"STRING","description":"Why now, in a few words."}},"required":["prompt"]}"#;
 
-/// Name of the tool that searches what was cut. Only requests behind a cut have it.
+/// Name of the tool that searches what was cut. Only requests after a cut have it.
 pub const RECALL_NAME: &str = "session_recall";
 
 /// What the model reads about that tool.
@@ -126,17 +126,14 @@ impl ToolTable {
         Box::leak(Box::new(Self::new(vec![Tool::handoff(Some(description))])))
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.all.iter()
     }
 
-    /// The tool of this name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.all.iter().find(|tool| tool.name == name)
     }
 
-    /// Their names.
     pub fn names(&self) -> ToolNames {
         self.names
     }
@@ -153,7 +150,6 @@ impl Default for ToolTable {
 pub struct ToolNames(&'static [&'static str]);
 
 impl ToolNames {
-    /// None.
     pub const NONE: Self = Self(&[]);
     /// That of the tool that hands over.
     pub const HANDOFF: Self = Self(&[TOOL_NAME]);

@@ -24,7 +24,6 @@ const FLUSH_TIME: Duration = Duration::from_millis(15);
 pub(crate) enum WriteStep {
     /// Write these bytes at once.
     Write(Bytes),
-    /// Wait.
     Wait(Duration),
     /// Write nothing more, and keep the connection open.
     Stall,

@@ -30,7 +30,7 @@ impl Counts {
         OpenConnection(self.0.clone())
     }
 
-    /// Counts a request as aborted unless the guard is told that it finished.
+    /// Counts a request as aborted unless the guard learns that it finished.
     pub(crate) fn request(&self) -> InFlight {
         InFlight {
             counts: self.0.clone(),
@@ -67,7 +67,6 @@ impl Drop for InFlight {
     }
 }
 
-/// An open connection.
 pub(crate) struct OpenConnection(watch::Sender<CounterValues>);
 
 impl Drop for OpenConnection {

@@ -27,11 +27,9 @@ pub struct Received {
     pub wire: Wire,
     /// What it asks for.
     pub endpoint: Endpoint,
-    /// The method.
     pub method: Method,
     /// The path with its query.
     pub path: String,
-    /// The headers.
     pub headers: HeaderMap,
     /// The body as it arrived.
     pub raw: Bytes,
@@ -102,8 +100,8 @@ impl Received {
     }
 }
 
-/// An id that no reply to another request has. It is derived from the request's number and bytes: the same in
-/// every run of a test, different between the sessions of an agent. `slot` tells the ids of one reply apart.
+/// An id that no reply to another request has. It is derived from the request's number and bytes: the same in every run
+/// of a test, different between the sessions of an agent. `slot` distinguishes the ids of one reply.
 pub(crate) fn derived_id(prefix: &str, request: &Received, slot: usize) -> String {
     let mut hasher = Sha256::new_with_prefix(format!("{} {slot} ", request.number));
     hasher.update(&request.raw);

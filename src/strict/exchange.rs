@@ -42,7 +42,7 @@ pub(crate) struct ProviderShared {
     pub(crate) counts: Counts,
 }
 
-/// Locks `mutex`, even if a model panicked while it held the lock.
+/// Locks `mutex`, even if a model panicked while locking it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

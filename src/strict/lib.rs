@@ -2,7 +2,7 @@
 //!
 //! It is the upstream of the tests and of the demo, and any agent or SDK can be pointed at it. It imports nothing
 //! from the rest of this crate: the rules of each provider API are written here a second time, on purpose, so that
-//! a mistake in `wire` cannot hide behind the same mistake here.
+//! a mistake in `wire` cannot hide after the same mistake here.
 //!
 //! A request goes through four steps. The server parses it into a [`Received`]. The wire's dialect checks it
 //! against the rules: each violation is recorded as a [`Complaint`] and, except for a few rules, answered with an

@@ -1,4 +1,4 @@
-//! Which tools each transcript was offered with: a request that goes on from an earlier one is held to the same list.
+//! Which tools each transcript was offered with: a request that continues an earlier one must have the same list.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -24,7 +24,6 @@ struct MemoryState {
     threads: HashSet<String>,
 }
 
-/// A stored response.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredResponse {
     /// The response object.
@@ -68,7 +67,7 @@ impl Memory {
         self.state().threads.insert(id);
     }
 
-    /// Whether a conversation is held that ends with this response.
+    /// Whether a stored conversation ends with this response.
     pub(crate) fn has_thread(&self, id: &str) -> bool {
         self.state().threads.contains(id)
     }
@@ -88,7 +87,6 @@ impl Memory {
         self.state().produced.extend(items);
     }
 
-    /// Stores a response.
     pub(crate) fn store(&self, id: String, stored: StoredResponse) {
         let mut state = self.state();
         for item in &stored.transcript {

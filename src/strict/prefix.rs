@@ -1,4 +1,4 @@
-//! Prefix fidelity on every wire: what each reply was made behind. A later request that holds the reply holds the same
+//! Prefix fidelity on every wire: what each reply was made after. A later request that holds the reply holds the same
 //! before it, value for value. Thinking is bound to its prefix by some APIs; prompt caches live on it everywhere.
 
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ enum ReplyKey {
     Text(Wire, String),
 }
 
-/// The prefixes of all replies. A text that was said more than once has several.
+/// The prefixes of all replies. A text that was written more than once has several.
 #[derive(Debug, Default)]
 pub(crate) struct Prefixes(Mutex<HashMap<ReplyKey, HashSet<PrefixHash>>>);
 
@@ -62,7 +62,7 @@ impl GrowingPrefix {
 }
 
 impl Prefixes {
-    /// Remembers what this reply is made behind: the request up to the model's last words.
+    /// Remembers what this reply is made after: the request up to the model's last words.
     pub(crate) fn record(&self, request: &Received, reply: &Reply) {
         if reply.fault.is_some() {
             return;

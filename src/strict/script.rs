@@ -12,8 +12,8 @@ use super::model::Model;
 use super::reply::{Part, Reply};
 
 /// Replies in order. A request takes the next one if it lists the tools that this reply calls; a reply that calls none
-/// goes to the next request with tools. All others, such as requests for a title, are answered by the [`Autopilot`], and
-/// so is what comes behind the last one. A request that comes twice in a row is answered the same way twice.
+/// goes to the next request with tools. All others, such as requests for a title, are answered by the [`Autopilot`],
+/// and so is what comes after the last one. A request that comes twice in a row is answered the same way twice.
 #[derive(Debug, Default)]
 pub struct Script(Mutex<ScriptState>);
 
@@ -57,7 +57,7 @@ impl Script {
         })))
     }
 
-    /// How many replies were not asked for yet.
+    /// How many replies were not requested yet.
     pub fn left(&self) -> usize {
         let state = self.state();
         state.replies.len() - state.next
@@ -110,7 +110,7 @@ impl Model for Script {
     }
 }
 
-/// Thinking is only said where the request asks for it.
+/// Thinking is only emitted where requested.
 fn without_thinking_unless(thinks: bool, mut reply: Reply) -> Reply {
     reply
         .parts

@@ -53,7 +53,7 @@ impl Strict {
         lock(&self.shared.requests).clone()
     }
 
-    /// The requests that asked the model for a reply, in order.
+    /// The requests to the model, in order.
     pub fn generations(&self) -> Vec<Arc<Received>> {
         let mut requests = self.requests();
         requests.retain(|request| request.endpoint == Endpoint::Generate);
@@ -70,8 +70,7 @@ impl Strict {
         self.shared.counts.now().open
     }
 
-    /// How many requests the client left before their reply was written to its end. Cuts that the script asked
-    /// for are not counted.
+    /// How many requests the client left before their reply was written to its end. Cuts of the script are not counted.
     pub fn aborted(&self) -> usize {
         self.shared.counts.now().aborted
     }

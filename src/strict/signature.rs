@@ -19,12 +19,12 @@ type SignatureHash = [u8; PART];
 pub(crate) struct Signature {
     content: SignatureHash,
     prefix: SignatureHash,
-    /// Makes signatures of equal content behind an equal prefix differ; ignored when the signature comes back.
+    /// Makes signatures of equal content after an equal prefix differ; ignored when the signature comes back.
     nonce: Option<SignatureHash>,
 }
 
 impl Signature {
-    /// The signature of `content` behind `prefix`.
+    /// The signature of `content` after `prefix`.
     pub(crate) fn new(content: &str, prefix: &Sha256) -> Self {
         Signature {
             content: hash(content.as_bytes()),
@@ -74,7 +74,7 @@ impl Signature {
         self.content == other.content
     }
 
-    /// Whether both were issued behind the same prefix.
+    /// Whether both were issued after the same prefix.
     pub(crate) fn same_prefix(&self, other: &Signature) -> bool {
         self.prefix == other.prefix
     }

@@ -1,4 +1,4 @@
-//! Which commands test, build, lint, or leave something behind.
+//! Which commands test, build, lint, or leave something after.
 
 /// What a command is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -27,7 +27,7 @@ impl CommandPurpose {
         matches!(self, Self::Test | Self::Build | Self::Lint)
     }
 
-    /// What it leaves behind, in words; `None` where it leaves nothing that matters later.
+    /// What it leaves after, in words; `None` where it leaves nothing that matters later.
     pub fn leaves(self) -> Option<&'static str> {
         match self {
             Self::Migrate => Some("migrated"),

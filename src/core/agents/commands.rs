@@ -1,4 +1,4 @@
-//! Commands that test, build, lint, or leave something behind, and what the exit code of a shell line says of each.
+//! Commands that test, build, lint, or leave something after, and what the exit code of a shell line says of each.
 
 mod folders;
 
@@ -124,7 +124,7 @@ pub fn prints_stored_text(line: &str) -> bool {
     steps.iter().enumerate().any(prints)
 }
 
-/// What tells one command from another: without assignments and prefixes in front of it and redirections behind.
+/// Identity of a command: its words without assignments and prefixes before it and redirections after it.
 pub fn name_of(command: &str) -> String {
     let mut kept: Vec<&str> = Vec::new();
     let mut words = bare(command).split_whitespace();
@@ -138,7 +138,7 @@ pub fn name_of(command: &str) -> String {
     kept.join(" ")
 }
 
-/// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, behind a
+/// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, after a
 /// here-document.
 pub fn may_hide(line: &str) -> bool {
     HIDING.iter().any(|mark| line.contains(mark)) || hidden_words(line).any(|word| HIDES.contains(&word))
@@ -167,7 +167,7 @@ pub fn last_command(line: &str) -> Option<&str> {
     bare(last).split_whitespace().next()
 }
 
-/// Whether a shell line may take files away or bring older ones back, by its words.
+/// Whether a shell line may remove files or restore older ones, by its words.
 pub fn may_undo(line: &str) -> bool {
     let mut words = line.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
     words.any(|word| UNDOES.contains(&word))
@@ -270,7 +270,8 @@ fn purpose(command: &str) -> Option<CommandPurpose> {
         .or_else(|| script.then(as_script).flatten())
 }
 
-/// Whether a command only prepares. Where it says nothing of its failing, that cannot be told from what it prepares.
+/// Whether a command only prepares. Where it says nothing of its failing, that cannot be distinguished from what it
+/// prepares.
 fn prepares(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
     PREPARE.contains(&first) && !command.contains('>') || first.is_empty()

@@ -18,7 +18,8 @@ const BEGINS: [&str; 5] = ["id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", ".env"]
 /// What is written to be shown.
 const SAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
 
-/// Whether a file of this name holds credentials, so that nothing of it may be quoted; `more` are patterns of further ones.
+/// Whether a file of this name holds credentials, so that nothing of it may be quoted; `more` are patterns of further
+/// ones.
 pub fn is_secret(path: &str, more: &[String]) -> bool {
     is_known_secret(path) || more.iter().any(|pattern| fits(pattern, path))
 }
@@ -107,8 +108,8 @@ pub fn patched(patch: &str) -> Vec<(String, FileChange)> {
     named
 }
 
-/// Whether a path fits a pattern: `?` is one character and `*` any number of them, both without `/`; `**` takes `/`, too.
-/// A pattern without `/` is of the file's name alone.
+/// Whether a path fits a pattern: `?` is one character and `*` any number of them, both without `/`; `**` takes `/`,
+/// too. A pattern without `/` is of the file's name alone.
 pub fn fits(pattern: &str, path: &str) -> bool {
     let path = match pattern.contains('/') {
         true => path,

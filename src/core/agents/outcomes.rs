@@ -1,5 +1,5 @@
-//! How results of calls are worded: of calls that were never run, of files that were changed, of files that are new; and
-//! what git says of its repository. Each as the tools word it at the start of a result or of a line.
+//! How results of calls are worded: of calls that were never run, of files that were changed, of files that are new;
+//! and what git says of its repository. Each as the tools word it at the start of a result or of a line.
 
 /// Beginnings of results of calls that did not run: the person refused them, a rule did, or the agent was stopped.
 /// Claude Code, Codex, Gemini CLI and Qwen Code, OpenCode, goose, Cline.
@@ -130,7 +130,7 @@ pub fn made(text: &str) -> Option<bool> {
     }
 }
 
-/// What git said of the repository.
+/// What git reported of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum GitReport {
     /// The branch that is checked out.

@@ -1,6 +1,7 @@
 //! How agents tell their model where it works: the folder and the branch, in their system prompts and preambles.
 
-/// What stands in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen Code.
+/// What stands in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen
+/// Code.
 const FOLDERS: [(&str, &str); 6] = [
     ("Primary working directory: ", "\n"),
     ("<cwd>", "</cwd>"),

@@ -36,7 +36,6 @@ impl TodoState {
     }
 }
 
-/// One item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TodoItem {
     /// What is to be done.

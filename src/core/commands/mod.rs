@@ -48,8 +48,8 @@ const WORDS: [&str; 4] = ["handoff", "pin", "pins", "unpin"];
 /// Longest run of other characters that may have been a prefix.
 const PREFIX_CHARS: usize = 8;
 
-/// The command that a user's text is. `None` where it is none: without the prefix, or with something behind it that is no
-/// word of its own.
+/// The command that a user's text is. `None` where it is none: without the prefix, or with something after it that is
+/// no word of its own.
 pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
     let (word, rest) = split(text.trim(), prefix)?;
     let known = WORDS.iter().find(|known| known.eq_ignore_ascii_case(word));
@@ -84,7 +84,7 @@ pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
     (1..=PREFIX_CHARS).contains(&before) && WORDS.iter().any(named)
 }
 
-/// The word behind the prefix, and what stands behind it.
+/// The word after the prefix, and what follows it.
 fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     let after = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
     let end = after.find(char::is_whitespace).unwrap_or(after.len());
@@ -93,7 +93,7 @@ fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
     is_word.then_some((word, rest.trim()))
 }
 
-/// What stands behind `handoff`.
+/// What follows `handoff`.
 fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
     let (word, argument) = rest.split_at(end);

@@ -1,6 +1,6 @@
 //! What comes of undoing a handoff.
 
-/// How it came out, whoever asked.
+/// Outcome of an undo, whatever its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UndoOutcome {
     /// The model sees what it saw before the handoff, and all that came after.
@@ -12,7 +12,6 @@ pub enum UndoOutcome {
 }
 
 impl UndoOutcome {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Undone, Self::TakenBack, Self::Refused];
 
     /// The name used in logs, metrics and the journal.

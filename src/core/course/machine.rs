@@ -1,14 +1,14 @@
 //! The course of one answer to the agent, leg after leg: events go in, actions come out.
 //!
-//! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver reads
-//! the legs, performs the effects one at a time, shows texts, and reports what came of it.
+//! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver
+//! reads the legs, performs the effects one at a time, shows texts, and reports what came of it.
 //!
 //! ```text
 //! leg ended ─► judge ─┬► end
 //!                     ├► fire: write the handoff ─► show its sentinel ─► send the next leg, or end (stop mode)
 //!                     ├► mixed: write the pairs ─► end
 //!                     └► answer the call: write the pair ─► show its mark ─► send the model's own turn and the answer
-//! leg failed before anything of it was shown ─► send it again after a pause, or end behind what was shown
+//! leg failed before anything of it was shown ─► send it again after a pause, or end after what was shown
 //! ```
 
 use std::collections::VecDeque;
@@ -19,7 +19,7 @@ use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_be
 use crate::record::{HandoffId, HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
 use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
-/// What holds for the whole answer.
+/// Settings of the whole answer.
 #[derive(Debug, Clone, Default)]
 pub struct CourseTerms {
     /// The first leg's circumstances.
@@ -33,16 +33,15 @@ pub struct CourseTerms {
     /// The handoff that the agent's request is cut at.
     pub active: Option<HandoffId>,
     /// The request is a repeated one: the response begins with this handoff's sentinel, and the first leg is the one
-    /// behind it.
+    /// after it.
     pub opening: Option<RepeatedHandoff>,
-    /// The response begins with a text of ours, and the first leg stands behind that.
+    /// The response begins with a text of ours, and the first leg follows that.
     pub opens_with_text: bool,
 }
 
-/// The handoff behind which a repeated request goes on.
+/// The handoff after which a repeated request goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RepeatedHandoff {
-    /// Its id.
     pub id: HandoffId,
     /// Its preamble and carry-over prompt, as elements.
     pub head: String,
@@ -71,25 +70,23 @@ pub enum CourseEvent {
     },
     /// The handoff is durable.
     HandoffWritten {
-        /// Its id.
         id: HandoffId,
         /// Its preamble and carry-over prompt, as elements.
         head: String,
         /// What is shown of it.
         sentinel: String,
     },
-    /// The hidden call and its answer are durable, and the model can be asked to go on.
+    /// The hidden call and its answer are durable, and the model can be requested to continue.
     CallAnswered {
         /// What is shown in the call's place.
         mark: String,
         /// The elements to append: the model's own turn, and the answer.
         more: String,
-        /// The answer.
         answer: HiddenResult,
     },
     /// What was to be written is written: pairs, or an id.
     Written,
-    /// What was to be written is not, or the model cannot be asked.
+    /// What was to be written is not, or the model cannot be requested to continue.
     NotWritten,
     /// Upstream has begun to answer the leg that was sent.
     LegBegun,
@@ -97,7 +94,7 @@ pub enum CourseEvent {
     LegRefused {
         /// Whether another try may do better.
         retry: bool,
-        /// The pause that upstream asked for.
+        /// The pause that upstream requested.
         pause: Option<Duration>,
     },
     /// The agent has left.
@@ -107,11 +104,10 @@ pub enum CourseEvent {
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Show a text of ours behind all that was shown.
+    /// Show a text of ours after all that was shown.
     Say(String),
-    /// Do this, and report what came of it; nothing else is asked for until then.
+    /// Do this, and report what came of it; nothing else is requested until then.
     Perform(Effect),
-    /// End the response.
     End(ResponseEnd),
     /// End it where upstream's bytes ended: nothing is added.
     EndAsItIs,
@@ -131,17 +127,17 @@ pub enum Effect {
         /// The handoff that is active so far.
         parent: Option<HandoffId>,
     },
-    /// Write hidden calls with their answers, each in its place beside one of the agent's own, where there is one that can
-    /// be found again: `UpdateOutcome` or `NotWritten`.
+    /// Write hidden calls with their answers, each in its place beside one of the agent's own, where there is one that
+    /// can be found again: `UpdateOutcome` or `NotWritten`.
     WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
-    /// Write a hidden call that stands alone with its answer, and tell what asks the model to go on behind it:
+    /// Write a hidden call that stands alone with its answer, and tell what asks the model to continue after it:
     /// `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
-    /// Write what stands behind the id that the agent knows the response by: `UpdateOutcome` or `NotWritten`.
+    /// Write what follows the id that the agent knows the response by: `UpdateOutcome` or `NotWritten`.
     WriteId {
         /// That id.
         shown: String,
-        /// What stands behind it.
+        /// What follows it.
         origin: ResponseOrigin,
     },
     /// Send a later leg: `LegBegun` or `LegRefused`.
@@ -171,7 +167,7 @@ impl Effect {
 /// The request of a later leg.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextLeg {
-    /// Preamble and carry-over prompt of the handoff that it starts behind; `None`: the first leg's own cut.
+    /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
     pub head: Option<String>,
     /// Elements to append.
     pub more: Vec<String>,
@@ -186,9 +182,9 @@ pub enum ResponseEnd {
     Own,
     /// As the last leg ended, but without the call.
     WithoutCall,
-    /// Behind a text of ours, by a normal stop. The next request will be about as large as this leg's.
+    /// After a text of ours, by a normal stop. The next request will be about as large as this leg's.
     Stopped(NextLeg),
-    /// Behind a sentinel, because this next leg could not be had.
+    /// After a sentinel, because this next leg could not be had.
     Lost(NextLeg),
 }
 
@@ -199,7 +195,7 @@ enum CourseState {
     /// A leg is on its way.
     Sending,
     WritingHandoff,
-    /// Behind it the response ends so.
+    /// After it the response ends so.
     WritingPairs(ResponseEnd),
     AnsweringCall,
     /// The last thing before the end.
@@ -268,7 +264,7 @@ impl Course {
         self.actions.pop_front()
     }
 
-    /// Whether the present leg is one that this machine asked for.
+    /// Whether the present leg is one that this machine requested.
     pub fn is_later_leg(&self) -> bool {
         self.later
     }
@@ -372,7 +368,8 @@ impl Course {
         self.perform(CourseState::WritingPairs(close), Effect::WritePairs(all));
     }
 
-    /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
+    /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's
+    /// did.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
         let ended_in_error = report.stop == StopReason::Error && shown;
         if ended_in_error || !withheld && !self.later && !self.emitted {
@@ -390,7 +387,7 @@ impl Course {
         }
     }
 
-    /// The sentinel is shown, and the next leg starts behind the handoff.
+    /// The sentinel is shown, and the next leg starts after the handoff.
     fn hand_over(&mut self, id: HandoffId, head: String, sentinel: String) {
         self.say(sentinel);
         self.leg = NextLeg {
@@ -431,8 +428,8 @@ impl Course {
         }
     }
 
-    /// The next leg cannot be had: the response ends behind what was shown. Behind a sentinel the agent is told to go on,
-    /// where its wire has a word for it; behind an answered call alone it is the person's turn.
+    /// The next leg cannot be had: the response ends after what was shown. After a sentinel the agent is instructed to
+    /// go on, where its wire has a word for it; after an answered call alone it is the person's turn.
     fn lost(&mut self) {
         let leg = self.leg.clone();
         self.end(match leg.after {
@@ -441,7 +438,7 @@ impl Course {
         });
     }
 
-    /// Ends with what the last leg said.
+    /// Ends with what the last leg emitted.
     fn close(&mut self, close: ResponseEnd) {
         if self.report.leaves_unfit(self.emitted) {
             self.say(EMPTY_TURN.to_owned());
@@ -449,7 +446,7 @@ impl Course {
         self.end(close);
     }
 
-    /// What stands behind the response's id is written down before the agent can name it.
+    /// What follows the response's id is written down before the agent can name it.
     fn end(&mut self, close: ResponseEnd) {
         let Some(origin) = self.origin_after(&close) else {
             return self.over(Action::End(close));
@@ -458,14 +455,14 @@ impl Course {
         self.perform(CourseState::WritingId(close), Effect::WriteId { shown, origin });
     }
 
-    /// What stands behind the id that the agent knows the response by, where that is not the same response, with nothing open
+    /// What follows the id that the agent knows the response by, where that is not the same response, with nothing open
     /// in it.
     fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        // A leg behind the handoff that was answered, and asked for one more, is what goes on.
+        // A leg after the handoff that was answered, and requested another leg, is what goes on.
         let at_handoff =
             matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
         if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {

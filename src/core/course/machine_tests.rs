@@ -104,7 +104,7 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
     )
 }
 
-/// A driver that does as it is told, and looks at what it is told to do.
+/// A driver that performs each action and checks it.
 struct Watcher {
     course: Course,
     /// What is awaited: an effect's end, or a leg's.
@@ -132,7 +132,7 @@ impl Watcher {
         }
     }
 
-    /// Whether something was done that this event tells the end of.
+    /// Whether the effect that this event ends was under way.
     fn fits(&self, event: &CourseEvent) -> bool {
         match (&self.doing, event) {
             _ if self.over.is_some() || self.gone => false,
@@ -215,7 +215,7 @@ proptest! {
         }
     }
 
-    /// A driver that goes on as long as it is told to comes to an end, whatever comes of each effect.
+    /// A driver that performs every action comes to an end, whatever comes of each effect.
     #[test]
     fn an_answer_always_ends(terms in terms(), seed in proptest::collection::vec(events(), 20..40)) {
         let bound = terms.first.max_chain * (1 + limits::ASK_AGAIN) * (1 + terms.retries);
@@ -311,7 +311,7 @@ fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
 #[test]
 fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
     let refused = |retry| CourseEvent::LegRefused { retry, pause: None };
-    // Behind a sentinel.
+    // After a sentinel.
     let mut course = Course::new(ordinary());
     after(
         &mut course,
@@ -336,7 +336,7 @@ fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
         [Action::End(ResponseEnd::Lost(leg))]
     );
 
-    // Behind an answered call alone it is a normal stop.
+    // After an answered call alone it is a normal stop.
     let mut course = Course::new(ordinary());
     after(
         &mut course,
@@ -449,7 +449,7 @@ fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
         after(&mut course, CourseEvent::Written),
         [Action::End(ResponseEnd::WithoutCall)]
     );
-    // With nothing behind it, the reasoning goes with its call.
+    // With nothing after it, the reasoning goes with its call.
     let mut course = last_leg();
     let actions = after(&mut course, CourseEvent::LegEnded(bound(1)));
     assert_eq!(actions, [Action::End(ResponseEnd::WithoutCall)]);

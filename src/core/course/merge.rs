@@ -36,7 +36,7 @@ pub struct StreamMerge {
 
 impl StreamMerge {
     /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was
-    /// hidden yet. `keep`: what a leg says is kept, so that the model can be asked again.
+    /// hidden yet. `keep`: what a leg says is kept, so that the model can be queried again.
     pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
         let framing = dialect.framing();
         Self {
@@ -88,7 +88,7 @@ impl StreamMerge {
                 self.batch(&batch, out);
                 self.withholding = out.len() == sent;
             }
-            // Behind a hidden call or in a later leg, unread frames would make the message invalid.
+            // After a hidden call or in a later leg, unread frames would make the message invalid.
             Err(OversizeFrame(_)) if self.withholding() || self.committed => self.failed = true,
             Err(OversizeFrame(buffered)) => {
                 self.blind = true;
@@ -98,7 +98,7 @@ impl StreamMerge {
     }
 
     /// Passes on what needs no reading of the frames that `chunk` begins with, and returns the rest: most reads are
-    /// one event or many of a kind, and their frames are not even told apart.
+    /// one event or many of a kind, and their frames are not even distinguished.
     fn unread(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) -> Bytes {
         if !self.framer.is_between_frames() {
             return chunk;
@@ -243,7 +243,7 @@ impl StreamMerge {
         judge(self.dialect.report(), now)
     }
 
-    /// What the model said in this leg; `None` where it was too much to keep.
+    /// What the model wrote in this leg; `None` where it was too much to keep.
     pub fn spoken(&self) -> Option<LegOutput> {
         let log = self.log.as_ref()?;
         let mut framer = Framer::of(self.framing, self.frame_limit);
@@ -252,7 +252,8 @@ impl StreamMerge {
         Some(LegOutput::Stream(frames.collect()))
     }
 
-    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
+    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one
+    /// before.
     pub fn hide(&mut self, tools: ToolNames) {
         self.dialect.hide(tools);
     }
@@ -271,18 +272,18 @@ impl StreamMerge {
         self.dialect.next_leg();
     }
 
-    /// The present leg failed before anything of it was shown: the agent is told nothing of it, nor what it cost.
+    /// The present leg failed before anything of it was shown: the agent sees neither it nor its cost.
     pub fn forget_leg(&mut self) {
         self.dialect.forget_leg();
     }
 
-    /// The response begins with a text of ours: the sentinel of a handoff behind which its first leg stands, or a note.
+    /// The response begins with a text of ours: the sentinel of a handoff after which its first leg stands, or a note.
     pub fn open_with(&mut self, text: String) {
         self.committed = true;
         self.dialect.open_with(text);
     }
 
-    /// Begins a response before any leg does, with a text of our own that is said in pieces. A leg follows behind
+    /// Begins a response before any leg does, with a text of our own that arrives in pieces. A leg follows after
     /// [`next_leg`](Self::next_leg).
     pub fn begin_text(&mut self, begun: StreamOpening, out: &mut Vec<Bytes>) {
         let mut first = Vec::new();

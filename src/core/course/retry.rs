@@ -9,8 +9,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 /// and the agent's next request goes on.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with an
-/// error under a status of success.
+/// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with
+/// an error under a status of success.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct LegAttempts {
     failed: u32,
@@ -23,7 +23,7 @@ impl LegAttempts {
         Self { failed: 0, retries }
     }
 
-    /// Of the leg behind, which may be sent again as often.
+    /// Of the leg after, which may be sent again as often.
     pub(super) fn of_next_leg(self) -> Self {
         Self::new(self.retries)
     }
@@ -33,8 +33,8 @@ impl LegAttempts {
         self.failed
     }
 
-    /// Another one failed, and upstream may have asked for a pause. Returns the pause before the next one, if there is to be
-    /// one.
+    /// Records a failed try; upstream may have requested a pause. Returns the pause before the next one, if there is to
+    /// be one.
     pub(super) fn fail(&mut self, requested: Option<Duration>) -> Option<Duration> {
         let pause = requested.unwrap_or_else(|| backoff(self.failed));
         self.failed += 1;

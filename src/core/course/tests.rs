@@ -380,7 +380,7 @@ fn plain_text_needs_no_look_and_a_bracket_does() {
             text("f"),
             text("g").replacen("{", r#"{"error":null,"#, 1),
         ];
-        // Behind a bracket one frame is read, too: it could go on as a mark.
+        // After a bracket one frame is read, too: it could go on as a mark.
         let wanted = [
             false, true, false, false, true, false, false, true, false, false, false,
         ];

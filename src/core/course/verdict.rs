@@ -13,7 +13,7 @@ use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
 /// What a verdict depends on beside the leg itself.
 #[derive(Debug, Clone, Default)]
 pub struct VerdictInput {
-    /// Messages in the model's view behind the carry-over prompt.
+    /// Messages in the model's view after the carry-over prompt.
     pub messages: usize,
     /// Legs so far, this one included.
     pub legs: u32,
@@ -49,12 +49,11 @@ pub enum Verdict {
     AskAgain(AnsweredCall),
 }
 
-/// A hidden call with what the model is told of it.
+/// A hidden call with its result for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnsweredCall {
-    /// The call.
     pub call: HiddenCall,
-    /// The answer; `None`: its tool is yet to be asked.
+    /// The answer; `None`: its tool has not run yet.
     pub answer: Option<HiddenResult>,
     /// Prompt and reason, where the handoff waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
@@ -94,7 +93,7 @@ enum CallFate {
     Fire(String, Option<String>),
     /// Its tool answers it.
     Ask,
-    /// It is told this, and nothing else comes of it.
+    /// Its result is this text, and nothing else comes of it.
     Answer(HiddenResult),
 }
 
@@ -158,8 +157,8 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     })
 }
 
-/// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model went on behind
-/// them, and what it thought in front of them is bound to them. None of them takes effect.
+/// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model continued
+/// after them, and the thinking before them is bound to them. None of them takes effect.
 fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
     if !matches!(report.stop, StopReason::Truncated | StopReason::Refused) {
         return Vec::new();
@@ -178,7 +177,7 @@ fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
         .collect()
 }
 
-/// The calls of a leg that come to nothing, with what the model is told of each where it must be told.
+/// The calls of a leg that come to nothing, each with its result for the model.
 pub(super) fn untaken(report: &LegReport) -> Vec<PendingResult> {
     let natural = report.stop.natural();
     let pending_result = |call: &HiddenCall| PendingResult {
@@ -197,8 +196,8 @@ fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
     }
 }
 
-/// The dropped call that reasoning was for, where the model said more behind it: the API takes that reasoning back with this
-/// call behind it and nothing else. It is told that nothing came of it, and has its place behind the reasoning.
+/// The dropped call that reasoning was for, where the model wrote more after it: the API takes that reasoning back with
+/// this call after it and nothing else. Its result says that nothing came of it, and its place is after the reasoning.
 pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPlace>)> {
     let natural = report.stop.natural();
     let followed_by_text = report.hidden.iter().filter(|call| call.after < report.parts);
@@ -245,7 +244,7 @@ fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
     all
 }
 
-/// Prompt and reason of a call that may fire, or what the model is told instead.
+/// Prompt and reason of a call that may fire, or the result that refuses it.
 fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<String>), HiddenResult> {
     if call.oversize {
         return Err(HiddenResult::TOO_LONG);
@@ -272,7 +271,7 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
     Ok((prompt, reason))
 }
 
-/// Where a hidden call stands among its visible siblings: behind the nearest call before it, else in front of
+/// Where a hidden call stands among its visible siblings: after the nearest call before it, else in front of
 /// the nearest one after it.
 pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<InsertionPlace> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);

@@ -33,7 +33,7 @@ enum EscapeState {
 }
 
 impl EscapeState {
-    /// The state behind `c`, and whether `c` is the colon that completes a sentinel's beginning.
+    /// The state after `c`, and whether `c` is the colon that completes a sentinel's beginning.
     fn next(self, c: char) -> (Self, bool) {
         let byte = if c.is_ascii() { c as u8 } else { 0 };
         let state = match (self, byte) {

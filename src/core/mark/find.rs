@@ -16,11 +16,9 @@ pub(super) const ID_CHARS: usize = 36;
 pub struct RawMark {
     /// From the first bracket to the last.
     pub span: Span,
-    /// What it is.
     pub kind: MarkKind,
 }
 
-/// The kinds of marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkKind {
     /// An opening line.
@@ -42,7 +40,7 @@ const ASIDE: &[u8] = b"aside";
 const NOTE: &[u8] = b"note";
 const DRAFT: &[u8] = b"draft";
 
-/// The words behind the part that all marks have.
+/// The words after the part that all marks have.
 pub(super) const WORDS: [&[u8]; 4] = [RESUME, ASIDE, NOTE, DRAFT];
 
 /// Part of every mark.

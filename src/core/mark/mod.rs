@@ -1,5 +1,5 @@
-//! The texts that baton puts into an agent's transcript: sentinels, asides and notes, the seals, and the escaping that keeps
-//! other text from being taken for them.
+//! The texts that baton puts into an agent's transcript: sentinels, asides and notes, the seals, and the escaping that
+//! keeps other text from being taken for them.
 //!
 //! Writes, finds and reads them. Whether one counts (whose text it stands in, whether its id is known) is decided by
 //! `rewrite`. Knows no wire, store or clock.

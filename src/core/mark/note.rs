@@ -10,8 +10,8 @@ pub fn line(id: Uuid) -> String {
 /// What every answer begins with, at the start of a line: where it is glued to other text, it is known where it begins.
 pub const BEGINS: &str = "baton: ";
 
-/// The line in front of a draft's text that is shown while it is written. It, the text, and all up to the note with its id are
-/// never in the model's view; without that note (the answer broke off) all that follows in the same text.
+/// The line in front of a draft's text that is shown while it is written. It, the text, and all up to the note with its
+/// id are never in the model's view; without that note (the answer broke off) all that follows in the same text.
 pub fn draft_line(id: Uuid) -> String {
     format!("[[handoff-draft:{id}]]")
 }
@@ -19,7 +19,8 @@ pub fn draft_line(id: Uuid) -> String {
 /// What [`BEGINS`] begins with, up to where quoted text is broken up.
 const WORD: &[u8] = b"baton";
 
-/// Quotes text inside an answer of ours, piece by piece: nothing in it is taken for a mark, or for where an answer begins.
+/// Quotes text inside an answer of ours, piece by piece: nothing in it is taken for a mark, or for where an answer
+/// begins.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quoter {
     /// Bytes of [`WORD`] that the text ended with so far.

@@ -1,5 +1,5 @@
 //! The tag that an agent writes around what a person pastes: Claude Code 2.1 has `<pasted_content id="19a4">` and
-//! `</pasted_content id="19a4">` around a paste of several lines. What was typed stands in front of it or behind it.
+//! `</pasted_content id="19a4">` around a paste of several lines. What was typed stands in front of it or after it.
 
 use crate::text::{Span, json};
 
@@ -8,7 +8,7 @@ const CLOSE: &str = "</pasted_content";
 /// Bytes of a tag's attributes.
 const ATTRIBUTES: usize = 64;
 
-/// Offset behind the opening tag that a text begins with, and behind the blanks there.
+/// Offset after the opening tag that a text begins with, and after the blanks there.
 pub(crate) fn after_opening(text: &[u8], inside: Span) -> Option<usize> {
     let at = after_blanks(text, inside.start, inside.end);
     Some(after_blanks(
@@ -18,8 +18,8 @@ pub(crate) fn after_opening(text: &[u8], inside: Span) -> Option<usize> {
     ))
 }
 
-/// Offset behind the closing tag that stands at `from`, with the two line breaks that follow it, where the text begins with an
-/// opening one; else `from`.
+/// Offset after the closing tag that stands at `from`, with the two line breaks that follow it, where the text begins
+/// with an opening one; else `from`.
 pub(crate) fn after_closing(text: &[u8], inside: Span, from: usize) -> usize {
     let at = after_blanks(text, from, inside.end);
     let closing = after_opening(text, inside).and_then(|_| after_tag(text, at, inside.end, CLOSE));

@@ -1,5 +1,5 @@
-//! The line that a person pastes to resume a handoff. Accepts what people and agents do to it on the way: quote marks of
-//! a reply or of a shell, one pair of brackets lost, a truncated id, words behind it on the same line.
+//! The line that a person pastes to resume a handoff. Accepts what people and agents do to it on the way: quote marks
+//! of a reply or of a shell, one pair of brackets lost, a truncated id, words after it on the same line.
 
 use uuid::Uuid;
 
@@ -15,7 +15,7 @@ const WORD: &[u8] = b"handoff-resume:";
 const DECORATION: usize = 32;
 /// Fewest characters of a truncated id that may identify it: its timestamp.
 const LEAST_ID: usize = 13;
-/// Bytes behind the beginning of a closing line in which it ends.
+/// Bytes after the beginning of a closing line in which it ends.
 const CLOSING: usize = 96;
 
 /// A line to resume by, read.
@@ -23,7 +23,7 @@ const CLOSING: usize = 96;
 pub struct PastedLine {
     /// The first and the last id that it may mean; equal where the id is complete.
     pub ids: (Uuid, Uuid),
-    /// Offset of the person's own text behind it. A whole pasted sentinel is skipped, since its prompt counts once.
+    /// Offset of the person's own text after it. A whole pasted sentinel is skipped, since its prompt counts once.
     pub rest: usize,
 }
 
@@ -61,7 +61,7 @@ fn is_quote(c: char) -> bool {
     )
 }
 
-/// What the person says behind the line, or behind the block that it opens.
+/// What the person says after the line, or after the block that it opens.
 fn after_line(text: &[u8], from: usize, end: usize) -> usize {
     let closed = closing(text, from, end).and_then(|at| {
         let line = &text[at..end.min(at + CLOSING)];

@@ -76,16 +76,15 @@ pub fn normalised(text: &str) -> String {
     escape::break_up(text.trim()).into_owned()
 }
 
-/// A sentinel in one text: where its prompt is spelled out, and where the text goes on behind it.
+/// A sentinel in one text: where its prompt is spelled out, and where the text continues after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentinel {
-    /// Its id.
     pub id: Uuid,
     /// Offset of its opening line.
     pub at: usize,
     /// The text up to the closing line, if there is one.
     pub sealed: Option<SealedBody>,
-    /// Offset behind the sentinel and the line breaks streamed with it.
+    /// Offset after the sentinel and the line breaks streamed with it.
     pub rest: usize,
 }
 
@@ -155,7 +154,7 @@ pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Se
     })
 }
 
-/// What stands behind the line for people, which is the first one; `None` where it is not there.
+/// What follows the line for people, which is the first one; `None` where it is not there.
 fn after_line_for_people(prompt: &str) -> Option<&str> {
     let prompt = prompt.trim();
     let (line, rest) = prompt.split_once('\n').unwrap_or((prompt, ""));
@@ -167,7 +166,7 @@ fn is_for_people(line: &str) -> bool {
     line.starts_with(HANDED_OVER) && line.ends_with(KNOWS_ONLY)
 }
 
-/// End of the line for people behind an opening line that ends at `from`; `end` where the text breaks off in it.
+/// End of the line for people after an opening line that ends at `from`; `end` where the text breaks off in it.
 pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
     let start = gap::after(text, from, end);
     let left = &text[start..end.min(start + LINE_BYTES)];
@@ -239,7 +238,7 @@ mod tests {
         [full(ID, reason, prompt, &seal), older]
     }
 
-    /// The first sentinel of a text, its prompt where its seal verifies, and what is left behind it.
+    /// The first sentinel of a text, its prompt where its seal verifies, and the text after it.
     fn read_back(text: &str) -> (Sentinel, Option<String>, String) {
         let text = json::quote(text).into_bytes();
         let found = marks(&text);

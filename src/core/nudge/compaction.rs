@@ -1,9 +1,8 @@
-//! Where the agents sum their transcripts up by themselves: a threshold behind that point is never reached.
+//! Where the agents sum their transcripts up by themselves: a threshold after that point is never reached.
 
 /// When an agent compacts, as it comes.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Compaction {
-    /// The agent.
     pub agent: &'static str,
     /// At this share of its model's window.
     share: f64,

@@ -1,12 +1,12 @@
-//! The machine that decides when a model is told that its context fills up, and when its session is handed over without it.
+//! Decides when to notify a model of its filling context, and when to hand its session over without it.
 
 use crate::record::HandoffId;
 
-/// Tokens more after which a model that was told is told again.
+/// Tokens more after which a model that was notified is notified again.
 const AGAIN: u64 = 100_000;
 
-/// What the model has to finish a step in where none is marked as done: this share of its window, on the scale of the threshold
-/// that was passed.
+/// What the model has to finish a step in where none is marked as done: this share of its window, on the scale of the
+/// threshold that was passed.
 const PATIENCE: f64 = 0.1;
 
 /// Two handoffs within so many exchanges leave no time to work in between.
@@ -18,7 +18,7 @@ const TRY_AGAIN: u64 = 20_000;
 /// The thresholds of the config; zero is none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Thresholds {
-    /// The model is told at this share of its window.
+    /// The model is notified at this share of its window.
     pub nudge_at: f64,
     /// And from so many tokens on.
     pub nudge_tokens: u64,
@@ -29,7 +29,7 @@ pub struct Thresholds {
 /// Those of one model, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelThresholds {
-    /// The model is told from here on.
+    /// The model is notified from here on.
     nudge: Option<u64>,
     /// And from here on without waiting for the end of a step.
     late: Option<u64>,
@@ -65,9 +65,8 @@ impl Thresholds {
 /// What is to be done with a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NudgeDecision {
-    /// Nothing.
     Nothing,
-    /// The model is told, at this use.
+    /// The model is notified, at this use.
     Nudge {
         /// Tokens of its context.
         tokens: u64,
@@ -79,10 +78,10 @@ pub enum NudgeDecision {
     },
 }
 
-/// Why a model is not told any more: it would hand over and over.
+/// Why a model gets no more nudges: it would hand over in a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum HandoffLoop {
-    /// What is left behind the cut is over the threshold by itself.
+    /// What follows the cut is over the threshold by itself.
     LargeCut,
     /// Two handoffs came in close succession.
     CloseHandoffs,
@@ -101,15 +100,15 @@ impl HandoffLoop {
 /// What came of nudging in an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NudgeOutcome {
-    /// The model was told.
+    /// The model was notified.
     Notified,
-    /// It handed over after it was told.
+    /// The model handed over after a nudge.
     Followed,
-    /// It would have been told, and that could not be written down.
+    /// A nudge was due and could not be stored.
     NotWritten,
     /// A threshold began a handoff, and no draft came of it.
     AutoFailed,
-    /// It is told no more in this task.
+    /// The model gets no more nudges in this task.
     Stopped(HandoffLoop),
 }
 
@@ -136,7 +135,7 @@ impl NudgeOutcome {
     }
 }
 
-/// What an answer told.
+/// Token usage of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AnswerUsage {
     /// The cut of the request that was answered.
@@ -147,19 +146,19 @@ pub struct AnswerUsage {
     pub input: u64,
 }
 
-/// How full one thread's context is, and what came of it. Usage is that of the newest answer *behind* the present cut: an older
-/// one says nothing of what the model sees.
+/// How full one thread's context is, and what came of it. Usage is that of the newest answer *after* the present cut:
+/// an older one does not describe what the model sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextUse {
     cut: Option<HandoffId>,
     measured: Option<u64>,
-    /// Use when the model was told last.
+    /// Context use at the last notification.
     nudged: Option<u64>,
-    /// The transcript holds what it was told by another process, or before a restart.
+    /// The transcript holds a nudge of another process, or from before a restart.
     notified: bool,
     /// Use when a handoff was tried last.
     tried: Option<u64>,
-    /// A handoff was seen, and the first answer behind it was not.
+    /// A handoff was seen, and the first answer after it was not.
     first: bool,
     /// Exchanges since the last handoff that was seen.
     since: Option<u32>,
@@ -167,7 +166,7 @@ pub struct ContextUse {
 }
 
 impl ContextUse {
-    /// A request of the thread has come, cut at `cut`; `told`: the transcript holds a nudge behind that cut.
+    /// Takes in a request of the thread, cut at `cut`; `notified`: the transcript holds a nudge after that cut.
     pub fn exchange(&mut self, cut: Option<HandoffId>, notified: bool) {
         if cut != self.cut {
             self.begin(cut);
@@ -189,7 +188,7 @@ impl ContextUse {
 
     /// A leg was answered. Whether the thread is on a treadmill since.
     pub fn measured(&mut self, answer: AnswerUsage, limits: &ModelThresholds) -> Option<HandoffLoop> {
-        // An answer that tells nothing says nothing.
+        // An answer without usage changes nothing.
         if answer.cut != self.cut || answer.input == 0 {
             return None;
         }
@@ -204,8 +203,8 @@ impl ContextUse {
         None
     }
 
-    /// What is to be done with the present request. `step_done`: whether the model has just finished a step; asked only where it
-    /// matters.
+    /// Decides what to do with the present request. `step_done`: whether the model has just finished a step; called
+    /// only where it matters.
     pub fn decide(&self, limits: &ModelThresholds, step_done: impl FnOnce() -> bool) -> NudgeDecision {
         let (Some(tokens), None) = (self.measured, self.treadmill) else {
             return NudgeDecision::Nothing;
@@ -230,7 +229,7 @@ impl ContextUse {
         NudgeDecision::Nothing
     }
 
-    /// The model is told, with the present request.
+    /// The model is notified, with the present request.
     pub fn nudged(&mut self) {
         self.nudged = self.measured;
     }
@@ -240,7 +239,7 @@ impl ContextUse {
         self.tried = self.measured;
     }
 
-    /// Whether the model was told behind the present cut.
+    /// Whether the model was notified after the present cut.
     pub fn was_nudged(&self) -> bool {
         self.nudged.is_some()
     }
@@ -255,14 +254,14 @@ impl ContextUse {
         self.treadmill
     }
 
-    /// At which use the model was told is not known: what is more is counted from the first that is.
+    /// At which use the model was notified is not known: what is more is counted from the first that is.
     fn count_notified(&mut self) {
         if self.notified && self.nudged.is_none() {
             self.nudged = self.measured;
         }
     }
 
-    /// What was known of an older cut says nothing behind this one.
+    /// What was known of an older cut says nothing after this one.
     fn begin(&mut self, cut: Option<HandoffId>) {
         *self = Self {
             cut,

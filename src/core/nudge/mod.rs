@@ -1,13 +1,13 @@
-//! When a model should hand over: how full its context is, against its model's window and the thresholds of the config, and
-//! what follows. Pure.
+//! When a model should hand over: how full its context is, against its model's window and the thresholds of the config,
+//! and what follows. Pure.
 //!
 //! ```text
 //! usage of an answer ─► ContextUse ─► Decision: nothing yet | tell the model (a nudge) | hand off
 //!                          ▲
 //!      requests, handoffs ─┘
 //! ```
-//! Knows tables of models and agents, and transcripts where it looks for a finished step. Must not know: where a nudge is put
-//! into a request, who writes a draft, clocks.
+//! Knows tables of models and agents, and transcripts where it looks for a finished step. Must not know: where a nudge
+//! is put into a request, who writes a draft, clocks.
 
 mod compaction;
 mod context_use;

@@ -5,8 +5,9 @@ use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolCall, Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::{Role, View};
 
-/// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished items than
-/// the call before had. Turns before `from` are not the model's any more. Reads back to that earlier call, and no further.
+/// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
+/// items than the call before had. Turns before `from` are not the model's any more. Reads back to that earlier call,
+/// and no further.
 pub fn step_done(view: &View, from: usize) -> bool {
     let transcript = Transcript::of(view);
     let turns = (from..transcript.len())
@@ -18,7 +19,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
     for turn in turns {
         match turn.role {
             Role::Assistant | Role::Other => models = true,
-            // What the model said before it was answered is another message.
+            // What the model wrote before it was answered is another message.
             _ if models => newest = false,
             _ => continue,
         }

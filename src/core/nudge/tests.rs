@@ -182,7 +182,7 @@ fn nudge_of(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
         .min()
 }
 
-/// What is over this behind a handoff leaves no room for work.
+/// What is over this after a handoff leaves no room for work.
 fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
     let auto = window
         .map(|w| (w as f64 * thresholds.auto_at) as u64)

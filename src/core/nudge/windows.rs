@@ -37,8 +37,8 @@ impl Windows {
         Self { more }
     }
 
-    /// The window of a request's model. The first of these that knows the model counts: what the agent declares, the config,
-    /// a beta header that widens the window, what the agent is known to assume, the model's own window.
+    /// The window of a request's model. The first of these that knows the model counts: what the agent declares, the
+    /// config, a beta header that widens the window, what the agent is known to assume, the model's own window.
     pub fn of(&self, query: &WindowQuery<'_>) -> Option<u64> {
         let names = [query.model, bare(query.model)];
         let configured = self.more.iter().map(|(name, window)| (name.as_str(), *window));
@@ -73,8 +73,8 @@ pub fn declares_windows(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_DECLARATION && text.split(',').all(|one| declaration(one).is_some())
 }
 
-/// The window that a text declares for a model of these names. What is declared for every model is how much of its window the
-/// agent uses: of a model with less, all of that.
+/// The window that a text declares for a model of these names. What is declared for every model is how much of its
+/// window the agent uses: of a model with less, all of that.
 fn declared(text: &str, names: [&str; 2], own: impl FnOnce() -> Option<u64>) -> Option<u64> {
     let text = if text.len() <= MAX_DECLARATION { text } else { "" };
     let all = text.split(',').filter_map(declaration);

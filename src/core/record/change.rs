@@ -1,7 +1,7 @@
 //! Changes to the record of a conversation.
 //!
-//! A write names what it changes and not what the whole record then is, so that processes which serve one conversation at
-//! the same time lose nothing of each other's. Every store applies changes by [`Update::on`], atomically.
+//! A write names what it changes and not what the whole record then is, so that processes which serve one conversation
+//! at the same time lose nothing of each other's. Every store applies changes by [`Update::on`], atomically.
 
 use uuid::Uuid;
 
@@ -9,11 +9,11 @@ use super::conversation::{Conversation, PendingUndo, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::omission::ThinkingOmission;
 
-/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer behind
+/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer after
 /// its handoff.
 pub const LEFT_OUT_KEPT: usize = 32;
 
-/// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut behind it.
+/// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut after it.
 pub const INSERTIONS_KEPT: usize = 256;
 
 /// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest says all, but to a rewind.
@@ -22,7 +22,6 @@ const OMISSIONS_KEPT: usize = 16;
 /// Notes of broken answers kept for one key; the oldest goes first.
 const REPEATS_KEPT: usize = 32;
 
-/// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordChange {
     /// Whether requests carry the tool. A decision that another writer made since stays.
@@ -43,7 +42,6 @@ pub enum RecordChange {
     },
     /// A handoff fired.
     Fired {
-        /// Its id.
         handoff: HandoffId,
         /// Whether it has a cut point, by which it is found while the agent may leave its answer out.
         placed: bool,
@@ -65,16 +63,16 @@ pub enum RecordChange {
     Inserted(Vec<Uuid>),
     /// Upstream refused this thinking, and took the request without it.
     ThinkingOmitted(ThinkingOmission),
-    /// A person pinned a text, or took one away.
+    /// A person pinned or unpinned a text.
     Pins {
         /// The new text.
         pinned: Option<String>,
         /// The text that goes.
         unpinned: Option<String>,
     },
-    /// An undo was asked for from outside of the chat. It takes the place of one that waits.
+    /// An undo was requested from outside of the chat. It takes the place of one that waits.
     UndoRequested(PendingUndo),
-    /// That undo waits no longer: a transcript tells it, or it was withdrawn, or cannot be done.
+    /// The pending undo is over: a transcript contains it, it was withdrawn, or it cannot be done.
     UndoOver(PendingUndo),
 }
 
@@ -194,8 +192,8 @@ pub struct UpdateOutcome {
 }
 
 impl Update {
-    /// The record that the update makes of the stored one; `None` where that belongs to another principal. `step`, at least
-    /// 1, is added to the version.
+    /// The record that the update makes of the stored one; `None` where that belongs to another principal. `step`, at
+    /// least 1, is added to the version.
     pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<UpdateOutcome> {
         let mut overtaken = false;
         let mut record = match stored {
@@ -360,11 +358,11 @@ mod tests {
         assert_eq!(waiting.request_undo(id(1), 6), UndoAnswer::Withdrawn(undo));
         let over = RecordChange::UndoOver(undo);
         assert_eq!(changed(&waiting, std::slice::from_ref(&over)).pending_undo, None);
-        // One that was asked for since is another one.
+        // One that was requested since is another one.
         let later = PendingUndo { at_ms: 7, ..undo };
         let again = changed(&waiting, &[RecordChange::UndoRequested(later), over]);
         assert_eq!(again.pending_undo.as_deref(), Some(&later));
-        // The transcript tells it: then the undo can be undone.
+        // The transcript states it: then the undo can be undone.
         let follow = RecordChange::Followed {
             from: Some(id(1)),
             to: None,

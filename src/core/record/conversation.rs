@@ -23,13 +23,13 @@ pub struct Conversation {
     /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
     #[serde(default, rename = "cut_off", skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<HandoffId>,
-    /// Texts that were put behind turns, oldest first. No handoff takes them out: a rewind to before it needs them.
+    /// Texts that were put after turns, oldest first. No handoff takes them out: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,
     /// Those of them by whose cut point a request was cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relied_on: Vec<HandoffId>,
-    /// Answers that may have broken off behind their sentinel, oldest first.
+    /// Answers that may have broken off after their sentinel, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub repeats: Vec<RepeatedAnswer>,
     /// Thinking that upstream refused, oldest first: left out of later requests that are cut at the same handoff.
@@ -41,7 +41,7 @@ pub struct Conversation {
     /// The handoff whose undo is the last change of what the model sees in the newest transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,
-    /// An undo that was asked for from outside of the chat and does not stand in a transcript yet.
+    /// An undo that was requested from outside of the chat and does not stand in a transcript yet.
     #[serde(default, rename = "asked_undo", skip_serializing_if = "Option::is_none")]
     pub pending_undo: Option<Box<PendingUndo>>,
     /// Milliseconds since the Unix epoch.
@@ -59,11 +59,10 @@ pub struct Conversation {
 /// An undo that waits for the conversation's next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingUndo {
-    /// The handoff.
     pub handoff: HandoffId,
     /// Whether it is to be undone; else its undo is to be taken back.
     pub undone: bool,
-    /// When it was asked for, in milliseconds since the Unix epoch.
+    /// When it was requested, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
@@ -72,9 +71,10 @@ pub struct PendingUndo {
 pub enum UndoAnswer {
     /// The next request does it.
     Requested(PendingUndo),
-    /// What waited was asked for by mistake: it waits no longer, and nothing changes.
+    /// The pending undo is withdrawn, and nothing changes.
     Withdrawn(PendingUndo),
-    /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that counts.
+    /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that
+    /// counts.
     NotActive {
         /// The handoff that counts.
         active: Option<HandoffId>,
@@ -103,7 +103,7 @@ impl Conversation {
     }
 }
 
-/// An answer that showed a handoff and whose end was not handed over: the same request again goes on behind it.
+/// An answer that showed a handoff and whose end was not handed over: the same request again continues after it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatedAnswer {
     /// Hash of the request's body.

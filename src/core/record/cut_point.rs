@@ -9,13 +9,12 @@ use super::insertion::Position;
 /// that showed the sentinel, and leave all of it out of its next request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPoint {
-    /// The handoff.
     pub handoff: HandoffId,
     /// Who may see it.
     pub principal: Principal,
     /// Key of the conversation.
     pub conversation: String,
-    /// Behind all that the transcript held.
+    /// The end of the transcript at that time.
     #[serde(flatten)]
     pub position: Position,
     /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.

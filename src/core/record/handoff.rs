@@ -11,9 +11,9 @@ pub enum HandoffOrigin {
     /// The model, by calling the tool.
     #[default]
     Model,
-    /// A person, by a command: the model was asked once more behind its history.
+    /// A person, by a command: the model was queried once more after its history.
     Oneshot,
-    /// A person, by a command: a model was asked with a selection from the transcript.
+    /// A person, by a command: a model was queried with a selection from the transcript.
     Bundle,
     /// A person, by a command: composed from the transcript without a model.
     Local,
@@ -73,7 +73,7 @@ pub struct Handoff {
     pub wire: WireId,
     /// The carry-over prompt, normalised.
     pub prompt: String,
-    /// Why the model handed off, where it said so.
+    /// The model's reason for the handoff, where it gave one.
     pub reason: Option<String>,
     /// What stands between the leading system messages and the work after the cut: preamble and
     /// carry-over prompt as JSON message elements of `wire`, separated by commas, byte for byte as sent.
@@ -89,8 +89,8 @@ pub struct Handoff {
     /// Who began it.
     #[serde(default)]
     pub origin: HandoffOrigin,
-    /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the list
-    /// of tools is part of the prefix.
+    /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the
+    /// list of tools is part of the prefix.
     #[serde(default)]
     pub recall: bool,
     /// Archived by a person: its sentinel still resumes it, but it is no longer listed as open.
@@ -100,8 +100,8 @@ pub struct Handoff {
     pub spelled_out: Option<bool>,
 }
 
-/// The first line of a carry-over prompt that tells it from others, without Markdown syntax: not a heading, which all of
-/// them begin with, unless there is nothing else.
+/// The first line of a carry-over prompt that distinguishes it from others, without Markdown syntax: not a heading,
+/// which all of them begin with, unless there is nothing else.
 pub fn distinctive_line(prompt: &str) -> &str {
     let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
     let mut lines = prompt.lines().map(str::trim).filter(shown);

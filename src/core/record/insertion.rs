@@ -1,7 +1,7 @@
 //! An insertion: what baton puts into the model's view of a transcript, and where.
 //!
-//! A hidden pair ([`HiddenPair`](super::HiddenPair)) and the cut behind a turn ([`CutPoint`](super::CutPoint)) are insertions
-//! with records of their own; [`Insertion`] is the record of every other one.
+//! A hidden pair ([`HiddenPair`](super::HiddenPair)) and the cut after a turn ([`CutPoint`](super::CutPoint)) are
+//! insertions with records of their own; [`Insertion`] is the record of every other one.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use super::ids::{Principal, WireId};
 /// What every call fingerprint of this version begins with.
 pub const FINGERPRINT: &str = "~2.";
 
-/// A position in the agent's transcript: behind its first elements.
+/// A position in the agent's transcript: after its first elements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// How many elements stand before it, without the leading system messages.
@@ -24,8 +24,8 @@ pub struct Position {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertionPlace {
-    /// In the turn that holds the sibling call: `offset` ≥ 0 stands that many parts behind the sibling
-    /// (0: right behind it), `offset` < 0 that many in front of it (-1: right in front).
+    /// In the turn that holds the sibling call: `offset` ≥ 0 stands that many parts after the sibling
+    /// (0: right after it), `offset` < 0 that many in front of it (-1: right in front).
     Beside {
         /// Id of a visible call of the same turn, as the agent echoes it; where ids may be missing
         /// (Gemini, Ollama) a fingerprint of that call, which only its wire can find again.
@@ -35,14 +35,14 @@ pub enum InsertionPlace {
     },
     /// At the line `[[handoff-aside:ID]]`, ID being the insertion's own.
     Aside,
-    /// Behind a turn of the user's or of a tool's.
+    /// After a turn of the user's or of a tool's.
     #[serde(rename = "behind")]
     After(Position),
 }
 
 impl InsertionPlace {
-    /// What an insertion here is looked up by: the sibling's id, or what of its fingerprint agents cannot drop; the digest of a
-    /// position.
+    /// What an insertion here is looked up by: the sibling's id, or what of its fingerprint agents cannot drop; the
+    /// digest of a position.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Beside { sibling, .. } => Some(sibling_key(sibling)),
@@ -56,14 +56,13 @@ impl InsertionPlace {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertionContent {
-    /// A text: the last one of the user's message, or behind the results of tools.
+    /// A text: the last one of the user's message, or after the results of tools.
     Text(String),
 }
 
 /// What the model's view has and the agent's has not. It is put back on every request whose transcript has its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Insertion {
-    /// Its id.
     pub id: Uuid,
     /// Who may see it.
     pub principal: Principal,
@@ -73,7 +72,6 @@ pub struct Insertion {
     pub wire: WireId,
     /// Where it stands.
     pub place: InsertionPlace,
-    /// What it is.
     pub content: InsertionContent,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,

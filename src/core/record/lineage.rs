@@ -8,7 +8,6 @@ use super::ids::HandoffId;
 /// A handoff in the map of its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineageEntry {
-    /// The handoff.
     pub id: HandoffId,
     /// How many forks lead to it: those of one chain have the same depth.
     pub depth: usize,
@@ -18,8 +17,8 @@ pub struct LineageEntry {
     pub children: usize,
 }
 
-/// The map of these handoffs, given newest first: each chain oldest first, the chain with the newest beginning first, and
-/// behind the handoff where it forks each of its branches. One whose parent is not among them begins a chain.
+/// The map of these handoffs, given newest first: each chain oldest first, the chain with the newest beginning first,
+/// and after the handoff where it forks each of its branches. One whose parent is not among them begins a chain.
 pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     let known: HashSet<HandoffId> = handoffs.iter().map(|handoff| handoff.id).collect();
     let mut children: HashMap<HandoffId, Vec<HandoffId>> = HashMap::new();
@@ -34,7 +33,7 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     // The next one is the last.
     let mut open: Vec<(HandoffId, usize, usize)> = roots.iter().rev().map(|id| (*id, 0, 1)).collect();
     while let Some((id, depth, siblings)) = open.pop() {
-        // Taken out: where records go in a circle, none is told twice.
+        // Taken out: where records go in a circle, none is listed twice.
         let next = children.remove(&id).unwrap_or_default();
         placed.push(LineageEntry {
             id,

@@ -1,5 +1,5 @@
-//! What the store keeps: handoffs, insertions (hidden pairs, cut points, texts) and conversations, and the ids by which they
-//! refer to each other.
+//! What the store keeps: handoffs, insertions (hidden pairs, cut points, texts) and conversations, and the ids by which
+//! they refer to each other.
 //!
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 

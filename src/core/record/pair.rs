@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::ids::{Principal, WireId};
 use super::insertion::InsertionPlace;
 
-/// What the model is told in the result of a hidden call. It becomes part of a prefix that must never change, and is
-/// stored whole: what a later version says instead is another answer.
+/// Result of a hidden call as the model reads it. It becomes part of a prefix that must never change, and is stored
+/// whole: what a later version says instead is another answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredResult")]
 pub struct HiddenResult {
@@ -36,7 +36,7 @@ impl HiddenResult {
     pub const TOO_LONG: Self = Self::refused(
         "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one.",
     );
-    /// The turn was cut off behind the call: out of room, or by a filter.
+    /// The turn was cut off after the call: out of room, or by a filter.
     pub const CUT_OFF: Self = Self::refused(
         "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
     );
@@ -73,7 +73,6 @@ impl HiddenResult {
         }
     }
 
-    /// An error of this text.
     pub fn error(text: impl Into<String>) -> Self {
         Self {
             text: Cow::Owned(text.into()),
@@ -152,7 +151,7 @@ pub struct HiddenPair {
     /// The call as JSON, as it goes back into the upstream view: a content block, an element of
     /// `tool_calls`, an item or a part, byte for byte as first put back.
     pub call: String,
-    /// What the model is told.
+    /// The result that the model reads.
     pub answer: HiddenResult,
     /// Where it goes back.
     pub place: InsertionPlace,

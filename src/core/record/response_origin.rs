@@ -1,4 +1,4 @@
-//! What upstream has behind the id by which an agent knows a response (Responses).
+//! What upstream has after the id by which an agent knows a response (Responses).
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,14 +6,14 @@ use uuid::Uuid;
 use super::ids::HandoffId;
 use super::pair::HiddenResult;
 
-/// Marks a response behind which nothing of upstream's stands, but a handoff.
+/// Marks a response after which nothing of upstream's stands, but a handoff.
 const HANDOFF: &str = "handoff:";
 
 /// What a request goes on from that names a response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseOrigin {
-    /// The response that upstream knows by this id; empty: none, since it was an answer of our own to a conversation's first
-    /// request.
+    /// The response that upstream knows by this id; empty: none, since it was an answer of our own to a conversation's
+    /// first request.
     Response(String),
     /// No response: it ended at this handoff.
     Handoff(HandoffId),
@@ -29,8 +29,8 @@ pub struct OpenResponse {
     /// Calls of our tools in it that have no result there. The API refuses a request that goes on from it without.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owed: Vec<PendingResult>,
-    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript that later
-    /// requests do not hold.
+    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript
+    /// that later requests do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<(String, Option<String>)>,
 }
@@ -40,7 +40,7 @@ pub struct OpenResponse {
 pub struct PendingResult {
     /// Upstream's id of the call.
     pub call_id: String,
-    /// What the model is told.
+    /// The result that the model reads.
     pub answer: HiddenResult,
 }
 
@@ -72,7 +72,7 @@ impl ResponseOrigin {
         }
     }
 
-    /// Upstream's id of the response; `None` behind a handoff.
+    /// Upstream's id of the response; `None` after a handoff.
     pub fn response(&self) -> Option<&str> {
         match self {
             Self::Response(id) => Some(id),
@@ -81,7 +81,6 @@ impl ResponseOrigin {
         }
     }
 
-    /// What is open in it.
     pub fn open(&self) -> Option<&OpenResponse> {
         match self {
             Self::Open(open) => Some(open),

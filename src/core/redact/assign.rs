@@ -324,7 +324,7 @@ fn in_list(rest: &[u8], at: usize) -> Option<usize> {
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(at + 1 + blanks)
 }
 
-/// Where the next text of a list begins, behind one that ends at `end`.
+/// Where the next text of a list begins, after one that ends at `end`.
 fn after_comma(bytes: &[u8], end: usize) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let quotes = rest.iter().take_while(|b| b"\\\"'`".contains(b)).count();
@@ -334,7 +334,7 @@ fn after_comma(bytes: &[u8], end: usize) -> Option<usize> {
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(end + quotes + 1 + blanks)
 }
 
-/// The length of ` phrase` behind `seed`: a name of two words.
+/// The length of ` phrase` after `seed`: a name of two words.
 fn second_word(bytes: &[u8], name: usize) -> usize {
     const WORD: &[u8] = b" phrase";
     let seed = bytes[..name].eq_ignore_ascii_case(b"seed");

@@ -147,7 +147,7 @@ fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// A key in base64 at `start`; returns where it ends. Hits before `behind` are part of the last one.
+/// A key in base64 at `start`; returns where it ends. Hits before `searched_to` are part of the last one.
 pub(super) fn encoded(text: &str, start: usize, searched_to: usize, found: &mut Vec<Match>) -> usize {
     if start < searched_to {
         return searched_to;
@@ -215,7 +215,7 @@ impl Jwt {
     }
 }
 
-/// `user:password@` or `token@` behind `://`.
+/// `user:password@` or `token@` after `://`.
 pub(super) fn url(text: &str, start: usize, found: &mut Vec<Match>) {
     /// Bytes of a name that may be a token.
     const TOKEN: usize = 16;
@@ -258,7 +258,7 @@ fn token_run(bytes: &[u8], at: usize) -> usize {
     at + run
 }
 
-/// A token behind `Bearer ` or `token `.
+/// A token after `Bearer ` or `token `.
 pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     /// Shorter ones are words.
     const LEAST: usize = 12;
@@ -281,7 +281,7 @@ fn longer(bytes: &[u8], at: usize) -> usize {
     at + run
 }
 
-/// `user:password` in base64 behind `Basic `.
+/// `user:password` in base64 after `Basic `.
 pub(super) fn basic(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     let bytes = text.as_bytes();
     let to = token_run(bytes, end);
@@ -299,7 +299,7 @@ pub(super) fn is_basic(value: &[u8]) -> bool {
         })
 }
 
-/// `user:password` behind `-u` or `--user` of a command that fetches.
+/// `user:password` after `-u` or `--user` of a command that fetches.
 pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     let bytes = text.as_bytes();
     let rest = &bytes[end..bytes.len().min(end + NEAR)];

@@ -107,8 +107,8 @@ struct MemberTracker {
 }
 
 impl MemberTracker {
-    /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about the
-    /// literal if it is a value.
+    /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about
+    /// the literal if it is a value.
     fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<ValueHint> {
         for b in &text[at..span.start] {
             match b {
@@ -261,8 +261,8 @@ impl JoinedStrings {
     }
 }
 
-/// The string literals, quotes included, each with where the text before it begins that is in none. Text that ends inside
-/// one ends it.
+/// The string literals, quotes included, each with where the text before it begins that is in none. Text that ends
+/// inside one ends it.
 fn literals(text: &[u8]) -> impl Iterator<Item = (usize, Span)> {
     let mut from = 0;
     std::iter::from_fn(move || {

@@ -19,7 +19,7 @@ pub(super) enum SecretName {
     Key,
 }
 
-/// Words after the telling one that do not change its meaning.
+/// Words after the secret one that do not change its meaning.
 const QUALIFIERS: &[&str] = &[
     "value",
     "string",

@@ -30,7 +30,6 @@ pub(super) struct CredentialRule {
     compiled: OnceLock<Option<Regex>>,
 }
 
-/// All rules.
 pub(super) fn all() -> Vec<CredentialRule> {
     let lines = FILES.iter().flat_map(|file| file.lines());
     lines.filter_map(CredentialRule::parse).collect()

@@ -227,7 +227,7 @@ pub(super) struct ValueForm {
     pub(super) next: Option<u8>,
 }
 
-/// Whether the value of a telling name is a secret.
+/// Whether the value of a secret name is a secret.
 pub(super) fn is_secret(value: &[u8], name: SecretName, spelled: ValueForm) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
@@ -338,7 +338,7 @@ pub(super) fn is_secret_member(value: &[u8], name: SecretName) -> bool {
     }
 }
 
-/// Where the credential begins behind a scheme of HTTP authentication.
+/// Where the credential begins after a scheme of HTTP authentication.
 pub(super) fn schemed(value: &[u8]) -> Option<usize> {
     const SCHEMES: [&str; 9] = [
         "bearer ",

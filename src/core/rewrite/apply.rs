@@ -79,7 +79,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
             )
         })
         .flatten();
-    // Behind these edits the transcript is another one, and places in it are others.
+    // After these edits the transcript is another one, and places in it are others.
     let settled = with_asides
         .as_ref()
         .map(|_| pairs::settled(wire, &reading.view, what));
@@ -110,7 +110,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
     changes.extend(SizeChange::of(ChangeReason::Pair, &beside));
     edits.extend(beside);
     if with_asides.is_none() {
-        // Behind the results of hidden calls that go to the same place.
+        // After the results of hidden calls that go to the same place.
         edits.extend(first_edits);
     }
     for (why, some) in independent_edits(wire, reading, what, from) {
@@ -160,7 +160,7 @@ fn independent_edits(
     all
 }
 
-/// Takes out what a provider reads as said of the agent's own history, where it gets another one.
+/// Removes members that describe the agent's own history, where the provider gets another one.
 fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let facts = &view.facts;
     if !(facts.server_side || facts.begins_thread || facts.context_hint) {
@@ -181,7 +181,7 @@ fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> V
     take_out_members(text, Span::new(json::blank(text, 0), text.len()), &gone)
 }
 
-/// The earlier response by the name that upstream knows; a cut leaves it behind.
+/// The earlier response by the name that upstream knows; a cut leaves it after.
 fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
     match (what.cut, what.previous.map(|previous| previous.id)) {
@@ -193,8 +193,8 @@ fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     }
 }
 
-/// The results that calls of ours wait for in the response that the request goes on from: in front of all others, since the
-/// API wants them before anything else is said.
+/// The results that calls of ours wait for in the response that the request goes on from: in front of all others, since
+/// the API wants them before any other item.
 fn owed(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let (Cut::None | Cut::Text { .. }, Some(previous)) = (what.cut, what.previous) else {
         return Vec::new();

@@ -1,4 +1,5 @@
-//! Finds what baton has said in a transcript: notes, drafts that were shown, and sentinels, each with the answer around it.
+//! Finds baton's own answers in a transcript: notes, drafts that were shown, and sentinels, each with the answer around
+//! it.
 
 use std::collections::HashSet;
 
@@ -77,8 +78,8 @@ impl ChatMark {
         found
     }
 
-    /// The answers that end with the notes: each from where it begins, as far as the text in front of its note tells, and
-    /// never over another note.
+    /// The answers that end with the notes: each from where it begins, as far as the text before its note shows, and
+    /// never across another note.
     pub(super) fn answers(&self, view: &View) -> Vec<Span> {
         let mut done = 0;
         let spans = self.notes.iter().map(|at| {
@@ -90,8 +91,8 @@ impl ChatMark {
         spans.collect()
     }
 
-    /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is the
-    /// draft, too.
+    /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is
+    /// the draft, too.
     pub(super) fn note_of(&self, draft: &MarkPlace) -> Option<&MarkPlace> {
         let from = self
             .notes
@@ -101,10 +102,10 @@ impl ChatMark {
     }
 }
 
-/// Notes of one turn among which a draft's own is looked for: it is the first one behind it.
+/// Notes of one turn among which a draft's own is looked for: it is the first one after it.
 pub(super) const NOTES_AFTER: usize = 8;
 
-/// Where the answer begins in which this mark stands, behind `done`: at the last line in front of it that begins one, else
+/// The start of the answer around this mark, not before `done`: at the last line in front of it that begins one, else
 /// where its text does.
 pub(super) fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
     let text: &[u8] = &view.body;

@@ -1,4 +1,4 @@
-//! How many messages the model sees behind its carry-over prompt.
+//! How many messages the model sees after its carry-over prompt.
 
 use super::{Cut, RequestReading, Rewrite};
 use crate::limits;
@@ -8,7 +8,7 @@ use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
-/// Messages in the model's view behind the carry-over prompt.
+/// Messages in the model's view after the carry-over prompt.
 pub(super) fn messages(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -31,7 +31,7 @@ pub(super) fn messages(
     }
 }
 
-/// Messages behind the head of a cut.
+/// Messages after the head of a cut.
 fn after_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
     let (left, kept) = match cut {
         Cut::At { candidate, .. } => {
@@ -96,8 +96,8 @@ mod tests {
         rewrite(side, &reading, &what)
     }
 
-    /// A call that lost its signature is told so where it stands: no message goes. Behind an undone handoff each call of the
-    /// current turn is one.
+    /// A call that lost its signature is marked where it stands: no message is removed. After an undone handoff each
+    /// call of the current turn is one.
     #[test]
     fn a_call_that_is_mended_counts_as_a_message() {
         let call = |name: &str, more: serde_json::Value| {

@@ -58,7 +58,7 @@ fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> 
     all.join(",")
 }
 
-/// Cuts in front of a turn, which is not the first one behind the leading system messages.
+/// Cuts in front of a turn, which is not the first one after the leading system messages.
 fn cut_before_turn(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
     let from = view.leading();
     if turn <= from {

@@ -16,7 +16,6 @@ use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::View;
 
-/// A flattened transcript.
 pub struct FlattenedTranscript<'a> {
     body: &'a [u8],
     wording: &'static Wording,
@@ -48,7 +47,6 @@ struct LabelledSection {
 /// A sentinel in a section of the model's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundSentinel {
-    /// Its id.
     pub id: Uuid,
     at: usize,
     rest: usize,
@@ -135,7 +133,7 @@ impl FlattenedTranscript<'_> {
         self.sections.get(following).map_or(self.span.end, |next| next.at)
     }
 
-    /// Behind the closing line of a sentinel: the first one with a seal, and with no other id.
+    /// After the closing line of a sentinel: the first one with a seal, and with no other id.
     fn closed(&self, from: usize, to: usize, id: Uuid) -> Option<usize> {
         let inside = self.body.get(from..to)?;
         let mut ends =
@@ -143,7 +141,7 @@ impl FlattenedTranscript<'_> {
         ends.next().map(|end| from + end)
     }
 
-    /// Behind the prompt that this sentinel spells out in full, and behind its closing line: the prompt may hold what
+    /// After the prompt that this sentinel spells out in full, and after its closing line: the prompt may hold what
     /// looks like a message's beginning.
     fn after_prompt(&self, found: &FoundSentinel, prompt: &str) -> usize {
         let left = Span::new(found.rest, self.span.end).of(self.body);
@@ -168,16 +166,17 @@ impl FlattenedTranscript<'_> {
         self.span.end
     }
 
-    /// Whether the transcript of a handoff leads up to its sentinel here: everything that stands in front of it was said
-    /// in the agent's own requests, by these fingerprints. What somebody quotes has his own words before it.
+    /// Whether the transcript of a handoff leads up to its sentinel here: everything that stands in front of it was
+    /// written in the agent's own requests, by these fingerprints. What somebody quotes has his own words before it.
     pub fn leads_up_to(&self, found: &FoundSentinel, texts: &[u32]) -> bool {
         let own = self.sections.partition_point(|s| s.at <= found.at) - 1;
         let known = self.known(0..own, texts);
         self.begins_with_label() && known.is_some_and(|known| known.texts > 0)
     }
 
-    /// Whether all of this text, or all of it behind `found`, was said before a handoff was made whose sentinel does not stand
-    /// here: by the fingerprints of its transcript. Without a sentinel, words of the model's must be among them.
+    /// Whether all of this text, or all of it after `found`, was written before a handoff was made whose sentinel does
+    /// not stand here: by the fingerprints of its transcript. Without a sentinel, words of the model's must be among
+    /// them.
     pub fn lies_before(&self, found: Option<&FoundSentinel>, texts: &[u32]) -> bool {
         let from = found.map_or(0, |f| self.sections.partition_point(|s| s.at <= f.at));
         let Some(known) = self.known(from..self.sections.len(), texts) else {
@@ -210,7 +209,7 @@ impl FlattenedTranscript<'_> {
         self.cut_from(self.after_prompt(found, prompt), prompt)
     }
 
-    /// The same where the sentinel stands behind this text, in what the agent keeps as it is.
+    /// The same where the sentinel follows this text, in what the agent keeps as it is.
     pub fn cut_whole(&self, prompt: &str) -> Vec<Edit> {
         self.cut_from(self.span.end, prompt)
     }
@@ -233,7 +232,7 @@ impl FlattenedTranscript<'_> {
         edits
     }
 
-    /// The summary of an earlier compaction, right behind the transcript: of what stood in front of all this.
+    /// The summary of an earlier compaction, right after the transcript: of what stood in front of all this.
     fn earlier_summary(&self) -> Option<Span> {
         let start = self.span.end + escaped(self.wording.after).len();
         let rest = self.body.get(start..self.end)?;
@@ -248,7 +247,6 @@ impl FlattenedTranscript<'_> {
 /// Sections whose texts are known.
 #[derive(Default)]
 struct KnownSections {
-    /// All of them.
     texts: usize,
     /// The model's.
     models: usize,

@@ -9,7 +9,7 @@ pub(super) struct Wording {
     pub(super) marker: &'static str,
     /// What the text with the transcript begins with.
     pub(super) begins: &'static str,
-    /// What stands right in front of the transcript in it, and right behind.
+    /// What stands right in front of the transcript in it, and right after.
     pub(super) before: &'static str,
     pub(super) after: &'static str,
     /// What stands between two messages.

@@ -1,4 +1,4 @@
-//! Puts texts of ours into the model's view, behind turns of the agent's transcript.
+//! Puts texts of ours into the model's view, after turns of the agent's transcript.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -12,13 +12,12 @@ use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
-/// The turn that a text goes behind at the end of a transcript; `None` where it has no place, since the last word is the
-/// model's.
+/// The turn after which a text goes at the end of a transcript; `None` where the model wrote last.
 pub fn last(view: &View) -> Option<usize> {
     before(view, view.turns.len())
 }
 
-/// The same behind the first `end` turns. What the system says behind the user stays where it is.
+/// The same after the first `end` turns. What the system says after the user stays where it is.
 fn before(view: &View, end: usize) -> Option<usize> {
     let turns = view.turns.get(..end)?;
     let turn = turns
@@ -27,8 +26,8 @@ fn before(view: &View, end: usize) -> Option<usize> {
     matches!(turns[turn].role, Role::User | Role::Tool).then_some(turn)
 }
 
-/// The insertions that have their place in a transcript, and the ids of those that had it in a transcript of at least so
-/// many turns: it is another one now, or was edited.
+/// The insertions that have their place in a transcript, and the ids of those that had it in a transcript of at least
+/// so many turns: it is another one now, or was edited.
 pub fn find<'a>(
     view: &View,
     insertions: impl IntoIterator<Item = &'a Insertion>,
@@ -69,8 +68,8 @@ pub fn find<'a>(
     (placed, lost)
 }
 
-/// Digests of the positions at which a request may have ended that the model answered, the first answer left out: what an
-/// insertion of the conversation that this one was copied from is found by.
+/// Digests of the positions at which a request may have ended that the model answered, the first answer left out: what
+/// an insertion of the conversation that this one was copied from is found by.
 pub fn positions(view: &View) -> Vec<String> {
     let leading = view.leading();
     let Some(first) = view.turns.iter().position(|t| t.role == Role::Assistant) else {
@@ -85,7 +84,7 @@ pub fn positions(view: &View) -> Vec<String> {
     digests(view, &counts)
 }
 
-/// The edits that put the texts in, those behind the cut.
+/// The edits that put the texts in, those after the cut.
 pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     if what.insertions.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return Vec::new();
@@ -142,7 +141,7 @@ mod tests {
         serde_json::from_slice(&rewrite(wire(id), &reading, &what).rope.concat()).unwrap()
     }
 
-    /// Behind a user's text, and behind results of tools: what comes before it, and the turn as it is then.
+    /// After a user's text, and after results of tools: what comes before it, and the turn as it is then.
     fn ends(id: WireId) -> Vec<(Vec<Value>, Value)> {
         let block = |kind: &str| json!({"type": kind, "text": "N \"1\""});
         let own = json!({"role": "user", "content": "N \"1\""});
@@ -241,7 +240,7 @@ mod tests {
                     keys.iter().find_map(|k| sent.get(k)).unwrap().clone()
                 };
                 assert_eq!(list(&sent(id, &turns, &placed)), then, "{id:?}");
-                // The next request has more behind it; a third one another transcript before it.
+                // The next request has more after it; a third one another transcript before it.
                 let next = [&turns[..], &[reply("Yes.")], &turns].concat();
                 let (placed, lost) = find(&reading(id, &next).view, [&known]);
                 assert_eq!((placed.len(), lost.len()), (1, 0));

@@ -1,11 +1,11 @@
 //! Finds where a handoff stands in a transcript that lacks its sentinel.
 //!
-//! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then sends
-//! the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The handoff that
-//! the answer showed stands between the two.
+//! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then
+//! sends the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The
+//! handoff that the answer showed stands between the two.
 //!
-//! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before it
-//! changed: calls without their signatures, results twice. Behind a placeholder the texts alone must be the same.
+//! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before
+//! it changed: calls without their signatures, results twice. After a placeholder the texts alone must be the same.
 
 use super::positions::digests;
 use super::text_fingerprints::texts;
@@ -19,8 +19,8 @@ use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 /// transcript may consist of user texts alone.
 const MOST_MISSING: usize = 256;
 
-/// The last of these cut points that holds in a transcript, behind turn `behind`; and the turn that it stands before,
-/// which is neither the first one nor the first behind the leading system messages.
+/// The last of these cut points that holds in a transcript, after turn `after`; and the turn that it stands before,
+/// which is neither the first one nor the first after the leading system messages.
 pub fn last_in<'a>(
     wire: &dyn Wire,
     view: &View,
@@ -31,7 +31,7 @@ pub fn last_in<'a>(
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
     maybe.retain(|p| {
         let at = leading + p.position.turns;
-        // Nothing behind the system's word can be told from any other request that upstream holds the rest of.
+        // Nothing after the system's word can be distinguished from any other request that upstream holds the rest of.
         p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
     });
     // Of two at one place the last listed is the newer one: ids are made by the clocks of different machines.
@@ -45,8 +45,8 @@ pub fn last_in<'a>(
     valid.map(|(p, _)| (leading + p.position.turns, *p))
 }
 
-/// Digests of what a transcript holds in front of each user text that follows no answer, behind turn `behind`: where
-/// an answer may be missing. The last 256 of them, in the transcript's order.
+/// Digests of what a transcript holds in front of each user text that follows no answer, after turn `after`: where an
+/// answer may be missing. The last 256 of them, in the transcript's order.
 pub fn missing_answers(wire: &dyn Wire, view: &View, after: Option<usize>) -> Vec<String> {
     let leading = view.leading();
     let first = after.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
@@ -60,7 +60,8 @@ pub fn missing_answers(wire: &dyn Wire, view: &View, after: Option<usize>) -> Ve
     digests(view, &counts)
 }
 
-/// Whether an answer may be missing in front of turn `at`: the user speaks there, or behind a placeholder that stands there.
+/// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder that stands
+/// there.
 fn answer_missing(wire: &dyn Wire, view: &View, at: usize) -> bool {
     new_text(wire, view, at) || is_placeholder(wire, view, at) && new_text(wire, view, at + 1)
 }
@@ -249,7 +250,7 @@ mod tests {
         );
     }
 
-    /// What upstream holds may be all that was said: nothing of this request tells it from another one.
+    /// What upstream holds may be all that was written: this request cannot be distinguished from others.
     #[test]
     fn the_start_of_the_transcript_is_no_cut_point() {
         let system = json!({"role": "system", "content": "s"});

@@ -1,9 +1,9 @@
-//! Takes out of a transcript what is never in the model's view: commands that baton answered by itself, its answers, and
-//! the sentinels of handoffs that were undone.
+//! Takes out of a transcript what is never in the model's view: commands that baton answered by itself, its answers,
+//! and the sentinels of handoffs that were undone.
 //!
-//! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo has the
-//! handoff's id: the handoff does not count behind an odd number of them. So forks and rewinds follow by themselves, and
-//! nothing of it has to be stored.
+//! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo
+//! has the handoff's id: the handoff does not count after an odd number of them. So forks and rewinds follow by
+//! themselves, and nothing of it has to be stored.
 
 use uuid::Uuid;
 
@@ -89,7 +89,7 @@ pub fn take_out(
         return None;
     }
     let body = splice::flat(splice::splice(&view.body, edits));
-    // An agent that counts tokens may have said nothing yet but a command.
+    // An agent that counts tokens may have emitted nothing yet but a command.
     let mut left = reading.again(wire, &body)?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
@@ -105,8 +105,8 @@ pub fn take_out(
         })
 }
 
-/// The transcript without the command that the user's last turn is: what a handoff is made of that it asks for. `None` where
-/// nothing else is there.
+/// The transcript without the command that the user's last turn is: what a handoff is made of that it asks for. `None`
+/// where nothing else is there.
 pub fn without_last(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -126,7 +126,7 @@ pub fn without_last(
     reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
 }
 
-/// The transcript without the lines that hold the places of these asides, as far as they stand behind offset `from`. `None`
+/// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
 /// where it has none of them, or nothing else.
 pub fn without_asides(
     wire: &dyn Wire,
@@ -164,8 +164,8 @@ pub fn without_asides(
 /// What stands in place of a command where a request beside the session quotes it.
 const QUOTED: &str = "(a command)";
 
-/// A request beside the session that quotes what the person said last, without the command that this is: something else
-/// stands there, since such a request asks about nothing else. `None` where its last user's turn has none.
+/// A request beside the session that quotes what the person wrote last, without the command that this is: something
+/// else stands there, since such a request asks about nothing else. `None` where its last user's turn has none.
 pub fn without_quoted(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -191,8 +191,8 @@ pub fn without_quoted(
     reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
 }
 
-/// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back as
-/// several elements.
+/// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back
+/// as several elements.
 fn last_users(view: &View) -> Vec<Option<usize>> {
     let mut last = None;
     let turns = view.turns.iter().enumerate();

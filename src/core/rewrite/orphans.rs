@@ -1,4 +1,4 @@
-//! Removes results behind a cut whose calls were cut: upstream refuses a result without its call.
+//! Removes results after a cut whose calls were cut: upstream refuses a result without its call.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use crate::text::splice::Edit;
 use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{OpenCalls, Wire, view};
 
-/// Edits that take them out, wherever behind turn `cut` they stand. `left` is what is left of that turn.
+/// Edits that take them out, wherever after turn `cut` they stand. `left` is what is left of that turn.
 pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<Edit> {
     let place = (cut, left.iter().map(|part| part.span).collect());
     let (mut calls, known) = match view.shared.open_calls(&place) {
@@ -22,7 +22,7 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart
     let kept = view.shared.kept();
     let mut edits = Vec::new();
     for turn in from..=view.turns.len() {
-        // Behind the turns that later requests begin with as well. Where results were lost, those look again.
+        // After the turns that later requests begin with as well. Where results were lost, those look again.
         if turn == kept && turn > from && edits.is_empty() {
             view.shared.keep_open_calls(&place, &calls.open);
         }
@@ -61,11 +61,12 @@ fn without(view: &View, turn: usize, content: &TurnContent, lost: &[bool]) -> Ve
 /// Up to so many calls of one message are compared one by one: a set costs more.
 const FEW: usize = 16;
 
-/// Calls behind the cut.
+/// Calls after the cut.
 struct CallIds<'a> {
     text: &'a [u8],
     open: OpenCalls,
-    /// Ids of the calls before the last message that are in the set, into which they go when somebody asks for one of them.
+    /// Ids of the calls before the last message that are in the set, into which they go when somebody asks for one of
+    /// them.
     in_set: usize,
     set: HashSet<&'a [u8]>,
 }

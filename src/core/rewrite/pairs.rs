@@ -36,8 +36,8 @@ fn beside<'a>(
     })
 }
 
-/// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so that
-/// only an agent which joins answers comes near; what is beyond stays a line of text.
+/// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so
+/// that only an agent which joins answers comes near; what is beyond stays a line of text.
 const ASIDE_ROUNDS: usize = 16;
 
 /// Applies the cut and puts texts in, then puts the asides' pairs back; `None` where the cut need not come first.
@@ -73,8 +73,8 @@ pub(super) fn put_asides(
     reading.again(wire, &body)
 }
 
-/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice is
-/// put back once.
+/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
+/// is put back once.
 fn aside_round(
     wire: &dyn Wire,
     now: &RequestReading,
@@ -125,8 +125,8 @@ fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, 
     all.extend(edits);
 }
 
-/// References to items of ours that nothing came of: upstream has never heard of them. What stood where the model had said
-/// nothing is said in full, as it is to upstream where an agent sends its items whole.
+/// References to items of ours that nothing came of: upstream has never heard of them. What stood where the model had
+/// written no item is sent in full, as agents do that send their items whole.
 pub(super) fn drop_references(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
     let turns = &reading.view.turns;
     let lost = reading

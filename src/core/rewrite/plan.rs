@@ -18,7 +18,7 @@ pub enum Cut<'a> {
     At {
         /// The sentinel.
         candidate: &'a Candidate,
-        /// The handoff's prompt where the transcript showed it: what is left of it behind a sentinel that lost its
+        /// The handoff's prompt where the transcript showed it: what is left of it after a sentinel that lost its
         /// closing line is not the model's work.
         prompt: Option<&'a str>,
         /// Preamble and carry-over prompt, as elements.
@@ -31,18 +31,18 @@ pub enum Cut<'a> {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// Inside a text that holds a flattened transcript: a summary is asked for.
+    /// Inside a text that holds a flattened transcript: a summary is requested.
     Text {
         /// What goes, and what takes its place, as inside of a JSON string.
         edits: &'a [Edit],
     },
     /// In front of all that is not the system's: the request goes on from a response that ended with a
-    /// handoff, and upstream's own memory of it is left behind (Responses).
+    /// handoff, and upstream's own memory of it is dropped (Responses).
     Before {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// Behind its end: a leg that starts afresh.
+    /// After its end: a leg that starts afresh.
     Fresh {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
@@ -52,11 +52,9 @@ pub enum Cut<'a> {
 /// An insertion that has its place in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedInsertion {
-    /// Its id.
     pub id: uuid::Uuid,
-    /// The turn that its text goes behind: the user's, or a tool's.
+    /// The turn that its text goes after: the user's, or a tool's.
     pub turn: usize,
-    /// The text.
     pub text: String,
 }
 
@@ -72,7 +70,6 @@ pub struct ContinuedResponse<'a> {
 /// What to do to a request; by default nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rewrite<'a> {
-    /// The cut.
     pub cut: Cut<'a>,
     /// Our tools, where they go in.
     pub tools: Option<&'a ToolTable>,
@@ -82,14 +79,14 @@ pub struct Rewrite<'a> {
     pub insertions: &'a [PlacedInsertion],
     /// Thinking of the model's between the cut and this turn is left out: upstream has refused it.
     pub omitted: Option<usize>,
-    /// Elements to append: the model is asked again.
+    /// Elements to append: the model is queried again.
     pub more: &'a [String],
-    /// The response that the request goes on from, where upstream has another than the agent knows, or something in it is
-    /// open. A cut drops the reference.
+    /// The response that the request goes on from, where upstream has another than the agent knows, or something in it
+    /// is open. A cut drops the reference.
     pub previous: Option<ContinuedResponse<'a>>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
-    /// The model is asked for a text alone: a draft.
+    /// The model is requested to write a text alone: a draft.
     pub text_only: Option<TextOnly>,
 }
 
@@ -101,7 +98,7 @@ pub enum ChangeReason {
     Cut,
     /// A hidden pair was put back, or what stands in for one that is lost.
     Pair,
-    /// A text of ours was put behind a turn.
+    /// A text of ours was put after a turn.
     Inserted,
     /// Thinking that upstream had refused was left out.
     Thinking,
@@ -109,15 +106,15 @@ pub enum ChangeReason {
     GivenBack,
     /// The tool was added, with what it needs.
     Tool,
-    /// The model is asked again behind a refused call.
+    /// The model is queried again after a refused call.
     AskAgain,
-    /// The model is asked for the document of a handoff.
+    /// The model is requested to write a handoff's document.
     Draft,
     /// References to items of ours were taken out, of which upstream has never heard.
     Reference,
-    /// The response that it goes on from has another name upstream, or was left behind.
+    /// The response that it goes on from has another name upstream, or is not continued.
     Previous,
-    /// The provider was asked to hold the agent's own history, or was told something of it, which it does not get.
+    /// Members that have the provider hold the agent's own history, or describe that history, were removed.
     #[serde(rename = "held")]
     History,
     /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
@@ -130,7 +127,6 @@ pub enum ChangeReason {
 /// What one reason changed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SizeChange {
-    /// The reason.
     pub why: ChangeReason,
     /// Bytes that went.
     pub removed: usize,
@@ -160,7 +156,7 @@ impl SizeChange {
 pub struct RewriteOutcome {
     /// The body to send.
     pub rope: Vec<Bytes>,
-    /// Messages in the model's view behind the carry-over prompt; system messages and preamble not counted.
+    /// Messages in the model's view after the carry-over prompt; system messages and preamble not counted.
     pub messages: usize,
     /// Pairs that found their place, in the transcript's order.
     pub placed: Vec<uuid::Uuid>,

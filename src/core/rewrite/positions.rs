@@ -13,7 +13,7 @@ use crate::wire::view::View;
 /// Hexadecimal digits of a digest: 128 bits.
 const DIGITS: usize = 32;
 
-/// The position behind all that a transcript holds.
+/// The position after all that a transcript holds.
 pub fn of(view: &View) -> Position {
     let turns = view.turns.len() - view.leading();
     Position {
@@ -22,7 +22,7 @@ pub fn of(view: &View) -> Position {
     }
 }
 
-/// Digests of the first so many elements behind the leading system messages, for each of `counts`, which ascend.
+/// Digests of the first so many elements after the leading system messages, for each of `counts`, which ascend.
 pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
     if counts.is_empty() {
         return Vec::new();
@@ -64,7 +64,7 @@ pub fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
     let mut done = 0;
     for at in FINDER.find_iter(raw) {
         let colon = json::blank(raw, at + KEY.len());
-        // Inside a string the closing quote would be escaped; a string that is this word has no colon behind it.
+        // Inside a string the closing quote would be escaped; a string that is this word has no colon after it.
         if at < done || raw.get(colon) != Some(&b':') {
             continue;
         }

@@ -137,7 +137,7 @@ fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
 }
 
 /// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends with
-/// the tagged section behind it, or with the text.
+/// the tagged section after it, or with the text.
 pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
     let mut at = 0;
     loop {
@@ -165,7 +165,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
         .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
         .collect();
     let close = format!("</{name}>");
-    // Behind the opening tag: what is read once is stepped over, and no text is read again.
+    // After the opening tag: what is read once is stepped over, and no text is read again.
     let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
         .map_or(rest.len(), |i| from + i + close.len());
     cost::add(end);
@@ -230,9 +230,9 @@ fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
     wire.content(&alone, 0)
 }
 
-/// Turns of a dropped part that are sent all the same, in order: system messages from before the model first
-/// spoke, unless they were for a turn that is over, and whatever changes which tools exist. Where the provider holds what
-/// came before, the model has spoken there.
+/// Turns of a dropped part that are sent all the same, in order: system messages from before the model first spoke,
+/// unless they were for a turn that is over, and whatever changes which tools exist. Where the provider holds what came
+/// before, the model has spoken there.
 pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<String> {
     let mut spoken = view.facts.previous.is_some();
     let last_user = (from..to).rfind(|&turn| view.turns[turn].role == Role::User);
@@ -288,8 +288,8 @@ fn is_over(wire: &dyn Wire, view: &View, turn: usize, last_user: Option<usize>) 
 fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
     let word = memmem::Finder::new(b"\"compaction\"");
     let turns = view.turns.get(from..to).unwrap_or_default();
-    // A summary stands in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes: the
-    // results of calls.
+    // A summary stands in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes:
+    // the results of calls.
     let mut spoken = false;
     let mut turns = turns.iter().filter(|turn| {
         spoken |= turn.role == Role::Assistant;

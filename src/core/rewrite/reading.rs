@@ -29,7 +29,6 @@ pub struct RequestReading {
 pub struct Candidate {
     /// What was read.
     pub sentinel: Sentinel,
-    /// Its turn.
     pub turn: usize,
     /// Its part of that turn.
     pub part: usize,
@@ -124,7 +123,7 @@ impl RequestReading {
             let Some(inside) = texts.content().parts[part].text else {
                 continue;
             };
-            // The first word of a text tells.
+            // The first word of a text decides.
             if seen.replace(inside) == Some(inside) {
                 continue;
             }
@@ -198,7 +197,7 @@ impl RequestReading {
         self.asides_after(0)
     }
 
-    /// Those at or behind offset `from`.
+    /// Those at or after offset `from`.
     pub(super) fn asides_after(&self, from: usize) -> Vec<uuid::Uuid> {
         let models = |at| {
             let turn = self.view.turn_at(at);
@@ -225,8 +224,8 @@ impl RequestReading {
         all
     }
 
-    /// The same, each with its turn, from the transcript's end back to the turn `from`, as far as it is asked for; a name
-    /// comes again where its result does.
+    /// The same, each with its turn, from the transcript's end back to the turn `from`, as far as it is requested; a
+    /// name comes again where its result does.
     pub fn call_names_back<'a>(
         &'a self,
         wire: &'a dyn Wire,

@@ -13,7 +13,7 @@ use crate::wire::view::{self, Role, TurnPart, TurnPartKind, View};
 use super::undone::UndoHistory;
 use super::users_words::{NoteSearch, own_text};
 
-/// How Claude Code tells of a command of the person's own that it expanded.
+/// Tags of a person's own command that Claude Code expanded.
 pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
 
 /// What goes: stretches of texts by turn and part, and whole turns.

@@ -19,7 +19,8 @@ const IDS: [Uuid; 2] = [
     Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12),
 ];
 
-/// One message, by a number: texts, calls and results in any order, marks of ours, and beginnings of them that were broken up.
+/// One message, by a number: texts, calls and results in any order, marks of ours, and beginnings of them that were
+/// broken up.
 fn drawn(w: WireId, n: u8) -> Value {
     let id = format!("call_{}", n % 5);
     let texts = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
@@ -107,8 +108,8 @@ proptest! {
     }
 }
 
-/// A long conversation of which all but the last turns are known: only these cost steps where a request is read, where results
-/// without their calls are looked for, and marks that were broken up across texts.
+/// A long conversation of which all but the last turns are known: only these cost steps where a request is read, where
+/// results without their calls are looked for, and marks that were broken up across texts.
 #[test]
 fn known_turns_cost_nothing() {
     for id in [WireId::Anthropic, WireId::OpenaiChat] {

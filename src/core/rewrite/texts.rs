@@ -5,8 +5,8 @@ use crate::text::cost;
 use crate::wire::Wire;
 use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
 
-/// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however many
-/// there are.
+/// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however
+/// many there are.
 pub(super) struct TextFinder<'a> {
     wire: &'a dyn Wire,
     view: &'a View,
@@ -42,7 +42,7 @@ impl<'a> TextFinder<'a> {
         Some((turn, *part))
     }
 
-    /// The content of the turn that was asked for last.
+    /// The content of the turn that was requested last.
     pub(super) fn content(&self) -> &TurnContent {
         &self.content
     }

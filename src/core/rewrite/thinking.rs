@@ -83,7 +83,8 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
     edits
 }
 
-/// The pairs, those in front of the turn that the rewrite names without what binds their calls to thinking; `None`: as they are.
+/// The pairs, those in front of the turn that the rewrite names without what binds their calls to thinking; `None`: as
+/// they are.
 pub(super) fn settled_pairs(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -126,7 +127,7 @@ pub(super) fn keep_insertions(view: &View, inserted: &mut [Edit], omitted: &[Edi
         };
         let text = String::from_utf8_lossy(&edit.with).into_owned();
         let element = text.trim_matches(',');
-        // An omission takes the comma before it or the one behind it.
+        // An omission takes the comma before it or the one after it.
         let takes_comma_before = view.body.get(json::blank(&view.body, around.start)) == Some(&b',');
         *edit = match takes_comma_before {
             true => Edit::insert(around.start, format!(",{element}")),
@@ -176,7 +177,8 @@ mod tests {
         json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]})
     }
 
-    /// The model's view of a transcript of Anthropic's, cut at its sentinel, without the thinking of its first `until` turns.
+    /// The model's view of a transcript of Anthropic's, cut at its sentinel, without the thinking of its first `until`
+    /// turns.
     fn sent(turns: &Value, until: usize, pairs: &[HiddenPair]) -> (Vec<Value>, Vec<SizeChange>) {
         let wire = wire(WireId::Anthropic);
         let reading = reading(WireId::Anthropic, "messages", turns);
@@ -196,7 +198,7 @@ mod tests {
         (body["messages"].as_array().unwrap().clone(), rewritten.changes)
     }
 
-    /// A message in which a handoff happened, with these blocks behind its sentinel.
+    /// A message in which a handoff happened, with these blocks after its sentinel.
     fn handed_over(blocks: &[Value]) -> Value {
         let seal = crate::mark::seal::SealKey::new(b"k").seal("local", Uuid::from_u128(7), "P");
         let sentinel = crate::mark::sentinel::full(Uuid::from_u128(7), None, "P", &seal);
@@ -304,7 +306,7 @@ mod tests {
         assert_eq!(omitted_until(&now.view, &[other, at(5)]), None);
     }
 
-    /// A reasoning item goes whole; what was made behind it goes without its id, since the API asks for both together.
+    /// A reasoning item goes whole; what was made after it goes without its id, since the API asks for both together.
     #[test]
     fn reasoning_items_go_with_the_ids_of_what_follows() {
         let wire = wire(WireId::OpenaiResponses);

@@ -18,15 +18,16 @@ pub struct UndoneHandoffs {
     pub(super) ever: HashSet<Uuid>,
     /// The handoff whose undo, or whose undo's own, is the last change of what the model sees.
     pub last: Option<Uuid>,
-    /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever undone.
+    /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever
+    /// undone.
     states: Vec<(usize, Option<Uuid>)>,
-    /// Where the handoff stands that counts now: what is in front of it is not sent, and stays as it is, since texts of ours
-    /// behind it are found by all that is in front of them.
+    /// Where the handoff stands that counts now: what is in front of it is not sent, and stays as it is, since texts of
+    /// ours after it are found by all that is in front of them.
     from: usize,
 }
 
 impl UndoneHandoffs {
-    /// Whether what the model said at this offset of the transcript was said behind another one than it has now.
+    /// Whether what the model wrote at this offset of the transcript was written after another one than it has now.
     pub(super) fn is_stale(&self, offset: usize) -> bool {
         let Some((_, now)) = self.states.last() else {
             return false;

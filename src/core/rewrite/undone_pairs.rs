@@ -12,10 +12,10 @@ use crate::record::{HiddenPair, InsertionPlace};
 use crate::wire::view::{OwnKind, View};
 use crate::wire::{Operation, Wire};
 
-/// Changes the pairs of a transcript in which handoffs were undone. A call that waited in front of one of these is void: it must
-/// not fire again. And a call that was made behind another prefix than it has now loses what binds it to that, as the model's
-/// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in which
-/// calls without ids are known. Returns of each whether it stands there.
+/// Changes the pairs of a transcript in which handoffs were undone. A call that waited in front of one of these is
+/// void: it must not fire again. And a call that was made after another prefix than it has now loses what binds it to
+/// that, as the model's own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes
+/// and undone sentinels, in which calls without ids are known. Returns of each whether it stands there.
 pub fn settle(
     wire: &dyn Wire,
     received: &Bytes,
@@ -119,9 +119,8 @@ mod tests {
         }
     }
 
-    /// Machines that share a store have clocks of their own: a call waits in front of an undone handoff, or behind it, by where
-    /// it stands.
-    /// The transcript without notes and undone sentinels.
+    /// Machines that share a store have clocks of their own: a call waits in front of an undone handoff, or after it,
+    /// by where it stands. The transcript without notes and undone sentinels.
     fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::CleanedTranscript {
         let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
         let look = NoteSearch {
@@ -160,8 +159,8 @@ mod tests {
         assert_eq!(waits, [false, true, true]);
     }
 
-    /// Calls that have no ids are known by the numbers of their messages, and what baton said is none of these; equal ones are
-    /// told apart, too.
+    /// Calls that have no ids are known by the numbers of their messages, and baton's answers are none of these; equal
+    /// calls are distinguished, too.
     #[test]
     fn a_call_without_an_id_is_void_by_its_place_too() {
         let id = Uuid::now_v7();

@@ -12,7 +12,7 @@ use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
-/// Removes the backslashes that escaping inserted, at or behind offset `from`.
+/// Removes the backslashes that escaping inserted, at or after offset `from`.
 pub(super) fn edits(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
     let mut slashes = in_one_text(wire, reading, from);
     slashes.extend(across_texts(wire, &reading.view, from));

@@ -25,7 +25,7 @@ pub struct NoteSearch<'a> {
 /// read by its parts.
 const LOOKED_AT: usize = 8;
 
-/// Whether the last user's turn may begin with this prefix: told by its bytes, since most do not.
+/// Whether the last user's turn may begin with this prefix: decided by its bytes, since most do not.
 pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
         return false;
@@ -38,8 +38,8 @@ pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     may_begin(wire, view, turn, prefix)
 }
 
-/// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed before it
-/// had one. The last turn is still to be answered.
+/// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed
+/// before it had one. The last turn is still to be answered.
 pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     if look.prefix.is_empty() {
         return Vec::new();
@@ -71,7 +71,7 @@ fn may_begin(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     found.next().is_some() && may_begin_a_part(wire, view, turn, prefix)
 }
 
-/// Whether a text may start at `at`: behind a quote, or behind what the agent's harness puts in front of it.
+/// Whether a text may start at `at`: after a quote, or after what the agent's harness puts in front of it.
 fn may_start(raw: &[u8], at: usize) -> bool {
     match raw[..at].last() {
         Some(b'"' | b' ' | b'>') => true,
@@ -93,8 +93,8 @@ fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> 
     })
 }
 
-/// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's harness
-/// puts in front of it. `None` where there is none.
+/// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's
+/// harness puts in front of it. `None` where there is none.
 pub fn last_message(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
     let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
     let turn = view.turns.iter().rposition(|t| !is_aside(t.role))?;

@@ -26,13 +26,13 @@ impl Prescanner {
         }
     }
 
-    /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and tells what is new in it: for
+    /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and returns what is new in it: for
     /// [`Prescanner::pass`].
     pub fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
         self.follow.stretch(text)
     }
 
-    /// Passes by a stretch without scanning it. It was told of at this place of a body that began alike.
+    /// Passes by a stretch without scanning it. An equal body had it at this place.
     pub fn pass(&mut self, stretch: &ScannedStretch) {
         self.follow.pass(stretch);
     }

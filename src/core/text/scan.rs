@@ -53,8 +53,8 @@ fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usi
     None
 }
 
-/// Where, at or behind `at`, the first byte stands that is more than text inside a string: a quote, a backslash, an
-/// opening bracket, a control character. The text's end where there is none.
+/// Offset of the first byte from `at` on that is more than text inside a string: a quote, a backslash, an opening
+/// bracket, a control character. The text's end where there is none.
 #[inline]
 pub(crate) fn special(text: &[u8], mut at: usize) -> usize {
     while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<SHORT>()) {

@@ -11,13 +11,10 @@ pub enum AgentKind {
     Codex,
     /// Google's Gemini CLI.
     GeminiCli,
-    /// goose.
     Goose,
     /// OpenCode.
     OpenCode,
-    /// pi.
     Pi,
-    /// Qwen Code.
     QwenCode,
 }
 

@@ -1,5 +1,5 @@
-//! An answer of a provider, or of ours to the agent: a reply in one piece, or the stream as it went by. Its parts are put
-//! together from where their pieces stand, on any wire.
+//! An answer of a provider, or of ours to the agent: a reply in one piece, or the stream as it went by. Its parts are
+//! put together from where their pieces stand, on any wire.
 
 use memchr::{memchr, memmem};
 
@@ -18,7 +18,7 @@ pub struct AnswerContent<'a> {
 /// What a part of an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerPartKind {
-    /// Something said.
+    /// A statement.
     Text,
     /// Reasoning.
     Thinking,
@@ -26,21 +26,18 @@ pub enum AnswerPartKind {
     Call,
     /// What the model says instead of an answer that it refuses.
     Refusal,
-    /// An error.
     Error,
 }
 
-/// A part of an answer.
 #[derive(Debug)]
 pub struct AnswerPart<'a> {
     body: &'a [u8],
-    /// What it is.
     pub kind: AnswerPartKind,
     /// The tool that is called.
     pub name: Option<JsonText<'a>>,
     /// The values that its text is made of, in order: strings, or the JSON of arguments.
     pub pieces: Vec<Span>,
-    /// Tells parts of one kind apart, where the wire numbers them.
+    /// Number of the part among those of its kind, where the wire numbers them.
     key: Option<u64>,
 }
 
@@ -327,7 +324,7 @@ impl<'a> AnswerContent<'a> {
         }
     }
 
-    /// Whether an answer may hold a plain word, be it in pieces: `holds` is asked of the answer, and of what the members that
+    /// Whether an answer may hold a plain word, be it in pieces: `holds` tests the answer, and what the members that
     /// carry text have together. It is a fast look: an answer that may is put together, and looked through in earnest.
     pub fn may_hold(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> bool {
         if holds(body) {

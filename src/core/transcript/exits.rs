@@ -1,9 +1,9 @@
-//! How a command ended: a table of the agents' shell tools and of the words in which their results tell an exit code,
-//! which is evidence beside the text and the flag (`agents::ending` decides). A stated code must be right: what is not
-//! surely told is not known.
+//! How a command ended: a table of the agents' shell tools and of the words in which their results state an exit code.
+//! That code is evidence beside the text and the flag (`agents::ending` decides). A stated code must be right: an
+//! uncertain code is unknown.
 //!
-//! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33,
-//! pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results tell nothing.
+//! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33, pi
+//! 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results have none.
 
 use super::agents::AgentKind;
 use super::part::{ToolCall, ToolResult, TranscriptPart};
@@ -12,7 +12,6 @@ use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
 use crate::text::{Span, json};
 
-/// A shell tool.
 struct ShellTool {
     agent: AgentKind,
     tools: &'static [&'static str],
@@ -20,16 +19,16 @@ struct ShellTool {
     silent: MissingCode,
 }
 
-/// Where a result tells the exit code.
+/// Where a result states the exit code.
 #[derive(Clone, Copy)]
 enum CodeForm {
-    /// Behind this, at the start of a failed result.
+    /// After this, at the start of a failed result.
     AtStart(&'static str),
-    /// Behind one of these, on a line of the head: in front of the line `Output:`.
+    /// After one of these, on a line of the head: in front of the line `Output:`.
     InHead,
-    /// Behind `Exit Code: `, on one of the labelled lines at the end.
+    /// After `Exit Code: `, on one of the labelled lines at the end.
     InLabels,
-    /// Behind this, on the last line.
+    /// After this, on the last line.
     AtEnd(&'static str),
     /// As `exit_code` of the one text that is a JSON object.
     AsJson,
@@ -37,7 +36,7 @@ enum CodeForm {
     Never,
 }
 
-/// What it means that a result tells none.
+/// Meaning of a result without an exit code.
 #[derive(Clone, Copy)]
 enum MissingCode {
     /// Nothing.
@@ -176,7 +175,7 @@ pub(super) fn end(
     }
 }
 
-/// The shell tool of this name. Some names are those of several agents, whose ways of telling differ.
+/// The shell tool of this name. Some names belong to several agents, whose forms differ.
 fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static ShellTool> {
     let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&name));
     match agent {
@@ -265,7 +264,7 @@ fn in_head(text: &str) -> Option<i32> {
         .find_map(number)
 }
 
-/// Labels of the lines behind the output, as Gemini CLI and its kin write them.
+/// Labels of the lines after the output, as Gemini CLI and its kin write them.
 const LABELS: [&str; 5] = [
     "Error: ",
     "Exit Code: ",
@@ -297,7 +296,7 @@ pub(super) fn of_members(body: &[u8], object: Span) -> Option<i32> {
     std::str::from_utf8(code.of(body)).ok()?.parse().ok()
 }
 
-/// The code in a JSON object that tells one, or whose metadata do.
+/// The code in a JSON object that states one, or whose metadata do.
 fn json_code(text: &str) -> Option<i32> {
     let json = text.trim().as_bytes();
     let whole: Span = json::whole(json).ok().filter(|_| json.first() == Some(&b'{'))?;

@@ -1,5 +1,5 @@
-//! What a message is made of, on any wire. Messages are told apart by their members: a Responses item has a type, a Gemini
-//! content has parts, all others have content, and calls in it or beside it.
+//! What a message is made of, on any wire. Messages are distinguished by their members: a Responses item has a type, a
+//! Gemini content has parts, all others have content, and calls in it or beside it.
 
 use super::exits;
 use super::literal::{CallArguments, JsonText};
@@ -40,7 +40,7 @@ struct MessageMembers {
     /// The tool that a message of Ollama's answers for.
     tool: Option<Span>,
     arguments: Option<Span>,
-    /// What a reasoning item tells in short.
+    /// The summary of a reasoning item.
     summary: Option<Span>,
     output: Option<Span>,
 }
@@ -224,7 +224,7 @@ fn call_part<'a>(body: &'a [u8], span: Span, inside: Span, id: Option<Span>) -> 
     TranscriptPart::new(body, span, TranscriptPartKind::Call(call), [None; 2])
 }
 
-/// The exit code of a `shell_call_output`: of the last command that it tells of.
+/// The exit code of a `shell_call_output`: of its last command.
 fn exit_of(body: &[u8], output: Option<Span>) -> Option<i32> {
     let last = json::elements(body, output?).pop()?;
     let code = json::at_path(body, last, &["outcome", "exit_code"])?;

@@ -1,13 +1,13 @@
-//! One reading of a transcript, for people and for whatever is made from transcripts: whose turn it is, what was said,
-//! which tools were called, what they answered. Pure.
+//! One reading of a transcript, for people and for whatever is made from transcripts: whose turn it is, what was
+//! written, which tools were called, what they answered. Pure.
 //!
-//! Everything is a span of the body: nothing is copied, parts are read when a turn is asked for them, and a string
-//! loses its escapes when its text is asked for. Time and memory are proportional to what is read.
+//! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
+//! its text is requested. Time and memory are proportional to what is read.
 //!
 //! [`View`] says where the turns are and whose, and this room takes that from it. What a turn is made of it reads for
-//! itself: `wire`'s own reading of parts tells what a rewrite may edit, and stops at a result's edge; this one tells
-//! what is said, down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not
-//! collide, so a message that stands alone can be read as well (the journal has many of those).
+//! itself: `wire`'s own reading of parts states what a rewrite may edit, and stops at a result's edge; this one reads
+//! down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not collide, so a
+//! message that stands alone can be read as well (the journal has many of those).
 //!
 //! Must not know: what is done with a transcript, stores, policies.
 
@@ -153,7 +153,8 @@ impl<'a> Transcript<'a> {
         tool_use::all(self.turns())
     }
 
-    /// What the agent's harness put before the first real user text: whatever of the user begins with one of these tags.
+    /// What the agent's harness put before the first real user text: whatever of the user begins with one of these
+    /// tags.
     pub fn preamble(&self, tags: &[String]) -> PreambleParts {
         let is_tagged = |part: &TranscriptPart<'_>| match part.kind {
             TranscriptPartKind::Text(text) => {

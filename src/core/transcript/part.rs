@@ -12,7 +12,6 @@ pub struct TranscriptPart<'a> {
     body: &'a [u8],
     /// The block, the item, or the string where there is no block around it.
     pub span: Span,
-    /// What it is.
     pub kind: TranscriptPartKind<'a>,
     /// The values in which its texts stand.
     text_spans: [Option<Span>; 2],
@@ -33,7 +32,7 @@ impl<'a> TranscriptPart<'a> {
         }
     }
 
-    /// Its texts, in order: what is said, thought, or answered by a tool. Arguments of a call are not among them.
+    /// Its texts, in order: speech, thinking, or results of a tool. Arguments of a call are not among them.
     pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
         for value in self.text_spans.into_iter().flatten() {
@@ -59,10 +58,9 @@ impl fmt::Debug for TranscriptPart<'_> {
     }
 }
 
-/// What a part is.
 #[derive(Debug, Clone, Copy)]
 pub enum TranscriptPartKind<'a> {
-    /// Something said.
+    /// A statement.
     Text(JsonText<'a>),
     /// A call of one of the agent's tools.
     Call(ToolCall<'a>),

@@ -66,7 +66,7 @@ struct Depth {
     opened: usize,
 }
 
-/// Whether `text` is JSON all the way down; if not, what stands before the place where it is not has been said by then.
+/// Whether `text` is JSON all the way down; if not, the text before the invalid place is in `out` already.
 fn whole(text: &[u8], depth: Depth, out: &mut String) -> bool {
     let walked = value(text, json::blank(text, 0), depth, out);
     walked.is_ok_and(|end| json::blank(text, end) == text.len())

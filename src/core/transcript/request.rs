@@ -189,7 +189,7 @@ impl<'a> OfferedTool<'a> {
             .or_else(only)
     }
 
-    /// What the model is told of it.
+    /// The result that the model reads.
     pub fn description(&self) -> Option<JsonText<'a>> {
         JsonText::literal(self.body, json::get(self.body, self.function(), "description")?)
     }

@@ -15,7 +15,8 @@ pub struct TranscriptTurn<'a> {
     pub role: Role,
 }
 
-/// Members that tell when a message was made. No request of today's APIs has one; answers do, and agents that keep them.
+/// Members that tell when a message was made. No request of today's APIs has one; answers do, and agents that keep
+/// them.
 const TIMES: [&str; 4] = ["timestamp", "created_at", "createTime", "created"];
 
 impl<'a> TranscriptTurn<'a> {

@@ -71,7 +71,7 @@ pub trait Requests {
         Vec::new()
     }
 
-    /// What must be mended behind a cut in turn `cut`; `None`: results right behind it whose calls are gone.
+    /// What must be mended after a cut in turn `cut`; `None`: results right after it whose calls are gone.
     fn repair(&self, _view: &View, _cut: usize) -> Option<Vec<Edit>> {
         None
     }
@@ -107,7 +107,8 @@ pub trait Requests {
         None
     }
 
-    /// Members around the transcript by which a provider holds the agent's own history: not what a cut or our tool makes of it.
+    /// Members around the transcript by which a provider holds the agent's own history: not what a cut or our tool
+    /// makes of it.
     fn holding_members(&self) -> &'static [&'static str] {
         &[]
     }
@@ -151,14 +152,14 @@ pub trait Turns {
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
 
-    /// The edits that take out of a part of the model's, or of the turn that it stands in, what binds it to its prefix: its
-    /// prefix is another one now. Reasoning itself goes as a whole.
+    /// The edits that take out of a part of the model's, or of the turn that it stands in, what binds it to its prefix:
+    /// its prefix is another one now. Reasoning itself goes as a whole.
     fn unbind(&self, _view: &View, _turn: usize, _part: &TurnPart) -> Vec<Edit> {
         Vec::new()
     }
 
-    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it. Thinking
-    /// itself goes as a whole.
+    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it.
+    /// Thinking itself goes as a whole.
     fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         self.unbind(view, turn, part)
     }
@@ -178,7 +179,7 @@ pub trait Turns {
         None
     }
 
-    /// In place of a reference to an item of ours that stands where the model had said nothing: the item, whole.
+    /// In place of a reference to an item of ours that stands where the model had written nothing: the item, whole.
     fn filler(&self, _view: &View, _item: &OwnItem) -> Option<String> {
         None
     }
@@ -191,15 +192,15 @@ pub trait Turns {
 
 /// Texts of ours in the model's view.
 pub trait Texts: Turns {
-    /// The edits that put a text of ours behind what the user or a tool says in this turn: as the last text of the user's
-    /// message, or as a message of the user's own. None for another's turn.
+    /// The edits that put a text of ours after what the user or a tool says in this turn: as the last text of the
+    /// user's message, or as a message of the user's own. None for another's turn.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit>;
 }
 
 /// Hidden pairs: how their siblings are named and found, and how they are put back.
 pub trait Pairs: Turns {
-    /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is of
-    /// the same view, and makes the way over many turns a short one.
+    /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is
+    /// of the same view, and makes the way over many turns a short one.
     fn call_names(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
         let calls = self
             .content(view, turn)
@@ -209,7 +210,7 @@ pub trait Pairs: Turns {
         calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
     }
 
-    /// Where the calls stand that hidden pairs name as their siblings, at or behind offset `from`.
+    /// Where the calls stand that hidden pairs name as their siblings, at or after offset `from`.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
     }
@@ -251,7 +252,7 @@ pub trait Pairs: Turns {
     /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
 
-    /// The same for pairs whose siblings' calls are not in the transcript, only their results, at or behind offset
+    /// The same for pairs whose siblings' calls are not in the transcript, only their results, at or after offset
     /// `from`: upstream holds the calls, or the agent refers to them by item id. With the result's turn.
     fn put_by_results(
         &self,
@@ -274,7 +275,6 @@ pub trait Pairs: Turns {
     ) -> Vec<Edit>;
 }
 
-/// Streams.
 pub trait Streams {
     /// How streams are framed where the request does not say.
     fn framing(&self) -> Framing {
@@ -290,7 +290,7 @@ pub trait Replies {
     /// Reads a reply that came in one piece.
     fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport>;
 
-    /// The same with its calls named by where the transcript will have them, behind the request `view`.
+    /// The same with its calls named by where the transcript will have them, after the request `view`.
     fn reply_to(&self, _view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         self.reply(body, watch)
     }
@@ -299,13 +299,13 @@ pub trait Replies {
     /// front of them all: the first leg is a later one.
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes;
 
-    /// A reply with what it echoes of the request as the agent asked it.
+    /// A reply whose echo of the request is the agent's own.
     fn shaped_for(&self, _view: &View, reply: Bytes) -> Bytes {
         reply
     }
 }
 
-/// What a model said, told back to it.
+/// What a model wrote, returned to it.
 pub trait AskAgain {
     /// The messages that ask the model again after a refused call: its own message as it streamed it, then
     /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
@@ -316,8 +316,8 @@ pub trait AskAgain {
 /// How a request that goes on asks for a text alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOnly {
-    /// No tool may be called, and a bound of the output is added where there is none. A server that refused this is asked
-    /// with nothing added, and with the choice of tools left to the model.
+    /// No tool may be called, and a bound of the output is added where there is none. A server that refused this is
+    /// queried with nothing added, and with the choice of tools left to the model.
     pub forbids_calls: bool,
     /// Most tokens of output; the request's own bound holds where it is smaller.
     pub max_tokens: u64,
@@ -348,7 +348,8 @@ pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
     fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
 
-    /// What a stream of our own begins with, in front of its first text; a dialect learns from it what an answer is known by.
+    /// What a stream of our own begins with, in front of its first text; a dialect learns from it what an answer is
+    /// known by.
     fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
 }
 

@@ -36,7 +36,7 @@ pub(super) struct Fingerprint {
 /// Where in a transcript a message stands.
 pub(super) type MessageNumber = u64;
 
-/// The fingerprints of one message's calls, in order: equal calls are told apart by their order.
+/// The fingerprints of one message's calls, in order: equal calls are distinguished by their order.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
     /// How many calls of the same name and arguments there were.

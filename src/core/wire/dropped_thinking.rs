@@ -1,8 +1,8 @@
 //! Thinking that a provider dropped from a request without an error, as its answer reports in `input_transformations`.
 //!
-//! Anthropic: `{type: "thinking_dropped", path, reason: prefix_binding_mismatch | model_binding_mismatch}`, with the beta
-//! `thinking-binding-controls-2026-08-01`. OpenAI Responses: `{type: "reasoning", action: "removed", reason: prefix_mismatch |
-//! model_mismatch | …}`.
+//! Anthropic: `{type: "thinking_dropped", path, reason: prefix_binding_mismatch | model_binding_mismatch}`, with the
+//! beta `thinking-binding-controls-2026-08-01`. OpenAI Responses: `{type: "reasoning", action: "removed", reason:
+//! prefix_mismatch | model_mismatch | …}`.
 
 use crate::text::{Span, json};
 
@@ -49,7 +49,6 @@ impl DroppedThinking {
         (text.get(list.start) == Some(&b'[')).then(|| Self::read(text, list))
     }
 
-    /// All of them.
     pub fn total(self) -> u32 {
         self.prefix.saturating_add(self.other)
     }

@@ -24,7 +24,6 @@ pub(super) trait FingerprintSource: Copy + 'static {
     fn user_texts(self, view: &View, turn: usize) -> Vec<Span>;
 }
 
-/// A call in a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallInTurn {
     /// What it is known by.
@@ -219,7 +218,7 @@ pub(super) fn call_names(
     keys
 }
 
-/// Every call at or behind offset `from`, with its fingerprint.
+/// Every call at or after offset `from`, with its fingerprint.
 fn all(
     source: impl FingerprintSource,
     view: &View,
@@ -242,7 +241,7 @@ fn all(
     found
 }
 
-/// The calls that these siblings name, at or behind offset `from`: one walk over the transcript for all of them.
+/// The calls that these siblings name, at or after offset `from`: one walk over the transcript for all of them.
 pub(super) fn find_calls(
     source: impl FingerprintSource,
     view: &View,

@@ -1,9 +1,9 @@
 //! Templates of a stream's frames: most frames are passed on without being parsed. They differ from the frame before
 //! only in the piece of text that they carry and in a number or two.
 //!
-//! A template is learned from a frame that was parsed: its bytes, with holes where later frames may differ. A frame that
-//! fits the template has the same members with the same values outside of the holes. So it means the same, and gets the
-//! same edits.
+//! A template is learned from a frame that was parsed: its bytes, with holes where later frames may differ. A frame
+//! that fits the template has the same members with the same values outside of the holes. So it means the same, and
+//! gets the same edits.
 
 use memchr::memchr2;
 
@@ -82,7 +82,7 @@ impl FrameTemplate {
     /// Learns from a frame: `edits` were made in its `data`, and later ones may differ in its `holes`. Nothing is
     /// learned of data that are no piece of the frame, nor where an edit touches a hole: it may be due to what is
     /// in it. An object may be taken out with its member. The frame must end with a line feed, so that its end is
-    /// known without the byte behind it.
+    /// known without the byte after it.
     pub(super) fn learn(&mut self, raw: &[u8], data: &[u8], holes: &[(Span, Hole)], edits: &[Edit]) {
         self.forget();
         let offset = (data.as_ptr() as usize).wrapping_sub(raw.as_ptr() as usize);
@@ -105,7 +105,7 @@ impl FrameTemplate {
         self.draw(raw, &holes, &edits);
     }
 
-    /// Writes down what stands around the holes, before and behind the edits.
+    /// Writes down what stands around the holes, before and after the edits.
     fn draw(&mut self, raw: &[u8], holes: &[(Span, Option<Hole>)], edits: &[(Span, &[u8])]) {
         self.given.clear();
         self.shown.clear();
@@ -138,8 +138,8 @@ impl FrameTemplate {
         self.changes = self.given != self.shown || self.steps.iter().any(|step| !step.kept);
     }
 
-    /// Passes on the frame at the start of `raw` if it fits: unchanged, or rewritten into `out`. `count` maps the event's
-    /// number to the one that is shown.
+    /// Passes on the frame at the start of `raw` if it fits: unchanged, or rewritten into `out`. `count` maps the
+    /// event's number to the one that is shown.
     pub(super) fn pass(
         &mut self,
         raw: &[u8],
@@ -162,7 +162,7 @@ impl FrameTemplate {
         FramePass::Changed(found.len)
     }
 
-    /// The object of the last frame that fitted since this was asked before.
+    /// The object of the last frame that fitted since the previous call.
     pub(super) fn take_object(&mut self) -> Option<Vec<u8>> {
         Some(std::mem::take(&mut self.object)).filter(|object| !object.is_empty())
     }

@@ -1,7 +1,7 @@
 //! Cuts a stream of bytes into frames.
 //!
-//! Bytes go in as they come from the network; whole frames come out as ranges of one buffer, so that frames that are not
-//! changed can be sent on in one piece.
+//! Bytes go in as they come from the network; whole frames come out as ranges of one buffer, so that frames that are
+//! not changed can be sent on in one piece.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use bytes::{Bytes, BytesMut};
 
 use super::framing::{Framing, Scanner};
 
-/// Whole frames in one buffer, one behind the other.
+/// Whole frames in one buffer, one after the other.
 #[derive(Debug, Clone, Default)]
 pub struct FrameBatch {
     /// The buffer.
@@ -18,7 +18,7 @@ pub struct FrameBatch {
     pub frames: Vec<Range<usize>>,
 }
 
-/// A frame grew over the limit; what was held of it is given back.
+/// A frame grew over the limit; its buffered bytes are given back.
 #[derive(Debug)]
 pub struct OversizeFrame(pub Bytes);
 

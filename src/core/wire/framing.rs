@@ -1,4 +1,4 @@
-//! How the events of a stream are told apart: one of three framings, whatever the events mean.
+//! How the events of a stream are distinguished: one of three framings, whatever the events mean.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,6 @@ use memchr::{memchr_iter, memchr2};
 
 use super::sse;
 
-/// A framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
     /// Server-sent events.
@@ -117,7 +116,7 @@ impl Scanner {
         }
     }
 
-    /// Offsets in `chunk` behind each frame's end.
+    /// Offsets in `chunk` after each frame's end.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         match self {
             Self::Sse(scan) => scan.ends_in(chunk),
@@ -127,7 +126,7 @@ impl Scanner {
     }
 }
 
-/// Objects in an array, or one behind another without one.
+/// Objects in an array, or one after another without one.
 #[derive(Debug, Default)]
 pub(super) struct Elements {
     depth: usize,

@@ -1,5 +1,5 @@
-//! Turns that were read before: an agent sends its whole conversation again with each request, so that a body mostly begins as
-//! an earlier one did.
+//! Turns that were read before: an agent sends its whole conversation again with each request, so that a body mostly
+//! begins as an earlier one did.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -28,13 +28,13 @@ pub struct KnownTurns {
 /// What needs not be looked for again in known turns: as the last rewrite left it.
 #[derive(Debug, Default)]
 struct RewriteFindings {
-    /// Behind this cut each result has its call, and these are open at the end.
+    /// After this cut each result has its call, and these are open at the end.
     open_calls: Option<(CutTurn, OpenCalls)>,
     /// From this turn on, none of the model's has a beginning of a mark that was broken up across texts.
     unbroken: Option<usize>,
 }
 
-/// The calls that results behind some turn may answer.
+/// The calls that results after some turn may answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenCalls {
     /// Ids of the last message's calls: nearly all results answer those.
@@ -95,7 +95,8 @@ impl KnownTurns {
     }
 }
 
-/// What a request shares with others: the turns that it begins with as an earlier one did, and those with which later ones may.
+/// What a request shares with others: the turns that it begins with as an earlier one did, and those with which later
+/// ones may.
 #[derive(Debug, Clone, Default)]
 pub struct SharedTurns {
     earlier: Option<Arc<KnownTurns>>,
@@ -113,8 +114,8 @@ impl SharedTurns {
         self.own.as_ref().map_or(0, |own| own.count())
     }
 
-    /// The calls that are open at the end of the turns that are known, where these were looked through behind the same cut; and
-    /// how many turns that are.
+    /// The calls that are open at the end of the turns that are known, where these were looked through after the same
+    /// cut; and how many turns that are.
     pub(crate) fn open_calls(&self, cut: &CutTurn) -> Option<(OpenCalls, usize)> {
         let earlier = self.earlier.as_ref()?;
         let found = earlier.lock();
@@ -122,7 +123,7 @@ impl SharedTurns {
         Some((calls.clone(), earlier.count()))
     }
 
-    /// Keeps the calls that are open at the end of the turns that are kept, behind a cut among these.
+    /// Keeps the calls that are open at the end of the turns that are kept, after a cut among these.
     pub(crate) fn keep_open_calls(&self, cut: &CutTurn, calls: &OpenCalls) {
         let fits = |own: &&Arc<KnownTurns>| cut.1.len() + calls.spans() <= own.most_spans();
         if let Some(own) = self.own.as_ref().filter(fits) {

@@ -18,7 +18,6 @@ pub struct Usage {
     pub cache_write: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
-    /// Of these, reasoning.
     pub reasoning: u64,
 }
 
@@ -114,7 +113,6 @@ pub struct LegReport {
     pub ended: bool,
     /// A later leg that ended in an error before anything of it was shown: it may be tried again.
     pub again: bool,
-    /// Its usage.
     pub usage: Usage,
     /// Upstream's id of the response.
     pub id: String,
@@ -130,8 +128,8 @@ impl LegReport {
         self.hidden.iter().any(|call| call.tool == tool)
     }
 
-    /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent
-    /// sends it back. `said`: something was shown before this leg.
+    /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent sends it
+    /// back. `emitted`: something was shown before this leg.
     pub fn leaves_unfit(&self, emitted: bool) -> bool {
         let dropped = !self.hidden.is_empty() && self.calls.is_empty();
         dropped && (self.unfit || (self.parts == 0 && !emitted))
@@ -147,7 +145,7 @@ pub struct ResponseWatch {
     pub buffered_bytes: usize,
 }
 
-/// What a model said in one leg, kept so that it can be asked again.
+/// What a model wrote in one leg, kept so that it can be queried again.
 #[derive(Debug, Clone)]
 pub enum LegOutput {
     /// The stream's frames, as they came.
@@ -163,7 +161,7 @@ pub struct Leg {
     pub body: Bytes,
     /// What was found in it.
     pub report: LegReport,
-    /// A sentinel or aside to be shown behind it.
+    /// A sentinel or aside to be shown after it.
     pub then: Option<String>,
 }
 
@@ -172,7 +170,7 @@ pub struct Leg {
 pub enum Ending {
     /// As the last leg ended.
     Own,
-    /// As the last leg ended, but without the call: it asked for no tool.
+    /// As the last leg ended, but without the call and without a stop for tools.
     WithoutCall,
     /// After the sentinel (stop mode); the input side of usage is what the next request will send.
     Stopped {
@@ -188,10 +186,10 @@ pub enum Ending {
 
 /// A wire's stream machine: frames of one leg after another go in, what the agent may see comes out.
 ///
-/// Nothing visible is held. The terminal frames of a leg wait inside when a hidden call was seen or
-/// `hold_ends` was asked for; `close` sends them (or their replacement), `next_leg` forgets them.
+/// Nothing visible is buffered. The terminal frames of a leg wait inside when a hidden call was seen or `hold_ends` was
+/// requested; `close` sends them (or their replacement), `next_leg` forgets them.
 pub trait Dialect: Send {
-    /// How the frames are told apart.
+    /// How the frames are distinguished.
     fn framing(&self) -> Framing {
         Framing::Sse
     }
@@ -208,7 +206,7 @@ pub trait Dialect: Send {
         FramePass::Unread
     }
 
-    /// Takes what the frames told that went by unread: asked before a report is.
+    /// Takes the values of frames that passed unread: called before the report is read.
     fn settle(&mut self) {}
 
     /// What the present leg has come to so far.
@@ -220,7 +218,8 @@ pub trait Dialect: Send {
     /// Whether terminal frames are waiting.
     fn holds_end(&self) -> bool;
 
-    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
+    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one
+    /// before.
     fn hide(&mut self, tools: ToolNames);
 
     /// Frames that follow belong to another leg; its opening is swallowed.
@@ -239,13 +238,13 @@ pub trait Dialect: Send {
         self.end_text(text, out);
     }
 
-    /// Begins such a text that is said in pieces. Nothing else is said before it ends.
+    /// Begins such a text, which arrives in pieces. Nothing else is emitted before it ends.
     fn begin_text(&mut self, out: &mut Vec<Bytes>);
 
     /// Its next piece.
     fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>);
 
-    /// Its end; `text`: all that its pieces said.
+    /// Ends it; `text`: all of its pieces.
     fn end_text(&mut self, _text: &str, _out: &mut Vec<Bytes>) {}
 
     /// A keep-alive in the wire's own form.

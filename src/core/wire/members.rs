@@ -60,7 +60,7 @@ impl<'v> TranscriptMembers<'v> {
         json::number(value?.of(&self.view.body))
     }
 
-    /// Sets a member; a new one stands behind the transcript.
+    /// Sets a member; a new one follows the transcript.
     pub(super) fn set(&self, name: &str, value: &str) -> Edit {
         match self.get(name) {
             Some(now) => Edit::replace(now, value.to_owned()),
@@ -96,8 +96,8 @@ impl<'v> TranscriptMembers<'v> {
         Edit::replace(self.view.list, format!("[{turn}]"))
     }
 
-    /// Takes out what a request without tools cannot have, and where the model is another one, what that may not know; a
-    /// model that the body names is replaced.
+    /// Takes out what a request without tools cannot have, and where the model is another one, what that may not know;
+    /// a model that the body names is replaced.
     pub(super) fn without_tools(
         &self,
         with_tools: &[&str],
@@ -141,7 +141,7 @@ pub(super) fn other_choice(view: &View, how: TextOnly) -> Option<ToolChoice> {
         true => ToolChoice::None,
         false => ToolChoice::Auto,
     };
-    // Without tools there is nothing to choose, and servers refuse to be told.
+    // Without tools there is no choice, and servers refuse the member.
     let has_tools = view.tools.is_some_and(|tools| tools.count > 0);
     (has_tools && view.facts.choice != wanted).then_some(wanted)
 }

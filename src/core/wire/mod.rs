@@ -1,7 +1,8 @@
-//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (what a message
-//! is made of), `texts` (texts of ours put in), `pairs` (hidden pairs put back), `stream` (what upstream streams), `reply` (what it answers in one piece),
-//! `ask_again` (what the model said, told back to it), `compose` (an answer of our own), `error`, `usage`. Each implements
-//! one of the traits of `api`; what a wire needs besides stands in files of its own.
+//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (what a
+//! message is made of), `texts` (texts of ours put in), `pairs` (hidden pairs put back), `stream` (what upstream
+//! streams), `reply` (what it answers in one piece), `ask_again` (what the model wrote, returned to it), `compose` (an
+//! answer of our own), `error`, `usage`. Each implements one of the traits of `api`; what a wire needs besides stands
+//! in files of its own.
 //!
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.
@@ -57,7 +58,6 @@ pub use view::{
     TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
 };
 
-/// The wire of that id.
 pub fn wire(id: WireId) -> &'static dyn Wire {
     match id {
         WireId::Anthropic => &anthropic::Anthropic,
@@ -68,7 +68,6 @@ pub fn wire(id: WireId) -> &'static dyn Wire {
     }
 }
 
-/// All wires.
 pub const WIRES: &[&dyn Wire] = &[
     &anthropic::Anthropic,
     &openai_chat::OpenaiChat,

@@ -16,7 +16,6 @@ const FEW: usize = 4;
 /// Where a call stands in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallAt {
-    /// Its turn.
     pub turn: usize,
     /// Which part of the turn it is.
     pub part: usize,
@@ -27,11 +26,11 @@ pub struct CallAt {
 pub struct SiblingPair<'a> {
     /// The sibling.
     pub at: CallAt,
-    /// The pair.
     pub pair: &'a HiddenPair,
 }
 
-/// The calls of these ids at or behind offset `from`, where `parts_of` tells what a turn is made of, as [`Pairs::find_calls`](super::Pairs::find_calls) tells them.
+/// The calls of these ids at or after offset `from`, where `parts_of` reads a turn's parts, as
+/// [`Pairs::find_calls`](super::Pairs::find_calls) returns them.
 pub(super) fn find_by_ids(
     parts_of: impl Fn(usize) -> TurnContent,
     view: &View,
@@ -86,7 +85,7 @@ fn find_by_id(parts_of: impl Fn(usize) -> TurnContent, view: &View, id: &str, fr
 }
 
 /// The edits that put pairs back where content and calls are two lists of a message: the call among the calls, which
-/// alone are counted, and the `result` right behind the message.
+/// alone are counted, and the `result` right after the message.
 pub(super) fn among_calls(
     parts_of: impl Fn(usize) -> TurnContent,
     view: &View,

@@ -17,14 +17,14 @@ pub(super) enum FrameEndScan {
     /// At the start of a line: a line break here ends the frame.
     #[default]
     LineStart,
-    /// Behind a carriage return that ended a line; a line feed may belong to it.
+    /// After a carriage return that ended a line; a line feed may belong to it.
     Return,
-    /// Behind a carriage return that ended the frame; a line feed may belong to it.
+    /// After a carriage return that ended the frame; a line feed may belong to it.
     EndReturn,
 }
 
 impl FrameEndScan {
-    /// Offsets in `chunk` behind each frame's end.
+    /// Offsets in `chunk` after each frame's end.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         let mut ends = Vec::new();
         let mut at = 0;
@@ -37,7 +37,7 @@ impl FrameEndScan {
             }
             let (next, ended) = step(*self, chunk[at]);
             if ended {
-                // Behind this byte; a frame ended by a lone return ends before the byte that shows it.
+                // After this byte; a frame ended by a lone return ends before the byte that shows it.
                 ends.push(if *self == FrameEndScan::EndReturn && chunk[at] != b'\n' {
                     at
                 } else {
@@ -51,7 +51,7 @@ impl FrameEndScan {
     }
 }
 
-/// One byte at or behind a line's end.
+/// One byte at or after a line's end.
 fn step(scan: FrameEndScan, byte: u8) -> (FrameEndScan, bool) {
     match (scan, byte) {
         (FrameEndScan::EndReturn, b'\n') => (FrameEndScan::LineStart, true),

@@ -42,7 +42,6 @@ pub struct View {
     pub list: Span,
     /// Its elements, in order.
     pub turns: Vec<Turn>,
-    /// The list of tools.
     pub tools: Option<ToolList>,
     /// What decides whether the tool is offered.
     pub facts: RequestFacts,
@@ -127,7 +126,7 @@ pub struct ToolList {
 }
 
 impl ToolList {
-    /// The edit that puts our tools behind the others, each written by `entry`.
+    /// The edit that puts our tools after the others, each written by `entry`.
     pub fn with(&self, ours: &ToolTable, entry: impl Fn(&mut String, &Tool) -> fmt::Result) -> Edit {
         /// Room for names, brackets and a comma.
         const REST: usize = 128;
@@ -161,7 +160,7 @@ pub enum ToolChoice {
 pub struct RequestFacts {
     /// Model as requested.
     pub model: Option<String>,
-    /// Whether a stream was asked for.
+    /// Whether a stream was requested.
     pub stream: bool,
     /// `tool_choice` and its kin.
     pub choice: ToolChoice,
@@ -169,13 +168,13 @@ pub struct RequestFacts {
     pub system: bool,
     /// Output bound to a JSON schema: a sentinel would break it.
     pub structured: bool,
-    /// More than one choice was asked for.
+    /// More than one choice was requested.
     pub many: bool,
     /// Too little room for a call (`max_tokens` and its kin).
     pub cramped: bool,
     /// The provider holds the conversation, or runs the request in the background.
     pub server_side: bool,
-    /// Anthropic: the provider is asked to hold the conversation from this request on, which has all of it.
+    /// Anthropic: the provider is requested to hold the conversation from this request on, which has all of it.
     pub begins_thread: bool,
     /// It says how much of its history the agent could clear.
     pub context_hint: bool,
@@ -185,7 +184,7 @@ pub struct RequestFacts {
     pub session: Option<String>,
     /// The names of our tools: calls of these are not the agent's.
     pub ours: ToolNames,
-    /// Chat: whether the agent asked for usage in the stream.
+    /// Chat: whether the agent requested usage in the stream.
     pub wants_usage: bool,
     /// Responses: the provider does not store the response, so that no later request goes on from it by its id.
     pub unstored: bool,
@@ -198,31 +197,26 @@ pub struct RequestFacts {
 pub struct PreviousResponse {
     /// Its literal in the body.
     pub value: Span,
-    /// Its id.
     pub id: String,
 }
 
 /// What an item of ours is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnKind {
-    /// A sentinel.
     Sentinel,
-    /// An aside.
     Aside,
-    /// It stands where the model had said nothing: [`NOTHING_SAID`](super::NOTHING_SAID).
+    /// It stands where the model had written nothing: [`NOTHING_SAID`](super::NOTHING_SAID).
     Filler,
     /// An answer that baton gave by itself.
     LocalAnswer,
 }
 
-/// An item of ours that its own id gives away (Responses), whatever became of its text.
+/// An item of ours that is recognised by its id (Responses), whatever became of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnItem {
-    /// Its turn.
     pub turn: usize,
     /// The handoff's id, or the aside's; nil where it is neither.
     pub id: uuid::Uuid,
-    /// What it is.
     pub kind: OwnKind,
     /// Nothing but a reference, which means nothing to upstream.
     pub reference: bool,
@@ -255,12 +249,10 @@ impl TurnContent {
     }
 }
 
-/// One part of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TurnPart {
     /// The block, or the string literal where the content is a string.
     pub span: Span,
-    /// What it is.
     pub kind: TurnPartKind,
     /// The inside of its text literal.
     pub text: Option<Span>,
@@ -268,10 +260,8 @@ pub struct TurnPart {
     pub id: Option<Span>,
 }
 
-/// What a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnPartKind {
-    /// Text.
     Text,
     /// A call of a tool.
     Call,
@@ -287,7 +277,7 @@ pub enum TurnPartKind {
     Other,
 }
 
-/// The edit that puts a hidden call `raw` back `offset` parts behind (or in front of) `parts[part]`.
+/// The edit that puts a hidden call `raw` back `offset` parts after (or before) `parts[part]`.
 pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
     let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
     if offset < 0 {

@@ -88,8 +88,8 @@ pub(super) fn body(
     }
 }
 
-/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none. Messages that are
-/// known are not walked again.
+/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none. Messages that
+/// are known are not walked again.
 fn messages(
     (text, scanned): (&[u8], &BodyFacts),
     at: usize,

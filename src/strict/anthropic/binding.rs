@@ -156,7 +156,7 @@ impl BlockPrefix {
     }
 }
 
-/// A thinking block that does not stand behind the prefix that it was produced behind, or is not this provider's.
+/// A thinking block that does not follow the prefix that it was produced after, or is not this provider's.
 pub(super) struct RefusedThinking {
     /// Its place, as the API's error messages name it.
     pub(super) path: String,
@@ -189,7 +189,7 @@ pub(super) fn refused(body: &Value) -> Vec<RefusedThinking> {
     out
 }
 
-/// The beta by which a request may say what becomes of such blocks, and is told of it.
+/// The beta by which a request may say what becomes of such blocks, and of their report.
 const CONTROLS: &str = "thinking-binding-controls-2026-08-01";
 
 /// Whether the request has this beta.
@@ -205,8 +205,8 @@ pub(super) fn drops_mismatches(request: &Received) -> bool {
     behaviour.and_then(Value::as_str) == Some("drop_block")
 }
 
-/// What a response reports of dropped thinking: the first block that fails the check, and every one after it. `None` without
-/// the beta.
+/// What a response reports of dropped thinking: the first block that fails the check, and every one after it. `None`
+/// without the beta.
 pub(super) fn input_transformations(request: &Received) -> Option<Value> {
     if !has_controls(request) {
         return None;

@@ -41,7 +41,6 @@ pub(super) fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     })
 }
 
-/// A message as a turn.
 pub(super) fn turn(message: &Value) -> Turn {
     let mut turn = Turn::new(Role::User);
     match text(message, "role") {

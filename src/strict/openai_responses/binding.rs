@@ -1,4 +1,4 @@
-//! Encrypted reasoning, which is bound to the prefix that it was produced behind.
+//! Encrypted reasoning, which is bound to the prefix that it was produced after.
 //!
 //! Reasoning items are not part of the prefix, since a client may leave out older ones.
 
@@ -11,7 +11,7 @@ use crate::dialect::Received;
 use crate::fields::{list, text};
 use crate::signature::Signature;
 
-/// The content that encrypted reasoning is signed with: the prefix alone tells two of them apart.
+/// The content that encrypted reasoning is signed with: the prefix alone distinguishes two of them.
 const CONTENT: &str = "reasoning";
 
 /// Fields that are the API's own bookkeeping: clients may leave them out.
@@ -23,7 +23,7 @@ pub(super) enum Validity {
     Valid,
     /// This provider did not produce it.
     Foreign,
-    /// System, tools or earlier items differ from those it was produced behind.
+    /// System, tools or earlier items differ from those it was produced after.
     PrefixMismatch,
 }
 
@@ -42,7 +42,7 @@ impl ItemPrefix {
         prefix
     }
 
-    /// The prefix behind the last item of a request.
+    /// The prefix after the last item of a request.
     pub(super) fn whole(request: &Received) -> Self {
         let mut prefix = ItemPrefix::new(&request.body);
         for item in all(request) {
@@ -102,7 +102,7 @@ fn canonical_form(value: &Value) -> Value {
     Value::Object(out)
 }
 
-/// The ids of the reasoning items that stand behind another prefix than they were produced behind.
+/// The ids of the reasoning items that follow another prefix than they were produced after.
 pub(super) fn prefix_mismatches(request: &Received) -> Vec<String> {
     let mut prefix = ItemPrefix::new(&request.body);
     let mut out = Vec::new();

@@ -107,7 +107,7 @@ pub(super) fn id(request: &Received) -> String {
     derived_id("resp_", request, 0)
 }
 
-/// The text format that was asked for; plain text by default.
+/// The text format that was requested; plain text by default.
 fn echoed_text(mut text: Value) -> Value {
     if text.get("format").is_none_or(Value::is_null) {
         text["format"] = json!({"type": "text"});

@@ -87,7 +87,7 @@ fn found(request: &Received, id: &str, show: impl FnOnce(StoredResponse) -> Valu
         .map_or_else(|| missing(request), |stored| (200, show(stored)))
 }
 
-/// A list of items, newest first unless asked otherwise.
+/// A list of items, newest first unless requested otherwise.
 fn listed(mut items: Vec<Value>, query: &str) -> Value {
     if !query.split('&').any(|pair| pair == "order=asc") {
         items.reverse();

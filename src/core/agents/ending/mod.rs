@@ -1,8 +1,8 @@
 //! How a command ended: the one place that decides it.
 //!
-//! Order of evidence: the exit code of the wire or of the agent's envelope, an exit code in plain text, the closing lines
-//! of a test runner or a compiler, the error flag; last the absence of one. What says "went well" beside what says
-//! "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
+//! Order of evidence: the exit code of the wire or of the agent's envelope, an exit code in plain text, the closing
+//! lines of a test runner or a compiler, the error flag; last the absence of one. What says "went well" beside what
+//! says "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
 
 mod builders;
 mod exit_lines;
@@ -191,7 +191,8 @@ impl ShellCommand<'_> {
         })
     }
 
-    /// Whether it went well, where a flag without a code counts as a failure as well: a call that timed out or was stopped.
+    /// Whether it went well, where a flag without a code counts as a failure as well: a call that timed out or was
+    /// stopped.
     pub fn passed_or_flagged(&self, line: &LineEnd) -> Option<bool> {
         let flagged = (line.failed == Some(true) && self.bad_if_not).then_some(false);
         self.end(line).passed().or(flagged)

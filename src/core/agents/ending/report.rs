@@ -14,7 +14,7 @@ use crate::agents::commands::CommandPurpose;
 const FIRST: usize = 200;
 const LAST: usize = 400;
 
-/// Words, small letters, of a first line or of a line behind the closing one which say that the run was cut off.
+/// Words, small letters, of a first line or of a line after the closing one which say that the run was cut off.
 const CUT_OFF: [&str; 9] = [
     "timed out",
     "timeout",
@@ -41,7 +41,6 @@ pub enum ReportedResult {
     Silent,
     /// It closes with success of this kind.
     Passed(CommandPurpose),
-    /// It failed.
     Failed,
     /// It failed, and something passed after it.
     Mixed,

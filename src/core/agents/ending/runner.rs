@@ -5,7 +5,6 @@ use crate::agents::commands::CommandPurpose;
 /// A program with its closing lines: regular expressions over lines without colours, with single spaces.
 #[derive(Debug)]
 pub(super) struct Runner {
-    /// Its name.
     #[allow(dead_code, reason = "names the row; the tests hold one sample to each")]
     pub(super) name: &'static str,
     /// What it does where it passes.

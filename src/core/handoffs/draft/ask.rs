@@ -8,10 +8,10 @@ use crate::record::HandoffOrigin;
 /// How a draft is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum DraftMethod {
-    /// The model is asked once more, behind its own history.
+    /// The model is queried once more, after its own history.
     #[default]
     Oneshot,
-    /// A model is asked with what was selected from the transcript, and nothing else.
+    /// A model is queried with what was selected from the transcript, and nothing else.
     Bundle,
     /// Composed from the transcript without a model.
     Local,
@@ -58,11 +58,11 @@ pub struct DraftRequest {
     pub preset: Preset,
     /// Another model of the same upstream; it gets the bundle. `None`: as the config says.
     pub model: Option<String>,
-    /// Whether it tells the state of the repository.
+    /// Whether it describes the state of the repository.
     pub git: bool,
-    /// Whether it tells of commands.
+    /// Whether it describes commands.
     pub commands: bool,
-    /// Whether it tells why files were changed.
+    /// Whether it states why files were changed.
     pub why: bool,
     /// Whether a person is to look at it before it takes effect.
     pub review: bool,
@@ -131,7 +131,7 @@ impl fmt::Display for BadFlag {
 impl std::error::Error for BadFlag {}
 
 impl DraftRequest {
-    /// Reads what stands behind `::handoff`: flags first, then the focus as it is. `--` ends the flags. Who asks is
+    /// Reads what follows `::handoff`: flags first, then the focus as it is. `--` ends the flags. Who asks is
     /// `Person`.
     ///
     /// # Errors
@@ -155,7 +155,7 @@ impl DraftRequest {
         Ok(ask)
     }
 
-    /// Takes one flag; `value`: what stands behind its `=`. Returns what is left of `rest`.
+    /// Takes one flag; `value`: what follows its `=`. Returns what is left of `rest`.
     fn take<'t>(&mut self, flag: &str, value: Option<&str>, rest: &'t str) -> Result<&'t str, BadFlag> {
         let bad = |why| BadFlag {
             flag: flag.to_owned(),
@@ -197,7 +197,7 @@ impl DraftRequest {
         Ok(rest)
     }
 
-    /// The origin of the handoff that was made by `method`: a command's are told by how they were made.
+    /// The origin of the handoff that was made by `method`: a command's are named by how they were made.
     pub fn origin_of(&self, method: DraftMethod) -> HandoffOrigin {
         match (self.origin, method) {
             (HandoffOrigin::Person, DraftMethod::Oneshot) => HandoffOrigin::Oneshot,
@@ -213,7 +213,7 @@ impl DraftRequest {
     }
 }
 
-/// The first word, and what stands behind it.
+/// The first word, and what follows it.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())

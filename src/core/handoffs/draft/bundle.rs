@@ -21,7 +21,7 @@ const LAST: usize = 900_000;
 
 /// Bytes of a line.
 const LINE: usize = 200;
-/// Results larger than this are dumps, and told in a line.
+/// Results larger than this are dumps, and shortened to a line.
 const DUMP: usize = 4096;
 /// Tokens of an error, a patch or a trace.
 const DETAIL: usize = 600;

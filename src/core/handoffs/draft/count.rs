@@ -18,7 +18,8 @@ pub enum TokenCounter {
     /// Nobody: they are estimated. The model's vocabulary is not public, or not known.
     #[default]
     Estimated,
-    /// `o200k_base`, the vocabulary of OpenAI's models since GPT-4o. It is built at its first use: about 0.1 s and 46 MB.
+    /// `o200k_base`, the vocabulary of OpenAI's models since GPT-4o. It is built at its first use: about 0.1 s and 46
+    /// MB.
     O200k,
 }
 
@@ -37,7 +38,6 @@ impl TokenCounter {
         self == Self::O200k
     }
 
-    /// The tokens of a text.
     pub fn tokens(self, text: &str) -> usize {
         match self {
             Self::Estimated => tokens::tokens(text),
@@ -48,7 +48,7 @@ impl TokenCounter {
         }
     }
 
-    /// A number of tokens as it is told: an estimate is marked.
+    /// A number of tokens as shown: an estimate is marked.
     pub fn shown(self, tokens: usize) -> impl fmt::Display {
         let mark = if self.is_exact() { "" } else { "≈ " };
         format!("{mark}{tokens}")
@@ -78,7 +78,7 @@ impl TokenCounter {
     }
 }
 
-/// A text in pieces, cut behind a line where one ends near.
+/// A text in pieces, cut after a line where one ends near.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -139,7 +139,8 @@ mod tests {
         assert_eq!(TokenCounter::O200k.tokens(""), 0);
     }
 
-    /// A vocabulary's pattern gives up on long runs of blanks, and its merging takes more than linear time on a long word.
+    /// A vocabulary's pattern gives up on long runs of blanks, and its merging takes more than linear time on a long
+    /// word.
     #[test]
     fn hostile_texts_are_counted_in_pieces() {
         for text in [" ", "a", "\n", " \n", "=", "中"] {

@@ -1,4 +1,4 @@
-//! How the making of a draft ended, told apart: what the model's answer came to, and what an error says.
+//! Outcomes of a draft: the model's answer judged, and the text of an error.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::fill::BudgetTooSmall;
 use crate::text::json;
 use crate::wire::{StopReason, error_in};
 
-/// Characters of a provider's message that are told on.
+/// Characters of a provider's message that are passed on.
 const MESSAGE: usize = 300;
 
 /// How the making of a draft ended.
@@ -14,13 +14,12 @@ const MESSAGE: usize = 300;
 pub enum DraftEnd {
     /// With this document.
     Complete(String),
-    /// The model said nothing.
+    /// The model wrote nothing.
     Empty,
     /// The agent left, or somebody cancelled it.
     Cancelled,
     /// It is written, and waits for a person's yes.
     Review,
-    /// It failed.
     Failed(DraftFailure),
 }
 

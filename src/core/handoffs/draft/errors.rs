@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::excerpt::{LINE, content_lines, cut};
 
-/// Words in a line that tells of an error.
+/// Words in a line that mentions an error.
 const ERRORS: [&str; 17] = [
     "error:",
     "error[",
@@ -90,7 +90,7 @@ pub(super) fn quoted(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Of lines of which none tells of an error: those that deny something, and the last ones, each wording once.
+/// Of lines without an error: those that deny something, and the last ones, each wording once.
 fn hints(lines: &[&str], most: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
     let once: Vec<usize> = (0..lines.len()).filter(|at| seen.insert(lines[*at])).collect();
@@ -110,7 +110,7 @@ fn is_trace_head(line: &str) -> bool {
     line.starts_with("Traceback (most recent call last)")
 }
 
-/// Whether a line tells an exit code and nothing else.
+/// Whether a line states an exit code and nothing else.
 fn has_exit_code(line: &str) -> bool {
     let small = floor_ascii(line);
     let bare = small.trim_start_matches(|c: char| !c.is_alphanumeric());
@@ -118,7 +118,7 @@ fn has_exit_code(line: &str) -> bool {
     (bare.starts_with("exit code") || bare.starts_with("exit status")) && digits < 24 && digits < bare.len()
 }
 
-/// The output of a command that a tool tells as a JSON object; else the text.
+/// The output of a command from a tool's JSON object; else the text.
 fn streams(text: &str) -> Cow<'_, str> {
     const MEMBERS: [&str; 6] = ["stdout", "output", "stderr", "error", "message", "result"];
     let trimmed = text.trim();
@@ -139,7 +139,7 @@ fn streams(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// Whether a line tells of an error. Counts of none (`0 failed`) do not.
+/// Whether a line mentions an error. Counts of none (`0 failed`) do not.
 fn has_error(line: &str) -> bool {
     let line = floor_ascii(line);
     let found = ERRORS.iter().any(|word| line.contains(word));

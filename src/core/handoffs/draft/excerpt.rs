@@ -79,7 +79,7 @@ pub(super) fn outcome(text: &str) -> Vec<String> {
 /// The last lines of a text that say something.
 pub(super) fn tail(text: &str) -> Vec<String> {
     const MOST: usize = 20;
-    // What an agent's harness puts behind it is no output.
+    // What an agent's harness puts after it is no output.
     let text = match text.find("\n<system-reminder>") {
         Some(at) => &text[..at],
         None => text,
@@ -92,7 +92,7 @@ pub(super) fn tail(text: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// The total that a review gives, in tenths: the number behind its first "total" that one follows closely.
+/// The total that a review gives, in tenths: the number after its first "total" that one follows closely.
 pub(super) fn score(text: &str) -> Option<u32> {
     /// Bytes between the word and its number.
     const NEAR: usize = 40;

@@ -1,5 +1,5 @@
-//! What is known of a conversation: requests and how they ended, files, commands, failures, sentences to keep. Each fact
-//! comes from a call with its result or is somebody's own words; what is not certain is not stated.
+//! What is known of a conversation: requests and how they ended, files, commands, failures, sentences to keep. Each
+//! fact comes from a call with its result or is somebody's own words; what is not certain is not stated.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -22,7 +22,7 @@ const WHY: usize = 140;
 /// Failures that are remembered, the newest ones: each call is compared with them.
 const MOST_FAILURES: usize = 128;
 
-/// Kinds of credentials that are told.
+/// Kinds of credentials that are reported.
 const MOST_KINDS: usize = 12;
 
 /// What is known.
@@ -31,7 +31,7 @@ pub(super) struct DraftFacts<'i> {
     pub(super) turns: Vec<IndexedTurn<'i>>,
     /// The first turn of the current task.
     pub(super) current: usize,
-    /// Nothing of the current task is open: the model said that all is done.
+    /// Nothing of the current task is open: the model wrote that all is done.
     pub(super) all_done: bool,
     /// Sentences to keep, oldest first, each with its turn's number.
     pub(super) anchors: Vec<(usize, &'i AnchoredSentence)>,
@@ -56,7 +56,7 @@ pub(super) struct NamedFile {
     pub(super) was_read: bool,
     /// The last turn that names it.
     pub(super) turn: usize,
-    /// What the model said before it changed it.
+    /// What the model wrote before it changed it.
     pub(super) why: Option<String>,
 }
 

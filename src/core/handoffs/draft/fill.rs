@@ -161,7 +161,8 @@ fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<Cho
     for piece in pieces {
         for text in std::iter::once(&piece.full).chain(&piece.short) {
             let left = filling.left();
-            // Most pieces of a long session: there is no room for them, and counting each would cost more than all else.
+            // Most pieces of a long session: there is no room for them, and counting each would cost more than all
+            // else.
             if filling.count.surely_exceeds(left, text) {
                 continue;
             }

@@ -31,7 +31,7 @@ impl DraftIndex {
     }
 
     /// Goes on to a later request of the conversation, and returns how many messages were read: those that are not
-    /// there already. Of a conversation that went on from an earlier point, what came behind that point goes.
+    /// there already. Of a conversation that went on from an earlier point, what came after that point goes.
     pub fn extend(&mut self, transcript: &Transcript<'_>) -> usize {
         let agent = transcript.agent();
         if agent != self.agent {
@@ -134,7 +134,7 @@ impl DraftIndex {
 
     /// The last text of the person's, where it stands right before.
     fn last_of_person(&self) -> Option<ItemPosition> {
-        /// Messages that are looked at: what tells of a summary follows it closely.
+        /// Number of messages that are searched: what marks a summary follows it closely.
         const NEAR: usize = 4;
         let users = self.messages.iter().enumerate().rev().take(NEAR);
         let mut users = users.filter(|(_, message)| message.role == Role::User);
@@ -158,8 +158,8 @@ impl DraftIndex {
     }
 }
 
-/// Tells one message from another. Agents move their cache breakpoints, so the last messages of a request mostly differ
-/// from the same ones in the next: those are read again.
+/// Digest of a message. Agents move their cache breakpoints, so the last messages of a request mostly differ from the
+/// same ones in the next: those are read again.
 fn digest(turn: &TranscriptTurn<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     turn.raw().hash(&mut hasher);

@@ -9,16 +9,14 @@ use super::markers::SentenceClass;
 use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 
-/// What it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum RetentionReason {
-    /// What the person said in the current task.
+    /// What the person wrote in the current task.
     Task,
     /// The first request.
     First,
-    /// What the model said last in one of the last two turns.
+    /// What the model wrote last in one of the last two turns.
     Last,
-    /// A sentence.
     Sentence(SentenceClass),
     /// A failure that is not settled.
     Failure,
@@ -39,7 +37,7 @@ pub(super) struct RetainedText {
 /// Tokens of an excerpt, and of one that has to be short.
 const EXCERPT: usize = 600;
 const SHORT: usize = 60;
-/// The same for what the model said.
+/// The same for what the model wrote.
 const STATEMENT: usize = 300;
 const STATEMENT_SHORT: usize = 40;
 /// Tokens of a summary that has to be short.
@@ -58,7 +56,7 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
     keeps.extend(first(facts, count));
     keeps.extend(summaries(facts, summary, count));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
-        // What the person says in the current task is there as it was said.
+        // What the person says in the current task is there as it was written.
         is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
     });
     keeps.extend(sentences.map(|(turn, anchor)| RetainedText {
@@ -126,7 +124,7 @@ fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<Re
             .map(|spoken| (turn.n, spoken.text.as_str()))
     });
     let all: Vec<_> = spoken.collect();
-    // Each summary tells of those before it, so the last one may have half of the room by itself.
+    // Each summary covers those before it, so the last one may have half of the room by itself.
     let each = most / all.len().max(1);
     let last = all.len().saturating_sub(1);
     let keep = |(at, (turn, text)): (usize, &(usize, &str))| RetainedText {

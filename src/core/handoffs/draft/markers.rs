@@ -90,7 +90,7 @@ const WORDS: &[(SentenceClass, MarkerSpeaker, &str)] = &[
     (SentenceClass::Later, MarkerSpeaker::Model, "follow-up"),
 ];
 
-/// Words with which something is left as it is, and words for how it is then, at most so many words behind them.
+/// Words with which something is left as it is, and words for how it is then, at most so many words after them.
 const LEAVES: [&str; 11] = [
     "leave", "leaves", "leaving", "left", "keep", "keeping", "kept", "remain", "remains", "stay", "stays",
 ];

@@ -16,7 +16,7 @@ pub(super) type ItemPosition = (usize, usize);
 /// What is kept of a message.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedMessage {
-    /// Tells it from another; `None` for an answer that no request has held yet.
+    /// Digest of the message; `None` for an answer that no request has contained yet.
     pub(super) digest: Option<u64>,
     pub(super) role: Role,
     /// When it was made, as it is written there.
@@ -80,7 +80,6 @@ impl IndexedItem {
     }
 }
 
-/// A text.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedText {
     /// What it is in a user's place; the model's own words are `Person` of an assistant's message.
@@ -89,7 +88,6 @@ pub(super) struct IndexedText {
     pub(super) anchors: Vec<AnchoredSentence>,
 }
 
-/// A call.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedCall {
     pub(super) id: Option<String>,
@@ -131,7 +129,6 @@ pub(super) struct IndexedTodo {
     pub(super) state: Option<TodoState>,
 }
 
-/// A result.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct IndexedResult {
     /// Where its call stands.

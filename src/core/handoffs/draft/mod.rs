@@ -5,7 +5,7 @@
 //!                                        local: a document, composed without a model ◄─┤
 //!                              bundle: what a model is shown that writes the document ◄─┘
 //! ```
-//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, who asked for the draft. The same
+//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, the trigger of the draft. The same
 //! conversation and the same request make the same bytes.
 
 mod ask;
@@ -96,8 +96,8 @@ impl DraftIndex {
         bundle::text(&facts, &self.relevance(&facts, request.focus), &request)
     }
 
-    /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
-    /// which it says nothing. As it is where it lacks nothing.
+    /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be
+    /// kept of which it says nothing. As it is where it lacks nothing.
     pub fn completed(&self, document: &str, prompts: &Prompts, count: TokenCounter) -> String {
         let facts = DraftFacts::of(self);
         let mut headings = prompts.headings();
@@ -163,7 +163,7 @@ pub fn document_of(prompt: &str) -> &str {
     inside.map_or(prompt, |(document, _)| document)
 }
 
-/// A carry-over prompt with what the person said last, which nobody has answered yet.
+/// A carry-over prompt with what the person wrote last, which nobody has answered yet.
 pub fn with_open_message(prompt: &str, message: &str) -> String {
     match message.trim() {
         "" => prompt.to_owned(),

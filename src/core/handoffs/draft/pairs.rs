@@ -17,7 +17,6 @@ pub(super) struct CallLookup {
 }
 
 impl CallLookup {
-    /// Those of these messages.
     pub(super) fn of(messages: &[IndexedMessage]) -> Self {
         let mut pairs = Self::default();
         for (at, message) in messages.iter().enumerate() {

@@ -1,11 +1,11 @@
-//! What models are asked with. The built-in texts are files, and a config may have its own in their place.
+//! What models are queried with. The built-in texts are files, and a config may have its own in their place.
 
-/// The texts that models are asked with.
+/// The texts that models are queried with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts {
     /// What the document is: its sections, and what belongs there.
     pub document: String,
-    /// What stands in front of that where a model is asked behind its own history.
+    /// What stands in front of that where a model is queried after its own history.
     pub oneshot: String,
     /// What stands between that and a bundle.
     pub bundle: String,
@@ -36,12 +36,12 @@ impl Prompts {
         }
     }
 
-    /// What a model is asked with behind its own history.
+    /// What a model is queried with after its own history.
     pub fn after_history(&self, focus: &str) -> String {
         format!("{}{}{}", self.oneshot, self.document.trim_end(), about(focus))
     }
 
-    /// What a model is asked with for a bundle.
+    /// What a model is queried with for a bundle.
     pub fn with_bundle(&self, bundle: &str, focus: &str) -> String {
         let (document, task) = (self.document.trim_end(), about(focus));
         format!("{document}{task}\n\n{}\n{bundle}", self.bundle)

@@ -206,7 +206,7 @@ impl<'a> MessageReader<'_, 'a> {
         items.push(IndexedItem::Text(IndexedText { kind, text, anchors }));
     }
 
-    /// A carry-over prompt at the start of a text, and what stands behind it.
+    /// A carry-over prompt at the start of a text, and what follows it.
     fn carried_over<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
         let text = after_pins(text.trim_start());
         let prompts = self.settings.carry_overs.iter().map(|prompt| prompt.trim());
@@ -409,7 +409,7 @@ impl<'a> MessageReader<'_, 'a> {
         }
     }
 
-    /// Where the call of a result stands, and the tool's name where only that told.
+    /// Where the call of a result stands, and the tool's name where nothing else is known.
     fn place_of(&mut self, result: &ToolResult<'_>) -> (Option<ItemPosition>, Option<String>) {
         if let Some(place) = result.call.and_then(|id| self.pairs.with_id(&id.get())) {
             return (Some(place), None);

@@ -1,8 +1,7 @@
-//! What is asked for: a draft's size, focus and preset; the sections of a local draft, and how much each weighs.
+//! What is requested: a draft's size, focus and preset; the sections of a local draft, and how much each weighs.
 
 use super::count::TokenCounter;
 
-/// A section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DraftSection {
     Context,
@@ -96,8 +95,8 @@ pub struct DraftSpec<'r> {
     pub count: TokenCounter,
     /// The state of the repository, as text; may be empty.
     pub repository: &'r str,
-    /// Whether it tells of commands.
+    /// Whether it describes commands.
     pub commands: bool,
-    /// Whether it tells why files were changed.
+    /// Whether it states why files were changed.
     pub why: bool,
 }

@@ -1,6 +1,6 @@
 //! How many tokens a text has, estimated, for models whose vocabulary is not public. Within a few per cent of OpenAI's
-//! `o200k_base` on English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says that it
-//! is estimated.
+//! `o200k_base` on English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says
+//! that it is estimated.
 
 /// Tokens are counted in hundredths, so that sums stay exact.
 const ONE: usize = 100;
@@ -99,8 +99,8 @@ impl CharWord {
         self.cost += run.cost();
     }
 
-    /// What it costs. A long one that changes between digits, small and large letters all the time is no word but a key, a hash
-    /// or base64, of which a vocabulary knows hardly more than pairs.
+    /// What it costs. A long one that changes between digits, small and large letters all the time is no word but a
+    /// key, a hash or base64, of which a vocabulary knows hardly more than pairs.
     fn end(&mut self) -> usize {
         let Self { len, runs, cost } = std::mem::take(self);
         match len >= 16 && runs * 4 >= len {
@@ -132,7 +132,7 @@ impl CharRun {
         let len = self.len;
         match self.kind {
             _ if len == 0 => 0,
-            // One blank belongs to the word behind it.
+            // One blank belongs to the word after it.
             CharKind::Blank if !self.breaks && len == 1 => 0,
             CharKind::Blank => ONE * 4 / 5,
             CharKind::Letter if len <= 7 => ONE,

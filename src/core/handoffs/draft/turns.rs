@@ -1,4 +1,4 @@
-//! Turns: what the person asked for, and all that came of it until the person's next text.
+//! Turns: what the person requested, and all that came of it until the person's next text.
 
 use std::ops::Range;
 
@@ -23,12 +23,10 @@ pub(super) enum TurnEnd {
     Working,
 }
 
-/// A turn.
 #[derive(Debug, Clone)]
 pub(super) struct IndexedTurn<'i> {
     /// From 1.
     pub(super) n: usize,
-    /// Its messages.
     pub(super) messages: Range<usize>,
     /// What the person says at its start; a summary that stands in that place.
     pub(super) opening: Vec<&'i IndexedText>,
@@ -224,7 +222,7 @@ const GO_ON: [&str; 22] = [
 ];
 
 /// Where the current task begins: the last request, and those before it that it only goes on from, since the one before
-/// was stopped, asked something back, or the person only let the model go on.
+/// was stopped, ended with a question, or the person only let the model continue.
 pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     let Some(mut at) = turns.len().checked_sub(1) else {
         return 0;
@@ -242,7 +240,7 @@ pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     at
 }
 
-/// Words by which a model tells that all was done.
+/// Words by which a model states that all was done.
 const DONE: [&str; 14] = [
     "done",
     "finished",
@@ -260,7 +258,7 @@ const DONE: [&str; 14] = [
     "successfully",
 ];
 
-/// Words by which it tells that something is missing.
+/// Words by which it states that something is missing.
 const NOT_DONE: [&str; 8] = [
     "next,",
     "next i",

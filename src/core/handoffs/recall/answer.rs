@@ -64,7 +64,7 @@ impl RecallIndex {
         let mut listed = HashSet::new();
         for one in ranked.iter().take(question.limit * LOOKED_AT) {
             let (place, quoted) = self.excerpt(cut, settings, one, &weights, each);
-            // What was said in the same words before is not said again.
+            // Each wording is quoted once.
             if quoted.trim().is_empty() || !listed.insert(quoted.clone()) {
                 continue;
             }
@@ -144,7 +144,7 @@ impl RecallIndex {
         part.map_or(String::new(), |part| cut.text(&part))
     }
 
-    /// What the model is told where nothing was found.
+    /// Answer to the model where nothing was found.
     fn nothing(
         &self,
         cut: &CutPart<'_>,

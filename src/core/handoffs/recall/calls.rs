@@ -22,7 +22,6 @@ pub(super) enum CallOutcome {
     Failed(Option<i32>),
 }
 
-/// A call.
 #[derive(Debug, Clone)]
 pub(super) struct RecalledCall {
     /// Where it stands: message and part.
@@ -51,7 +50,8 @@ pub(super) struct CallHistory {
     by_name: HashMap<String, (Vec<usize>, usize)>,
 }
 
-/// What a call of the agent's says: as text, and what is to be remembered. `more`: patterns of further files with credentials.
+/// What a call of the agent's says: as text, and what is to be remembered. `more`: patterns of further files with
+/// credentials.
 pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String]) -> (RecalledCall, String) {
     let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
     let text = call
@@ -174,14 +174,14 @@ impl CallHistory {
         self.all.get(at)
     }
 
-    /// What came of a call, told by the message at `turn`: the first one that answers it.
+    /// Records a call's outcome from the first message that answers it, at `turn`.
     pub(super) fn settle(&mut self, at: usize, turn: usize, outcome: CallOutcome) {
         if let Some(called) = self.all.get_mut(at).filter(|called| called.answered.is_none()) {
             (called.answered, called.outcome) = (Some(turn), outcome);
         }
     }
 
-    /// The messages, behind this one, in which a call changed this file and did not fail, in order.
+    /// The messages, after this one, in which a call changed this file and did not fail, in order.
     pub(super) fn changes<'c>(
         &'c self,
         path: &'c str,
@@ -198,7 +198,7 @@ impl CallHistory {
         changed.map(|called| called.turn)
     }
 
-    /// Forgets what stands in this message and behind it.
+    /// Forgets what stands in this message and after it.
     pub(super) fn truncate(&mut self, turns: usize) {
         let kept = self.all.partition_point(|called| called.turn < turns);
         let mut all = std::mem::take(&mut self.all);

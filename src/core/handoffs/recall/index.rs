@@ -35,7 +35,7 @@ pub(super) struct Passage {
 #[derive(Debug, Clone)]
 struct MessageEntry {
     digest: u64,
-    /// How often the person had asked for something, this message included.
+    /// Number of the person's requests so far, this message included.
     person_turns: u32,
     /// Handoffs in it and in front of it.
     handoffs: u32,
@@ -43,8 +43,8 @@ struct MessageEntry {
     passages: u32,
 }
 
-/// What is known of the part of a conversation that was cut. It holds words and no part of a request, so that it outlives
-/// one; what is quoted is read from a request again.
+/// What is known of the part of a conversation that was cut. It holds words and no part of a request, so that it
+/// outlives one; what is quoted is read from a request again.
 #[derive(Debug, Default)]
 pub struct RecallIndex {
     agent: Option<AgentKind>,
@@ -61,7 +61,7 @@ type RecallPartCache<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
 
 impl RecallIndex {
     /// Goes on to what was cut from a later request, and returns how many messages were read: those that are not there
-    /// already. Of a conversation that went on from an earlier point, what came behind that point goes.
+    /// already. Of a conversation that went on from an earlier point, what came after that point goes.
     pub fn extend(&mut self, cut: &CutPart<'_>, settings: &RecallIndexSettings) -> usize {
         let turns = cut.turns();
         let known = self.turns.iter().zip(cut.transcript.turns());
@@ -94,12 +94,12 @@ impl RecallIndex {
             + self.calls.bytes()
     }
 
-    /// How often the person had asked for something when this message was written: its turn, from 1.
+    /// Number of the person's requests up to this message: its turn, from 1.
     pub(super) fn person_turn(&self, turn: usize) -> u32 {
         self.turns.get(turn).map_or(0, |read| read.person_turns).max(1)
     }
 
-    /// The next handoff behind this message, from 1.
+    /// The next handoff after this message, from 1.
     pub(super) fn handoff(&self, turn: usize) -> u32 {
         self.turns.get(turn).map_or(0, |read| read.handoffs) + 1
     }
@@ -303,10 +303,10 @@ impl<'a> CutPart<'a> {
         self.end.clamp(turn.span.start, turn.span.end) - turn.span.start
     }
 
-    /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, behind so
-    /// many bytes.
+    /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
+    /// so many bytes.
     fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
-        // Calls may stand beside the content, in front of it or behind it; what begins behind the end is not reached.
+        // Calls may stand beside the content, in front of it or after it; what begins after the end is not reached.
         if part.span.start >= self.end {
             return None;
         }
@@ -321,7 +321,7 @@ impl<'a> CutPart<'a> {
         ))
     }
 
-    /// The text of a part as passages are told by: what of it was cut.
+    /// The part of a text that was cut: what passages are made of.
     pub(super) fn text(&self, part: &TranscriptPart<'_>) -> String {
         match part.kind {
             TranscriptPartKind::Text(_) => text_of(part, self.reaches(part).flatten()),
@@ -341,7 +341,7 @@ fn text_of(part: &TranscriptPart<'_>, bytes: Option<usize>) -> String {
     }
 }
 
-/// What a tool returned, without what the harness has put behind it.
+/// What a tool returned, without what the harness has put after it.
 fn result_text(part: &TranscriptPart<'_>) -> String {
     let texts = part.texts();
     let mut text = match &texts[..] {
@@ -352,8 +352,8 @@ fn result_text(part: &TranscriptPart<'_>) -> String {
     text
 }
 
-/// Tells one message from another: four lanes of multiplications, eight bytes each, since all of a transcript is looked at
-/// with each question.
+/// Digest of a message: four lanes of multiplications, eight bytes each, since all of a transcript is looked at with
+/// each question.
 fn digest(raw: &[u8]) -> u64 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut lanes = [raw.len() as u64, 1, 2, 3];

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use super::stem::stem;
 
-/// Each row: words that one person says where another says one of the others. General ones, and those of programming; none
-/// of any one project.
+/// Each row: words that one person says where another says one of the others. General ones, and those of programming;
+/// none of any one project.
 const ALIKE: &[&str] = &[
     "timeout expiry expire ttl lifetime deadline lifespan",
     "limit maximum max cap bound threshold ceiling quota most largest biggest",

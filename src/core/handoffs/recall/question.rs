@@ -1,4 +1,4 @@
-//! What is asked for: the words of a question, and the words that may stand for them.
+//! What is requested: the words of a question, and the words that may stand for them.
 
 use super::meanings;
 use super::stem::stem;
@@ -152,7 +152,6 @@ pub struct QueryExpansion {
 }
 
 impl QueryExpansion {
-    /// All of it.
     pub const ALL: Self = Self {
         stems: true,
         meanings: true,
@@ -160,7 +159,6 @@ impl QueryExpansion {
     };
 }
 
-/// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The model's words.
@@ -176,7 +174,7 @@ pub struct Question {
 pub struct QuestionError;
 
 impl QuestionError {
-    /// What the model is told.
+    /// The result that the model reads.
     pub const ANSWER: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
         Call session_recall again with the words to look for.";
 }
@@ -211,8 +209,8 @@ impl Question {
         })
     }
 
-    /// Its words in small letters, each once, with what each counts: identifiers and their parts, and neighbours as one word,
-    /// since `log in` is written `login`, too.
+    /// Its words in small letters, each once, with what each counts: identifiers and their parts, and neighbours as one
+    /// word, since `log in` is written `login`, too.
     pub(super) fn words(&self) -> Vec<(String, f32)> {
         let mut all: Vec<(String, f32)> = Vec::new();
         let mut before: Option<String> = None;

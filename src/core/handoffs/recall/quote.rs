@@ -1,4 +1,4 @@
-//! What is quoted of a passage: without credentials, and of a long one the lines around what was asked for.
+//! What is quoted of a passage: without credentials, and of a long passage the lines around the words of the question.
 
 use std::ops::Range;
 
@@ -36,7 +36,7 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// At most so many tokens of a text: the lines that tell most of what was asked for, and those around them.
+/// At most so many tokens of a text: the lines that tell most of what was requested, and those around them.
 pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String {
     let text = text.trim_matches(['\n', '\r']).trim_end();
     if tokens(text) <= most {
@@ -71,7 +71,7 @@ pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String 
     format!("{}{}{end}", mark(from > 0), lines[from..to].join("\n"))
 }
 
-/// How much of what was asked for stands in a line.
+/// Share of the question's weight that a line holds.
 fn line_weight(line: &str, weights: &TermWeights) -> f32 {
     let mut sum = 0.0;
     words::each(line, &mut |_, word| {
@@ -80,7 +80,7 @@ fn line_weight(line: &str, weights: &TermWeights) -> f32 {
     sum
 }
 
-/// A part of one line, around the word that tells most.
+/// A part of one line, around the word of the greatest weight.
 fn within(line: &str, weights: &TermWeights, most: usize) -> String {
     let mut best = (0.0, 0);
     words::each(line, &mut |_, word| {

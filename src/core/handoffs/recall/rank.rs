@@ -49,7 +49,7 @@ struct PassageScore {
     has: u64,
 }
 
-/// The words of a question with what each tells, by their hashes: for finding them in a text.
+/// The weights of a question's words by their hashes, for finding the words in a text.
 pub(super) type TermWeights = HashMap<u64, f32>;
 
 /// The words that may stand for those of a question: a list for each of them, each with what it counts.
@@ -171,8 +171,8 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
         .sum()
 }
 
-/// Puts the newest of those first that answer about as well as each other, that have the same words of the question, and of
-/// statements those that say the same thing anew.
+/// Puts the newest of those first that answer about as well as each other, that have the same words of the question,
+/// and of statements those that say the same thing anew.
 fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
@@ -202,7 +202,7 @@ fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass
     }
 }
 
-/// Whether a passage is a statement, and not what a tool was told or answered.
+/// Whether a passage is speech, and neither arguments nor result of a tool.
 fn is_speech(passage: &Passage) -> bool {
     matches!(
         passage.source,
@@ -210,8 +210,8 @@ fn is_speech(passage: &Passage) -> bool {
     )
 }
 
-/// The last message behind a passage's in which what it speaks of returns: its file is changed, or somebody speaks of the
-/// same thing in a later turn. `same`: how much of the question statements of the same thing have.
+/// The last message after a passage's in which what it speaks of returns: its file is changed, or somebody speaks of
+/// the same thing in a later turn. `same`: how much of the question statements of the same thing have.
 fn returns(
     index: &RecallIndex,
     one: &PassageScore,

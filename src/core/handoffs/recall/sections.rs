@@ -1,4 +1,5 @@
-//! What of a text is searched: not the lines of ours that stand in it, nor what the agent's harness puts in a person's place.
+//! What of a text is searched: not the lines of ours that stand in it, nor what the agent's harness puts in a person's
+//! place.
 
 use std::ops::Range;
 
@@ -11,12 +12,10 @@ const PASSAGE: usize = 800;
 /// Bytes beyond which a line is divided.
 const LONGEST: usize = 1200;
 
-/// Whose words a text is, or what said it.
+/// The speaker of a text, or its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TextSource {
-    /// The person.
     Person,
-    /// The model.
     Model,
     /// A carry-over prompt of an earlier handoff.
     CarryOver,
@@ -108,7 +107,7 @@ fn without_marks(text: &str) -> Sections {
             }
             Some(OwnLine::Closes) => TextSource::Model,
             Some(OwnLine::Aside) => source,
-            // The line for people, right behind the one that opens.
+            // The line for people, right after the one that opens.
             None if source == TextSource::CarryOver && from == start && line.starts_with("*Handed over") => {
                 source
             }
@@ -117,7 +116,7 @@ fn without_marks(text: &str) -> Sections {
         found.all.push((source, from..start));
         (source, from) = (next, end);
     }
-    // Without a closing line nothing tells where the carry-over ends; what is shown without its prompt has none.
+    // Without a closing line the end of the carry-over is unknown; a sentinel without its prompt has none.
     found.all.push((source, from..text.len()));
     found
 }

@@ -1,7 +1,7 @@
 //! The words of an index: each once, in small letters, with where it stands.
 //!
-//! Where words stand is one list in the order in which they were noted, each entry with the one of the same word before it:
-//! noting a word writes to the list's end, and to nothing else that is as large as the text.
+//! Where words stand is one list in the order in which they were noted, each entry with the one of the same word before
+//! it: noting a word writes to the list's end, and to nothing else that is as large as the text.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,14 +16,12 @@ pub(super) struct Posting {
     pub(super) count: u32,
 }
 
-/// The number of a word.
 pub(super) type WordNumber = u32;
 
-/// A vocabulary.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
     by_hash: HashMap<u64, WordNumber, BuildHasherDefault<IdentityHasher>>,
-    /// All words, one behind the other.
+    /// All words, one after the other.
     letters: String,
     /// Where each ends in `letters`.
     ends: Vec<u32>,
@@ -134,7 +132,6 @@ impl Vocabulary {
         })
     }
 
-    /// Its letters.
     pub(super) fn letters(&self, word: WordNumber) -> &str {
         let at = word as usize;
         let start = match at {
@@ -233,7 +230,7 @@ mod tests {
         assert_eq!(all.find("expiry"), None);
         assert_eq!(all.words().count(), 1);
         assert_eq!((all.passages_with(expired), all.of(expired).count()), (1, 1));
-        // What is read again behind that is noted anew.
+        // What is read again after that is noted anew.
         all.add("expiry", 1);
         all.add("expired", 1);
         assert_eq!((all.passages_with(expired), all.words().count()), (2, 2));

@@ -35,7 +35,7 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Compares a file with the repository; without one, only its age is told.
+    /// Compares a file with the repository; without one, only its age is reported.
     pub fn of(file: &HandoffFile, repository: Option<&CurrentRepository>, now: Time) -> Self {
         let age_seconds = file.written_at().map(|at| now.since(at).max(0));
         let Some(repository) = repository else {

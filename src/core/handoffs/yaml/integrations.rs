@@ -37,12 +37,10 @@ pub fn beads(output: &str) -> Vec<String> {
     listed.collect()
 }
 
-/// A message of an inbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct InboxMessage {
     /// Its thread; empty where it has none.
     pub thread: String,
-    /// Its subject.
     pub subject: String,
     /// Who sent it.
     pub from: String,
@@ -74,7 +72,7 @@ impl InboxMessage {
 
 /// The threads of an inbox, newest first, each once: `[thread] subject (from: NAME)`, urgent ones marked.
 pub fn threads(mut messages: Vec<InboxMessage>) -> Vec<String> {
-    // Agent Mail tells some times without a zone; those it cannot tell stand last, in their order.
+    // Agent Mail writes some times without a zone; unreadable ones are last, in their order.
     messages.sort_by_key(|message| std::cmp::Reverse(Time::parse(&message.created_at)));
     let mut seen = Vec::new();
     let mut lines = Vec::new();
@@ -161,7 +159,7 @@ impl Reservation {
     }
 }
 
-/// Reservations as a finding: `path (expires: 12m, exclusive)`, one behind the other.
+/// Reservations as a finding: `path (expires: 12m, exclusive)`, one after the other.
 pub fn describe_reservations(reservations: &[Reservation], now: Time) -> String {
     let lines = reservations.iter().map(|one| {
         let left = Time::parse(&one.expires_at).map_or(0, |end| end.since(now));

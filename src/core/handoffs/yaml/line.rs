@@ -1,8 +1,8 @@
 //! The two values of a status line, read without the rest of the file.
 //!
-//! Keys of a document's outermost mapping stand at the beginning of a line, and nothing else of a block document does that
-//! belongs to a value. So the lines of one key are cut out, and the parser reads those alone: values in quotes, folded ones
-//! and blocks are read like in the whole document.
+//! Keys of a document's outermost mapping stand at the beginning of a line, and nothing else of a block document does
+//! that belongs to a value. So the lines of one key are cut out, and the parser reads those alone: values in quotes,
+//! folded ones and blocks are read like in the whole document.
 
 use memchr::memmem;
 
@@ -13,7 +13,7 @@ use super::value::YamlValue;
 /// Bytes of either value in a line: 60 tokens of four bytes.
 const VALUE_BYTES: usize = 240;
 
-/// What a status line tells.
+/// The values of a status line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoalAndNow {
     /// What the session accomplished.

@@ -11,8 +11,8 @@ use super::value::YamlValue;
 /// Bytes of a request that stands in for a goal.
 const REQUEST_BYTES: usize = 200;
 
-/// A handoff file. Its members stand in the order in which they are written. Texts may be empty, and are then left out but
-/// for those up to `test`; times are RFC 3339.
+/// A handoff file. Its members stand in the order in which they are written. Texts may be empty, and are then left out
+/// but for those up to `test`; times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HandoffFile {
     /// Version of the format.
@@ -45,7 +45,6 @@ pub struct HandoffFile {
     pub decisions: BTreeMap<String, String>,
     /// What was found out.
     pub findings: BTreeMap<String, String>,
-    /// What worked.
     pub worked: Vec<String>,
     /// What did not.
     pub failed: Vec<String>,
@@ -55,7 +54,6 @@ pub struct HandoffFile {
     pub files: FileChanges,
     /// Tasks in progress, `id: title`.
     pub active_beads: Vec<String>,
-    /// Threads of Agent Mail.
     pub agent_mail_threads: Vec<String>,
     /// Memories, carried along from file to file.
     pub cm_memories: Vec<String>,
@@ -137,7 +135,6 @@ pub struct QualityReport {
 pub struct Dimension {
     /// `coverage`, `recency`, `actionability` or `traceability`.
     pub name: String,
-    /// 0 to 100.
     pub score: i64,
     /// Codes of what is missing.
     pub reasons: Vec<String>,
@@ -160,13 +157,11 @@ pub struct ReservationTransfer {
     pub grace_period_seconds: i64,
     /// When the list was made.
     pub created_at: String,
-    /// The reservations.
     pub reservations: Vec<ReservationSnapshot>,
     /// Unknown keys.
     pub extra: Vec<(String, YamlValue)>,
 }
 
-/// One reservation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReservationSnapshot {
     /// A path or a glob.
@@ -224,7 +219,8 @@ impl HandoffFile {
         };
     }
 
-    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that stands stays.
+    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that stands
+    /// stays.
     pub fn infer_status(&mut self) {
         if !self.status.is_empty() {
             return;
@@ -268,7 +264,7 @@ impl HandoffFile {
         self.decisions.extend(given.decisions);
     }
 
-    /// Without words of the agent's own, what the person asked for says what it was about. It is not told as done.
+    /// Without words of the agent's own, what the person requested says what it was about. It does not count as done.
     pub fn fall_back_to(&mut self, request: &str) {
         let request = shortened(&one_line(request), REQUEST_BYTES);
         if request.is_empty() {

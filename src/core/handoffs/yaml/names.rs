@@ -46,7 +46,8 @@ pub fn session_of(text: &str) -> String {
     cut(&name, DESCRIPTION_BYTES).trim_end_matches('-').to_owned()
 }
 
-/// A description as it stands in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is left.
+/// A description as it stands in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is
+/// left.
 pub fn description(text: &str) -> String {
     kebab(text, DESCRIPTION_BYTES)
 }
@@ -115,7 +116,7 @@ pub fn is_automatic(name: &str) -> bool {
 }
 
 /// What a file's name says of its age. Greater is newer. A manual file's name has minutes alone, so files of one minute
-/// are told apart by something else.
+/// are distinguished by something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileStamp {
     /// The beginning of its minute, in seconds since the Unix epoch.

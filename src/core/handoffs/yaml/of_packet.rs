@@ -10,7 +10,6 @@ use crate::handoffs::document::fields::{ChangedFile, NO_NEXT_ACTION, Packet, Sev
 const ITEMS: usize = 8;
 const ITEM_BYTES: usize = 160;
 
-/// Bytes of the goal.
 const GOAL_BYTES: usize = 240;
 
 impl HandoffFile {

@@ -10,8 +10,8 @@ use super::value::YamlValue;
 /// Bytes of a file that is read. The largest real ones have a hundredth of it.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Values of a document, and every [`TEXT_BYTES`] of text as one more. Those that an alias repeats count again: aliases of
-/// aliases would grow without end.
+/// Values of a document, and every [`TEXT_BYTES`] of text as one more. Those that an alias repeats count again: aliases
+/// of aliases would grow without end.
 const MAX_VALUES: usize = 100_000;
 const TEXT_BYTES: usize = 64;
 
@@ -56,7 +56,8 @@ pub(super) fn document(text: &str) -> Result<Option<YamlValue>, InvalidYaml> {
     }
     let read = events(text);
     match read {
-        // YAML 1.1 knows three more line breaks, and its writers put them into blocks as they are, where they break 1.2.
+        // YAML 1.1 knows three more line breaks, and its writers put them into blocks as they are, where they break
+        // 1.2.
         Err(_) if text.contains(BREAKS_OF_1_1) => events(&text.replace(BREAKS_OF_1_1, "\n")).or(read),
         read => read,
     }

@@ -36,7 +36,7 @@ const BLOCKERS: (usize, usize) = (2, 50);
 const MEMORIES: (usize, usize) = (3, 60);
 const BYTES_PER_TOKEN: usize = 4;
 
-/// What a session that goes on from a file is told; at most 500 tokens, by bytes and as they are estimated.
+/// Briefing for a session that continues from a file: at most 500 tokens, estimated from bytes.
 pub fn recover(file: &HandoffFile, purpose: RecoveryPurpose) -> String {
     if purpose == RecoveryPurpose::Compact {
         let line = GoalAndNow {

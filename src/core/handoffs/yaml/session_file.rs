@@ -24,10 +24,10 @@ pub const MAX_LINE_BYTES: usize = 10 << 20;
 /// Blockers that errors make.
 const BLOCKERS: usize = 3;
 
-/// Bytes of an error.
 const ERROR_BYTES: usize = 200;
 
-/// Files of a kind that are named, and items of a to-do list: a file has about 400 tokens, and the repository has the rest.
+/// Files of a kind that are named, and items of a to-do list: a file has about 400 tokens, and the repository has the
+/// rest.
 const FILES: usize = 8;
 const TODOS: usize = 5;
 
@@ -96,12 +96,12 @@ impl<'r> SessionReader<'r> {
         }
     }
 
-    /// Counts a line that was too long to be held.
+    /// Counts a line that was too long to buffer.
     pub fn skip(&mut self) {
         self.skipped += 1;
     }
 
-    /// Fills a file with what the session tells. What the file says already stays.
+    /// Fills a file from the session. Values that the file has stay.
     pub fn finish(self, file: &mut HandoffFile) {
         let mut analysis = analyze(&self.clean(&self.last_reply));
         let mut errors: Vec<_> = self.failing.iter().map(|(_, error)| self.clean(error)).collect();
@@ -209,7 +209,7 @@ impl<'r> SessionReader<'r> {
         if let Some(info) = payload.and_then(|payload| payload.get("info")) {
             self.token_count(info);
         }
-        // Codex tells each message twice, as an event too.
+        // Codex writes each message twice, the second time as an event.
         if text("type") == Some("event_msg") {
             return;
         }
@@ -288,7 +288,7 @@ impl<'r> SessionReader<'r> {
         }
     }
 
-    /// Notes what the model said.
+    /// Notes what the model wrote.
     pub(super) fn reply(&mut self, words: String) {
         if !words.trim().is_empty() {
             self.last_reply = words;
@@ -296,7 +296,7 @@ impl<'r> SessionReader<'r> {
         }
     }
 
-    /// Notes what the person asked for.
+    /// Notes what the person requested.
     pub(super) fn question(&mut self, text: &str) {
         let text = text.trim();
         // What a harness puts there begins with a tag.
@@ -433,7 +433,7 @@ fn texts(content: &Json) -> String {
     }
 }
 
-/// The exit code that a result tells.
+/// The exit code in a result.
 fn exit_of(output: &str) -> Option<i32> {
     /// How the agents say it, at the beginning of a line.
     const WORDS: [&str; 4] = [

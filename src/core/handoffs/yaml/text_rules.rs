@@ -1,8 +1,9 @@
-//! What an agent's own words tell of its work, by fixed rules: what was done, what comes next, what stands in the way, what
-//! was decided.
+//! What an agent's own words tell of its work, by fixed rules: what was done, what comes next, what stands in the way,
+//! what was decided.
 //!
-//! Each kind has its expressions in an order; the first one that matches anywhere gives the goal or the next step, and all
-//! matches of all of them fill the lists. A heading such as `Next:` with nothing behind it stands for the list under it.
+//! Each kind has its expressions in an order; the first one that matches anywhere gives the goal or the next step, and
+//! all matches of all of them fill the lists. A heading such as `Next:` with nothing after it stands for the list under
+//! it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
@@ -12,7 +13,7 @@ use regex::{Captures, Regex};
 use super::model::{CompletedTask, HandoffFile};
 use super::text::{cut_chars, one_line, shortened};
 
-/// What a text tells.
+/// The values found in a text.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TextAnalysis {
     /// What was accomplished.
@@ -115,7 +116,7 @@ static DECIDED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// Words in front of a match that turn it into its opposite.
 const NOT: [&str; 6] = ["not", "never", "be", "isn't", "wasn't", "cannot"];
 
-/// What a text tells. Its credentials must be out already.
+/// Analyses a text, whose credentials must have been redacted.
 pub fn analyze(text: &str) -> TextAnalysis {
     let done = found(text, &DONE);
     let next = found(text, &NEXT);
@@ -165,7 +166,7 @@ fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
     RuleMatches { first, all: list }
 }
 
-/// Where a match stands, and what it tells: the rest of its line, or the list under it.
+/// The span of a match, and its value: the rest of its line, or the list under it.
 fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<String>)> {
     let whole = captures.get(0)?;
     let matched_text = captures.get(1)?;
@@ -205,7 +206,7 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
     (items, bytes)
 }
 
-/// What stands behind a list mark.
+/// What follows a list mark.
 fn bullet(line: &str) -> Option<&str> {
     let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
     let rest = match after.len() < line.len() {

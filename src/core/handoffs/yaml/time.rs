@@ -14,15 +14,10 @@ pub struct Time {
 pub struct Civil {
     /// The year, 1 to 9999 in texts.
     pub year: i64,
-    /// 1 to 12.
     pub month: u32,
-    /// 1 to 31.
     pub day: u32,
-    /// 0 to 23.
     pub hour: u32,
-    /// 0 to 59.
     pub minute: u32,
-    /// 0 to 59.
     pub second: u32,
 }
 

@@ -106,7 +106,7 @@ impl HandoffFile {
         }
     }
 
-    /// What is worth telling and no error: a version that this program does not know.
+    /// Notes that are no errors: a version that this program does not know.
     pub fn notes(&self) -> Vec<FieldError> {
         let is_known = self.version.is_empty() || self.version == VERSION;
         let note = || {

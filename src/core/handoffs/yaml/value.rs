@@ -9,11 +9,9 @@ use crate::text::visible::acts;
 pub enum YamlValue {
     /// Nothing.
     Null,
-    /// A string.
     Text(String),
     /// A scalar without quotes that some reader takes for something other than a string: a number, a time, `true`.
     Plain(String),
-    /// A list.
     List(Vec<YamlValue>),
     /// A mapping in the order of the document.
     Map(Vec<(String, YamlValue)>),
@@ -72,7 +70,8 @@ fn json_number(text: &str) -> Option<Number> {
     serde_json::from_str(text).ok()
 }
 
-/// Whether some reader takes this text, without quotes, for something other than a string. Says so of a few texts too many.
+/// Whether some reader takes this text, without quotes, for something other than a string. Says so of a few texts too
+/// many.
 pub(super) fn is_special(text: &str) -> bool {
     let is_word = text.len() <= 5 && WORDS.contains(&text.to_ascii_lowercase().as_str());
     let is_numeric = |c: char| {

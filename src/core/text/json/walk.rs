@@ -12,7 +12,7 @@ pub struct InvalidJson(pub usize);
 /// What a walk returns: an offset, or where the text stopped being JSON.
 pub type WalkResult = Result<usize, InvalidJson>;
 
-/// Offset of the first byte at or behind `at` that is not white space.
+/// Offset of the first byte from `at` on that is not white space.
 pub fn blank(text: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
         at += 1;
@@ -193,7 +193,7 @@ pub fn pick_each_by<const N: usize>(
     all
 }
 
-/// Picks from the object that begins at `at`, and tells where it ends.
+/// Picks from the object that begins at `at`, and returns its end.
 fn pick_at<const N: usize>(
     text: &[u8],
     at: usize,
@@ -288,7 +288,7 @@ pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
         if name.of(text) == key.as_bytes() {
             continue;
         }
-        // What stands between two members goes with the one behind it.
+        // What stands between two members goes with the one after it.
         let from = if any { all[i - 1].1.end } else { name.start - 1 };
         out.push_str(&raw[from..value.end]);
         any = true;

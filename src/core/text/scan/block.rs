@@ -10,7 +10,7 @@ pub(super) const BLOCK: usize = 64;
 pub(super) struct LaneBlock<S: Simd>(u8x64<S>);
 
 impl<S: Simd> LaneBlock<S> {
-    /// The block at `at`; behind the end of the text it is zeros, which nothing here looks for.
+    /// The block at `at`; after the end of the text it is zeros, which nothing here looks for.
     #[inline(always)]
     pub(super) fn at(simd: S, text: &[u8], at: usize) -> Self {
         let bytes = match text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -85,9 +85,9 @@ impl Strings {
     }
 }
 
-/// The bytes that an escape makes literal: those behind runs of backslashes of odd length. `carried` is one where such
-/// a run ends with the block before, and then with this one. (The addition carries each run that begins at an odd place
-/// to the place behind it; how it is done is known from simdjson.)
+/// The bytes that an escape makes literal: those after runs of backslashes of odd length. `carried` is one where such a
+/// run ends with the block before, and then with this one. (The addition carries each run that begins at an odd place
+/// to the place after it; how it is done is known from simdjson.)
 #[inline(always)]
 pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;

@@ -1,4 +1,4 @@
-//! The scan behind [`Prescan`](crate::text::prescan::Prescan): containers, long strings and a word in a growing text.
+//! The scan after [`Prescan`](crate::text::prescan::Prescan): containers, long strings and a word in a growing text.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch};
@@ -17,8 +17,8 @@ pub(crate) struct StreamScan {
     seek: WordSeek,
 }
 
-/// What a scan found in one stretch of a text, and where it stood behind it: all that is needed to pass by the same stretch
-/// behind the same beginning without scanning it.
+/// What a scan found in one stretch of a text, and where it followed it: all that is needed to pass by the same stretch
+/// after the same beginning without scanning it.
 #[derive(Debug)]
 pub struct ScannedStretch {
     cursor: ScanCursor,
@@ -92,7 +92,7 @@ impl StreamScan {
         *cursor = dispatch!(Level::new(), simd => cursor.blocks(simd, text, notes, seek));
     }
 
-    /// Goes on to the end of `text`, which is whole blocks long, and tells what was on the way.
+    /// Goes on to the end of `text`, which is whole blocks long, and returns what it passed.
     pub(crate) fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
         let waiting: Vec<usize> = self.notes.open.iter().copied().chain(self.notes.string).collect();
         let (begun, found) = (self.notes.all.len(), self.seek.found.len());
@@ -110,7 +110,7 @@ impl StreamScan {
         }
     }
 
-    /// Goes on behind a stretch that an equal scan told of at this place.
+    /// Continues after a stretch that an equal scan returned at this place.
     pub(crate) fn pass(&mut self, stretch: &ScannedStretch) {
         self.cursor = stretch.cursor;
         self.seek.carried = stretch.carried;
@@ -215,7 +215,7 @@ impl ScanCursor {
 }
 
 impl ScanNotes {
-    /// Follows the brackets of one block near the root; the depth behind it.
+    /// Follows the brackets of one block near the root; the depth after it.
     fn brackets(&mut self, mut depth: u32, from: usize, opens: u64, closes: u64) -> u32 {
         let mut left = opens | closes;
         while left != 0 {

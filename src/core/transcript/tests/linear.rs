@@ -8,7 +8,7 @@ const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 /// How much more a byte may cost in the largest body than in the smallest one.
 const MORE: f64 = 1.6;
 
-/// Everything that can be asked of a request.
+/// Every question about a request.
 fn read_all(view: &View) -> usize {
     let transcript = Transcript::of(view);
     let mut read = 0;

@@ -11,7 +11,6 @@ use bytes::Bytes;
 use super::*;
 use crate::wire::{Operation, View, WIRES, Wire};
 
-/// The wire of this name.
 fn named(name: &str) -> &'static dyn Wire {
     let found = WIRES.iter().find(|wire| wire.id().name() == name);
     *found.unwrap_or_else(|| panic!("no wire {name}"))

@@ -166,7 +166,7 @@ fn recorded_commands_tell_how_they_ended() {
     assert_eq!(ended("pi_anthropic.json", "anthropic"), all);
     assert_eq!(ended("gemini_cli_gemini.json", "gemini"), all);
     assert_eq!(ended("qwen_code_openai_chat.json", "openai_chat"), all);
-    // These two take exit code 1 of grep and diff for a success, and nobody is told of it.
+    // These two take exit code 1 of grep and diff for a success, and do not report it.
     let judged = [Some(3), zero, Some(2), unknown, zero, unknown, zero];
     assert_eq!(ended("claude_code_anthropic.json", "anthropic"), judged);
     let failures = all.map(|code| code.filter(|code| *code != 0));

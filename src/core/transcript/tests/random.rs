@@ -1,5 +1,5 @@
-//! What is no transcript: arbitrary JSON out of the members that are looked for, and arbitrary bytes. Nothing panics, and
-//! no span leaves the body.
+//! What is no transcript: arbitrary JSON out of the members that are looked for, and arbitrary bytes. Nothing panics,
+//! and no span leaves the body.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
-//! Random transcripts, put into each wire's words and read again: every text is found once, in order, at the place where it
-//! stands; and what a rewrite sees of a turn is the same.
+//! Random transcripts, put into each wire's words and read again: every text is found once, in order, at the place
+//! where it stands; and what a rewrite sees of a turn is the same.
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
@@ -263,7 +263,7 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
         places.windows(2).all(|two| two[0].end <= two[1].start),
         "a text is found twice"
     );
-    // Images of Ollama stand beside the text, and are read behind it.
+    // Images of Ollama stand beside the text, and are read after it.
     assert_eq!(all, spoken_text, "{:?}", wire.id());
     let uses = transcript.tool_uses();
     assert!(uses.iter().all(|tool| tool.answer.is_some()));

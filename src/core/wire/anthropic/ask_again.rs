@@ -1,4 +1,4 @@
-//! What a model said to Anthropic's API, told back to it with the answers to its calls.
+//! What a model wrote to Anthropic's API, returned to it with the answers to its calls.
 
 use bytes::Bytes;
 
@@ -11,9 +11,9 @@ use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for Anthropic {
-    /// The assistant's own message with our call as its last block (where it stands on every later request, behind
-    /// what the agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound
-    /// to that order.
+    /// The assistant's own message with our call as its last block (its place on every later request, after what the
+    /// agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound to that
+    /// order.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let blocks = match spoken {
             LegOutput::Reply(body) => {

@@ -1,4 +1,5 @@
-//! An answer of our own as an Anthropic message, whole or streamed. Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
+//! An answer of our own as an Anthropic message, whole or streamed. Events:
+//! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::Anthropic;
 use bytes::Bytes;

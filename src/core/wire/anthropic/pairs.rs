@@ -44,7 +44,7 @@ impl Pairs for Anthropic {
         edits.collect()
     }
 
-    /// The turn is split at the aside's line: what was said before it with the call, the result, what was said
+    /// The turn is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
     fn put_aside(
         &self,
@@ -111,8 +111,8 @@ impl Pairs for Anthropic {
     }
 }
 
-/// What stands around the text `inside` of a part: the block up to it and behind it (for string content a block made of it),
-/// and the message up to its blocks and behind them.
+/// What stands around the text `inside` of a part: the block up to it and after it (for string content a block made of
+/// it), and the message up to its blocks and after them.
 fn surroundings(
     view: &View,
     whole: Span,

@@ -80,8 +80,8 @@ impl Requests for Anthropic {
         &["thread"]
     }
 
-    /// How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and the
-    /// agent clears and asks again. A later leg has no agent that could.
+    /// How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and
+    /// the agent clears and asks again. A later leg has no agent that could.
     fn first_leg_members(&self) -> &'static [&'static str] {
         &["context_hint"]
     }

@@ -1,4 +1,5 @@
-//! Anthropic's streams: one message to the agent, however many legs it has. Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
+//! Anthropic's streams: one message to the agent, however many legs it has. Events:
+//! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::Anthropic;
 use bytes::Bytes;
@@ -42,7 +43,6 @@ struct AnthropicStream {
     template: FrameTemplate,
 }
 
-/// The block that is open.
 #[derive(Default)]
 enum OpenBlock {
     #[default]
@@ -383,7 +383,7 @@ impl AnthropicStream {
     }
 
     fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
-        // Behind a fallback it is the list of the model that answered.
+        // After a fallback it is the list of the model that answered.
         let whole = Span::new(json::blank(data, 0), data.len());
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
             self.report.dropped_thinking = dropped;

@@ -9,7 +9,7 @@ use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Turns, own_text};
 
 impl Turns for Anthropic {
-    /// One walk, down to the members of each block: behind a cut it is made over everything that is kept.
+    /// One walk, down to the members of each block: after a cut it is made over everything that is kept.
     fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;
         let mut found = TurnContent::default();

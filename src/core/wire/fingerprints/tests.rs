@@ -72,7 +72,7 @@ fn a_walk_looks_at_each_turn_once() {
             all.dedup();
             assert_eq!(all.len(), calls, "all are told apart");
         }
-        // From the end, no more than asked for: a message, and what led to it.
+        // From the end, no more than requested: a message, and what led to it.
         let view = view((0..turns).map(apart));
         LOOKS.set(0);
         keys(&view, 1);
@@ -90,7 +90,7 @@ fn the_answer_stands_where_the_next_request_has_it() {
     let names = call_names(CountedSource, &view(answered.into_iter()), 4, &mut memo);
     let key = crate::record::sibling_key(&names[0]);
     assert!(key.ends_with(&format!("{answer:016x}")), "{key}");
-    // Behind a message that the answer goes on with.
+    // After a message that the answer goes on with.
     let begun = [&user_turns[..], &[Assistant]].concat();
     assert_eq!(place_of_answer(CountedSource, &view(begun.into_iter())), answer);
 }

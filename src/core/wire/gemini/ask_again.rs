@@ -1,4 +1,4 @@
-//! What a model said to Gemini's API, told back to it with the answers to its calls.
+//! What a model wrote to Gemini's API, returned to it with the answers to its calls.
 
 use super::Gemini;
 use super::chunk::{GeminiChunk, raw};
@@ -9,7 +9,7 @@ use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Gemini {
-    /// The model's own message, as it said it, then the results of its calls.
+    /// The model's own message, unchanged, then the results of its calls.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let parts = match spoken {
             LegOutput::Reply(body) => parts_of(std::iter::once(&body[..]), pairs, ours),
@@ -27,7 +27,7 @@ impl AskAgain for Gemini {
     }
 }
 
-/// Parts from the chunks that brought them, our calls behind them: where they are put back on every later request.
+/// Parts from the chunks that brought them, our calls after them: where they are put back on every later request.
 fn parts_of<'a>(
     chunks: impl Iterator<Item = &'a [u8]>,
     pairs: &[HiddenPair],

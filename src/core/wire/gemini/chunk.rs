@@ -36,7 +36,6 @@ pub(super) struct GeminiChunk {
     pub(super) envelope: Option<Option<Span>>,
     /// The first candidate.
     pub(super) candidate: Option<Span>,
-    /// Its content.
     pub(super) content: Option<Span>,
     /// Its list of parts, or the single part in that place.
     pub(super) parts: Option<Span>,
@@ -85,7 +84,6 @@ impl GeminiChunk {
         found.map(|(_, value)| *value)
     }
 
-    /// The parts.
     pub(super) fn pieces(&self, data: &[u8]) -> Vec<PartMembers> {
         self.parts.map_or(Vec::new(), |p| part::pieces(data, p))
     }

@@ -62,7 +62,6 @@ impl GeminiIdentity {
 /// What was found in a chunk's parts.
 #[derive(Default)]
 pub(super) struct ChunkParts {
-    /// The parts.
     pub(super) parts: Vec<Span>,
     /// Of each, whether it is hidden.
     pub(super) hidden: Vec<bool>,

@@ -1,4 +1,4 @@
-//! Hidden calls and their results in Gemini's contents. What a model said in one response may come back as one
+//! Hidden calls and their results in Gemini's contents. What a model wrote in one response may come back as one
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
 use super::Gemini;
@@ -80,7 +80,7 @@ impl FingerprintSource for Contents {
 }
 
 /// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty
-/// texts are not counted, since agents drop them. What holds a sentinel is no part of the leg behind it, and so is not
+/// texts are not counted, since agents drop them. What holds a sentinel is no part of the leg after it, and so is not
 /// joined to that leg's text.
 fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
     let mut units: Vec<(usize, usize)> = Vec::new();
@@ -99,7 +99,7 @@ fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
     units
 }
 
-/// A message and the results behind it, read once for all pairs beside its calls.
+/// A message and the results after it, read once for all pairs beside its calls.
 struct MessageWithResults {
     turns: Range<usize>,
     all: Vec<PlacedPart>,
@@ -110,7 +110,7 @@ struct MessageWithResults {
     calls: Vec<usize>,
     /// Of each turn, whether its parts are a list.
     listed: Vec<bool>,
-    /// Of each unit, the next one in front of it that holds a sentinel, where that was asked for.
+    /// Of each unit, the next one in front of it that holds a sentinel, on request.
     marked: Option<Vec<Option<usize>>>,
     /// The results, each with whether its turn's parts are a list.
     results: Vec<(Span, bool)>,
@@ -139,7 +139,7 @@ impl MessageWithResults {
         }
     }
 
-    /// The part that the pair's call goes beside, and whether behind it.
+    /// The part that the pair's call goes beside, and whether after it.
     fn position(&mut self, view: &View, at: CallAt, offset: i32) -> Option<(usize, bool)> {
         let sibling = self.before.get(at.turn - self.turns.start)? + at.part;
         let unit = self.units.binary_search_by_key(&sibling, |unit| unit.1).ok()?;
@@ -228,8 +228,8 @@ fn marked(view: &View, p: &PlacedPart) -> bool {
     marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
 }
 
-/// Where the current turn begins at the earliest: behind what the user last said without results beside it. Whether
-/// text right behind results begins a turn is the API's to say.
+/// Where the current turn begins at the earliest: after the user's last text without results beside it. Whether text
+/// right after results begins a turn is the API's to say.
 fn last_question(view: &View) -> usize {
     let mut end = view.turns.len();
     while end > 0 {
@@ -344,7 +344,7 @@ impl Pairs for Gemini {
         edits.collect()
     }
 
-    /// The content is split at the aside's line: what was said before it with the call, the result, what was said
+    /// The content is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
     fn put_aside(
         &self,
@@ -364,7 +364,7 @@ impl Pairs for Gemini {
             return Vec::new();
         };
         let list = content.list.unwrap_or(here.span);
-        // The content up to its first part and behind its last one; a single part gets brackets.
+        // The content up to its first part and after its last one; a single part gets brackets.
         let brackets = if content.list.is_some() {
             (list.start + 1, list.end - 1, "", "")
         } else {

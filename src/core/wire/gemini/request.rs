@@ -144,7 +144,7 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         b"contents" => {
             view.list = value;
             view.turns = turns(text, value);
-            // Nothing can be put behind a single object, so nothing is: the request stays as it is.
+            // Nothing can be put after a single object, so nothing is: the request stays as it is.
             facts.server_side |= text.get(value.start) == Some(&b'{');
         }
         b"tools" => view.tools = tools(text, value),

@@ -1,4 +1,5 @@
-//! Gemini's streams: one response to the agent, however many legs it has. Events: <https://ai.google.dev/api/generate-content>.
+//! Gemini's streams: one response to the agent, however many legs it has. Events:
+//! <https://ai.google.dev/api/generate-content>.
 
 use super::Gemini;
 use super::pairs::Contents;

@@ -7,7 +7,7 @@ use crate::wire::view::{Role, View};
 use crate::wire::{Requests, Texts, Turns, own_text};
 
 impl Texts for Gemini {
-    /// The last part of the content, behind responses too: their number is what is counted, not the parts'.
+    /// The last part of the content, also after responses: their number counts, not the parts'.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
         let Some(whole) = view.turns.get(turn) else {
             return Vec::new();

@@ -50,7 +50,7 @@ impl Turns for Gemini {
     fn unbound_call(&self, call: &str) -> Option<String> {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
-        // The first call of a step must be signed, and the agent's own behind this one is not.
+        // The first call of a step must be signed, and the agent's own after this one is not.
         let signature = part::piece(text, whole).signature?;
         Some(view::edited_part(
             text,
@@ -59,7 +59,8 @@ impl Turns for Gemini {
         ))
     }
 
-    /// A call of the current turn must have a signature: Google documents a word that stands in for one which cannot be had.
+    /// A call of the current turn must have a signature: Google documents a word that stands in for one which cannot be
+    /// had.
     fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let signature = part::piece(&view.body, part.span).signature;
         match signature.filter(|_| part.kind == TurnPartKind::Call) {
@@ -82,7 +83,7 @@ impl Turns for Gemini {
         Some(format!(r#"{{"text":{}}}"#, json::quote(text)))
     }
 
-    /// Signatures are checked in the current turn alone: behind the last content in which the user says something.
+    /// Signatures are checked in the current turn alone: after the last content in which the user says something.
     fn bound(&self, view: &View) -> bool {
         let history = view.text(view.list);
         if memmem::find(history, b"\"thoughtSignature\"").is_none()
@@ -104,7 +105,7 @@ pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
     parts.map_or(Vec::new(), |p| part::pieces(text, p))
 }
 
-/// First turn behind the last content in which the user says something.
+/// First turn after the last content in which the user says something.
 pub(super) fn current(view: &View) -> usize {
     let has_text = |t: &usize| {
         view.turns[*t].role == Role::User

@@ -1,4 +1,4 @@
-//! Gemini's token counters, and what the agent is told when a response had several legs.
+//! Gemini's token counters, and what the agent receives for a response of several legs.
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;

@@ -1,4 +1,4 @@
-//! What a model said to Ollama, told back to it with the answers to its calls.
+//! What a model wrote to Ollama, returned to it with the answers to its calls.
 
 use super::Ollama;
 use super::pairs;
@@ -12,7 +12,7 @@ use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Ollama {
-    /// The model's own message, as it said it, then the results of its calls.
+    /// The model's own message, unchanged, then the results of its calls.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: ToolNames) -> Option<String> {
         let pieces: Vec<Vec<u8>> = match spoken {
             LegOutput::Reply(body) => vec![body.to_vec()],

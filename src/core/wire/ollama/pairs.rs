@@ -60,8 +60,8 @@ impl Pairs for Ollama {
         among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
-    /// The message is split at the aside's line: what was said before it with the call, the result, the message
-    /// with what was said after it.
+    /// The message is split at the aside's line: what was written before it with the call, the result, the message
+    /// with what was written after it.
     fn put_aside(
         &self,
         view: &View,
@@ -118,7 +118,7 @@ pub(super) struct OllamaMessages;
 
 impl FingerprintSource for OllamaMessages {
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
-        // The list of calls may stand in front of the text, and belongs to what is behind a cut in that all the same.
+        // The list of calls may stand in front of the text, and belongs to what is after a cut in that all the same.
         let start = view.turns[turn].span.end;
         let parts = Ollama.content(view, turn).parts.into_iter().enumerate();
         let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);

@@ -51,7 +51,7 @@ pub(super) fn raw(text: &[u8], span: Span) -> String {
     String::from_utf8_lossy(span.of(text)).into_owned()
 }
 
-/// What the legs said, one behind the other.
+/// What the legs emitted, one after the other.
 #[derive(Default)]
 pub(super) struct JoinedMessage {
     pub(super) content: String,

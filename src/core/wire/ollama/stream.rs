@@ -1,4 +1,5 @@
-//! Ollama's streams: one response to the agent, however many legs it has. Events: <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+//! Ollama's streams: one response to the agent, however many legs it has. Events:
+//! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use super::Ollama;
 use super::pairs::OllamaMessages;
@@ -38,7 +39,7 @@ struct OllamaStream {
     report: LegReport,
     /// Whether anything of this leg was shown.
     spoke: bool,
-    /// Whether the model said any text in it.
+    /// Whether the model wrote any text in it.
     has_text: bool,
     /// Output tokens of earlier legs.
     spent: u64,

@@ -1,4 +1,4 @@
-//! What a model said to a chat server, told back to it with the answers to its calls.
+//! What a model wrote to a chat server, returned to it with the answers to its calls.
 
 use super::OpenaiChat;
 use bytes::Bytes;
@@ -9,7 +9,7 @@ use crate::text::{Span, json};
 use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
-/// Members of a reply that are no part of what a model said, or are put in here anew.
+/// Members of a reply that are no part of what a model wrote, or are put in here anew.
 const NOT_REPEATED: [&str; 6] = [
     "role",
     "content",
@@ -20,8 +20,7 @@ const NOT_REPEATED: [&str; 6] = [
 ];
 
 impl AskAgain for OpenaiChat {
-    /// The assistant's own message, as it said it, with our calls as they will be put back on every later request;
-    /// then their results.
+    /// The assistant's own message, unchanged, with our calls as every later request restores them; then their results.
     fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: ToolNames) -> Option<String> {
         let message = match spoken {
             LegOutput::Reply(body) => ChatEcho::reply(body)?,

@@ -24,7 +24,7 @@ pub(super) struct ChatChunk {
 #[derive(Default)]
 pub(super) struct ChunkChoice {
     pub(super) delta: Option<Span>,
-    /// Where a reason is told: neither null nor empty.
+    /// Whether a reason is stated: neither null nor empty.
     pub(super) finish: Option<Span>,
 }
 

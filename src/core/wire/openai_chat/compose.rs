@@ -1,4 +1,5 @@
-//! An answer of our own as a chat completion, whole or streamed. Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
+//! An answer of our own as a chat completion, whole or streamed. Events:
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use super::OpenaiChat;
 use bytes::Bytes;
@@ -49,7 +50,7 @@ fn usage(answer: &LocalAnswer<'_>) -> String {
 /// The delta of the first chunk.
 const ROLE: &str = r#""role":"assistant","content":"","refusal":null"#;
 
-/// Where usage is asked for, every chunk has the member, and one more chunk has the numbers.
+/// Where the agent requests usage, every chunk has the member, and one more chunk has the numbers.
 fn chunk(wants_usage: bool, answer: &LocalAnswer<'_>, delta: &str, finish: &str) -> Bytes {
     let none = if wants_usage { r#","usage":null"# } else { "" };
     let choice = format!(r#"{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{finish}}}"#);

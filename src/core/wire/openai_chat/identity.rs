@@ -19,7 +19,7 @@ pub(super) const IDENTITY: [&str; 7] = [
     "provider",
 ];
 
-/// What the first chunk said of itself, member by member, raw.
+/// The members of the first chunk that every chunk repeats, raw.
 #[derive(Default)]
 pub(super) struct ChatIdentity(Vec<(String, String)>);
 
@@ -41,14 +41,14 @@ impl ChatIdentity {
         }
         let first = |key: &[u8]| self.0.iter().find(|(name, _)| name.as_bytes() == key);
         let renamed = chunk.members.iter().filter_map(|(key, value)| {
-            // Azure tells its late filter chunks by an empty `object`.
+            // Azure marks its late filter chunks with an empty `object`.
             let (_, raw) = first(key.of(data)).filter(|(name, _)| name != "object")?;
             (value.of(data) != raw.as_bytes()).then(|| Edit::replace(*value, raw.clone()))
         });
         renamed.collect()
     }
 
-    /// A frame of this name with these choices, and usage where the agent asked for it.
+    /// A frame of this name with these choices, and usage where the agent requested it.
     pub(super) fn chunk(&self, choices: &str, usage: Option<&str>) -> Bytes {
         let members = self.0.iter();
         let mut all: Vec<String> = members

@@ -19,7 +19,7 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// Content of the first half: of the same kind as the message's own, null where nothing was said.
+/// Content of the first half: of the same kind as the message's own, null where nothing was written.
 fn text_before(view: &View, content: &TurnContent, part: usize, inside: Span, before: Span) -> String {
     let Some(list) = content.list else {
         return if before.is_empty() {
@@ -70,7 +70,7 @@ fn rest(content: &TurnContent, part: usize, here: &TurnPart, inside: Span, after
 }
 
 impl Pairs for OpenaiChat {
-    /// Calls are a list of their own, behind all that is said, also where agents write that member first: from within a
+    /// Calls are a list of their own, after all text, also where agents write that member first: from within a
     /// message's text on, all of its calls count.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         let from = view
@@ -92,13 +92,13 @@ impl Pairs for OpenaiChat {
         )
     }
 
-    /// The call goes among its siblings, the result right behind the message, before theirs.
+    /// The call goes among its siblings, the result right after the message, before theirs.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
-    /// The message is split at the aside's line: what was said before it with the call; the result; the message
-    /// itself with what was said after it, unless nothing is left.
+    /// The message is split at the aside's line: what was written before it with the call; the result; the message
+    /// itself with what was written after it, unless nothing is left.
     fn put_aside(
         &self,
         view: &View,

@@ -131,7 +131,7 @@ enum ContentPiece {
     Block(String),
 }
 
-/// What the legs said, one after the other, with what is shown between.
+/// What the legs emitted, one after the other, with what is shown between.
 fn pieces_of(legs: &[Leg], opening: Option<&str>) -> Vec<ContentPiece> {
     let own = |text: &str| {
         let quoted = json::quote(text);
@@ -165,7 +165,7 @@ fn content_pieces(body: &Bytes, content: Span) -> Vec<ContentPiece> {
     }
 }
 
-/// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was said.
+/// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was written.
 fn content_of(pieces: &[ContentPiece]) -> Option<String> {
     let text = |p: &ContentPiece| match p {
         ContentPiece::Text(text) => Some(text.clone()),
@@ -221,7 +221,7 @@ fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
     }
 }
 
-/// All that was said as its content, and none of our calls.
+/// All that was written as its content, and none of our calls.
 fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span) -> Vec<Edit> {
     let hides = |name: &str| legs.last().is_some_and(|l| l.report.hides(name));
     let members = json::members(text, message);

@@ -70,7 +70,7 @@ impl Requests for OpenaiChat {
         }))
     }
 
-    /// Usage is asked for in every stream that may have a later leg: without it nobody would know its size.
+    /// Usage is requested in every stream that may have a later leg: without it the size is unknown.
     fn companions(&self, view: &View) -> Vec<Edit> {
         if !view.facts.stream || view.facts.wants_usage {
             return Vec::new();
@@ -115,7 +115,7 @@ impl Requests for OpenaiChat {
         self.carry_over(&[], text)
     }
 
-    /// Blank text is legal here, and what a model said is given back as it said it.
+    /// Blank text is legal here, and a model's text is returned unchanged.
     fn drops_blank_text(&self) -> bool {
         false
     }

@@ -1,4 +1,5 @@
-//! Chat streams: one completion to the agent, however many legs it has. Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
+//! Chat streams: one completion to the agent, however many legs it has. Events:
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use super::OpenaiChat;
 use bytes::Bytes;
@@ -26,7 +27,7 @@ const DONE: &[u8] = b"[DONE]";
 /// Where the stream is.
 #[derive(Default)]
 struct ChatStream {
-    /// The agent asked for usage.
+    /// The agent requested usage.
     wants_usage: bool,
     /// It did not, and we did: the chunk that holds nothing else is not shown.
     hides_usage: bool,
@@ -46,7 +47,7 @@ struct ChatStream {
     escaper: Escaper,
     hold: bool,
     ends: TerminalFrames,
-    /// What is said before anything of upstream's, and whether it was.
+    /// Text of ours before upstream's first output, and whether it was emitted.
     opening: Option<String>,
     opened: bool,
     /// Template of the chunks of the text or call that continues.
@@ -69,7 +70,7 @@ struct ChunkShape {
     taken: bool,
     /// Something in its delta is left to say.
     left: bool,
-    /// It tells the role.
+    /// Names the role.
     role: bool,
 }
 
@@ -218,7 +219,7 @@ impl ChatStream {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    /// What every chunk tells: whose it is, what was used, why it ended.
+    /// Notes what every chunk states: its identity, its usage, its finish reason.
     fn note(&mut self, data: &[u8], chunk: &ChatChunk) {
         let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
         if chunk.named && self.report.id.is_empty() {
@@ -271,7 +272,7 @@ impl ChatStream {
         }
     }
 
-    /// The chunk that ends the choice. What it says beside that is not held with it.
+    /// The chunk that ends the choice. Its other content is not buffered with it.
     fn finish(
         &mut self,
         raw: &Bytes,
@@ -427,7 +428,7 @@ impl ChatStream {
         self.identity.edits(data, chunk)
     }
 
-    /// Counters of every leg that told any.
+    /// Counters of every leg that reported any.
     fn all_counters(&self) -> Vec<ChatUsage> {
         let all = self.spent.iter().chain([&self.counters]);
         all.filter(|c| c.is_reported()).cloned().collect()

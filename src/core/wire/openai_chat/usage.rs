@@ -1,4 +1,4 @@
-//! Chat's token counters, and what the agent is told when a response had several legs.
+//! Chat's token counters, and what the agent receives for a response of several legs.
 
 use bytes::Bytes;
 
@@ -6,7 +6,7 @@ use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 
-/// One leg's usage: the last one that upstream told.
+/// One leg's usage: the last that upstream reported.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ChatUsage {
     prompt: u64,
@@ -34,12 +34,12 @@ impl ChatUsage {
         self.raw = Bytes::copy_from_slice(usage.of(data));
     }
 
-    /// Whether upstream told any.
+    /// Whether upstream reported any.
     pub(super) fn is_reported(&self) -> bool {
         !self.raw.is_empty()
     }
 
-    /// `prompt_tokens` counts all of the input; the parts are told apart here.
+    /// `prompt_tokens` counts all of the input; the parts are distinguished here.
     pub(super) fn usage(&self) -> Usage {
         Usage {
             input: self.prompt.saturating_sub(self.cached + self.written),
@@ -55,7 +55,7 @@ fn output(legs: &[ChatUsage]) -> u64 {
     legs.iter().map(|l| l.completion).sum()
 }
 
-/// The last leg's usage with the output of all: `None` where that leg told none.
+/// The last leg's usage with the output of all: `None` where that leg reported none.
 pub(super) fn merged(legs: &[ChatUsage]) -> Option<Bytes> {
     let last = legs.last().filter(|l| l.is_reported())?;
     let text: &[u8] = &last.raw;

@@ -1,4 +1,5 @@
-//! An answer of our own as a response object, whole or streamed. Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
+//! An answer of our own as a response object, whole or streamed. Events:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 use super::OpenaiResponses;
 use bytes::Bytes;
@@ -10,8 +11,8 @@ use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, Replies, StreamOpening, View, sse};
 
 /// Members of a response object that repeat the request's, and their values where the request has none
-/// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the rest
-/// of what the agent asked for.
+/// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the
+/// rest of what the agent requested.
 const ECHOED: [(&str, &str); 19] = [
     ("background", "false"),
     ("instructions", "null"),
@@ -73,7 +74,7 @@ impl OpenaiResponses {
         ]
     }
 
-    /// The response object as the agent asked for it.
+    /// The response object as the agent requested it.
     fn made(
         &self,
         view: &View,

@@ -12,8 +12,8 @@ impl Errors for OpenaiResponses {
         openai::error_body(error)
     }
 
-    /// Reasoning with another prefix is dropped without an error. What cannot be decrypted, since it was made for another account
-    /// or by another server, is refused.
+    /// Reasoning with another prefix is dropped without an error. What cannot be decrypted, since it was made for
+    /// another account or by another server, is refused.
     fn may_refuse_thinking(&self) -> bool {
         true
     }

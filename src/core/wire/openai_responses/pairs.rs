@@ -1,4 +1,4 @@
-//! Hidden pairs, put back into what the agent sends: each call where it stood, each result behind the group.
+//! Hidden pairs, put back into what the agent sends: each call where it stood, each result after the group.
 
 use super::OpenaiResponses;
 use super::repair;
@@ -84,8 +84,8 @@ impl Pairs for OpenaiResponses {
         edits.collect()
     }
 
-    /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where the
-    /// agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
+    /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where
+    /// the agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
     fn put_by_results(
         &self,
         view: &View,
@@ -190,7 +190,7 @@ fn output(call_id: &str, answer: &HiddenResult) -> String {
     )
 }
 
-/// The items that siblings name, at or behind offset `from`: one walk for all of them.
+/// The items that siblings name, at or after offset `from`: one walk for all of them.
 fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let ids = siblings.iter().map(|sibling| sibling.strip_prefix(BY_ITEM));
     let mut wanted: HashMap<&[u8], Option<CallAt>> =
@@ -281,8 +281,8 @@ impl ReferencedItems {
         Some(found)
     }
 
-    /// Puts the call back: as far in front of the first call as it stood, since reasoning may have been for it. Behind one of
-    /// several it is the order alone that is lost: it goes behind them all.
+    /// Puts the call back: as far in front of the first call as it stood, since reasoning may have been for it. After
+    /// one of several it is the order alone that is lost: it goes after them all.
     fn call(self, view: &View, pair: &HiddenPair) -> Edit {
         let in_front = match pair.place {
             InsertionPlace::Beside { offset, .. } if offset < 0 => {
@@ -314,7 +314,7 @@ fn after_item(view: &View, turn: usize, item: &str) -> Edit {
 /// Up to so many ids are searched for before any item is read.
 const FEW: usize = 4;
 
-/// The turns at or behind offset `from` that are the results of these calls.
+/// The turns at or after offset `from` that are the results of these calls.
 fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
     let region = view.body.get(from..).unwrap_or_default();
     let here = |id: &&str| !id.is_empty() && memmem::find(region, id.as_bytes()).is_some();
@@ -349,7 +349,7 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
     found.collect()
 }
 
-/// Messages right behind reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
+/// Messages right after reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
 /// stands in the place of another is refused. They go without theirs.
 fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
     let mut edits = Vec::new();

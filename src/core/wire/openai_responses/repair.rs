@@ -1,4 +1,4 @@
-//! What a cut leaves behind it that upstream would refuse.
+//! What a cut leaves after it that upstream would refuse.
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use crate::wire::view::{Role, Turn, TurnPartKind, View};
 
 use super::item::ResponsesItem;
 
-/// Edits behind the sentinel's turn: results and references to what was cut go, and so does reasoning that
+/// Edits after the sentinel's turn: results and references to what was cut go, and so does reasoning that
 /// lost its item; items that lost their reasoning go on without ids.
 pub(super) fn after_cut(view: &View, cut: usize) -> Vec<Edit> {
     let text: &[u8] = &view.body;
@@ -74,8 +74,8 @@ fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
     lost
 }
 
-/// Reasoning that has nothing behind it but what somebody else said: what was produced behind it was a call of ours that
-/// was dropped. It goes, as the API would refuse it. Turns before `from` do not go out; `edits` put calls back.
+/// Reasoning without an item of the model's after it: the item was a call of ours that was dropped. The reasoning is
+/// removed, as the API would refuse it. Turns before `from` do not go out; `edits` put calls back.
 pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
     let models = |role: Role| matches!(role, Role::Assistant | Role::Other);
     let thought = |turn: &Turn| {
@@ -109,7 +109,7 @@ fn is_reasoning(text: &[u8], item: &ResponsesItem) -> bool {
     item.part == TurnPartKind::Thinking || item.reference && item.id.is_some_and(named)
 }
 
-/// Of each item, whether one of the model stands behind it, reasoning aside. At the end of the transcript
+/// Of each item, whether one of the model follows it, reasoning aside. At the end of the transcript
 /// it is the agent's own affair.
 fn followed(items: &[ResponsesItem]) -> Vec<bool> {
     let mut by_the_model = true;
@@ -165,7 +165,7 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
     flags.windows(2).any(|pair| pair == [true, true])
 }
 
-/// Takes the ids off the items right behind the cut, up to the first that has its reasoning.
+/// Takes the ids off the items right after the cut, up to the first that has its reasoning.
 fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<Edit> {
     let run = items
         .iter()

@@ -99,7 +99,7 @@ impl Requests for OpenaiResponses {
         })
     }
 
-    /// `strict` is said, since the API would otherwise try strict mode and make `reason` required.
+    /// `strict` is stated, since the API would otherwise try strict mode and make `reason` required.
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
         Some(view.tools?.with(ours, |text, tool| {
             let (name, description, schema) = (tool.name, &tool.description, &tool.schema);

@@ -1,4 +1,5 @@
-//! Responses streams: one response to the agent, however many legs it has. Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
+//! Responses streams: one response to the agent, however many legs it has. Events:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 mod end;
 mod send;
@@ -26,7 +27,7 @@ impl Streams for OpenaiResponses {
     }
 }
 
-/// What some servers send behind the last event.
+/// What some servers send after the last event.
 const DONE: &[u8] = b"[DONE]";
 
 /// Where the stream is.

@@ -54,7 +54,7 @@ impl Turns for OpenaiResponses {
                 .any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
     }
 
-    /// What was made behind reasoning that is left out goes without its id: the API asks for the two together.
+    /// An item after reasoning that is left out loses its id: the API requires the two together.
     fn unbind(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let whole = view.turns[turn].span;
         let own = part.kind != TurnPartKind::Thinking && view.body.get(whole.start) == Some(&b'{');

@@ -56,7 +56,7 @@ fn every_expression_is_one_and_every_program_has_its_closing_lines_here() {
 #[test]
 fn a_run_is_never_passed_against_its_own_closing_lines() {
     for (name, command, _, failed) in CLOSING {
-        // Nothing is told but the text, whether silence means zero or nothing.
+        // Nothing but the text shows whether silence means zero or nothing.
         for evidence in [evidence(command, failed), silent(command, failed)] {
             assert_eq!(end(&evidence), RunEnd::Failed(None), "{name}: {evidence:?}");
         }
@@ -111,7 +111,7 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             ..evidence(command, passed)
         };
         assert_eq!(end(&with(0)), RunEnd::Passed, "{name}");
-        // Tests may pass and the run fail: coverage, a script behind it.
+        // Tests may pass and the run fail: coverage, a script after it.
         assert_eq!(end(&with(1)), RunEnd::Failed(Some(1)), "{name}");
         if passed.is_empty() {
             continue;
@@ -130,7 +130,7 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             assert_eq!(end(&flagged), RunEnd::Unknown, "{name}");
             assert_eq!(end(&evidence(command, &written)), RunEnd::Unknown, "{name}");
         }
-        // What is piped away or cut off says nothing.
+        // Output that is piped elsewhere or cut off is no evidence.
         for line in [format!("{command} | tail -3"), format!("{command} || true")] {
             assert_eq!(end(&evidence(&line, passed)), RunEnd::Unknown, "{name}");
         }

@@ -15,16 +15,16 @@ use crate::limits::BYTES_PER_TOKEN;
 use crate::record::PacketStatus;
 use crate::text::date::rfc3339;
 
-/// Commands that are told whatever came of them: the last ones.
+/// Number of last commands that are reported whatever their result.
 const LAST_COMMANDS: usize = 5;
 
-/// Commands beyond which only those that failed are told.
+/// Number of commands beyond which only failed ones are reported.
 const MOST_COMMANDS: usize = 30;
 
 /// Files that are to be read first.
 const MOST_FILES: usize = 20;
 
-/// Sentences of the prompt that are told as assumptions.
+/// Maximum sentences of the prompt that are reported as assumptions.
 const MOST_ASSUMED: usize = 40;
 
 /// Bytes of the summary.
@@ -95,7 +95,7 @@ impl Packet {
     }
 }
 
-/// The first paragraph that says something, of what is told as goal, context or state before any other.
+/// The first paragraph with content, those of goal, context or state before any other.
 fn summary(sections: &[PromptSection<'_>]) -> String {
     const FIRST: [&str; 5] = ["summary", "goal", "context", "state", "task"];
     let named = FIRST
@@ -198,7 +198,7 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
 fn assumed(source: &PacketSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
     let sentences = draft::assumptions(prompt, source.assumptions).into_iter();
-    // A heading is none; and what stands below one is an item here, too, so that it is told once.
+    // A heading is none; and what stands below one is an item here, too, so that it is listed once.
     let sentences = sentences.filter(|sentence| !sentence.ends_with(':'));
     let sentences = sentences.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
     all.extend(sentences.take(MOST_ASSUMED));
@@ -254,7 +254,7 @@ fn branch(source: &PacketSource<'_>) -> String {
         .unwrap_or_default()
 }
 
-/// The commit at the last verification that passed, with nothing changed: as git said then, or as it says now where
+/// The commit at the last verification that passed, with nothing changed: as git reported then, or as it says now where
 /// nothing changed since.
 fn good_commit(source: &PacketSource<'_>) -> String {
     let now = source.checkout.filter(|checkout| {

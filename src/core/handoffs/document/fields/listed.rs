@@ -1,4 +1,4 @@
-//! What a carry-over prompt lists under headings, and what was said beside it.
+//! What a carry-over prompt lists under headings, and what was written beside it.
 
 use std::collections::HashSet;
 
@@ -29,7 +29,7 @@ fn is_none(item: &str) -> bool {
     )
 }
 
-/// What was said and what the prompt lists, each once.
+/// What was written and what the prompt lists, each once.
 pub(super) fn merged(statements: &[seen::SeenStatement], prompt: Vec<String>) -> Vec<PacketStatement> {
     let statements = statements.iter().map(|stated| (stated.text.clone(), stated.turn));
     let mut known = HashSet::new();

@@ -94,7 +94,7 @@ fn poor_reviews(seen: &SeenFacts, risks: &mut Risks) {
     }
 }
 
-/// Commands that failed, and are not told as checks.
+/// Failed commands that are not listed as checks.
 fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
     let is_listed = |failed: &seen::SeenFailure| {
         let mut runs = seen.verification.iter();

@@ -6,7 +6,6 @@ use crate::record::Handoff;
 
 /// What a packet is made of.
 pub struct PacketSource<'s> {
-    /// The handoff.
     pub handoff: &'s Handoff,
     /// What was seen since the handoff before it.
     pub seen: &'s SeenFacts,
@@ -20,7 +19,7 @@ pub struct PacketSource<'s> {
     pub exchange: Option<&'s str>,
     /// Words by which a sentence of the prompt is an assumption, in small letters.
     pub assumptions: &'s [String],
-    /// Bytes of the request before the handoff and of the first one behind it.
+    /// Bytes of the request before the handoff and of the first one after it.
     pub bytes: HandoffSize,
     /// Takes credentials out of a text.
     pub clean: &'s dyn Fn(&str) -> String,

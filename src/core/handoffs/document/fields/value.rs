@@ -8,7 +8,7 @@ use crate::record::PacketStatus;
 /// The version of the format, as `version` has it.
 pub const VERSION: u32 = 1;
 
-/// What is said in place of a next action that nobody recorded.
+/// Placeholder for a next action that nobody recorded.
 pub const NO_NEXT_ACTION: &str = "no next_action recorded; needs a human";
 
 /// A handoff as a document. The names are API; members that are unknown are errors when it is read.
@@ -104,7 +104,7 @@ pub struct ChangedFile {
     pub path: String,
     /// `created`, `modified`, `deleted`; `written` where it is not known whether it was there.
     pub change: String,
-    /// What the model said before it changed it.
+    /// What the model wrote before it changed it.
     pub why: Option<String>,
 }
 
@@ -116,7 +116,7 @@ pub struct CommandRun {
     pub command: String,
     /// The exit code, where it is known.
     pub exit: Option<i32>,
-    /// The turn, from 1 behind the last handoff.
+    /// The turn, from 1 after the last handoff.
     pub turn: usize,
     /// The last lines of one that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -127,7 +127,7 @@ pub struct CommandRun {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedAttempt {
-    /// A command, or what the model said of it.
+    /// A command, or what the model wrote of it.
     pub tried: String,
     /// Lines of its error; empty where there are none.
     pub why: String,
@@ -139,7 +139,6 @@ pub struct FailedAttempt {
 pub struct Risk {
     /// How bad it is.
     pub severity: Severity,
-    /// What it is.
     pub detail: String,
 }
 
@@ -180,7 +179,6 @@ pub struct VerdictPointer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pointer {
-    /// Its path.
     pub path: String,
     /// It could not be read, or was deleted.
     pub missing: bool,
@@ -190,14 +188,13 @@ pub struct Pointer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verification {
-    /// The command.
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
     /// Whether it passed by its own output; only where its exit code is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    /// The turn, from 1 behind the last handoff.
+    /// The turn, from 1 after the last handoff.
     pub turn: usize,
     /// Whether a file changed after it; null where that is not known.
     pub stale: Option<bool>,
@@ -218,7 +215,6 @@ pub struct PacketClaim {
     pub claim: String,
     /// `contradicted`, `stale` or `unverified`.
     pub verdict: String,
-    /// Why.
     pub why: String,
 }
 
@@ -238,7 +234,7 @@ pub struct PacketTodo {
 pub struct PacketStatement {
     /// The sentence.
     pub text: String,
-    /// The turn, from 1 behind the last handoff; 0 for what the carry-over prompt says.
+    /// The turn, from 1 after the last handoff; 0 for what the carry-over prompt says.
     pub turn: usize,
 }
 
@@ -246,13 +242,11 @@ pub struct PacketStatement {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prerequisite {
-    /// What it is.
     pub kind: PrerequisiteKind,
     /// A path, a handoff's id, a command.
     pub what: String,
 }
 
-/// What a prerequisite is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrerequisiteKind {
@@ -275,12 +269,11 @@ impl PrerequisiteKind {
     }
 }
 
-/// Of the request before the handoff and of the first one behind it.
+/// Of the request before the handoff and of the first one after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HandoffSize {
-    /// Before.
     pub before: u64,
-    /// Behind.
+    /// Tokens after the handoff.
     pub after: u64,
 }

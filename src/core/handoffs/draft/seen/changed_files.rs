@@ -8,7 +8,7 @@ use crate::agents::files::FileChange;
 /// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
 const MOST_LOOKS: usize = 1_000_000;
 
-/// Words that are remembered of commands that take files away.
+/// Maximum words kept of commands that remove files.
 const MOST_GONE: usize = 200;
 
 /// All of them, in the order of their first changes.
@@ -18,9 +18,9 @@ pub(super) struct ChangedFiles {
     by_path: HashMap<String, usize>,
     /// Words of commands that were looked for in paths so far.
     looks: usize,
-    /// Words of commands that may have taken files away of which nothing was known.
+    /// Words of commands that may have removed files that were not known.
     gone: Vec<String>,
-    /// There were too many of them, or one may have taken any file away.
+    /// There were too many of them, or one may have removed any file.
     any_gone: bool,
 }
 
@@ -31,7 +31,7 @@ struct FileHistory {
     turn: usize,
     group: usize,
     why: Option<String>,
-    /// A command may have taken it away or brought an older one back.
+    /// A command may have removed it or restored an older one.
     uncertain: bool,
 }
 
@@ -40,7 +40,7 @@ pub(super) struct ChangeOccasion {
     pub(super) turn: usize,
     /// The group of calls that changed it.
     pub(super) group: usize,
-    /// What the model said before it.
+    /// What the model wrote before it.
     pub(super) why: Option<String>,
 }
 
@@ -83,7 +83,7 @@ impl ChangedFiles {
         file.why = at.why.or(file.why.take());
     }
 
-    /// Marks the files that a command may have taken away or brought back to what they were.
+    /// Marks the files that a command may have removed or brought back to what they were.
     pub(super) fn undone(&mut self, command: &str) {
         let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
         let words: Vec<&str> = command
@@ -128,7 +128,7 @@ impl ChangedFiles {
         self.certain().filter_map(changed).collect()
     }
 
-    /// The paths of those that were changed behind this group of calls; none where it is not known.
+    /// The paths of those that were changed after this group of calls; none where it is not known.
     pub(super) fn since(&self, group: Option<usize>) -> Vec<String> {
         let later = |file: &&FileHistory| group.is_some_and(|group| file.group > group);
         let files = self.certain().filter(later).filter(|file| net(file).is_some());

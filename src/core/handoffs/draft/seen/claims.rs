@@ -1,4 +1,4 @@
-//! Claims of success, held against what was seen.
+//! Claims of success, checked against what was seen.
 
 use super::{SeenFacts, SeenVerification};
 use crate::agents::commands::CommandPurpose;
@@ -40,7 +40,7 @@ pub struct SeenClaim {
 /// Bytes of a sentence.
 const SENTENCE: usize = 200;
 
-/// Claims that are told, the first ones.
+/// Maximum claims reported; the first ones count.
 const MOST: usize = 12;
 
 /// Words that claim success; small letters. Without a purpose, any run that verifies will do.

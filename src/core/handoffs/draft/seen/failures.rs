@@ -7,7 +7,7 @@ use crate::agents::ending::LineEnd;
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
 
-/// Tells a command that verifies from others: what it is for, its words, and the folder that it runs in.
+/// Identity of a verifying command: its purpose, its words, and its folder.
 pub(super) type RunKey = (CommandPurpose, String, String);
 
 /// A command of a line with its key.
@@ -71,7 +71,6 @@ impl Failures {
         self.0.clear();
     }
 
-    /// A command failed.
     pub(super) fn add(&mut self, failed: SeenFailure, folder: Option<&str>, runs: &[KeyedCommand<'_, '_>]) {
         if self.0.len() == MOST_FAILURES {
             self.0.remove(0);

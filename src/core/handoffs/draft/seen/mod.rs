@@ -1,7 +1,7 @@
-//! What the proxy saw in calls and results, as opposed to what was said of it.
+//! What the proxy saw in calls and results, as opposed to what was written of it.
 //!
 //! Few facts that hold rather than many that may: a fact is stated where a call, its result and the tables of `agents`
-//! prove it. An exit code that no result tells is unknown, and so is whether a run is stale once a command ran behind it
+//! prove it. An exit code that no result tells is unknown, and so is whether a run is stale once a command ran after it
 //! that may have changed files.
 
 mod block;
@@ -32,7 +32,7 @@ use super::turns::TurnEnd;
 /// Bytes of a sentence.
 const SENTENCE: usize = 280;
 
-/// Sentences of a kind that are kept, the newest ones: each assumption is held against all later results.
+/// Sentences of a kind that are kept, the newest ones: each assumption is checked against all later results.
 const SENTENCES: usize = 40;
 
 impl DraftIndex {

@@ -1,4 +1,4 @@
-//! What git said of its repository, followed from command to command.
+//! What git reported of its repository, followed from command to command.
 
 use crate::agents::outcomes::GitReport;
 
@@ -7,7 +7,7 @@ use crate::agents::outcomes::GitReport;
 pub(super) struct RepositoryState {
     pub(super) branch: Option<String>,
     head: Option<String>,
-    /// Nothing differs from the head, as git said, and nothing may have changed since.
+    /// Nothing differs from the head, as git reported, and nothing may have changed since.
     clean: bool,
     /// A command that verifies passed, and nothing may have changed since: no file, and not the head.
     passed: bool,
@@ -41,7 +41,7 @@ impl RepositoryState {
         self.passed = false;
     }
 
-    /// Takes in what git said. Returns whether a commit was made.
+    /// Takes in what git reported. Returns whether a commit was made.
     pub(super) fn apply(&mut self, report: &GitReport) -> bool {
         match report {
             GitReport::Branch(name) => {

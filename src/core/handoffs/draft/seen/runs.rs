@@ -16,11 +16,10 @@ pub(super) struct VerificationRun {
     pub(super) verified: SeenVerification,
     pub(super) group: usize,
     pub(super) call: usize,
-    /// Its own line may change files behind it.
+    /// Its own line may change files after it.
     pub(super) changes_after: bool,
 }
 
-/// All of them.
 #[derive(Default)]
 pub(super) struct VerificationRuns {
     last: HashMap<RunKey, VerificationRun>,

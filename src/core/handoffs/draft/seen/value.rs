@@ -39,7 +39,7 @@ pub struct SeenFacts {
     pub branch: Option<String>,
     /// The commit that was checked out, with nothing changed, when a command that verifies passed last.
     pub good_commit: Option<String>,
-    /// Files that were changed behind the last commit that was seen; empty where none was.
+    /// Files that were changed after the last commit that was seen; empty where none was.
     pub uncommitted: Vec<String>,
 }
 
@@ -80,7 +80,7 @@ pub struct SeenChange {
     pub path: String,
     /// What all changes together come to.
     pub change: FileChange,
-    /// What the model said before it changed it last.
+    /// What the model wrote before it changed it last.
     pub why: Option<String>,
     /// The turn of the last change, from 1.
     pub turn: usize,
@@ -111,7 +111,6 @@ pub struct SeenStatement {
 /// A file with a verification or a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VerdictFile {
-    /// Its path.
     pub path: String,
     /// The total that it gives, in tenths.
     pub score: Option<u32>,

@@ -17,7 +17,7 @@ use crate::handoffs::draft::facts::{DraftFacts, looks};
 use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedResult, ItemPosition};
 use crate::wire::Role;
 
-/// Bytes of what the model said before a change.
+/// Bytes of what the model wrote before a change.
 const WHY: usize = 140;
 
 /// Verdicts that are remembered, the newest ones.
@@ -86,7 +86,7 @@ impl<'w> TranscriptWalk<'w> {
             .collect();
         for turn in &facts.turns {
             let mut why: Option<&str> = None;
-            // The person has said something since: what was asked before may be answered.
+            // The person has written since: an earlier question may be answered.
             self.questions.clear();
             for at in turn.messages.clone() {
                 let message = &facts.messages[at];

@@ -1,4 +1,4 @@
-//! Where the work is done, as the agent tells its model.
+//! Where the work is done, as the agent describes it to its model.
 
 use crate::agents::surroundings;
 use crate::transcript::{Transcript, TranscriptPartKind};
@@ -14,7 +14,8 @@ pub struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// What the system prompt and the texts of the harness say: it speaks in the first turns, and some in the last ones.
+    /// What the system prompt and the texts of the harness say: it speaks in the first turns, and some in the last
+    /// ones.
     pub fn of(transcript: &Transcript<'_>) -> Self {
         const FIRST: usize = 6;
         const LAST: usize = 4;

@@ -49,7 +49,7 @@ fn budgets_hold_as_the_models_own_vocabulary_counts() {
                 let counted = count.tokens(&made);
                 assert!(counted <= tokens, "{count:?}: {counted} of {tokens} in\n{made}");
                 assert!(counted * 10 > tokens * 8, "{count:?}: {counted} of {tokens}");
-                // Four bytes a token, as is often said, is not near.
+                // The common estimate of four bytes a token is too far off.
                 let by_bytes = made.len() / 4;
                 assert!(
                     TokenCounter::O200k.tokens(&made) * 100 > by_bytes * 115,

@@ -326,7 +326,7 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
     );
 }
 
-/// What baton tells a model of its context is no word of the person's.
+/// A notice of baton about the context is not the person's text.
 #[test]
 fn a_notice_of_our_own_is_not_the_persons() {
     let notice = "<context-notice>\nThis notice comes from the session's proxy, not from the user. You must hand over.\n</context-notice>";

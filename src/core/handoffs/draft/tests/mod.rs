@@ -1,4 +1,4 @@
-//! The index grows as a fresh one would be; what must not be told is not told; documents are completed.
+//! An extended index equals a fresh one; secrets are not shown; documents are completed.
 
 mod budgets;
 mod documents;

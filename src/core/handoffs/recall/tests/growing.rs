@@ -31,8 +31,8 @@ fn message(kind: u8, n: usize) -> Vec<Value> {
 }
 
 proptest! {
-    /// Whatever an agent resends, cuts off or rewrites, and wherever the cut is: the index is the one that the last request
-    /// alone would make, and answers the same.
+    /// Whatever an agent resends, cuts off or rewrites, and wherever the cut is: the index is the one that the last
+    /// request alone would make, and answers the same.
     #[test]
     fn an_index_that_grew_is_equal_to_a_fresh_one(
         kinds in proptest::collection::vec(0_u8..6, 1..24),

@@ -1,4 +1,4 @@
-//! The index grows as a fresh one would be; what must not be told is not told; what is told is what was cut.
+//! An extended index equals a fresh one; secrets are not quoted; only what was cut is quoted.
 
 mod answers;
 mod growing;

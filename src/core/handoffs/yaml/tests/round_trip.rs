@@ -244,7 +244,7 @@ proptest! {
         let _ = goal_and_now(&text);
         match read(&text) {
             Ok(found) => {
-                // Every field that is wrong is told, and what was read is written as a file that is read again.
+                // Every wrong field is reported, and what was read is written as a file that is read again.
                 prop_assert!(found.errors().iter().all(|error| !error.message.is_empty()));
                 let again = read(&found.file.to_yaml());
                 prop_assert!(again.is_ok(), "{:?}: {}", again, found.file.to_yaml());

@@ -178,7 +178,7 @@ fn a_session_of_codex_is_read() {
     assert_eq!(file.next, ["mend", "test"]);
     assert_eq!(file.now, "mend");
     assert_eq!(file.done_this_session[0].task, "read");
-    // It did not say so itself.
+    // The session file does not state it.
     assert_eq!(file.goal, "Asked for: Mend the parser");
 }
 

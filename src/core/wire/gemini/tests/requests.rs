@@ -357,7 +357,7 @@ fn a_step_whose_signature_is_lost_says_so() {
             .contains("skip_thought")
     );
     assert!(!rewritten(&signed, &[], true).0.contains("skip_thought"));
-    // A model that never signed is not told otherwise.
+    // Calls of a model that never signed stay as they are.
     assert!(
         !rewritten(&transcript(&model(G)), &[], true)
             .0

@@ -12,7 +12,7 @@ use crate::wire::framer::Framer;
 use crate::wire::sse;
 use crate::wire::{Ending, LegReport};
 
-/// What an agent asked for.
+/// What an agent requested.
 pub(super) const USAGE: &str =
     r#"{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"u"}]}"#;
 pub(super) const NO_USAGE: &str = r#"{"stream":true,"tools":[{"type":"function","function":{"name":"read"}}],"messages":[{"role":"user","content":"u"}]}"#;
@@ -60,7 +60,7 @@ pub(super) fn ours(arguments: &str) -> Value {
     json!({"index":0,"id":"h","type":"function","function":{"name":"session_handoff","arguments":arguments}})
 }
 
-/// What happens behind a leg.
+/// What happens after a leg.
 #[derive(Clone)]
 pub(super) enum AfterLeg {
     Say(&'static str),

@@ -1,4 +1,4 @@
-//! Replies in one piece, and the model asked again.
+//! Replies in one piece, and the model queried again.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -125,7 +125,7 @@ fn lists_and_lookalikes_join() {
     assert_eq!(OpenaiChat.reply(&first, WATCH).unwrap().broken_up, 1);
 }
 
-/// Asked again within a request, and put back on the next one: the same prefix for the model.
+/// A follow-up within a request and the restored pair on the next one give the model the same prefix.
 #[test]
 fn asking_again_and_putting_back_agree() {
     for words in ["", "text \n\n[[handoff-resume:x", " "] {

@@ -5,7 +5,6 @@ use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
 
-/// The text of a part.
 pub(super) struct PartText {
     /// Upstream's index of the item and of the part.
     pub(super) key: (u64, u64),

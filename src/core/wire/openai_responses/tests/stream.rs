@@ -177,7 +177,7 @@ fn a_call_that_was_cut_off_is_hidden_and_not_complete() {
     assert_eq!(seen.end["status"], "incomplete");
 }
 
-/// Whether more is said behind it or not; behind another item the API asks for no more than reasoning before it.
+/// Whether an item follows. After another item the API requires no more than reasoning before it.
 #[test]
 fn a_call_right_after_reasoning_is_bound_to_it() {
     for (before, bound) in [
