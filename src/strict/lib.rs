@@ -4,10 +4,10 @@
 //! from the rest of this crate: the rules of each provider API are written here a second time, on purpose, so that
 //! a mistake in `wire` cannot hide after the same mistake here.
 //!
-//! A request goes through four steps. The server parses it into a [`Received`]. The wire's dialect checks it
-//! against the rules: each violation is recorded as a [`Complaint`] and, except for a few rules, answered with an
-//! HTTP 400 in the wire's own shape. A [`Model`] decides the [`Reply`]. The dialect writes that reply in the wire's
-//! format, with the chunk sizes, the delays and the [`Fault`] that the reply asks for.
+//! A request goes through four steps. The server parses it into a [`Received`]. The wire's dialect checks it against
+//! the rules. Each violation is recorded as a [`Complaint`] and, except for a few rules, answered with an HTTP 400 in
+//! the wire's shape. A [`Model`] decides the [`Reply`]. The dialect writes that reply in the wire's format, with the
+//! chunk sizes, the delays and the [`Fault`] that the reply asks for.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {

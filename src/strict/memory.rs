@@ -1,8 +1,8 @@
 //! What the provider stores between requests: responses, their items, and conversations (Responses).
 //!
-//! It grows for as long as the provider lives. Beyond what the API stores, it records of *every* item that it
-//! produced which reasoning item preceded it and which item followed, even under `store: false`: the real API
-//! reads that from the items themselves.
+//! It grows for as long as the provider lives. Beyond what the API stores, it records the neighbours of *every* item
+//! that it produced: the reasoning before and the item after it. It does so even under `store: false`, where the real
+//! API reads them from the items.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};

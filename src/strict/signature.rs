@@ -1,7 +1,7 @@
 //! Opaque tokens that a provider issues and wants back unchanged: encrypted reasoning, thought signatures.
 //!
-//! A signature holds a hash of the content it was issued with, a hash of the transcript before that content,
-//! optionally a nonce, and a checksum over these by which a signature of this provider is recognised.
+//! A signature holds a hash of its content, a hash of the transcript before that content, and optionally a nonce. A
+//! checksum over these identifies signatures of this provider.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};

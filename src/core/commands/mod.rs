@@ -1,6 +1,6 @@
-//! Commands in the chat: what a person's text that begins with the prefix asks of baton. Pure.
+//! Commands in the chat: parses a person's text that begins with the prefix. Pure.
 //!
-//! Knows words and flags. Knows no wire, store or transcript, and not what comes of a command.
+//! Knows words and flags. Knows no wire, store or transcript, and no effect of a command.
 
 mod help;
 mod pins;
@@ -10,32 +10,32 @@ pub use help::help;
 pub use pins::{PinRejection, add_pin, listed, pinned_text};
 pub use undo::UndoOutcome;
 
-/// What a person asks of baton.
+/// A command of a person to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ChatCommand<'a> {
-    /// What the model sees, what is pinned, what is under way.
+    /// Shows the model's view, the pins, and work in progress.
     Status,
-    /// Back to before a handoff: the last one, or the one whose id begins so.
+    /// Undoes a handoff: the last one, or the one with this prefix of an id.
     Undo(Option<&'a str>),
-    /// From here on the model knows this handoff: its id, the beginning of it, or its line.
+    /// Resumes a handoff by its id, a unique prefix of it, or its line.
     Resume(&'a str),
-    /// A text that every later handoff carries.
+    /// Pins a text: every later handoff carries it.
     Pin(&'a str),
-    /// The pinned texts.
+    /// Lists the pinned texts.
     Pins,
-    /// The pinned text of this number goes.
+    /// Removes the pinned text of this number.
     Unpin(&'a str),
-    /// A handoff now: the flags and what it is about.
+    /// Hands over now: the flags and the focus.
     HandOver(&'a str),
-    /// Yes to the draft that waits: it takes effect, with this text in its place where there is one.
+    /// Accepts the pending draft, or this text in its place.
     Accept(Option<&'a str>),
-    /// No to it.
+    /// Rejects the pending draft.
     Reject,
-    /// The handoff that is being written is not.
+    /// Cancels the draft in progress.
     Cancel,
-    /// How to use all this.
+    /// Shows the help.
     Help,
-    /// No command has this word.
+    /// An unknown word.
     Unknown(&'a str),
 }
 
@@ -48,8 +48,7 @@ const WORDS: [&str; 4] = ["handoff", "pin", "pins", "unpin"];
 /// Longest run of other characters that may have been a prefix.
 const PREFIX_CHARS: usize = 8;
 
-/// The command that a user's text is. `None` where it is none: without the prefix, or with something after it that is
-/// no word of its own.
+/// Parses a user's text as a command. `None` without the prefix, or where the prefix is followed by more than a word.
 pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
     let (word, rest) = split(text.trim(), prefix)?;
     let known = WORDS.iter().find(|known| known.eq_ignore_ascii_case(word));

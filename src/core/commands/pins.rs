@@ -9,13 +9,13 @@ use crate::mark::escape;
 /// Why a text is not pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PinRejection {
-    /// It says nothing.
+    /// The text is empty.
     Empty,
     /// It is pinned already, under this number.
     Known(usize),
-    /// There are as many as there may be.
+    /// The maximum number is reached.
     Many,
-    /// All together would be over the limit by so many bytes.
+    /// The total would exceed the limit by so many bytes.
     Long(usize),
 }
 
@@ -46,7 +46,7 @@ pub fn listed(pins: &[String]) -> String {
     let mut all = String::new();
     for (n, pin) in pins.iter().enumerate() {
         let mut lines = pin.lines();
-        // Nothing fails that writes into memory.
+        // Writing into memory cannot fail.
         let _ = write!(all, "\n{:>4}. {}", n + 1, lines.next().unwrap_or_default());
         for line in lines {
             let _ = write!(all, "\n      {line}");

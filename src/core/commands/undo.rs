@@ -1,9 +1,9 @@
-//! What comes of undoing a handoff.
+//! Outcomes of an undo.
 
 /// Outcome of an undo, whatever its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UndoOutcome {
-    /// The model sees what it saw before the handoff, and all that came after.
+    /// The model sees its view before the handoff again, and all later messages.
     Undone,
     /// The undo was undone.
     TakenBack,

@@ -30,10 +30,9 @@ pub struct CourseTerms {
     pub goes_on_by_id: bool,
     /// How often one later leg is sent again.
     pub retries: u32,
-    /// The handoff that the agent's request is cut at.
+    /// The active handoff: the agent's request is cut at it.
     pub active: Option<HandoffId>,
-    /// The request is a repeated one: the response begins with this handoff's sentinel, and the first leg is the one
-    /// after it.
+    /// For a repeated request: the response begins with this handoff's sentinel, and the first leg follows it.
     pub opening: Option<RepeatedHandoff>,
     /// The response begins with a text of ours, and the first leg follows that.
     pub opens_with_text: bool,
@@ -50,22 +49,22 @@ pub struct RepeatedHandoff {
 /// What happened.
 #[derive(Debug, Clone)]
 pub enum CourseEvent {
-    /// The leg's own end was seen.
+    /// The leg's terminal frame arrived.
     LegEnded(LegReport),
-    /// The leg's bytes are over without its end.
+    /// The leg's bytes ended without a terminal frame.
     LegTruncated {
         /// What it came to.
         report: LegReport,
         /// Whether anything of it was shown.
         shown: bool,
-        /// Whether its last frames were kept from the agent.
+        /// Whether its last frames were buffered and not shown.
         withheld: bool,
     },
-    /// The leg cannot be read to its end.
+    /// Reading the leg failed.
     LegBroken {
         /// Whether anything of it was shown.
         shown: bool,
-        /// Whether another try may do better.
+        /// Whether a retry may succeed.
         retry: bool,
     },
     /// The handoff is durable.
@@ -84,15 +83,15 @@ pub enum CourseEvent {
         more: String,
         answer: HiddenResult,
     },
-    /// What was to be written is written: pairs, or an id.
+    /// Pairs or an id were written.
     Written,
-    /// What was to be written is not, or the model cannot be requested to continue.
+    /// The write failed, or the model cannot be requested to continue.
     NotWritten,
     /// Upstream has begun to answer the leg that was sent.
     LegBegun,
-    /// The leg that was sent was not answered with a leg.
+    /// Upstream did not answer with a leg.
     LegRefused {
-        /// Whether another try may do better.
+        /// Whether a retry may succeed.
         retry: bool,
         /// The pause that upstream requested.
         pause: Option<Duration>,
@@ -106,16 +105,16 @@ pub enum CourseEvent {
 pub enum Action {
     /// Show a text of ours after all that was shown.
     Say(String),
-    /// Do this, and report what came of it; nothing else is requested until then.
+    /// Perform this effect and report its outcome; no other action precedes the report.
     Perform(Effect),
     End(ResponseEnd),
-    /// End it where upstream's bytes ended: nothing is added.
+    /// End the response without adding anything to upstream's bytes.
     EndAsItIs,
-    /// Break it off, so that the agent does not take it for whole.
+    /// Abort the connection, so that the agent does not take the response for whole.
     BreakOff,
 }
 
-/// What needs the store or upstream.
+/// An operation on the store or upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Write a handoff: `HandoffWritten` or `NotWritten`.
@@ -127,24 +126,24 @@ pub enum Effect {
         /// The handoff that is active so far.
         parent: Option<HandoffId>,
     },
-    /// Write hidden calls with their answers, each in its place beside one of the agent's own, where there is one that
-    /// can be found again: `UpdateOutcome` or `NotWritten`.
+    /// Write hidden calls with their answers, each placed beside one of the agent's calls where one can be identified:
+    /// `UpdateOutcome` or `NotWritten`.
     WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
     /// Write a hidden call that stands alone with its answer, and tell what asks the model to continue after it:
     /// `CallAnswered` or `NotWritten`.
     AnswerCall(AnsweredCall),
-    /// Write what follows the id that the agent knows the response by: `UpdateOutcome` or `NotWritten`.
+    /// Write upstream's origin of the response id that the agent knows: `UpdateOutcome` or `NotWritten`.
     WriteId {
-        /// That id.
+        /// The response id that the agent knows.
         shown: String,
-        /// What follows it.
+        /// Upstream's origin of that id.
         origin: ResponseOrigin,
     },
     /// Send a later leg: `LegBegun` or `LegRefused`.
     Send {
         /// Its request.
         leg: NextLeg,
-        /// How long to wait before.
+        /// The pause before it.
         pause: Duration,
         /// Tries of this leg that have failed.
         failed: u32,
@@ -152,7 +151,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// What is reported where it could not be begun.
+    /// The event that reports that the effect could not begin.
     pub fn not_done(&self) -> CourseEvent {
         match self {
             Self::Send { .. } => CourseEvent::LegRefused {
@@ -182,9 +181,9 @@ pub enum ResponseEnd {
     Own,
     /// As the last leg ended, but without the call.
     WithoutCall,
-    /// After a text of ours, by a normal stop. The next request will be about as large as this leg's.
+    /// After a text of ours, with a normal stop. The next request will be about as large as this leg's.
     Stopped(NextLeg),
-    /// After a sentinel, because this next leg could not be had.
+    /// After a sentinel, because this next leg failed.
     Lost(NextLeg),
 }
 
@@ -198,7 +197,7 @@ enum CourseState {
     /// After it the response ends so.
     WritingPairs(ResponseEnd),
     AnsweringCall,
-    /// The last thing before the end.
+    /// The last effect before the end.
     WritingId(ResponseEnd),
     Over,
 }
@@ -215,12 +214,12 @@ pub struct Course {
     now: VerdictInput,
     /// The leg that ended last.
     report: LegReport,
-    /// What the present leg was made of.
+    /// The present leg's request.
     leg: NextLeg,
     tries: LegAttempts,
-    /// The tool that answers the call which is being answered.
+    /// The tool that is answering a call.
     answering: Option<&'static str>,
-    /// Whether the present leg is one that was sent here.
+    /// Whether the present leg was sent by this machine.
     later: bool,
     /// Whether anything of ours was shown.
     emitted: bool,
@@ -264,12 +263,12 @@ impl Course {
         self.actions.pop_front()
     }
 
-    /// Whether the present leg is one that this machine requested.
+    /// Whether the present leg was requested by this machine.
     pub fn is_later_leg(&self) -> bool {
         self.later
     }
 
-    /// Takes in what happened. An event that nothing was done for is ignored.
+    /// Handles an event. An event without a pending effect is ignored.
     pub fn handle_event(&mut self, event: CourseEvent) {
         match (&self.state, event) {
             (_, CourseEvent::AgentGone) => {
@@ -368,8 +367,7 @@ impl Course {
         self.perform(CourseState::WritingPairs(close), Effect::WritePairs(all));
     }
 
-    /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's
-    /// did.
+    /// Some agents take a stream that ends silently for whole. An unchanged stream ends as upstream's did.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
         let ended_in_error = report.stop == StopReason::Error && shown;
         if ended_in_error || !withheld && !self.later && !self.emitted {
@@ -420,7 +418,7 @@ impl Course {
         self.perform(CourseState::Sending, effect);
     }
 
-    /// A try of the present leg has failed, and nothing of it was shown.
+    /// Handles a failed try of the present leg, of which nothing was shown.
     fn failed(&mut self, retry: bool, pause: Option<Duration>) {
         match self.tries.fail(pause).filter(|_| retry) {
             Some(pause) => self.send(pause),
@@ -446,7 +444,7 @@ impl Course {
         self.end(close);
     }
 
-    /// What follows the response's id is written down before the agent can name it.
+    /// Upstream's origin of the response id is written before the agent can use the id.
     fn end(&mut self, close: ResponseEnd) {
         let Some(origin) = self.origin_after(&close) else {
             return self.over(Action::End(close));
@@ -455,7 +453,7 @@ impl Course {
         self.perform(CourseState::WritingId(close), Effect::WriteId { shown, origin });
     }
 
-    /// What follows the id that the agent knows the response by, where that is not the same response, with nothing open
+    /// Upstream's origin of the response id that the agent knows; `None` where it is that response, with nothing open
     /// in it.
     fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();

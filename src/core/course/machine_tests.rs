@@ -1,4 +1,4 @@
-//! Whatever happens, in whatever order: the course of an answer ends, and never does what it must not.
+//! Property tests: for any events in any order, an answer ends and no invariant is violated.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -50,7 +50,7 @@ fn reports() -> impl Strategy<Value = LegReport> {
     (hidden, calls, stop, 0usize..3).prop_map(|(hidden, calls, stop, id)| report(&hidden, calls, stop, id))
 }
 
-/// Any event, whether anything was done for it or not.
+/// Any event, with or without a pending effect.
 fn events() -> impl Strategy<Value = CourseEvent> {
     let ids = (0u128..4).prop_map(Uuid::from_u128);
     prop_oneof![
@@ -107,10 +107,10 @@ fn terms() -> impl Strategy<Value = CourseTerms> {
 /// A driver that performs each action and checks it.
 struct Watcher {
     course: Course,
-    /// What is awaited: an effect's end, or a leg's.
+    /// The pending effect.
     doing: Option<Effect>,
     reading: bool,
-    /// Texts that may be shown: what they stand for is written.
+    /// Texts that may be shown, since their records are written.
     written: Vec<String>,
     texts: Vec<String>,
     sent: u32,

@@ -11,32 +11,32 @@ use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
 use crate::wire::{Dialect, Ending, FramePass, LegOutput, LegReport, StreamOpening};
 
-/// Frames in, what the agent may see out.
+/// Takes upstream's frames and emits what the agent may see.
 pub struct StreamMerge {
     framing: Framing,
     framer: Framer,
     /// The array that goes out, where that is the framing.
     array: ArrayWriter,
     dialect: Box<dyn Dialect>,
-    /// What the present leg streamed, for asking again; `None` once it grew over its limit.
-    /// A copy: slices would hold all that was read with them, and upstream's events are small.
+    /// The present leg's stream, for a follow-up; `None` once it exceeds its limit. A copy: slices would hold all that
+    /// was read with them, and upstream's events are small.
     log: Option<Vec<u8>>,
     logged: usize,
-    /// Whether anything was shown that the bytes of an unread frame would contradict.
+    /// Whether output was changed, so that unread frames would contradict it.
     committed: bool,
     failed: bool,
     /// Whether any bytes of the present leg were passed on.
     leg_shown: bool,
-    /// What came last was kept back: a hidden call, or the end of a leg.
+    /// Whether the last frames are buffered: a hidden call, or the end of a leg.
     withholding: bool,
-    /// A frame was over the limit: bytes go by unread until the leg's end.
+    /// A frame exceeded the limit: bytes pass unread until the leg's end.
     blind: bool,
     frame_limit: usize,
 }
 
 impl StreamMerge {
-    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was
-    /// hidden yet. `keep`: what a leg says is kept, so that the model can be queried again.
+    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was hidden yet.
+    /// `keep`: the leg's output is kept for a follow-up.
     pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
         let framing = dialect.framing();
         Self {
@@ -97,8 +97,8 @@ impl StreamMerge {
         }
     }
 
-    /// Passes on what needs no reading of the frames that `chunk` begins with, and returns the rest: most reads are
-    /// one event or many of a kind, and their frames are not even distinguished.
+    /// Passes on the leading frames of `chunk` that need no parsing, and returns the rest. Most reads are one event or
+    /// many of a kind, whose frames are not even separated.
     fn unread(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) -> Bytes {
         if !self.framer.is_between_frames() {
             return chunk;
@@ -177,8 +177,8 @@ impl StreamMerge {
         }
     }
 
-    /// Upstream's stream is over: a last frame without its end counts where its data is whole JSON;
-    /// anything else goes by as it came.
+    /// Ends upstream's stream. A last frame without its terminator counts where its data is whole JSON; anything else
+    /// passes unchanged.
     pub fn finish_leg(&mut self, out: &mut Vec<Bytes>) {
         let rest = self.framer.finish();
         if rest.is_empty() {
@@ -223,17 +223,17 @@ impl StreamMerge {
         self.leg_shown
     }
 
-    /// Whether the stream cannot be read any further, nor passed on as it is.
+    /// Whether the stream can neither be parsed further nor passed on unchanged.
     pub fn failed(&self) -> bool {
         self.failed
     }
 
-    /// Whether upstream's last frames were kept back, so that the agent hears nothing.
+    /// Whether upstream's last frames are buffered, so that the agent receives nothing.
     pub fn withholding(&self) -> bool {
         self.withholding || self.dialect.holds_end()
     }
 
-    /// Terminal frames wait for the verdict even without a hidden call.
+    /// Buffers terminal frames until the verdict, even without a hidden call.
     pub fn hold_ends(&mut self) {
         self.dialect.hold_ends(true);
     }
@@ -252,8 +252,7 @@ impl StreamMerge {
         Some(LegOutput::Stream(frames.collect()))
     }
 
-    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one
-    /// before.
+    /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
     pub fn hide(&mut self, tools: ToolNames) {
         self.dialect.hide(tools);
     }
@@ -318,7 +317,7 @@ impl StreamMerge {
         self.show(made, out);
     }
 
-    /// A keep-alive; none where bytes go by unread, since that may be in the middle of a frame.
+    /// Emits a keep-alive; none where bytes pass unread, since they may be in the middle of a frame.
     pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         if !self.blind {
             self.dialect.keepalive(out);
@@ -336,8 +335,8 @@ impl StreamMerge {
     }
 }
 
-/// Neighbouring frames of one read that go on in one piece: a slice of it as long as none needs a change, else
-/// what is made of them.
+/// Neighbouring frames of one read that are forwarded in one piece: a slice of the read if none changes, else their new
+/// bytes.
 struct OutputRun<'a> {
     buf: &'a Bytes,
     same: Range<usize>,

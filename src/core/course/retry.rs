@@ -1,12 +1,11 @@
-//! When a later leg is sent again: its tries, and the pauses between them.
+//! Retries of a later leg: its tries, and the pauses between them.
 
 use std::time::Duration;
 
 /// The first pause; it doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Longest pause. What upstream asks for beyond it is no pause any more: the response ends with its sentinel,
-/// and the agent's next request goes on.
+/// Longest pause. Beyond it the response ends with its sentinel, and the agent's next request continues.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
 /// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with

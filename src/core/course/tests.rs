@@ -1,4 +1,4 @@
-//! Frames that go by unread are treated like those that are read, on every wire and however a stream is cut.
+//! Unread frames give the same output as parsed ones, on every wire and for every split of the stream.
 
 use bytes::Bytes;
 use proptest::prelude::*;

@@ -10,7 +10,7 @@ use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
 use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
 
-/// What a verdict depends on beside the leg itself.
+/// Inputs of a verdict besides the leg.
 #[derive(Debug, Clone, Default)]
 pub struct VerdictInput {
     /// Messages in the model's view after the carry-over prompt.
@@ -43,7 +43,7 @@ pub enum Verdict {
         /// Why, in the model's words.
         reason: Option<String>,
     },
-    /// The agent has calls of its own to answer: those of ours are remembered, and the response ends as it did.
+    /// The agent has calls of its own to answer: ours are stored, and the response ends unchanged.
     Mixed(Vec<AnsweredCall>),
     /// The call is answered, and the model goes on.
     AskAgain(AnsweredCall),
@@ -141,7 +141,7 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     }
     let answer = match fates().next() {
         Some((call, CallFate::Ask)) => Some((call, None)),
-        // Where a handoff would have no leg to go on in, no call of it is worth an answer.
+        // Without a leg left for a handoff, no handoff call gets an answer.
         Some((call, CallFate::Answer(_))) if !may_chain && call.name() == TOOL_NAME => None,
         Some((call, CallFate::Answer(answer))) if now.refused < limits::ASK_AGAIN => {
             Some((call, Some(answer)))
@@ -157,8 +157,8 @@ fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     })
 }
 
-/// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model continued
-/// after them, and the thinking before them is bound to them. None of them takes effect.
+/// The calls before one of the agent's in a truncated turn. They are whole, since the model continued after them, and
+/// the thinking before them is bound to them. None takes effect.
 fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
     if !matches!(report.stop, StopReason::Truncated | StopReason::Refused) {
         return Vec::new();
@@ -275,7 +275,7 @@ fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<Strin
 /// the nearest one after it.
 pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<InsertionPlace> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    // A server that names no calls leaves nothing to find the place by.
+    // Without call ids the place cannot be found.
     let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
     let before = named().rev().find(|(_, at)| *at < call.after);
     if let Some((sibling, at)) = before {

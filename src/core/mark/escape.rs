@@ -11,10 +11,10 @@ use memchr::memchr2;
 use super::find::WORDS;
 use crate::text::{Span, json};
 
-/// What follows the two brackets and the optional slash.
+/// The text after the two brackets and the optional slash.
 const STEM: &[u8] = b"handoff-";
 
-/// How much of a sentinel's beginning was seen so far; kept from one delta to the next.
+/// Matched prefix of a sentinel's beginning, kept from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Escaper {
     state: EscapeState,
@@ -62,7 +62,7 @@ impl EscapeState {
 }
 
 impl Escaper {
-    /// Whether no beginning is half seen: text without a bracket can be skipped then.
+    /// Whether no prefix is matched: text without a bracket can be skipped then.
     pub fn is_clear(self) -> bool {
         self.state == EscapeState::Clear
     }
@@ -222,7 +222,7 @@ mod tests {
             prop_assert_eq!(broken_in_pieces(&text, cut), break_up(&text).into_owned());
         }
 
-        /// Whatever pieces a text comes in, and goes back in: it is the model's own again.
+        /// For any split of a text, unescaping restores the model's own text.
         #[test]
         fn pieces_are_given_back(
             pieces in proptest::collection::vec(prop_oneof![

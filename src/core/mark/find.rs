@@ -54,7 +54,7 @@ pub fn marks(text: &[u8]) -> Vec<RawMark> {
         .collect()
 }
 
-/// The same where somebody has looked for [`STEM`] already, and where else it stands.
+/// The same where the offsets of [`STEM`] are known already; also returns its other offsets.
 pub(crate) fn marks_and_others(
     text: &[u8],
     stems: impl Iterator<Item = usize>,
@@ -130,7 +130,7 @@ fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMark> {
     })
 }
 
-/// Whether a mark is alone on its line: blanks aside, it has the string's ends or line breaks on both sides.
+/// Whether a mark is alone on its line: apart from blanks, line breaks or the string's ends are on both sides.
 fn whole_line(text: &[u8], span: Span) -> bool {
     let before = text[..span.start].trim_ascii_end_matches_blank();
     let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)

@@ -1,5 +1,5 @@
 //! The tag that an agent writes around what a person pastes: Claude Code 2.1 has `<pasted_content id="19a4">` and
-//! `</pasted_content id="19a4">` around a paste of several lines. What was typed stands in front of it or after it.
+//! `</pasted_content id="19a4">` around a paste of several lines. Typed text is before or after it.
 
 use crate::text::{Span, json};
 

@@ -1,5 +1,5 @@
-//! The line that a person pastes to resume a handoff. Accepts what people and agents do to it on the way: quote marks
-//! of a reply or of a shell, one pair of brackets lost, a truncated id, words after it on the same line.
+//! The line that a person pastes to resume a handoff. Accepts the changes of people and agents: quote marks of a reply
+//! or a shell, one lost pair of brackets, a truncated id, words after it on the same line.
 
 use uuid::Uuid;
 

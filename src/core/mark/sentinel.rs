@@ -10,7 +10,7 @@
 //!
 //! An older form has no line for people and no blank line, and ends with `[[/handoff-resume:ID.SEAL]]`; it stays valid.
 //!
-//! Whether one counts (whose text it stands in, whether its id is known) is decided by `rewrite`.
+//! `rewrite` decides whether a mark is valid: whose text contains it, whether its id is known.
 
 use uuid::Uuid;
 

@@ -2,17 +2,17 @@
 
 use crate::record::HandoffId;
 
-/// Tokens more after which a model that was notified is notified again.
+/// Additional tokens before a model is notified again.
 const AGAIN: u64 = 100_000;
 
-/// What the model has to finish a step in where none is marked as done: this share of its window, on the scale of the
-/// threshold that was passed.
+/// Grace for finishing a step where none is marked as done: this share of the window, scaled by the threshold that was
+/// passed.
 const PATIENCE: f64 = 0.1;
 
-/// Two handoffs within so many exchanges leave no time to work in between.
+/// Two handoffs within so many exchanges leave no room for work between them.
 const CLOSE: u32 = 10;
 
-/// Tokens more after which a handoff is tried again that could not be made.
+/// Additional tokens before a failed handoff is retried.
 const TRY_AGAIN: u64 = 20_000;
 
 /// The thresholds of the config; zero is none.
@@ -20,18 +20,18 @@ const TRY_AGAIN: u64 = 20_000;
 pub struct Thresholds {
     /// The model is notified at this share of its window.
     pub nudge_at: f64,
-    /// And from so many tokens on.
+    /// The model is notified from so many tokens on.
     pub nudge_tokens: u64,
     /// The session is handed over at this share.
     pub auto_at: f64,
 }
 
-/// Those of one model, in tokens.
+/// The thresholds of one model, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ModelThresholds {
     /// The model is notified from here on.
     nudge: Option<u64>,
-    /// And from here on without waiting for the end of a step.
+    /// The model is notified from here on without waiting for the end of a step.
     late: Option<u64>,
     /// The session is handed over.
     auto: Option<u64>,
@@ -46,7 +46,7 @@ impl Thresholds {
         };
         let tokens = Some(self.nudge_tokens).filter(|tokens| *tokens > 0);
         let nudge = share(self.nudge_at).into_iter().chain(tokens).min();
-        // Of a threshold in tokens it is as much in proportion.
+        // A threshold in tokens scales it in proportion.
         let scale = if self.nudge_at > 0.0 { self.nudge_at } else { 0.5 };
         let late = nudge.map(|nudge| nudge.saturating_add((nudge as f64 * PATIENCE / scale) as u64));
         ModelThresholds {
@@ -56,13 +56,13 @@ impl Thresholds {
         }
     }
 
-    /// Whether nothing is ever decided.
+    /// Whether all thresholds are off.
     pub fn are_off(&self) -> bool {
         self.nudge_at <= 0.0 && self.nudge_tokens == 0 && self.auto_at <= 0.0
     }
 }
 
-/// What is to be done with a request.
+/// The decision for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NudgeDecision {
     Nothing,
@@ -97,7 +97,7 @@ impl HandoffLoop {
     }
 }
 
-/// What came of nudging in an exchange.
+/// Outcome of a nudge in an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NudgeOutcome {
     /// The model was notified.
@@ -106,7 +106,7 @@ pub enum NudgeOutcome {
     Followed,
     /// A nudge was due and could not be stored.
     NotWritten,
-    /// A threshold began a handoff, and no draft came of it.
+    /// An automatic handoff produced no draft.
     AutoFailed,
     /// The model gets no more nudges in this task.
     Stopped(HandoffLoop),
@@ -146,8 +146,8 @@ pub struct AnswerUsage {
     pub input: u64,
 }
 
-/// How full one thread's context is, and what came of it. Usage is that of the newest answer *after* the present cut:
-/// an older one does not describe what the model sees.
+/// The context use of one thread, and its nudges. Usage is that of the newest answer *after* the present cut: an older
+/// one does not describe what the model sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextUse {
     cut: Option<HandoffId>,
@@ -156,9 +156,9 @@ pub struct ContextUse {
     nudged: Option<u64>,
     /// The transcript holds a nudge of another process, or from before a restart.
     notified: bool,
-    /// Use when a handoff was tried last.
+    /// Context use at the last attempt of a handoff.
     tried: Option<u64>,
-    /// A handoff was seen, and the first answer after it was not.
+    /// Whether the first answer after the last handoff is still pending.
     first: bool,
     /// Exchanges since the last handoff that was seen.
     since: Option<u32>,
@@ -176,7 +176,7 @@ impl ContextUse {
         self.count_notified();
     }
 
-    /// A handoff took effect. Whether the thread is on a treadmill since.
+    /// Records a handoff. Returns the reason if the thread is in a handoff loop since.
     pub fn handed_over(&mut self, handoff: HandoffId) -> Option<HandoffLoop> {
         let close = self.since.is_some_and(|n| n <= CLOSE);
         self.begin(Some(handoff));
@@ -186,7 +186,7 @@ impl ContextUse {
         self.treadmill
     }
 
-    /// A leg was answered. Whether the thread is on a treadmill since.
+    /// Records the usage of a leg. Returns the reason if the thread is in a handoff loop since.
     pub fn measured(&mut self, answer: AnswerUsage, limits: &ModelThresholds) -> Option<HandoffLoop> {
         // An answer without usage changes nothing.
         if answer.cut != self.cut || answer.input == 0 {
@@ -229,12 +229,12 @@ impl ContextUse {
         NudgeDecision::Nothing
     }
 
-    /// The model is notified, with the present request.
+    /// Records that the model is notified with the present request.
     pub fn nudged(&mut self) {
         self.nudged = self.measured;
     }
 
-    /// A handoff was tried and not made.
+    /// Records a failed handoff.
     pub fn tried(&mut self) {
         self.tried = self.measured;
     }
@@ -254,14 +254,14 @@ impl ContextUse {
         self.treadmill
     }
 
-    /// At which use the model was notified is not known: what is more is counted from the first that is.
+    /// The use at the notification is unknown: growth counts from the first known use.
     fn count_notified(&mut self) {
         if self.notified && self.nudged.is_none() {
             self.nudged = self.measured;
         }
     }
 
-    /// What was known of an older cut says nothing after this one.
+    /// Usage before an older cut is void after this one.
     fn begin(&mut self, cut: Option<HandoffId>) {
         *self = Self {
             cut,

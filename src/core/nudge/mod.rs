@@ -1,5 +1,4 @@
-//! When a model should hand over: how full its context is, against its model's window and the thresholds of the config,
-//! and what follows. Pure.
+//! When a model should hand over: its context use against its model's window and the thresholds of the config. Pure.
 //!
 //! ```text
 //! usage of an answer ─► ContextUse ─► Decision: nothing yet | tell the model (a nudge) | hand off

@@ -29,7 +29,7 @@ struct WindowRule {
     tokens: u64,
 }
 
-/// A window that an agent assumes although its model's is larger: it compacts by that.
+/// A window that an agent assumes, smaller than its model's: it compacts at that size.
 #[derive(Debug, Deserialize)]
 struct AgentWindow {
     /// How the agent's `user-agent` begins.
@@ -114,7 +114,7 @@ mod tests {
                 row.since.as_ref().is_none_or(|since| generation(since).is_some()),
                 "{row:?}"
             );
-            // A name that has no more than the rule asks for takes this rule, and not one before it.
+            // A name with no more than the rule's words matches this rule, and not an earlier one.
             let mut name = format!(
                 "{}-{}",
                 row.models.trim_end_matches('-'),

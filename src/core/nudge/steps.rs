@@ -6,8 +6,7 @@ use crate::transcript::{ToolCall, Transcript, TranscriptPartKind, TranscriptTurn
 use crate::wire::{Role, View};
 
 /// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
-/// items than the call before had. Turns before `from` are not the model's any more. Reads back to that earlier call,
-/// and no further.
+/// items than the call before had. Turns before `from` are cut. Reads back to that earlier call, and no further.
 pub fn step_done(view: &View, from: usize) -> bool {
     let transcript = Transcript::of(view);
     let turns = (from..transcript.len())
@@ -19,7 +18,7 @@ pub fn step_done(view: &View, from: usize) -> bool {
     for turn in turns {
         match turn.role {
             Role::Assistant | Role::Other => models = true,
-            // What the model wrote before it was answered is another message.
+            // Text before the last answer belongs to another message.
             _ if models => newest = false,
             _ => continue,
         }

@@ -1,4 +1,4 @@
-//! The machine against a second, slow writing of its rules that reads the whole history each time.
+//! Tests the machine against a second, slow implementation of its rules that reads the whole history each time.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -182,7 +182,7 @@ fn nudge_of(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
         .min()
 }
 
-/// What is over this after a handoff leaves no room for work.
+/// Context above this after a handoff leaves no room for work.
 fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
     let auto = window
         .map(|w| (w as f64 * thresholds.auto_at) as u64)
@@ -348,7 +348,7 @@ fn the_model_is_notified_once_a_task_and_again_after_much_more() {
         NudgeDecision::Nudge { tokens: 350_000 }
     );
     machine.nudged();
-    // The next task begins with nothing of that.
+    // The next task starts without that state.
     assert_eq!(machine.handed_over(id(1)), None);
     assert_eq!(
         machine.decide(&limits, || true),

@@ -1,5 +1,5 @@
-//! The text of a nudge. It becomes part of a prefix that must not change: it is stored whole, and the same numbers give
-//! the same text.
+//! The text of a nudge. It becomes part of a prefix that must not change. It is stored whole, and equal numbers give
+//! equal text.
 
 /// How every nudge of this version begins.
 const OPENING: &str = "<context-notice>";

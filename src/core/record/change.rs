@@ -1,7 +1,7 @@
 //! Changes to the record of a conversation.
 //!
-//! A write names what it changes and not what the whole record then is, so that processes which serve one conversation
-//! at the same time lose nothing of each other's. Every store applies changes by [`Update::on`], atomically.
+//! A write names its changes instead of the whole record. Processes that serve one conversation at the same time lose
+//! none of each other's changes. Every store applies changes by [`Update::on`], atomically.
 
 use uuid::Uuid;
 
@@ -13,10 +13,12 @@ use super::omission::ThinkingOmission;
 /// its handoff.
 pub const LEFT_OUT_KEPT: usize = 32;
 
-/// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut after it.
+/// Insertions listed for one key; the oldest is dropped first, and is then missing in a transcript that is not cut
+/// after it.
 pub const INSERTIONS_KEPT: usize = 256;
 
-/// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest says all, but to a rewind.
+/// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest is sufficient, except after
+/// a rewind.
 const OMISSIONS_KEPT: usize = 16;
 
 /// Notes of broken answers kept for one key; the oldest goes first.
@@ -24,14 +26,14 @@ const REPEATS_KEPT: usize = 32;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum RecordChange {
-    /// Whether requests carry the tool. A decision that another writer made since stays.
+    /// Whether requests carry the tool. A later decision of another writer stays.
     Tooled {
         /// The decision that this one replaces.
         from: Option<bool>,
         /// The new decision.
         to: bool,
     },
-    /// The handoff that the newest transcript is pinned to. What another writer noted since is newer and stays.
+    /// The handoff that the newest transcript is pinned to. A later change of another writer stays.
     Followed {
         /// The handoff that was active before.
         from: Option<HandoffId>,
@@ -43,19 +45,20 @@ pub enum RecordChange {
     /// A handoff fired.
     Fired {
         handoff: HandoffId,
-        /// Whether it has a cut point, by which it is found while the agent may leave its answer out.
+        /// Whether it has a cut point, which finds it while the agent may omit its answer.
         placed: bool,
         /// The pairs before the cut. Pairs that another writer added since stay listed.
         pairs: Vec<Uuid>,
-        /// The note by which a repetition of its request is known in other processes.
+        /// The note by which other processes recognise a repetition of its request.
         repeat: Option<RepeatedAnswer>,
     },
     /// A handoff of another conversation, of which this one is a copy, is found by its cut point.
     LeftOut(HandoffId),
-    /// A request was cut by the cut point of this handoff: it stays, whatever becomes of the answer that showed it.
+    /// A request was cut at this handoff's cut point, which therefore stays, whatever happens to the answer that showed
+    /// it.
     ReliedOn(HandoffId),
-    /// The answer that showed these handoffs went out whole: they are found by their sentinels, and its request is
-    /// repeated no more.
+    /// The answer with these handoffs was delivered whole: their sentinels find them, and its request will not be
+    /// repeated.
     Shown(Vec<HandoffId>),
     /// Pairs were written.
     Paired(Vec<Uuid>),
@@ -77,7 +80,7 @@ pub enum RecordChange {
 }
 
 impl RecordChange {
-    /// Makes the change. Making it twice does the same as making it once.
+    /// Applies the change; idempotent.
     pub fn apply(&self, record: &mut Conversation) {
         match self {
             Self::Tooled { from, to } if record.tooled == *from => record.tooled = Some(*to),
@@ -93,7 +96,7 @@ impl RecordChange {
                 repeat,
             } => {
                 record.active = Some(*handoff);
-                // What was undone, or was to be, was about the task before.
+                // A finished or pending undo belongs to the earlier task.
                 record.undone = None;
                 record.pending_undo = None;
                 record.pairs.retain(|id| !pairs.contains(id));
@@ -182,7 +185,7 @@ pub struct Update {
     pub now_ms: u64,
 }
 
-/// What an update came to.
+/// The result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UpdateOutcome {
     /// The record as it was written.
@@ -358,7 +361,7 @@ mod tests {
         assert_eq!(waiting.request_undo(id(1), 6), UndoAnswer::Withdrawn(undo));
         let over = RecordChange::UndoOver(undo);
         assert_eq!(changed(&waiting, std::slice::from_ref(&over)).pending_undo, None);
-        // One that was requested since is another one.
+        // An undo that was requested later is another one.
         let later = PendingUndo { at_ms: 7, ..undo };
         let again = changed(&waiting, &[RecordChange::UndoRequested(later), over]);
         assert_eq!(again.pending_undo.as_deref(), Some(&later));

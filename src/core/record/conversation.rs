@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::ids::{HandoffId, Principal};
 use super::omission::ThinkingOmission;
 
-/// What is remembered of a conversation beside its transcript.
+/// State of a conversation besides its transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// Hash of principal, wire and the agent's session id (or the opening), in hexadecimal.
@@ -23,7 +23,7 @@ pub struct Conversation {
     /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
     #[serde(default, rename = "cut_off", skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<HandoffId>,
-    /// Texts that were put after turns, oldest first. No handoff takes them out: a rewind to before it needs them.
+    /// Texts that were put after turns, oldest first. A handoff does not remove them: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,
     /// Those of them by whose cut point a request was cut.
@@ -60,16 +60,16 @@ pub struct Conversation {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingUndo {
     pub handoff: HandoffId,
-    /// Whether it is to be undone; else its undo is to be taken back.
+    /// Whether to undo the handoff; else its undo is reverted.
     pub undone: bool,
     /// When it was requested, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
-/// What comes of asking for an undo.
+/// The answer to an undo request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoAnswer {
-    /// The next request does it.
+    /// The next request performs it.
     Requested(PendingUndo),
     /// The pending undo is withdrawn, and nothing changes.
     Withdrawn(PendingUndo),
@@ -82,7 +82,7 @@ pub enum UndoAnswer {
 }
 
 impl Conversation {
-    /// What comes of asking that this handoff be undone, or, where it is, that its undo be taken back.
+    /// Requests the undo of this handoff or, where it is undone, its restoration.
     pub fn request_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
         if let Some(pending) = self
             .pending_undo
@@ -103,7 +103,8 @@ impl Conversation {
     }
 }
 
-/// An answer that showed a handoff and whose end was not handed over: the same request again continues after it.
+/// An answer with a handoff that was not delivered to its end: a repetition of its request continues after that
+/// handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RepeatedAnswer {
     /// Hash of the request's body.

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use super::ids::{HandoffId, Principal};
 use super::insertion::Position;
 
-/// The position of a handoff in the agent's transcript, for when its sentinel is missing: an agent may abort the answer
-/// that showed the sentinel, and leave all of it out of its next request.
+/// The position of a handoff in the agent's transcript, for when its sentinel is missing. An agent may abort the answer
+/// with the sentinel, and omit that answer from its next request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPoint {
     pub handoff: HandoffId,

@@ -23,7 +23,7 @@ pub enum HandoffOrigin {
     Auto,
     /// A call of the API.
     Api,
-    /// One that only a newer version knows.
+    /// An origin of a newer version.
     #[serde(other)]
     Other,
 }
@@ -75,8 +75,8 @@ pub struct Handoff {
     pub prompt: String,
     /// The model's reason for the handoff, where it gave one.
     pub reason: Option<String>,
-    /// What stands between the leading system messages and the work after the cut: preamble and
-    /// carry-over prompt as JSON message elements of `wire`, separated by commas, byte for byte as sent.
+    /// Elements between the leading system messages and the work after the cut. Preamble and carry-over prompt as JSON
+    /// message elements of `wire`, comma-separated, byte for byte as sent.
     pub head: String,
     /// The handoff that was active when this one fired.
     pub parent: Option<HandoffId>,

@@ -24,11 +24,11 @@ pub struct Position {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InsertionPlace {
-    /// In the turn that holds the sibling call: `offset` ≥ 0 stands that many parts after the sibling
-    /// (0: right after it), `offset` < 0 that many in front of it (-1: right in front).
+    /// In the turn of the sibling call. `offset` ≥ 0: that many parts after the sibling (0: right after it); `offset` <
+    /// 0: that many before it (-1: right before).
     Beside {
-        /// Id of a visible call of the same turn, as the agent echoes it; where ids may be missing
-        /// (Gemini, Ollama) a fingerprint of that call, which only its wire can find again.
+        /// Id of a visible call of the same turn, as the agent echoes it. Where ids may be missing (Gemini, Ollama), a
+        /// fingerprint of that call, which only its wire can match.
         sibling: String,
         /// Distance in visible parts, see above.
         offset: i32,
@@ -41,8 +41,8 @@ pub enum InsertionPlace {
 }
 
 impl InsertionPlace {
-    /// What an insertion here is looked up by: the sibling's id, or what of its fingerprint agents cannot drop; the
-    /// digest of a position.
+    /// The lookup key of an insertion here: the sibling's id, the stable part of its fingerprint, or the digest of a
+    /// position.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Beside { sibling, .. } => Some(sibling_key(sibling)),
@@ -60,7 +60,8 @@ pub enum InsertionContent {
     Text(String),
 }
 
-/// What the model's view has and the agent's has not. It is put back on every request whose transcript has its place.
+/// A text in the model's view that the agent's transcript lacks. It is restored on every request whose transcript
+/// contains its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Insertion {
     pub id: Uuid,
@@ -77,7 +78,7 @@ pub struct Insertion {
     pub created_ms: u64,
 }
 
-/// What a pair beside this sibling is looked up by: the id, or that part of a call fingerprint which no agent drops.
+/// The lookup key of a pair beside this sibling: its id, or the stable part of its call fingerprint.
 pub fn sibling_key(sibling: &str) -> &str {
     match sibling.split_once(';') {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,

@@ -1,4 +1,4 @@
-//! Which handoff goes on from which: chains, and forks where two or more go on from one.
+//! Lineage of handoffs: chains, and forks where two or more continue one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -9,11 +9,11 @@ use super::ids::HandoffId;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LineageEntry {
     pub id: HandoffId,
-    /// How many forks lead to it: those of one chain have the same depth.
+    /// Number of forks above it: the handoffs of one chain have the same depth.
     pub depth: usize,
-    /// How many go on from the one before it, this one among them; 2 and more is a fork.
+    /// Number of handoffs that continue its parent, itself included; 2 or more is a fork.
     pub siblings: usize,
-    /// How many go on from it.
+    /// Number of handoffs that continue it.
     pub children: usize,
 }
 
@@ -33,7 +33,7 @@ pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     // The next one is the last.
     let mut open: Vec<(HandoffId, usize, usize)> = roots.iter().rev().map(|id| (*id, 0, 1)).collect();
     while let Some((id, depth, siblings)) = open.pop() {
-        // Taken out: where records go in a circle, none is listed twice.
+        // Removed, so that in a cycle of records none is listed twice.
         let next = children.remove(&id).unwrap_or_default();
         placed.push(LineageEntry {
             id,

@@ -9,7 +9,7 @@ use super::ids::{Principal, WireId};
 use super::insertion::InsertionPlace;
 
 /// Result of a hidden call as the model reads it. It becomes part of a prefix that must never change, and is stored
-/// whole: what a later version says instead is another answer.
+/// whole: a later version's wording is another answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredResult")]
 pub struct HiddenResult {
@@ -40,13 +40,13 @@ impl HiddenResult {
     pub const CUT_OFF: Self = Self::refused(
         "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
     );
-    /// The call was good, or as good as the ones before it, and no leg was left to take it or to ask again.
+    /// The call was valid, and no leg was left to execute it or to ask again.
     pub const NOT_TAKEN: Self = Self::refused(
         "Handoff refused: no more handoffs can be made in this answer. Go on with the task and call session_handoff again when it is done.",
     );
-    /// A call of another tool of ours that did not come whole, or was over the limit.
+    /// A call of another tool of ours that was incomplete, or over the limit.
     pub const NOT_WHOLE: Self = Self::refused("Not run: the call was not whole, or too long. Call it again.");
-    /// A call of another tool of ours, once more than it may be called in a turn.
+    /// A call of another tool of ours beyond its limit in a turn.
     pub const TOO_OFTEN: Self = Self::refused(
         "Not run: this tool was called as often as it may be in one turn. Go on with the task.",
     );
@@ -148,8 +148,8 @@ pub struct HiddenPair {
     pub tool: String,
     /// Upstream's id of the hidden call; empty where the wire has none.
     pub call_id: String,
-    /// The call as JSON, as it goes back into the upstream view: a content block, an element of
-    /// `tool_calls`, an item or a part, byte for byte as first put back.
+    /// The call as JSON for the upstream view: a content block, an element of `tool_calls`, an item or a part. Byte for
+    /// byte as first restored.
     pub call: String,
     /// The result that the model reads.
     pub answer: HiddenResult,

@@ -1,4 +1,4 @@
-//! What upstream has after the id by which an agent knows a response (Responses).
+//! Upstream's origin of a response id that an agent knows (Responses).
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,14 +6,14 @@ use uuid::Uuid;
 use super::ids::HandoffId;
 use super::pair::HiddenResult;
 
-/// Marks a response after which nothing of upstream's stands, but a handoff.
+/// Marks a response without an upstream response: it ended at a handoff.
 const HANDOFF: &str = "handoff:";
 
-/// What a request goes on from that names a response.
+/// Origin of a request that names a previous response.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResponseOrigin {
-    /// The response that upstream knows by this id; empty: none, since it was an answer of our own to a conversation's
-    /// first request.
+    /// The response that upstream knows by this id; empty: there is none, since baton itself answered the
+    /// conversation's first request.
     Response(String),
     /// No response: it ended at this handoff.
     Handoff(HandoffId),
@@ -26,7 +26,7 @@ pub enum ResponseOrigin {
 pub struct OpenResponse {
     /// Upstream's id of it.
     pub response: String,
-    /// Calls of our tools in it that have no result there. The API refuses a request that goes on from it without.
+    /// Calls of our tools in it that have no result there. The API refuses a request that continues it without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub owed: Vec<PendingResult>,
     /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript
@@ -50,7 +50,7 @@ impl ResponseOrigin {
         match self {
             Self::Response(id) => id.clone(),
             Self::Handoff(id) => format!("{HANDOFF}{id}"),
-            // Strings and lists of them: there is nothing in it that could fail.
+            // Strings and lists of strings always serialise.
             Self::Open(open) => serde_json::to_string(open).unwrap_or_else(|_| open.response.clone()),
         }
     }

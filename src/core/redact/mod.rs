@@ -3,11 +3,11 @@
 //! ```text
 //! text ─► keywords (one automaton, one pass) ─► scan: each hit runs its rule, name or place ─► matches
 //! ```
-//! It finds the credential formats of `gitleaks.tsv` and `own.tsv`; values of assignments and JSON members with secret
-//! names (`names`, `values`); private keys, JWTs, passwords in URLs and commands (`context`); and the config's own
-//! secrets. In JSON each string is unescaped, searched, and rewritten only where something was found, so JSON stays
-//! valid and everything else keeps its bytes. In streams the strings under one key are searched as one text, since
-//! providers split them anywhere.
+//! It finds the credential formats of `gitleaks.tsv` and `own.tsv`, and values of assignments and JSON members with
+//! secret names (`names`, `values`). It also finds private keys, JWTs, passwords in URLs and commands (`context`), and
+//! the config's own secrets. In JSON each string is unescaped, searched, and rewritten only where something was found,
+//! so JSON stays valid and everything else keeps its bytes. In streams the strings under one key are searched as one
+//! text, since providers split them anywhere.
 //!
 //! Everything runs in linear time: the automaton reads a text once, and each hit examines a bounded number of bytes, or
 //! bytes that no other hit examines. A text without hits costs one pass. Expressions are compiled when their keyword

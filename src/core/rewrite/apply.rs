@@ -193,8 +193,8 @@ fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     }
 }
 
-/// The results that calls of ours wait for in the response that the request goes on from: in front of all others, since
-/// the API wants them before any other item.
+/// Pending results of our calls in the response that the request continues. They come before all others, since the API
+/// requires them before any other item.
 fn owed(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let (Cut::None | Cut::Text { .. }, Some(previous)) = (what.cut, what.previous) else {
         return Vec::new();

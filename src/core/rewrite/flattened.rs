@@ -1,7 +1,7 @@
 //! Agents that ask for a summary of their transcript flattened into one text, and the cut inside that text.
 //!
-//! Nowhere else does text in the middle of somebody's message cut a transcript: a request is one of these agents'
-//! summaries by its wording, it has no tools, and the sentinel stands in a section of the model's.
+//! Nowhere else does text in the middle of a message cut a transcript. Here the wording must be that of a known agent's
+//! summary request without tools, and the sentinel must be in a section of the model's.
 
 use std::collections::HashSet;
 use std::ops::Range;

@@ -26,8 +26,8 @@ fn before(view: &View, end: usize) -> Option<usize> {
     matches!(turns[turn].role, Role::User | Role::Tool).then_some(turn)
 }
 
-/// The insertions that have their place in a transcript, and the ids of those that had it in a transcript of at least
-/// so many turns: it is another one now, or was edited.
+/// The insertions with a place in the transcript, and the ids of those whose place is gone although the transcript is
+/// long enough: it is another one, or was edited.
 pub fn find<'a>(
     view: &View,
     insertions: impl IntoIterator<Item = &'a Insertion>,
@@ -68,8 +68,8 @@ pub fn find<'a>(
     (placed, lost)
 }
 
-/// Digests of the positions at which a request may have ended that the model answered, the first answer left out: what
-/// an insertion of the conversation that this one was copied from is found by.
+/// Digests of the positions at which an answered request may have ended, without the first answer. They find insertions
+/// of the conversation that this one was copied from.
 pub fn positions(view: &View) -> Vec<String> {
     let leading = view.leading();
     let Some(first) = view.turns.iter().position(|t| t.role == Role::Assistant) else {

@@ -19,8 +19,8 @@ use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 /// transcript may consist of user texts alone.
 const MOST_MISSING: usize = 256;
 
-/// The last of these cut points that holds in a transcript, after turn `after`; and the turn that it stands before,
-/// which is neither the first one nor the first after the leading system messages.
+/// The last of these cut points that matches a transcript after turn `after`, and the turn that follows it. That turn
+/// is neither the first one nor the first after the leading system messages.
 pub fn last_in<'a>(
     wire: &dyn Wire,
     view: &View,

@@ -11,8 +11,8 @@ use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnKind, Role, TurnContent, View};
 use crate::wire::{SiblingPair, Wire};
 
-/// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
-/// the sentinel, and that is a place only once the cut is made.
+/// Whether a pair belongs to the message that is cut. Its place may be before text that an agent appended to the
+/// sentinel, and exists only after the cut.
 fn beside_in_cut_message(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> bool {
     let Cut::At { candidate, .. } = what.cut else {
         return false;

@@ -230,8 +230,8 @@ fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
     wire.content(&alone, 0)
 }
 
-/// Turns of a dropped part that are sent all the same, in order: system messages from before the model first spoke,
-/// unless they were for a turn that is over, and whatever changes which tools exist. Where the provider holds what came
+/// Turns of a dropped part that are sent nevertheless, in order. They are system messages before the model's first
+/// turn, unless they belong to a finished turn, and changes of the available tools. Where the provider holds what came
 /// before, the model has spoken there.
 pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<String> {
     let mut spoken = view.facts.previous.is_some();

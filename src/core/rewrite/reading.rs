@@ -213,8 +213,8 @@ impl RequestReading {
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
     }
 
-    /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
-    /// and in results that are turns of their own (their calls may be upstream's to remember).
+    /// Names by which hidden pairs refer to the transcript's visible calls: the ids in calls, and in results that are
+    /// turns of their own, whose calls upstream may store.
     pub fn call_names(&self, wire: &dyn Wire) -> Vec<String> {
         let mut seen = HashSet::new();
         let back = self.call_names_back(wire, 0).map(|(_, name)| name);

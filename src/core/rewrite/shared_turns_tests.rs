@@ -108,8 +108,8 @@ proptest! {
     }
 }
 
-/// A long conversation of which all but the last turns are known: only these cost steps where a request is read, where
-/// results without their calls are looked for, and marks that were broken up across texts.
+/// A long conversation of which all but the last turns are known. Only the last turns cost steps: in reading, in the
+/// search for orphaned results, and in the search for marks split across texts.
 #[test]
 fn known_turns_cost_nothing() {
     for id in [WireId::Anthropic, WireId::OpenaiChat] {

@@ -21,8 +21,8 @@ pub struct UndoneHandoffs {
     /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever
     /// undone.
     states: Vec<(usize, Option<Uuid>)>,
-    /// Where the handoff stands that counts now: what is in front of it is not sent, and stays as it is, since texts of
-    /// ours after it are found by all that is in front of them.
+    /// Position of the active handoff. What precedes it is not sent and stays unchanged, since the positions of later
+    /// texts of ours are digests of all that precedes them.
     from: usize,
 }
 

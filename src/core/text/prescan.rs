@@ -57,7 +57,7 @@ pub struct Prescan {
     /// The word that was looked for, and where it stands.
     words: Option<(&'static [u8], Vec<usize>)>,
     containers: Option<usize>,
-    /// Reading goes forward: where to look first.
+    /// Where to search first, since reading goes forward.
     next: AtomicUsize,
 }
 
@@ -68,7 +68,7 @@ impl Prescan {
     /// As [`json::value_end`].
     #[inline]
     pub fn value_end(&self, text: &[u8], at: usize) -> WalkResult {
-        // A body that came at once was not scanned.
+        // A body that arrived at once was not scanned.
         match self.spans.is_empty() {
             true => json::value_end(text, at),
             false => self.known_end(text, at),
@@ -171,7 +171,7 @@ mod tests {
         (&prescan.spans, words, prescan.containers)
     }
 
-    /// Whatever is passed by, the scan comes to the same.
+    /// A scan with skipped stretches gives the same result.
     fn is_passed_by(text: &[u8]) {
         let plain = prescanned(text, &[]);
         for stretch in [64, 192] {

@@ -1,8 +1,8 @@
 //! Finds where a string, an object or an array ends, 64 bytes at a time: the two walks that see every byte of a body.
 //!
-//! Nearly all of an agent's history is text inside strings: a block of that costs two comparisons of all its bytes, a
-//! dozen steps for its escapes, and no branch that a processor could not guess. Safe SIMD (`fearless_simd`), as wide as
-//! the processor has it; what is found is the same as byte by byte, also in text that is no JSON.
+//! Nearly all of an agent's history is text inside strings. A block of text costs two comparisons of all its bytes, a
+//! dozen steps for its escapes, and no unpredictable branch. Safe SIMD (`fearless_simd`), as wide as the processor has
+//! it; what is found is the same as byte by byte, also in text that is no JSON.
 //!
 //! What walks blocks is generic over the processor's vectors and inlined into the one place that chooses among
 //! them (`dispatch!`): vector code in a function of its own would be compiled for the oldest processor.

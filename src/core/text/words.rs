@@ -59,8 +59,8 @@ pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
     run.close(text, found);
 }
 
-/// What a byte is to a word: nothing, a part of it, such a one at which a part of an identifier may begin, or the first
-/// byte of a character that has to be looked at.
+/// Class of a byte in a word: none, inner byte, possible start of an identifier's part, or first byte of a character
+/// that must be decoded.
 const GAP: u8 = 0;
 const PLAIN: u8 = 1;
 const DIVIDED: u8 = 2;

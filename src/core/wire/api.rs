@@ -152,8 +152,8 @@ pub trait Turns {
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
 
-    /// The edits that take out of a part of the model's, or of the turn that it stands in, what binds it to its prefix:
-    /// its prefix is another one now. Reasoning itself goes as a whole.
+    /// The edits that remove a part's or its turn's binding to a prefix that has changed. Reasoning itself goes as a
+    /// whole.
     fn unbind(&self, _view: &View, _turn: usize, _part: &TurnPart) -> Vec<Edit> {
         Vec::new()
     }
@@ -192,8 +192,8 @@ pub trait Turns {
 
 /// Texts of ours in the model's view.
 pub trait Texts: Turns {
-    /// The edits that put a text of ours after what the user or a tool says in this turn: as the last text of the
-    /// user's message, or as a message of the user's own. None for another's turn.
+    /// The edits that append a text of ours to a turn of the user's or a tool's: as the last text of the user's
+    /// message, or as a message of its own. None for another's turn.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit>;
 }
 
@@ -252,8 +252,8 @@ pub trait Pairs: Turns {
     /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
     fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
 
-    /// The same for pairs whose siblings' calls are not in the transcript, only their results, at or after offset
-    /// `from`: upstream holds the calls, or the agent refers to them by item id. With the result's turn.
+    /// The same for pairs whose siblings have only results in the transcript, at or after offset `from`. Upstream
+    /// stores the calls, or the agent refers to them by item id. With the result's turn.
     fn put_by_results(
         &self,
         _view: &View,

@@ -1,5 +1,5 @@
-//! Names a call so that it is found again where ids are missing or were dropped on the way:
-//! by its id, its thought signature, and its name, arguments and place, whatever of them is left.
+//! Identifies a call where ids are missing or were dropped: by its id, its thought signature, its name, arguments and
+//! place, as far as they remain.
 //!
 //! A fingerprint is kept as text in a hidden pair's place: `~2.CALL.PLACE;SIGNATURE.ID`, the first three hashes in
 //! hexadecimal, the third or `-`. What stands before the semicolon is what no agent drops: pairs are looked up by it.

@@ -213,8 +213,8 @@ fn touches(edit: Span, hole: Span, kind: Hole) -> bool {
     edit.start <= hole.end && hole.start <= edit.end && !(covers && kind == Hole::Object)
 }
 
-/// End of the inside of a string that begins at `at`; `None` where it needs a look: the model's text with a bracket
-/// or an escape that spells one, or what is no JSON.
+/// End of the inside of a string that begins at `at`. `None` where it must be parsed: model text with a bracket or an
+/// escaped one, or invalid JSON.
 fn string(raw: &[u8], mut at: usize, watched: bool) -> Option<usize> {
     loop {
         at = scan::special(raw, at);

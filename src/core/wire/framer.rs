@@ -1,7 +1,7 @@
 //! Cuts a stream of bytes into frames.
 //!
-//! Bytes go in as they come from the network; whole frames come out as ranges of one buffer, so that frames that are
-//! not changed can be sent on in one piece.
+//! Bytes go in as they arrive; whole frames come out as ranges of one buffer. Unchanged frames can be forwarded in one
+//! piece.
 
 use std::ops::Range;
 

@@ -145,7 +145,7 @@ pub struct ResponseWatch {
     pub buffered_bytes: usize,
 }
 
-/// What a model wrote in one leg, kept so that it can be queried again.
+/// Output of a model in one leg, kept for a follow-up.
 #[derive(Debug, Clone)]
 pub enum LegOutput {
     /// The stream's frames, as they came.
@@ -218,8 +218,7 @@ pub trait Dialect: Send {
     /// Whether terminal frames are waiting.
     fn holds_end(&self) -> bool;
 
-    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one
-    /// before.
+    /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
     fn hide(&mut self, tools: ToolNames);
 
     /// Frames that follow belong to another leg; its opening is swallowed.

@@ -84,8 +84,8 @@ fn find_by_id(parts_of: impl Fn(usize) -> TurnContent, view: &View, id: &str, fr
     found
 }
 
-/// The edits that put pairs back where content and calls are two lists of a message: the call among the calls, which
-/// alone are counted, and the `result` right after the message.
+/// The edits that restore pairs where content and calls are two lists of a message. The call goes among the calls,
+/// which alone count; the `result` goes right after the message.
 pub(super) fn among_calls(
     parts_of: impl Fn(usize) -> TurnContent,
     view: &View,

@@ -136,7 +136,7 @@ impl ToolList {
             if self.count + n > 0 {
                 text.push(',');
             }
-            // Nothing fails that writes into memory.
+            // Writing into memory cannot fail.
             let _ = entry(&mut text, tool);
         }
         Edit::insert(self.end, text)
@@ -205,7 +205,7 @@ pub struct PreviousResponse {
 pub enum OwnKind {
     Sentinel,
     Aside,
-    /// It stands where the model had written nothing: [`NOTHING_SAID`](super::NOTHING_SAID).
+    /// It stands where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
     /// An answer that baton gave by itself.
     LocalAnswer,

@@ -1,9 +1,9 @@
 //! Signatures of thinking blocks, which bind each block to everything before it.
 //!
-//! A signature holds four hashes: of the prefix (system, tools, earlier messages, earlier blocks of the same
-//! message), of the thinking itself, of the previous thinking block's signature, and a checksum over these three.
-//! Thinking blocks are not part of the prefix, so that the oldest of them may be removed; the link to the
-//! previous block shows that one is missing between two others.
+//! A signature holds four hashes. The first is of the prefix: system, tools, earlier messages, earlier blocks of the
+//! same message. The others are of the thinking, of the previous thinking block's signature, and a checksum over these
+//! three. Thinking blocks are not part of the prefix, so that the oldest may be removed. The link to the previous block
+//! reveals a gap.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -18,8 +18,8 @@ const PLACEHOLDERS: [&str; 2] = [
 /// Models that do not require signatures.
 const WITHOUT_SIGNATURES: [&str; 2] = ["gemini-1", "gemini-2"];
 
-/// The hash of a transcript up to some turn. Thoughts, ids and signatures are not part of it, and neither are the
-/// boundaries between contents and between texts, since chunks of a stream come back as contents of their own.
+/// The hash of a transcript up to some turn. It excludes thoughts, ids and signatures, and the boundaries between
+/// contents and between texts: chunks of a stream return as contents of their own.
 pub(super) struct TurnPrefix {
     hasher: Sha256,
     role: String,

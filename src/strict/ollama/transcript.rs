@@ -24,8 +24,8 @@ pub(super) fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     })
 }
 
-/// The messages as turns. A call without an id gets one from its position, and so does its result: it answers the
-/// first unanswered call of that name, or the first unanswered call where it names no tool.
+/// The messages as turns. A call without an id gets one from its position. A result without one answers the first
+/// unanswered call of its name, or, without a name, the first unanswered call.
 pub(super) fn turns(messages: &[Value]) -> Vec<Turn> {
     let mut open: Vec<(String, String)> = Vec::new();
     let mut out = Vec::new();

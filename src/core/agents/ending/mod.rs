@@ -1,8 +1,8 @@
 //! How a command ended: the one place that decides it.
 //!
-//! Order of evidence: the exit code of the wire or of the agent's envelope, an exit code in plain text, the closing
-//! lines of a test runner or a compiler, the error flag; last the absence of one. What says "went well" beside what
-//! says "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
+//! Order of evidence: the exit code of the wire or of the agent's envelope; an exit code in plain text; closing lines
+//! of a test runner or compiler. Then the error flag, and last its absence. What says "went well" beside what says
+//! "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
 
 mod builders;
 mod exit_lines;

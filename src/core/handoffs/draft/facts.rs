@@ -341,8 +341,8 @@ fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
     a.name == b.name && a.about == b.about
 }
 
-/// Whether a call that went well makes up for one that failed: the same one, the same command with less to it, which
-/// does all of it, or another change of the same file.
+/// Whether a successful call settles a failed one: the same call, the same command with fewer filters, or another
+/// change of the same file.
 pub(super) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
         return failed == good

@@ -72,8 +72,8 @@ pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -
     keeps
 }
 
-/// Of the failures and of what was left open, the oldest, which take more than so many tokens together with the newer
-/// ones: they may give way, so that a session with many of them still has a document.
+/// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
+/// of them still gets a document.
 pub(super) fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
     /// Tokens of what stands around one.
     const AROUND: usize = 12;
@@ -196,8 +196,8 @@ pub(super) fn holds(text: &str, keep: &str) -> bool {
     there * 10 >= terms.len() * MOST
 }
 
-/// What a document of a model's lacks, as a section to append: its headings, and of what must be kept that of which it
-/// says nothing; empty where it lacks nothing.
+/// The section to append to a model's document: missing headings, and required facts that the document does not
+/// mention. Empty where nothing is missing.
 pub(super) fn lacking(
     facts: &DraftFacts<'_>,
     document: &str,

@@ -1,5 +1,5 @@
-//! Words of texts and their ranking (BM25). The library that has both ranks by weights that hold the mean length of
-//! all documents, which would have to be computed anew whenever a conversation grows; so this is our own.
+//! Words of texts and their ranking (BM25). The library with both stores weights that contain the mean length of all
+//! documents. They would be recomputed whenever a conversation grows; so this is our own.
 
 use std::collections::HashMap;
 

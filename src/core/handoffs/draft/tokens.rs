@@ -99,8 +99,8 @@ impl CharWord {
         self.cost += run.cost();
     }
 
-    /// What it costs. A long one that changes between digits, small and large letters all the time is no word but a
-    /// key, a hash or base64, of which a vocabulary knows hardly more than pairs.
+    /// What it costs. A long run that mixes digits, small and large letters is a key, a hash or base64. A vocabulary
+    /// has hardly more than pairs of it.
     fn end(&mut self) -> usize {
         let Self { len, runs, cost } = std::mem::take(self);
         match len >= 16 && runs * 4 >= len {

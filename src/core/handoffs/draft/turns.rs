@@ -221,8 +221,8 @@ const GO_ON: [&str; 22] = [
     "mach weiter",
 ];
 
-/// Where the current task begins: the last request, and those before it that it only goes on from, since the one before
-/// was stopped, ended with a question, or the person only let the model continue.
+/// Start of the current task: the last request, and the earlier requests that it continues. A request continues one
+/// that was stopped or ended with a question, or only lets the model continue.
 pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     let Some(mut at) = turns.len().checked_sub(1) else {
         return 0;

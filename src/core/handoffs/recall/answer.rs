@@ -73,7 +73,7 @@ impl RecallIndex {
                 break;
             }
             excerpts += 1;
-            // Nothing fails that writes into memory.
+            // Writing into memory cannot fail.
             let _ = write!(text, "\n{excerpts}. {shown}");
         }
         RecallAnswer { text, excerpts }

@@ -15,8 +15,8 @@ const LONGEST: usize = 2000;
 /// Words of a question that are looked for.
 const MOST_WORDS: usize = 48;
 
-/// What a word counts that stands for one of the question's: the word itself, another form of it, another word of like
-/// meaning, a part of an identifier, two words as one.
+/// Weight of a word that matches one of the question's: the word, another form, a synonym, a part of an identifier, two
+/// words as one.
 const ITSELF: f32 = 1.0;
 const FORM: f32 = 0.9;
 const MEANING: f32 = 0.6;

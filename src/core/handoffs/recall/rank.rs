@@ -171,8 +171,8 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
         .sum()
 }
 
-/// Puts the newest of those first that answer about as well as each other, that have the same words of the question,
-/// and of statements those that say the same thing anew.
+/// Orders passages of about equal score and equal matched words by age, the newest first. Repeated statements count by
+/// the newest.
 fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {

@@ -1,7 +1,7 @@
 //! The words of an index: each once, in small letters, with where it stands.
 //!
-//! Where words stand is one list in the order in which they were noted, each entry with the one of the same word before
-//! it: noting a word writes to the list's end, and to nothing else that is as large as the text.
+//! All postings are one list in insertion order, each linked to the previous posting of its word. An insertion appends
+//! to that list and touches nothing else of the text's size.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

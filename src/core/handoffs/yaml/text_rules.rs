@@ -1,9 +1,8 @@
 //! What an agent's own words tell of its work, by fixed rules: what was done, what comes next, what stands in the way,
 //! what was decided.
 //!
-//! Each kind has its expressions in an order; the first one that matches anywhere gives the goal or the next step, and
-//! all matches of all of them fill the lists. A heading such as `Next:` with nothing after it stands for the list under
-//! it.
+//! Each kind has its expressions in order of precedence. The first that matches gives the goal or the next step; all
+//! matches of all of them fill the lists. A heading such as `Next:` with nothing after it stands for the list under it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;

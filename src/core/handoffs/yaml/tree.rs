@@ -1,5 +1,5 @@
-//! The document as a tree of values and back. Reading is lenient: what has the wrong type is reported and left empty,
-//! or taken as what it was probably meant to be, so that one slip does not cost the rest of the file.
+//! The document as a tree of values and back. Reading is lenient: a value of the wrong type is reported, and converted
+//! or left empty. One mistake does not cost the rest of the file.
 
 use super::emit;
 use super::lenient::{FieldErrors, members};

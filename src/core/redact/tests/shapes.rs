@@ -1,6 +1,6 @@
 //! Shapes that credentials come in. Each is put together when the test runs, from letters of a seeded generator, so
-//! that no scanner takes a line of this file for a secret: bars are left out, a letter and a number are so many letters
-//! of a kind.
+//! that no scanner takes a line of this file for a secret. Bars are dropped; a letter with a number stands for that
+//! many letters of a kind.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

@@ -288,7 +288,7 @@ pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
         if name.of(text) == key.as_bytes() {
             continue;
         }
-        // What stands between two members goes with the one after it.
+        // The separator between two members is removed with the later one.
         let from = if any { all[i - 1].1.end } else { name.start - 1 };
         out.push_str(&raw[from..value.end]);
         any = true;

@@ -17,8 +17,8 @@ pub(crate) struct StreamScan {
     seek: WordSeek,
 }
 
-/// What a scan found in one stretch of a text, and where it followed it: all that is needed to pass by the same stretch
-/// after the same beginning without scanning it.
+/// What a scan found in one stretch of a text, and its state after it. With both, the same stretch after the same
+/// prefix is skipped without a scan.
 #[derive(Debug)]
 pub struct ScannedStretch {
     cursor: ScanCursor,

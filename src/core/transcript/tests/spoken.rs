@@ -1,5 +1,5 @@
-//! Random transcripts, put into each wire's words and read again: every text is found once, in order, at the place
-//! where it stands; and what a rewrite sees of a turn is the same.
+//! Random transcripts, written for each wire and read again. Every text is found once, in order and at its place, and a
+//! rewrite sees the same turns.
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;

@@ -111,8 +111,8 @@ impl Pairs for Anthropic {
     }
 }
 
-/// What stands around the text `inside` of a part: the block up to it and after it (for string content a block made of
-/// it), and the message up to its blocks and after them.
+/// The bytes around the text `inside` of a part: its block before and after it (a new block for string content), and
+/// the message before and after its blocks.
 fn surroundings(
     view: &View,
     whole: Span,

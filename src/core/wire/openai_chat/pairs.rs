@@ -97,8 +97,8 @@ impl Pairs for OpenaiChat {
         among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
-    /// The message is split at the aside's line: what was written before it with the call; the result; the message
-    /// itself with what was written after it, unless nothing is left.
+    /// The message is split at the aside's line into the earlier text with the call, the result, and the message with
+    /// the later text, if any.
     fn put_aside(
         &self,
         view: &View,
