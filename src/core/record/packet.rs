@@ -39,7 +39,7 @@ impl PacketStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PacketRecord {
     pub handoff: HandoffId,
-    /// Whose it is.
+    /// The role of its speaker.
     pub principal: Principal,
     /// The folder of the work; empty where it is not known.
     pub repository: String,

@@ -1,4 +1,4 @@
-//! The rewrite itself: the plan's changes as edits on the request's own bytes.
+//! Applies a plan: its changes as edits on the request's own bytes.
 
 use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome, SizeChange};
 use super::reading::RequestReading;
@@ -36,7 +36,7 @@ pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) ->
     }
 }
 
-/// The request with its lone string made a list, where elements are to go into it.
+/// The request with a lone string converted to a list, where elements are inserted.
 fn listed(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> Option<RequestReading> {
     let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
     let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
@@ -57,7 +57,7 @@ fn rewrite_list(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
     rewrite_with(wire, reading, &Rewrite { pairs, ..*what })
 }
 
-/// The same with the pairs as they go out.
+/// The same with the pairs in their outgoing form.
 fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     let cut = cut::cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
@@ -79,7 +79,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
             )
         })
         .flatten();
-    // After these edits the transcript is another one, and places in it are others.
+    // These edits change the transcript and the places in it.
     let settled = with_asides
         .as_ref()
         .map(|_| pairs::settled(wire, &reading.view, what));
@@ -103,7 +103,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
     let mut taken_out = 0;
     if what.tools.is_some() {
         let repairs = wire.repairs(view, from, &beside);
-        // Gemini mends a call where it stands, and no message goes.
+        // Gemini repairs a call in place and removes no message.
         taken_out = repairs.iter().filter(|e| e.with.is_empty()).count();
         beside.extend(repairs);
     }
@@ -128,7 +128,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
     }
 }
 
-/// The edits that depend on no other one, by reason.
+/// The independent edits, by reason.
 fn independent_edits(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -181,11 +181,11 @@ fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> V
     take_out_members(text, Span::new(json::blank(text, 0), text.len()), &gone)
 }
 
-/// The earlier response by the name that upstream knows; a cut leaves it after.
+/// The previous response by upstream's id; a cut drops it.
 fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
     match (what.cut, what.previous.map(|previous| previous.id)) {
-        // It was an answer of our own, to the conversation's first request.
+        // Baton itself answered the conversation's first request.
         (Cut::None | Cut::Text { .. }, Some("")) => wire.previous(view, None),
         (Cut::None | Cut::Text { .. }, Some(id)) if named != Some(id) => wire.previous(view, Some(id)),
         (Cut::None | Cut::Text { .. }, _) => Vec::new(),

@@ -13,7 +13,7 @@ use crate::text::cost;
 use crate::wire::Wire;
 use crate::wire::view::{OwnKind, Role, View};
 
-/// A note, or a sentinel, where it counts.
+/// A note or a valid sentinel.
 pub(super) struct MarkPlace {
     pub(super) id: Uuid,
     pub(super) turn: usize,
@@ -117,9 +117,9 @@ pub(super) fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
     hits.map(|hit| start + hit).find(line_start).unwrap_or(start)
 }
 
-/// Where begins what baton says in front of a sentinel: a line of its own, right before it.
+/// Start of baton's announcement right before a sentinel, a line of its own.
 pub(super) fn announcement_start(text: &[u8], start: usize, open: usize) -> usize {
-    /// Bytes of such a line.
+    /// Maximum bytes of such a line.
     const LONGEST: usize = 1024;
     let end = gap::before(text, start, open);
     let from = start.max(end.saturating_sub(LONGEST));

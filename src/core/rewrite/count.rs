@@ -60,7 +60,7 @@ fn ends_a_turn(view: &View, end: usize) -> bool {
 /// Messages of a whole transcript, without system messages and preamble.
 fn counted(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
     let all = view.turns.iter().filter(|t| spoken(t.role)).count();
-    // What upstream holds of the conversation is content, too; at least the question and its answer.
+    // The part that upstream stores counts as content, too: at least the question and its answer.
     let upstream_messages = view.facts.previous.as_ref().map_or(0, |_| limits::LEAST_MESSAGES);
     all.saturating_sub(preamble::whole_turns(wire, view, tags)) + upstream_messages
 }

@@ -1,4 +1,4 @@
-//! The cut: what goes, what takes its place, and what is left of the sentinel's own turn.
+//! The cut: what is removed, what replaces it, and the rest of the sentinel's turn.
 
 use super::{Candidate, Cut, orphans};
 use crate::mark::{gap, paste_tag, sentinel};
@@ -37,7 +37,7 @@ pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit>
                 (Some(first), Some(last)) => {
                     vec![Edit::replace(Span::new(first.span.start, last.span.end), with)]
                 }
-                // Nothing but the system has spoken.
+                // Only system messages precede.
                 (None, Some(last)) => vec![Edit::insert(last.span.end, format!(",{with}"))],
                 (_, None) => vec![Edit::insert(view.list.end - 1, with)],
             }
@@ -107,9 +107,9 @@ fn left_of(text: &[u8], from: usize, inside: Span) -> &[u8] {
 
 /// What is left of the sentinel's own turn.
 struct SentinelTail {
-    /// What opens the turn again.
+    /// The bytes that reopen the turn.
     prefix: String,
-    /// Offset from which its own bytes go on.
+    /// Offset from which its own bytes are kept.
     from: usize,
     /// First part that is kept.
     part: usize,
@@ -128,7 +128,7 @@ fn tail(
     let unclosed = candidate.sentinel.sealed.is_none();
     let known = candidate.sentinel.rest;
     let rest = match prompt.filter(|_| unclosed) {
-        // A person may have typed the prompt's first words.
+        // A person may have typed the first words of the prompt.
         Some(prompt) if candidate.by_user => {
             let spelled = json::spelled(left_of(text, known, inside), prompt);
             let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));
@@ -140,7 +140,7 @@ fn tail(
     let turn = view.turns[candidate.turn].span;
     let left = Span::new(rest, inside.end);
     let next = content.parts.get(candidate.part + 1);
-    // A message of nothing but blanks says nothing, also where such a text is allowed beside calls.
+    // A blank message counts as empty, also where blank text is allowed beside calls.
     let empty = if wire.drops_blank_text() || next.is_none() {
         json::unescape(left.of(text)).trim().is_empty()
     } else {

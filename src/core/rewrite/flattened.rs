@@ -37,10 +37,10 @@ enum SectionKind {
 /// What begins with one label.
 struct LabelledSection {
     kind: SectionKind,
-    /// Where its label stands, and where its text begins.
+    /// Offsets of its label and of its text.
     at: usize,
     text: usize,
-    /// The fingerprint of its text, where that proves anything.
+    /// The fingerprint of its text, where that is evidence.
     print: Option<u32>,
 }
 
@@ -108,7 +108,7 @@ impl FlattenedTranscript<'_> {
         if !self.body[..open.end].ends_with(b"]]") {
             return None;
         }
-        // A section further on may quote the closing line of another one, and a short sentinel has none.
+        // A later section may quote the closing line of another sentinel, and a short sentinel has none.
         let closed = self.closed(open.end, next.min(self.end_of(section)), id);
         let end = closed.unwrap_or_else(|| {
             let inside = Span::new(section.text, next);
@@ -166,17 +166,16 @@ impl FlattenedTranscript<'_> {
         self.span.end
     }
 
-    /// Whether the transcript of a handoff leads up to its sentinel here: everything that stands in front of it was
-    /// written in the agent's own requests, by these fingerprints. What somebody quotes has his own words before it.
+    /// Whether a handoff's transcript precedes its sentinel here: by these fingerprints, all text before it comes from
+    /// the agent's own requests. A quoted sentinel has other text before it.
     pub fn leads_up_to(&self, found: &FoundSentinel, texts: &[u32]) -> bool {
         let own = self.sections.partition_point(|s| s.at <= found.at) - 1;
         let known = self.known(0..own, texts);
         self.begins_with_label() && known.is_some_and(|known| known.texts > 0)
     }
 
-    /// Whether all of this text, or all of it after `found`, was written before a handoff was made whose sentinel does
-    /// not stand here: by the fingerprints of its transcript. Without a sentinel, words of the model's must be among
-    /// them.
+    /// Whether all of this text, or all of it after `found`, predates a handoff whose sentinel is not here, by the
+    /// fingerprints of its transcript. Without a sentinel, text of the model's must be among them.
     pub fn lies_before(&self, found: Option<&FoundSentinel>, texts: &[u32]) -> bool {
         let from = found.map_or(0, |f| self.sections.partition_point(|s| s.at <= f.at));
         let Some(known) = self.known(from..self.sections.len(), texts) else {
@@ -204,12 +203,12 @@ impl FlattenedTranscript<'_> {
         Some(known)
     }
 
-    /// The cut at a sentinel: what stands in front of it gives way to the carry-over prompt.
+    /// The cut at a sentinel: the carry-over prompt replaces all text before it.
     pub fn cut(&self, found: &FoundSentinel, prompt: &str) -> Vec<Edit> {
         self.cut_from(self.after_prompt(found, prompt), prompt)
     }
 
-    /// The same where the sentinel follows this text, in what the agent keeps as it is.
+    /// The same where the sentinel follows this text, in the part that the agent keeps unchanged.
     pub fn cut_whole(&self, prompt: &str) -> Vec<Edit> {
         self.cut_from(self.span.end, prompt)
     }
@@ -232,7 +231,7 @@ impl FlattenedTranscript<'_> {
         edits
     }
 
-    /// The summary of an earlier compaction, right after the transcript: of what stood in front of all this.
+    /// The summary of an earlier compaction, right after the transcript; it covers earlier messages.
     fn earlier_summary(&self) -> Option<Span> {
         let start = self.span.end + escaped(self.wording.after).len();
         let rest = self.body.get(start..self.end)?;
@@ -255,7 +254,7 @@ struct KnownSections {
 /// What pi puts around the summary of its compaction before.
 const EARLIER_SUMMARY: (&str, &str) = ("<previous-summary>\n", "\n</previous-summary>");
 
-/// What takes an earlier summary's place.
+/// The replacement of an earlier summary.
 const HANDED_OVER: &str =
     "None: what came before was handed over, and the conversation above begins with what to know of it.";
 
@@ -278,7 +277,7 @@ fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
         let hit = labels.iter().find(|l| raw.starts_with(l.as_bytes()));
         hit.map(|l| (kind, l.len()))
     };
-    // Longer ones first: one label may begin with another.
+    // Longer ones first: one label may be a prefix of another.
     of(wording.results, SectionKind::Shown)
         .or_else(|| of(wording.others, SectionKind::Other))
         .or_else(|| {

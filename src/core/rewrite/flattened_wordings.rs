@@ -1,15 +1,15 @@
 //! How agents word their requests for a summary of a flattened transcript, as a table.
 
-/// How an agent words its summary requests, as seen on the wire of the versions named.
+/// An agent's wording of summary requests, as seen on the wire of the named versions.
 pub(super) struct Wording {
     /// The agent and its version.
     #[allow(dead_code, reason = "what the row is about")]
     agent: &'static str,
-    /// A text of the request, mostly the system's, that begins so.
+    /// Prefix of a text in the request, mostly of the system's.
     pub(super) marker: &'static str,
     /// What the text with the transcript begins with.
     pub(super) begins: &'static str,
-    /// What stands right in front of the transcript in it, and right after.
+    /// Text right before and right after the transcript.
     pub(super) before: &'static str,
     pub(super) after: &'static str,
     /// What stands between two messages.
@@ -19,7 +19,7 @@ pub(super) struct Wording {
     pub(super) assistant: &'static str,
     /// What tool results begin with.
     pub(super) results: &'static [&'static str],
-    /// What stands there in another spelling than in the agent's requests, or only sometimes.
+    /// Text that differs from the agent's requests, or appears only sometimes.
     pub(super) others: &'static [&'static str],
 }
 

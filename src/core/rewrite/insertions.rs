@@ -17,7 +17,7 @@ pub fn last(view: &View) -> Option<usize> {
     before(view, view.turns.len())
 }
 
-/// The same after the first `end` turns. What the system says after the user stays where it is.
+/// The same after the first `end` turns. System messages after the user stay in place.
 fn before(view: &View, end: usize) -> Option<usize> {
     let turns = view.turns.get(..end)?;
     let turn = turns
@@ -55,7 +55,7 @@ pub fn find<'a>(
             lost.push(insertion.id);
             continue;
         };
-        // Two branches that were joined may each have one here: the older one was there first.
+        // Two joined branches may each have one here; the older one comes first.
         if taken.insert(turn) {
             let InsertionContent::Text(text) = &insertion.content;
             placed.push(PlacedInsertion {
@@ -141,7 +141,7 @@ mod tests {
         serde_json::from_slice(&rewrite(wire(id), &reading, &what).rope.concat()).unwrap()
     }
 
-    /// After a user's text, and after results of tools: what comes before it, and the turn as it is then.
+    /// After a user's text, and after results of tools: the preceding turns, and the turn with the text.
     fn ends(id: WireId) -> Vec<(Vec<Value>, Value)> {
         let block = |kind: &str| json!({"type": kind, "text": "N \"1\""});
         let own = json!({"role": "user", "content": "N \"1\""});

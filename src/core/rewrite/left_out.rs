@@ -31,10 +31,11 @@ pub fn last_in<'a>(
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
     maybe.retain(|p| {
         let at = leading + p.position.turns;
-        // Nothing after the system's word can be distinguished from any other request that upstream holds the rest of.
+        // The position right after the system messages cannot be distinguished from any other request that upstream
+        // holds the rest of.
         p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
     });
-    // Of two at one place the last listed is the newer one: ids are made by the clocks of different machines.
+    // Of two at one place the last listed is the newer one: ids come from the clocks of different machines.
     maybe.sort_by_key(|p| p.position.turns);
     let counts: Vec<usize> = maybe.iter().map(|p| p.position.turns).collect();
     let digests = digests(view, &counts);

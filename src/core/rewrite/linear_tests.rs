@@ -1,4 +1,4 @@
-//! What an agent may send costs steps in proportion to its size, whatever it is made of: at 10 KB, 1 MB and 10 MB.
+//! The cost of any request is linear in its size: counted at 10 KB, 1 MB and 10 MB.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -16,7 +16,7 @@ use crate::wire::{Operation, WIRES, Wire, wire};
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
-/// How much more a byte may cost in the largest body than in the smallest one. A search that starts again inside a loop
+/// Maximum ratio of the cost per byte in the largest and the smallest body. A search that starts again inside a loop
 /// makes it a hundred times more from one size to the next.
 const MORE: f64 = 1.6;
 
@@ -107,7 +107,7 @@ fn filled(text: &str, bytes: usize) -> String {
 
 type Case = fn(WireId, usize) -> Vec<Value>;
 
-/// Transcripts of about so many bytes that were made to be expensive.
+/// Adversarial transcripts of about so many bytes.
 const CASES: [(&str, Case); 13] = [
     ("opening lines and one closing line", |w, n| {
         let text =
@@ -202,7 +202,7 @@ const CASES: [(&str, Case); 13] = [
     }),
 ];
 
-/// All that is done to a request before it goes on.
+/// All processing of a request before it is sent.
 fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
     let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates(wire);
@@ -283,7 +283,7 @@ fn ten_megabytes_are_ten_times_one() {
     }
 }
 
-/// Answers of our own by the thousand: each with its command, all in one text, and undone over and over.
+/// Thousands of baton's own answers: with their commands, all in one text, and undone repeatedly.
 #[test]
 fn notes_cost_steps_in_proportion_to_the_transcript() {
     let cases: [(&str, Case); 3] = [

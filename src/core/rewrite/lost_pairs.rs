@@ -1,4 +1,4 @@
-//! Hidden pairs whose place in a transcript is not found any more.
+//! Hidden pairs whose place in a transcript is lost.
 
 use std::collections::HashSet;
 
@@ -11,7 +11,7 @@ use crate::record::{HiddenPair, InsertionPlace};
 use crate::wire::Wire;
 
 /// Those that were left out of a rewritten request and should not have been: of `here`, which stood beside calls of
-/// this very transcript, and of the asides in it. What went with the cut is not lost.
+/// this very transcript, and of the asides in it. Pairs before the cut are not lost.
 pub fn lost(
     wire: &dyn Wire,
     reading: &RequestReading,

@@ -27,7 +27,7 @@ use crate::wire::view::{OwnKind, Role, View};
 pub struct CleanedTranscript {
     /// The transcript.
     pub reading: RequestReading,
-    /// Bytes that went.
+    /// Bytes removed.
     pub removed: usize,
     /// What was undone.
     pub undone: UndoneHandoffs,
@@ -105,8 +105,8 @@ pub fn take_out(
         })
 }
 
-/// The transcript without the command that the user's last turn is: what a handoff is made of that it asks for. `None`
-/// where nothing else is there.
+/// The transcript without the command in the user's last turn: the source of the handoff that the command requests.
+/// `None` where nothing else is there.
 pub fn without_last(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -161,11 +161,11 @@ pub fn without_asides(
     reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
 }
 
-/// What stands in place of a command where a request beside the session quotes it.
+/// Placeholder for a command that a request beside the session quotes.
 const QUOTED: &str = "(a command)";
 
-/// A request beside the session that quotes what the person wrote last, without the command that this is: something
-/// else stands there, since such a request asks about nothing else. `None` where its last user's turn has none.
+/// A request beside the session that quotes the person's last text, with a placeholder for the command. A placeholder
+/// is needed, since such a request has no other content. `None` where its last user's turn has none.
 pub fn without_quoted(
     wire: &dyn Wire,
     reading: &RequestReading,

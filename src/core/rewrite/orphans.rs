@@ -22,7 +22,7 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart
     let kept = view.shared.kept();
     let mut edits = Vec::new();
     for turn in from..=view.turns.len() {
-        // After the turns that later requests begin with as well. Where results were lost, those look again.
+        // After the turns that later requests share. Where results were lost, later requests search again.
         if turn == kept && turn > from && edits.is_empty() {
             view.shared.keep_open_calls(&place, &calls.open);
         }
@@ -58,15 +58,14 @@ fn without(view: &View, turn: usize, content: &TurnContent, lost: &[bool]) -> Ve
     })
 }
 
-/// Up to so many calls of one message are compared one by one: a set costs more.
+/// Maximum calls of one message that are compared one by one: a set costs more.
 const FEW: usize = 16;
 
 /// Calls after the cut.
 struct CallIds<'a> {
     text: &'a [u8],
     open: OpenCalls,
-    /// Ids of the calls before the last message that are in the set, into which they go when somebody asks for one of
-    /// them.
+    /// Number of ids before the last message that are in the set; they are inserted on demand.
     in_set: usize,
     set: HashSet<&'a [u8]>,
 }
@@ -110,7 +109,7 @@ impl<'a> CallIds<'a> {
         self.set.contains(id)
     }
 
-    /// Whether a part answers one of them, or is no result at all.
+    /// Whether a part answers one of them, or is no result.
     fn answers(&mut self, part: &TurnPart) -> bool {
         if part.kind != TurnPartKind::Result {
             return true;

@@ -37,7 +37,7 @@ fn beside<'a>(
 }
 
 /// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so
-/// that only an agent which joins answers comes near; what is beyond stays a line of text.
+/// only an agent that joins answers comes near. Further ones stay a line of text.
 const ASIDE_ROUNDS: usize = 16;
 
 /// Applies the cut and puts texts in, then puts the asides' pairs back; `None` where the cut need not come first.
@@ -54,7 +54,7 @@ pub(super) fn put_asides(
         .iter()
         .filter(|p| p.place == InsertionPlace::Aside && p.wire == wire.id());
     let mut known: HashMap<uuid::Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
-    // Results that go would be taken for those that a pair stands beside.
+    // Removed results would be taken for siblings of a pair.
     let mended = matches!(what.cut, Cut::At { .. } | Cut::BeforeTurn { .. }) && cut.len() > 1;
     let asides = reading.asides().iter().any(|id| known.contains_key(id));
     if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
@@ -107,7 +107,7 @@ fn aside_round(
     all
 }
 
-/// What a round has: pairs that wait, turns that were edited, pairs that were placed, edits.
+/// State of a round: pending pairs, edited turns, placed pairs, edits.
 type PairRound<'a, 'b> = (
     &'a mut HashMap<uuid::Uuid, &'b HiddenPair>,
     &'a mut HashSet<usize>,
@@ -125,8 +125,8 @@ fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, 
     all.extend(edits);
 }
 
-/// References to items of ours that nothing came of: upstream has never heard of them. What stood where the model had
-/// written no item is sent in full, as agents do that send their items whole.
+/// References to items of ours that upstream does not know. The item in place of an empty turn is sent in full, as by
+/// agents that send whole items.
 pub(super) fn drop_references(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
     let turns = &reading.view.turns;
     let lost = reading

@@ -1,4 +1,4 @@
-//! What to do to a request, and what was done.
+//! The plan of a rewrite, and its outcome.
 
 use crate::tools::ToolTable;
 use bytes::Bytes;
@@ -18,8 +18,8 @@ pub enum Cut<'a> {
     At {
         /// The sentinel.
         candidate: &'a Candidate,
-        /// The handoff's prompt where the transcript showed it: what is left of it after a sentinel that lost its
-        /// closing line is not the model's work.
+        /// The handoff's prompt where the transcript showed it: its rest after a sentinel without a closing line is not
+        /// the model's text.
         prompt: Option<&'a str>,
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
@@ -36,13 +36,13 @@ pub enum Cut<'a> {
         /// What goes, and what takes its place, as inside of a JSON string.
         edits: &'a [Edit],
     },
-    /// In front of all that is not the system's: the request goes on from a response that ended with a
-    /// handoff, and upstream's own memory of it is dropped (Responses).
+    /// Before all but the system messages: the request continues a response that ended with a handoff, and drops
+    /// upstream's stored history (Responses).
     Before {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// After its end: a leg that starts afresh.
+    /// After its end: a leg with a fresh context.
     Fresh {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
@@ -94,15 +94,15 @@ pub struct Rewrite<'a> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChangeReason {
-    /// History before the active handoff gave way to preamble and carry-over prompt.
+    /// Preamble and carry-over prompt replaced the history before the active handoff.
     Cut,
-    /// A hidden pair was put back, or what stands in for one that is lost.
+    /// A hidden pair was restored, or replaced by a placeholder.
     Pair,
     /// A text of ours was put after a turn.
     Inserted,
     /// Thinking that upstream had refused was left out.
     Thinking,
-    /// A model's own text, broken up on its way down, was given back whole.
+    /// A model's own text, escaped in the response, was unescaped.
     GivenBack,
     /// The tool was added, with what it needs.
     Tool,
@@ -119,8 +119,7 @@ pub enum ChangeReason {
     History,
     /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
     Note,
-    /// Only of a message, where a transcript is cut: what the agent's harness puts first, kept in front of the
-    /// carry-over prompt.
+    /// Of a message in a cut transcript: the harness's preamble, kept before the carry-over prompt.
     Preamble,
 }
 
@@ -128,9 +127,9 @@ pub enum ChangeReason {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SizeChange {
     pub why: ChangeReason,
-    /// Bytes that went.
+    /// Bytes removed.
     pub removed: usize,
-    /// Bytes that came.
+    /// Bytes added.
     pub added: usize,
     /// The handoff that a cut is at, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -151,7 +150,7 @@ impl SizeChange {
     }
 }
 
-/// What came of it.
+/// The outcome of a rewrite.
 #[derive(Debug, Clone)]
 pub struct RewriteOutcome {
     /// The body to send.

@@ -44,7 +44,7 @@ pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
 }
 
 fn add(hash: &mut Sha256, part: &[u8]) {
-    // With its length in front, no part can pass for two.
+    // The length prefix keeps parts distinct.
     hash.update((part.len() as u64).to_be_bytes());
     hash.update(part);
 }
@@ -58,7 +58,7 @@ fn hexadecimal(digest: &[u8]) -> String {
 /// JSON without its members `cache_control`: agents move those to the newest message.
 pub fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
     const KEY: &[u8] = b"\"cache_control\"";
-    // Made once: for a short text it takes longer to make than to search.
+    // Built once: for a short text, building takes longer than searching.
     static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(KEY));
     let mut kept: Vec<u8> = Vec::new();
     let mut done = 0;

@@ -136,8 +136,8 @@ fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
     }
 }
 
-/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends with
-/// the tagged section after it, or with the text.
+/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends after the
+/// following tagged section, or with the text.
 pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
     let mut at = 0;
     loop {
@@ -165,7 +165,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
         .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
         .collect();
     let close = format!("</{name}>");
-    // After the opening tag: what is read once is stepped over, and no text is read again.
+    // After the opening tag: text that was read is skipped, so that nothing is read twice.
     let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
         .map_or(rest.len(), |i| from + i + close.len());
     cost::add(end);

@@ -1,4 +1,4 @@
-//! What in a request looks like ours, and where it counts.
+//! Finds text of baton's form in a request, and where it is valid.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub struct RequestReading {
     pub(super) items: Vec<OwnItem>,
 }
 
-/// A sentinel in a place where it counts; whether its id does is for the store and the seal to say.
+/// A sentinel in a place where it counts; the store and the seal decide whether its id is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// What was read.
@@ -111,7 +111,7 @@ impl RequestReading {
         all
     }
 
-    /// Lines at the start of user texts that are no marks, and were meant to be.
+    /// Lines at the start of user texts that are malformed marks.
     fn pasted(&self, wire: &dyn Wire) -> Vec<Candidate> {
         let mut texts = TextFinder::new(wire, &self.view);
         let mut seen = None;
@@ -150,7 +150,7 @@ impl RequestReading {
         all
     }
 
-    /// A sentinel of which nothing is left but its item's id: the whole item is the sentinel.
+    /// A sentinel of which only the item's id remains: the whole item is the sentinel.
     fn by_item(&self, item: &OwnItem) -> Candidate {
         let span = self.view.turns[item.turn].span;
         Candidate {
@@ -271,7 +271,7 @@ mod tests {
     use super::*;
     use crate::wire::anthropic::Anthropic;
 
-    /// What a tool fetched may be made of nothing but marks: it costs one look a turn, and names nothing.
+    /// A tool's result may consist of marks alone: it costs one step a turn, and contains no valid mark.
     #[test]
     fn a_result_full_of_marks_is_read_at_once() {
         let id = "00000000-0000-7000-8000-000000000000";

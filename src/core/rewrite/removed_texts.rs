@@ -62,7 +62,7 @@ impl RemovedTexts {
         }
     }
 
-    /// What the agent says beside a command that it expanded: that it was called, and how.
+    /// The agent's text beside a command that it expanded: the invocation.
     pub(super) fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
         let parts = wire.content(view, turn).parts.into_iter().enumerate();
         for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
@@ -201,7 +201,7 @@ pub(super) fn says(raw: &[u8]) -> bool {
     false
 }
 
-/// Elements of the same answer that say nothing: an agent may keep a stream's chunks as elements of their own.
+/// Empty elements of the same answer: an agent may store a stream's chunks as elements.
 pub(super) fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) {
     let answers: Vec<usize> = (0..lost.len())
         .filter(|&n| lost[n] && view.turns[n].role == Role::Assistant)

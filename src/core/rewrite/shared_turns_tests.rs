@@ -1,4 +1,4 @@
-//! Turns that an earlier request had are not read again, and the rewrite comes to the same.
+//! Turns of an earlier request are not read again, and the rewrite is the same.
 
 use std::sync::Arc;
 

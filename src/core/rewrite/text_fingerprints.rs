@@ -35,8 +35,7 @@ pub fn texts(wire: &dyn Wire, view: &View, turns: Range<usize>) -> Vec<u32> {
     out
 }
 
-/// The insides of the literals in which a part says something. Calls and reasoning have sections of their own, which
-/// prove nothing.
+/// The insides of a part's text literals. Calls and reasoning have sections of their own, which are no evidence.
 fn texts_of(body: &[u8], part: &TurnPart) -> Vec<Span> {
     match (part.kind, part.text) {
         (TurnPartKind::Call | TurnPartKind::Thinking | TurnPartKind::ToolChange, _) => Vec::new(),

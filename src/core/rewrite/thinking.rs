@@ -1,4 +1,4 @@
-//! Leaves out thinking that upstream has refused to take back.
+//! Leaves out thinking that upstream refused.
 
 use std::collections::HashMap;
 
@@ -251,7 +251,7 @@ mod tests {
         assert_eq!(view[1], model(json!([say(EMPTY_TURN)])));
     }
 
-    /// A hidden call whose place is at a block that goes keeps its place, wherever that is.
+    /// A hidden call beside a removed block keeps its place.
     #[test]
     fn hidden_calls_beside_thinking_stay() {
         let hidden = json!({"type": "tool_use", "id": "h", "name": "session_handoff", "input": {}});
@@ -306,7 +306,7 @@ mod tests {
         assert_eq!(omitted_until(&now.view, &[other, at(5)]), None);
     }
 
-    /// A reasoning item goes whole; what was made after it goes without its id, since the API asks for both together.
+    /// A reasoning item is removed whole; the item after it loses its id, since the API requires both together.
     #[test]
     fn reasoning_items_go_with_the_ids_of_what_follows() {
         let wire = wire(WireId::OpenaiResponses);
@@ -330,7 +330,7 @@ mod tests {
         );
     }
 
-    /// A signature gives way to the word that stands in for one, at calls; elsewhere it goes.
+    /// At calls a placeholder replaces the signature; elsewhere it is removed.
     #[test]
     fn signatures_are_stood_in_for() {
         let wire = wire(WireId::Gemini);

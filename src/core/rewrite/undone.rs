@@ -9,7 +9,7 @@ use crate::wire::view::{Role, View};
 
 use super::chat_marks::{ChatMark, MarkPlace};
 
-/// The handoffs that were undone, and those that were and are not.
+/// The handoffs that are undone, and those that were restored.
 #[derive(Debug, Clone, Default)]
 pub struct UndoneHandoffs {
     /// Ids of the notes that stand an odd number of times: handoffs that do not count, and notes of other answers.
@@ -27,7 +27,7 @@ pub struct UndoneHandoffs {
 }
 
 impl UndoneHandoffs {
-    /// Whether what the model wrote at this offset of the transcript was written after another one than it has now.
+    /// Whether the model's text at this offset was written after another prefix than it has now.
     pub(super) fn is_stale(&self, offset: usize) -> bool {
         let Some((_, now)) = self.states.last() else {
             return false;

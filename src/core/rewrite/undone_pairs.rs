@@ -1,4 +1,4 @@
-//! What an undo makes of hidden pairs, which stand in the model's view again, or in another one than they were made in.
+//! Effects of an undo on hidden pairs, which reappear in the model's view or change their prefix.
 
 use std::collections::HashMap;
 
@@ -12,10 +12,10 @@ use crate::record::{HiddenPair, InsertionPlace};
 use crate::wire::view::{OwnKind, View};
 use crate::wire::{Operation, Wire};
 
-/// Changes the pairs of a transcript in which handoffs were undone. A call that waited in front of one of these is
-/// void: it must not fire again. And a call that was made after another prefix than it has now loses what binds it to
-/// that, as the model's own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes
-/// and undone sentinels, in which calls without ids are known. Returns of each whether it stands there.
+/// Changes the pairs of a transcript in which handoffs were undone. A pending call before one of these is void and must
+/// not fire again. A call with a changed prefix loses its binding, as the model's own calls do. `received`: the
+/// transcript as the agent sent it; `now`: the same without notes and undone sentinels, in which calls without ids are
+/// known. Returns of each whether it stands there.
 pub fn settle(
     wire: &dyn Wire,
     received: &Bytes,
@@ -119,8 +119,8 @@ mod tests {
         }
     }
 
-    /// Machines that share a store have clocks of their own: a call waits in front of an undone handoff, or after it,
-    /// by where it stands. The transcript without notes and undone sentinels.
+    /// Machines that share a store have different clocks, so the position decides whether a call precedes an undone
+    /// handoff:. The transcript without notes and undone sentinels.
     fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::CleanedTranscript {
         let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
         let look = NoteSearch {

@@ -64,7 +64,7 @@ impl ToolOmission {
     }
 }
 
-/// Tools beyond which no provider is known to accept one more.
+/// Maximum tools that any known provider accepts.
 const MOST_TOOLS: usize = 127;
 
 /// Why this request, taken alone, should not get the tool.

@@ -1,4 +1,4 @@
-//! What the person says in a user's turn, without what the agent's harness puts in front of it.
+//! The person's text in a user's turn, without the text of the agent's harness before it.
 
 use memchr::memmem;
 use uuid::Uuid;
@@ -10,14 +10,14 @@ use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{Role, TurnPartKind, View};
 
-/// What to look for beside notes.
+/// What to search for besides notes.
 #[derive(Debug, Clone, Copy)]
 pub struct NoteSearch<'a> {
-    /// What commands begin with; empty: nothing.
+    /// Prefix of commands; empty: none.
     pub prefix: &'a str,
     /// Tags by which text of the agent's harness is known.
     pub tags: &'a [String],
-    /// A note that the answer to this request will begin with: what it undoes is undone in the request already.
+    /// The note at the start of this request's answer: its undo applies to this request already.
     pub next_note: Option<Uuid>,
 }
 

@@ -1,5 +1,5 @@
 //! An answer of a provider, or of ours to the agent: a reply in one piece, or the stream as it went by. Its parts are
-//! put together from where their pieces stand, on any wire.
+//! joined from their pieces, on any wire.
 
 use memchr::{memchr, memmem};
 
@@ -7,7 +7,7 @@ use super::literal::{CallArguments, JsonText};
 use super::prose;
 use crate::text::{Span, json};
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, Default)]
 pub struct AnswerContent<'a> {
     /// Its parts, in order.
@@ -52,7 +52,7 @@ impl AnswerPart<'_> {
 }
 
 impl<'a> AnswerContent<'a> {
-    /// Reads an answer. What is not understood has no parts.
+    /// Reads an answer. Unknown shapes have no parts.
     pub fn of(body: &'a [u8]) -> Self {
         let mut answered = Self {
             parts: Vec::new(),
@@ -91,7 +91,7 @@ impl<'a> AnswerContent<'a> {
         let mut at = 0;
         while at < self.body.len() {
             let end = memchr(b'\n', &self.body[at..]).map_or(self.body.len(), |len| at + len);
-            // Up to the line's end: a value that breaks off must not be looked for in all that follows.
+            // Up to the line's end: the search for a truncated value must not run through the rest.
             let text = &self.body[..end];
             let data = at
                 + if text[at..].starts_with(b"data:") {
@@ -325,7 +325,7 @@ impl<'a> AnswerContent<'a> {
     }
 
     /// Whether an answer may hold a plain word, be it in pieces: `holds` tests the answer, and what the members that
-    /// carry text have together. It is a fast look: an answer that may is put together, and looked through in earnest.
+    /// carry text have together. It is a fast filter: a matching answer is joined and searched exactly.
     pub fn may_hold(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> bool {
         if holds(body) {
             return true;

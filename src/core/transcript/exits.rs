@@ -166,7 +166,7 @@ pub(super) fn end(
     };
     let end = evidence.decide();
     match command {
-        // What is not known to run commands says with its flag alone that it went well.
+        // For tools that run no commands the error flag alone decides.
         None if end.failed.is_none() && !end.reads_failed => LineEnd {
             failed: result.error,
             ..end
@@ -249,7 +249,7 @@ fn is_judged(call: &ToolCall<'_>) -> bool {
     };
     let words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
     let before = std::iter::once("").chain(words.clone());
-    // `cargo test` is no `test`.
+    // `cargo test` is not the command `test`.
     let mut judged = words.zip(before).filter(|(word, _)| JUDGED.contains(word));
     judged.any(|(word, before)| word != "test" || !RUNNERS.contains(&before))
 }

@@ -1,4 +1,4 @@
-//! Texts and arguments as they stand in a body. Their escapes are undone when somebody asks.
+//! Texts and arguments as in the body. Their escapes are decoded on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -30,7 +30,7 @@ impl<'a> JsonText<'a> {
         json::unescape(self.raw())
     }
 
-    /// As it stands in the body.
+    /// The raw bytes in the body.
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }

@@ -51,7 +51,7 @@ impl MessageMembers {
             span,
             ..Self::default()
         };
-        // Of a message that breaks off, what stands before that is read.
+        // A truncated message is read up to its end.
         let _ = json::object(body, span.start, |key, at| {
             let end = json::value_end(body, at)?;
             found.member(body, key, Span::new(at, end));

@@ -41,7 +41,7 @@ impl<'a> TranscriptPart<'a> {
         all
     }
 
-    /// As it stands in the body.
+    /// The raw bytes in the body.
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }

@@ -1,10 +1,10 @@
-//! JSON as a person reads it: strings without their escapes, arguments in a string opened, nothing that is there for
-//! machines. Of a message or of any other part of a request. In time proportional to the text.
+//! JSON as a person reads it: strings without escapes, JSON in strings decoded, no members for machines. Of a message
+//! or of any other part of a request. In time proportional to the text.
 
 use crate::text::json::WalkResult;
 use crate::text::{Span, json};
 
-/// Members that stand in every message and that nobody reads.
+/// Members that every message has and no person reads.
 const UNREAD: [&str; 14] = [
     "type",
     "role",

@@ -1,4 +1,4 @@
-//! What stands around the turns of a request: system prompts, and the tools that are offered.
+//! The request without its turns: system prompts and offered tools.
 
 use super::literal::JsonText;
 use super::texts;

@@ -1,4 +1,4 @@
-//! The texts in a value: what a person would read of it, and nothing that is there for machines.
+//! The texts in a value that a person would read.
 
 use super::literal::JsonText;
 use crate::text::json::WalkResult;

@@ -34,8 +34,8 @@ impl<'a> ToolUse<'a> {
         self.call.name.is_some_and(|name| exits::is_shell(&name.get()))
     }
 
-    /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since some tools of one name tell in
-    /// different words. Nothing is known where it has no result.
+    /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since tools of one name differ in wording.
+    /// Nothing is known where it has no result.
     pub fn end(&self, agent: Option<AgentKind>) -> LineEnd {
         match (self.answer, self.result()) {
             (Some((_, answer)), Some(result)) => exits::end(agent, &self.call, &answer, &result),
@@ -48,13 +48,13 @@ impl<'a> ToolUse<'a> {
         self.end(agent).code
     }
 
-    /// Whether it failed, where that is known: that a command's result is no error does not say that it went well.
+    /// Whether it failed, where that is known: a command's result without the error flag may still be a failure.
     pub fn failed(&self, agent: Option<AgentKind>) -> Option<bool> {
         self.end(agent).failed
     }
 }
 
-/// Calls by what results name them by, oldest first.
+/// Calls by the keys that results use, oldest first.
 #[derive(Default)]
 struct CallsById<'a> {
     by_id: HashMap<&'a [u8], VecDeque<usize>>,
@@ -74,8 +74,8 @@ impl<'a> CallsById<'a> {
         self.by_name.entry(name).or_default().push_back(at);
     }
 
-    /// The call that a result answers: the one of its id, or the first of its tool that waits. A server that counts ids
-    /// up may begin again, so that of calls with the same id the first that waits is meant.
+    /// The call that a result answers: the one of its id, or the first of its tool that waits. A server with counted
+    /// ids may repeat them; then the first pending call of that id is meant.
     fn answered(&mut self, result: &ToolResult<'a>, waits: impl Fn(usize) -> bool) -> Option<usize> {
         let name = result.name.map_or(&b""[..], |name| name.raw());
         let first = |calls: &mut HashMap<&'a [u8], VecDeque<usize>>, key: &[u8]| {

@@ -11,12 +11,11 @@ pub struct TranscriptTurn<'a> {
     pub(super) body: &'a [u8],
     /// The whole element, in the body.
     pub span: Span,
-    /// Whose it is.
+    /// The role of its speaker.
     pub role: Role,
 }
 
-/// Members that tell when a message was made. No request of today's APIs has one; answers do, and agents that keep
-/// them.
+/// Members with a message's time. No request of today's APIs has one; answers do, and agents that keep them.
 const TIMES: [&str; 4] = ["timestamp", "created_at", "createTime", "created"];
 
 impl<'a> TranscriptTurn<'a> {
@@ -34,7 +33,7 @@ impl<'a> TranscriptTurn<'a> {
         message::parts(self.body, self.span, self.role)
     }
 
-    /// As it stands in the body.
+    /// The raw bytes in the body.
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }

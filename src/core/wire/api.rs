@@ -1,4 +1,4 @@
-//! What differs from API to API, a trait for each file of a wire's folder. All of it is pure.
+//! The differences between APIs: one trait for each file of a wire's folder. Pure.
 
 use std::ops::Range;
 
@@ -71,7 +71,7 @@ pub trait Requests {
         Vec::new()
     }
 
-    /// What must be mended after a cut in turn `cut`; `None`: results right after it whose calls are gone.
+    /// The repairs after a cut in turn `cut`; `None`: results right after it without their calls.
     fn repair(&self, _view: &View, _cut: usize) -> Option<Vec<Edit>> {
         None
     }
@@ -102,18 +102,17 @@ pub trait Requests {
         true
     }
 
-    /// What stands in for the content of a message that has calls and no text left.
+    /// The placeholder for the content of a message with calls and without text.
     fn absent_content(&self) -> Option<&'static str> {
         None
     }
 
-    /// Members around the transcript by which a provider holds the agent's own history: not what a cut or our tool
-    /// makes of it.
+    /// Members around the transcript by which a provider holds the agent's own history: without a cut or our tool.
     fn holding_members(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Members around the transcript that say something of the agent's history, none of which a later leg has.
+    /// Members around the transcript that describe the agent's history, which a later leg does not have.
     fn first_leg_members(&self) -> &'static [&'static str] {
         &[]
     }
@@ -200,7 +199,7 @@ pub trait Texts: Turns {
 /// Hidden pairs: how their siblings are named and found, and how they are put back.
 pub trait Pairs: Turns {
     /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is
-    /// of the same view, and makes the way over many turns a short one.
+    /// of the same view, and caches the walk over many turns.
     fn call_names(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
         let calls = self
             .content(view, turn)
@@ -215,7 +214,7 @@ pub trait Pairs: Turns {
         sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
     }
 
-    /// The siblings by names that hold while what stands before the calls is edited, where their own do not.
+    /// The siblings by names that survive edits before the calls, where their own do not.
     fn settled(&self, _view: &View, _siblings: &[&str], _from: usize) -> Option<Vec<String>> {
         None
     }
@@ -235,13 +234,13 @@ pub trait Pairs: Turns {
         vec![true; siblings.len()]
     }
 
-    /// Last edits of a request with the tool, `edits` being made already: what a hidden pair that is lost
-    /// would otherwise be refused for. Turns before `from` do not go out.
+    /// Final edits of a request with the tool, after `edits`: repairs without which a lost hidden pair would be
+    /// refused. Turns before `from` do not go out.
     fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {
         Vec::new()
     }
 
-    /// The call as it goes back into the upstream view: a block, an element, an item or a part.
+    /// The call as restored in the upstream view: a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
 
     /// The result of a hidden call that stands alone: upstream holds the call itself (Responses).
@@ -348,8 +347,7 @@ pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
     fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
 
-    /// What a stream of our own begins with, in front of its first text; a dialect learns from it what an answer is
-    /// known by.
+    /// What a stream of our own begins with, in front of its first text; a dialect takes the answer's identity from it.
     fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
 }
 
@@ -358,6 +356,6 @@ pub trait Compose {
 pub struct StreamOpening {
     /// Frames as upstream would send them.
     pub frames: Bytes,
-    /// Whether the agent gets them: some wires have no frame that says nothing.
+    /// Whether the agent gets them: some wires have no empty frame.
     pub is_shown: bool,
 }

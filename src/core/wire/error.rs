@@ -28,17 +28,17 @@ pub trait Errors {
         BEARER
     }
 
-    /// Whether upstream checks that blocks come back after the prefix they were made for.
+    /// Whether upstream checks that returned blocks follow their original prefix.
     fn binds_prefixes(&self) -> bool {
         false
     }
 
-    /// Whether an error answer (status 400) says that they did not.
+    /// Whether an error answer (status 400) reports a mismatch of that check.
     fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
         false
     }
 
-    /// Whether upstream may refuse thinking that comes back to it.
+    /// Whether upstream may refuse returned thinking.
     fn may_refuse_thinking(&self) -> bool {
         self.binds_prefixes()
     }

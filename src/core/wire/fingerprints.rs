@@ -30,7 +30,7 @@ pub(super) struct CallInTurn {
     pub(super) traits: Traits,
     /// Which part of its turn it is.
     pub(super) part: usize,
-    /// What a cut has to stand before for the call to be sent.
+    /// Offset that a cut must precede for the call to be sent.
     pub(super) start: usize,
 }
 
@@ -43,7 +43,7 @@ struct KnownCall {
     same: u64,
 }
 
-/// What is known of a transcript from one look at it to the next.
+/// Cache of a transcript's calls between lookups.
 #[derive(Debug, Default)]
 pub struct CallMemo {
     places: Option<SharedPlaces>,
@@ -56,7 +56,7 @@ pub struct CallMemo {
 /// What the calls of a message are named by, each with its turn, in order.
 type CallKeys = Vec<(usize, String)>;
 
-/// What places have in common.
+/// Data shared by all places.
 #[derive(Debug)]
 struct SharedPlaces {
     opening: u64,
@@ -130,8 +130,8 @@ fn calls(
     known
 }
 
-/// What led to the message that begins at `start`: the calls before it, else the user's last words. Harnesses come
-/// and go with tagged texts, which are nobody's words.
+/// The context of the message that begins at `start`: the calls before it, else the user's last words. Tagged texts of
+/// harnesses vary and are ignored.
 fn lead(source: impl FingerprintSource, view: &View, start: usize, memo: &mut CallMemo) -> u64 {
     let models = |t: &usize| view.turns[*t].role == Role::Assistant;
     let Some(last) = (0..start).rev().find(models) else {

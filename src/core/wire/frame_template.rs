@@ -27,14 +27,14 @@ pub(super) enum Hole {
     Count,
 }
 
-/// What becomes of the next frame, which may fit the template of an earlier one.
+/// Result of matching the next frame with a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FramePass {
-    /// It must be read.
+    /// The frame must be parsed.
     Unread,
-    /// It goes on as it is, so many bytes.
+    /// The frame passes unchanged; its length in bytes.
     Same(usize),
-    /// These bytes go on as they were written anew.
+    /// The frame passes rewritten; its length in bytes.
     Changed(usize),
 }
 
@@ -80,9 +80,9 @@ impl FrameTemplate {
     }
 
     /// Learns from a frame: `edits` were made in its `data`, and later ones may differ in its `holes`. Nothing is
-    /// learned of data that are no piece of the frame, nor where an edit touches a hole: it may be due to what is
-    /// in it. An object may be taken out with its member. The frame must end with a line feed, so that its end is
-    /// known without the byte after it.
+    /// learned from data outside the frame, nor where an edit touches a hole: the edit may depend on its content. An
+    /// object may be taken out with its member. The frame must end with a line feed, so that its end is known without
+    /// the byte after it.
     pub(super) fn learn(&mut self, raw: &[u8], data: &[u8], holes: &[(Span, Hole)], edits: &[Edit]) {
         self.forget();
         let offset = (data.as_ptr() as usize).wrapping_sub(raw.as_ptr() as usize);

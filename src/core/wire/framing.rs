@@ -107,7 +107,7 @@ impl Scanner {
         }
     }
 
-    /// Whether nothing is left over from what came before.
+    /// Whether no state is left from earlier bytes.
     pub(super) fn is_between_frames(&self) -> bool {
         match self {
             Self::Sse(scan) => *scan == sse::FrameEndScan::LineStart,

@@ -1,5 +1,5 @@
-//! Turns that were read before: an agent sends its whole conversation again with each request, so that a body mostly
-//! begins as an earlier one did.
+//! Turns that were read before. An agent resends its whole conversation with each request, so that a body mostly begins
+//! like an earlier one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -25,7 +25,7 @@ pub struct KnownTurns {
     found: Mutex<RewriteFindings>,
 }
 
-/// What needs not be looked for again in known turns: as the last rewrite left it.
+/// Findings in known turns that need no second search, from the last rewrite.
 #[derive(Debug, Default)]
 struct RewriteFindings {
     /// After this cut each result has its call, and these are open at the end.

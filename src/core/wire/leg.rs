@@ -24,7 +24,7 @@ pub struct Usage {
 /// Why a leg ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum StopReason {
-    /// It has not: no terminal event was seen.
+    /// No terminal event was seen.
     #[default]
     Open,
     /// The model was done.
@@ -154,7 +154,7 @@ pub enum LegOutput {
     Reply(Bytes),
 }
 
-/// A leg of an exchange that is answered in one piece.
+/// A leg of an exchange without streaming.
 #[derive(Debug, Clone)]
 pub struct Leg {
     /// Upstream's body.

@@ -20,7 +20,7 @@ pub struct LocalAnswer<'a> {
     pub request_bytes: usize,
 }
 
-/// How the agent wants it.
+/// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerShape {
     /// In one piece.

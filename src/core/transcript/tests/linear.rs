@@ -5,7 +5,7 @@ use crate::text::cost;
 
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
-/// How much more a byte may cost in the largest body than in the smallest one.
+/// Maximum ratio of the cost per byte in the largest and the smallest body.
 const MORE: f64 = 1.6;
 
 /// Every question about a request.

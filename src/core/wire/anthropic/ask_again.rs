@@ -48,7 +48,7 @@ fn is_thinking(block: &str) -> bool {
     kind.is_some_and(|k| matches!(&*k, "thinking" | "redacted_thinking"))
 }
 
-/// Content blocks from the frames that streamed them.
+/// Rebuilds content blocks from the frames that streamed them.
 fn streamed(frames: &[Bytes]) -> Vec<String> {
     let mut message = AnthropicEcho { blocks: Vec::new() };
     for frame in frames {

@@ -11,7 +11,8 @@ use crate::wire::view::{self, Role, TurnContent, TurnPart, View};
 use crate::wire::{HiddenCall, Pairs, SiblingPair, Turns};
 
 impl Pairs for Anthropic {
-    /// A hidden call as a block. Arguments that are no JSON object become an empty one: the API takes no other.
+    /// A hidden call as a block. Arguments that are not a JSON object become an empty one: the API accepts nothing
+    /// else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
         let input = if object.is_ok() {

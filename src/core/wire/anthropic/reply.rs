@@ -30,7 +30,7 @@ impl Replies for Anthropic {
             dropped_thinking: DroppedThinking::of_member(text, whole).unwrap_or_default(),
             ..LegReport::default()
         };
-        // Whatever else stands in its place, nothing can be put into it.
+        // Any other value in its place cannot be extended.
         let content = content.filter(|c| text[c.start] == b'[')?;
         let mut escaper = Escaper::default();
         for [kind, id, name, input, words] in
@@ -77,7 +77,7 @@ impl Replies for Anthropic {
             .iter()
             .map(|l| counters(&l.body, Span::new(json::blank(&l.body, 0), l.body.len())))
             .collect();
-        // The last leg's reply with the first one's identity: what is not named here is the last one's own.
+        // The last leg's reply with the first one's identity: all other members are the last one's.
         let body = &last.body;
         let text: &[u8] = body;
         let whole = Span::new(json::blank(text, 0), text.len());

@@ -81,7 +81,7 @@ impl Requests for Anthropic {
     }
 
     /// How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and
-    /// the agent clears and asks again. A later leg has no agent that could.
+    /// the agent clears and asks again. No agent could clear for a later leg.
     fn first_leg_members(&self) -> &'static [&'static str] {
         &["context_hint"]
     }

@@ -20,13 +20,13 @@ impl Streams for Anthropic {
     }
 }
 
-/// Where the stream is.
+/// State of the stream.
 struct AnthropicStream {
     watch: ResponseWatch,
     leg: usize,
     report: LegReport,
     counters: AnthropicUsage,
-    /// What earlier legs used.
+    /// Usage of earlier legs.
     spent: Vec<AnthropicUsage>,
     block: OpenBlock,
     /// Index of the next block the agent sees.
@@ -47,7 +47,7 @@ struct AnthropicStream {
 enum OpenBlock {
     #[default]
     None,
-    /// Shown under this index.
+    /// A visible block with this index.
     Shown(usize),
     /// Ours.
     Hidden(HiddenCall),
@@ -87,7 +87,7 @@ impl Dialect for AnthropicStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, mut kind) = event(data);
         self.template.forget();
-        // Gateways tell errors in shapes of their own.
+        // Gateways have error shapes of their own.
         if kind.is_empty() && error_in(data, Span::new(json::blank(data, 0), data.len())).is_some() {
             kind = b"error";
         }
@@ -108,7 +108,7 @@ impl Dialect for AnthropicStream {
             b"error" => {
                 self.report.stop = StopReason::Error;
                 if self.leg > 0 && self.report.parts == 0 {
-                    // Nothing of this leg was shown: it may be tried again.
+                    // Nothing of this leg was shown: it may be retried.
                     self.report.ended = true;
                     self.report.again = true;
                 } else {
@@ -238,7 +238,7 @@ impl AnthropicStream {
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
@@ -415,7 +415,7 @@ impl AnthropicStream {
             {
                 edits.push(Edit::replace(reason, r#""end_turn""#));
             }
-            // Redeemable only with the body of a leg that the agent has never seen.
+            // Valid only with the body of a leg that the agent never received.
             if self.leg > 0
                 && let Some(token) = json::at_path(data, delta, &["stop_details", "fallback_credit_token"])
             {
@@ -442,7 +442,7 @@ impl AnthropicStream {
     fn own_delta(&mut self, reason: &str, next_input: u64) -> Bytes {
         let mut all = self.spent.clone();
         if self.report.id.is_empty() {
-            // The leg that was lost never began.
+            // The lost leg never began.
         } else {
             all.push(self.counters.clone());
         }

@@ -6,10 +6,10 @@ use crate::wire::members::{TranscriptMembers, bounded, exactly};
 use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools and history cannot have.
+/// Members that are invalid without tools and history.
 const WITH_TOOLS: [&str; 5] = ["tools", "tool_choice", "mcp_servers", "container", "thread"];
 
-/// What other models may not know.
+/// Members that other models may not support.
 const OF_MODEL: [&str; 3] = ["thinking", "output_config", "speed"];
 
 impl TextRequests for Anthropic {

@@ -8,7 +8,7 @@ use crate::wire::frame_template::Hole;
 use crate::wire::leg::StopReason;
 use crate::wire::view::{self, TurnPartKind};
 
-/// A list of parts that is not empty and says nothing: clients drop a turn that has a chunk without parts.
+/// A list with one empty part: clients drop a turn that has a chunk without parts.
 pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
 
 /// Members of a response and its candidate that say nothing where there are no parts.

@@ -23,7 +23,7 @@ impl Compose for Gemini {
         }
     }
 
-    /// A chunk without a text has nothing to say, and agents take it for a broken one.
+    /// Agents take a chunk without text for a broken one.
     fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening {
         let json = chunk(view, answer, ("[]", "", ""));
         StreamOpening {

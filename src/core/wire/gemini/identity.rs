@@ -1,11 +1,11 @@
-//! What a stream remembers of its chunks: which parts are ours, and what every chunk says alike.
+//! State of a stream's chunks: which parts are ours, and the members that every chunk repeats.
 
 use super::chunk::{GeminiChunk, raw};
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::view;
 
-/// What every chunk of one response says alike.
+/// The members that every chunk of a response repeats.
 #[derive(Default)]
 pub(super) struct GeminiIdentity {
     known: bool,

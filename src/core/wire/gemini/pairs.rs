@@ -18,7 +18,7 @@ use crate::wire::fingerprints::{CallInTurn, FingerprintSource, message};
 use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
 use crate::wire::{HiddenCall, SiblingPair};
 
-/// Models that sign nothing, or do not insist on it.
+/// Models that do not sign, or do not require signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
 
 fn id_member(id: &str) -> String {
@@ -269,8 +269,8 @@ impl Pairs for Gemini {
         found.iter().map(Option::is_some).collect()
     }
 
-    /// The first call of each step of the current turn must be signed. One that is not had its signature on a
-    /// hidden call that is lost: the word for that goes in, where the model is one that signs.
+    /// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
+    /// call that is lost: the API's placeholder is inserted, where the model signs.
     fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
         let history = &view.body[from.min(view.list.end)..view.list.end];
         let model = view.facts.model.as_deref().unwrap_or_default();
@@ -309,8 +309,8 @@ impl Pairs for Gemini {
         repairs
     }
 
-    /// The call as it goes back: the part that upstream made where it is known. Arguments that are no JSON object
-    /// become an empty one: the API takes no other.
+    /// The call as restored: upstream's own part where it is known. Arguments that are not a JSON object become an
+    /// empty one: the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = &call.raw {
             return raw.clone();

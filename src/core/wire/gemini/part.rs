@@ -5,7 +5,7 @@ use crate::wire::call_fingerprint::Traits;
 use crate::wire::view::{TurnPart, TurnPartKind};
 use std::borrow::Cow;
 
-/// Stands for a signature that is lost; the API's own word for it.
+/// The API's placeholder for a lost signature.
 pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whether `key` is this name in camelCase or in snake_case: proto-JSON accepts both.

@@ -116,7 +116,7 @@ impl Replies for Gemini {
             .zip(&read)
             .map(|(l, c)| counters(&l.body, c))
             .collect();
-        // The last leg's reply with the first one's identity: what is not named here is the last one's own.
+        // The last leg's reply with the first one's identity: all other members are the last one's.
         let text: &[u8] = &last.body;
         let mut edits = vec![chunk.with_parts(text, &list)];
         let ours = matches!(ending, Ending::Stopped { .. } | Ending::Lost { .. });

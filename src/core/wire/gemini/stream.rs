@@ -30,7 +30,7 @@ impl Streams for Gemini {
     }
 }
 
-/// Where the stream is.
+/// State of the stream.
 struct GeminiStream {
     watch: ResponseWatch,
     framing: Framing,
@@ -39,7 +39,7 @@ struct GeminiStream {
     leg: usize,
     report: LegReport,
     counters: GeminiUsage,
-    /// What earlier legs used.
+    /// Usage of earlier legs.
     spent: Vec<GeminiUsage>,
     /// Leg 1's, for every chunk: JSON values.
     identity: GeminiIdentity,
@@ -92,7 +92,7 @@ impl Dialect for GeminiStream {
         if error_in(data, chunk.root).is_some() {
             self.report.stop = StopReason::Error;
             if self.leg > 0 && !self.spoke {
-                // Nothing of this leg was shown: it may be tried again.
+                // Nothing of this leg was shown: it may be retried.
                 self.report.ended = true;
                 self.report.again = true;
             } else {
@@ -236,7 +236,7 @@ impl GeminiStream {
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || self.hides()
     }

@@ -8,7 +8,7 @@ use crate::wire::members::{TranscriptMembers, bounded, other_choice};
 use crate::wire::view::{ToolChoice, View};
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools and history cannot have.
+/// Members that are invalid without tools and history.
 const WITH_TOOLS: [&str; 3] = ["tools", "toolConfig", "cachedContent"];
 
 impl TextRequests for Gemini {

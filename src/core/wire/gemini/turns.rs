@@ -59,8 +59,7 @@ impl Turns for Gemini {
         ))
     }
 
-    /// A call of the current turn must have a signature: Google documents a word that stands in for one which cannot be
-    /// had.
+    /// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
     fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let signature = part::piece(&view.body, part.span).signature;
         match signature.filter(|_| part.kind == TurnPartKind::Call) {

@@ -34,8 +34,8 @@ impl Pairs for Ollama {
         found.iter().map(Option::is_some).collect()
     }
 
-    /// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
-    /// object become an empty one: the API takes no other.
+    /// The call as restored: upstream's own element where it is known. Arguments that are not a JSON object become an
+    /// empty one: the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = &call.raw {
             return raw.clone();

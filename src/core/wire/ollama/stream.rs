@@ -30,7 +30,7 @@ impl Streams for Ollama {
     }
 }
 
-/// Where the stream is.
+/// State of the stream.
 struct OllamaStream {
     watch: ResponseWatch,
     /// Where the agent's transcript will have this response.
@@ -151,7 +151,7 @@ impl Dialect for OllamaStream {
         if error_in(data, line.root).is_some() {
             self.report.stop = StopReason::Error;
             if self.leg > 0 && !self.spoke {
-                // Nothing of this leg was shown: it may be tried again.
+                // Nothing of this leg was shown: it may be retried.
                 self.report.ended = true;
                 self.report.again = true;
             } else {
@@ -302,7 +302,7 @@ impl OllamaStream {
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Requests to Ollama that ask for a text alone. It knows no tool choice: calls are ignored by who asks.
+//! Requests to Ollama that ask for a text alone. It knows no tool choice: the caller ignores calls.
 
 use super::Ollama;
 use crate::text::splice::Edit;
@@ -6,10 +6,10 @@ use crate::wire::members::{TranscriptMembers, bounded, exactly};
 use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools cannot have.
+/// Members that are invalid without tools.
 const WITH_TOOLS: [&str; 1] = ["tools"];
 
-/// What other models may not know.
+/// Members that other models may not support.
 const OF_MODEL: [&str; 1] = ["think"];
 
 impl TextRequests for Ollama {

@@ -1,8 +1,8 @@
-//! Which of a stream's calls are ours.
+//! Decides which of a stream's calls are ours.
 //!
-//! OpenAI names a call in its first delta. Compatible servers send the id first and the name later, split the
-//! name, send whole calls, give every call index 0, or none. So a call's deltas wait while what is there of
-//! its name could still become ours, and no longer; nothing else waits.
+//! OpenAI names a call in its first delta. Compatible servers send the id first and the name later, split the name,
+//! send whole calls, give every call index 0, or none. So a call's deltas are buffered while its name could still
+//! become ours; nothing else is buffered.
 
 use bytes::Bytes;
 
@@ -145,7 +145,7 @@ impl LegCalls {
                 shown.push((buffered, span, *index));
             }
         }
-        // A server that gives no index is left to it, unless our own numbering is in the stream.
+        // A server without indices stays so, unless the stream has our own numbering.
         let number = later || !report.hidden.is_empty();
         if !rebuilt {
             let edits = shown
@@ -178,7 +178,7 @@ impl LegCalls {
             None => self.slots.iter().rposition(|s| s.id == element.id),
         };
         let last = self.slots.len().checked_sub(1);
-        // A changing id without a name is a server's whim; with a name it is another call.
+        // A changed id without a name is the same call; with a name it is another call.
         let found = found.or(last.filter(|_| element.index.is_none() && element.name.is_empty()));
         if let Some(i) = found.filter(|i| !self.slots[*i].is_other(element)) {
             return i;
@@ -225,7 +225,7 @@ impl LegCalls {
         slot.decide(element, data, &mut self.next, self.watch, report)
     }
 
-    /// The leg names no more calls: what waits is not ours. Its elements, to be shown.
+    /// Ends the leg's calls: buffered ones are not ours. Returns their elements, to be shown.
     pub(super) fn flush(&mut self, later: bool, report: &mut LegReport) -> Option<String> {
         let number = later || !report.hidden.is_empty();
         let mut all = Vec::new();

@@ -1,4 +1,4 @@
-//! Whose a completion is: the first leg's, whatever legs follow.
+//! Identity of a completion: the first leg's, whatever legs follow.
 
 use bytes::Bytes;
 
@@ -55,7 +55,7 @@ impl ChatIdentity {
             .map(|(key, raw)| format!("{}:{raw}", json::quote(key)))
             .collect();
         if all.is_empty() {
-            // Nothing was ever named: what SDKs demand, and no more.
+            // No identity arrived: the minimum that SDKs require.
             all.push(r#""id":"","object":"chat.completion.chunk","created":0,"model":"""#.to_owned());
         }
         all.push(format!(r#""choices":{choices}"#));

@@ -1,4 +1,4 @@
-//! Hidden pairs on their way back into the upstream view: beside a sibling call, or where an aside stands.
+//! Restores hidden pairs in the upstream view: beside a sibling call, or at an aside.
 
 use super::OpenaiChat;
 use crate::mark::gap;

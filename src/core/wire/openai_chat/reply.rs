@@ -32,7 +32,7 @@ impl Replies for OpenaiChat {
         if choices.len() > 1 {
             return Some(report);
         }
-        // Whatever else stands in its place, nothing can be put into it.
+        // Any other value in its place cannot be extended.
         json::get(text, choice, "message").filter(|m| text[m.start] == b'{')?;
         for call in calls(text, choice) {
             let id = json::get_string(text, call, "id")
@@ -61,7 +61,7 @@ impl Replies for OpenaiChat {
         Some(report)
     }
 
-    /// The last leg's reply with the first one's identity: what is not named here is the last one's own.
+    /// The last leg's reply with the first one's identity: all other members are the last one's.
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
         let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
             return Bytes::new();
@@ -78,7 +78,7 @@ impl Replies for OpenaiChat {
         if let Some(reason) = json::get(text, choice, "finish_reason") {
             edits.extend(reason_edit(text, reason, ending));
         }
-        // More than one choice: no leg but this one, and nothing of ours in it.
+        // More than one choice: a single leg without our tool.
         let many = json::get(text, whole, "choices").is_some_and(|c| json::elements(text, c).len() > 1);
         if let Some(message) = json::get(text, choice, "message").filter(|_| !many) {
             edits.extend(message_edits(legs, opening, text, message));

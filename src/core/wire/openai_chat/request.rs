@@ -32,7 +32,7 @@ const KEYS: [&str; 12] = [
     "prompt_cache_key",
 ];
 
-/// Ways in which compatible servers bind the output to a grammar, beside `response_format`.
+/// Members by which compatible servers bind the output to a grammar, besides `response_format`.
 const GRAMMARS: [&str; 7] = [
     "guided_json",
     "guided_regex",

@@ -24,7 +24,7 @@ impl Streams for OpenaiChat {
 
 const DONE: &[u8] = b"[DONE]";
 
-/// Where the stream is.
+/// State of the stream.
 #[derive(Default)]
 struct ChatStream {
     /// The agent requested usage.
@@ -36,7 +36,7 @@ struct ChatStream {
     leg: usize,
     report: LegReport,
     counters: ChatUsage,
-    /// What earlier legs used.
+    /// Usage of earlier legs.
     spent: Vec<ChatUsage>,
     identity: ChatIdentity,
     calls: LegCalls,
@@ -87,7 +87,7 @@ impl Dialect for ChatStream {
         if chunk.error {
             self.report.stop = StopReason::Error;
             if self.leg > 0 && self.report.parts == 0 && self.report.id.is_empty() {
-                // Nothing of this leg was shown: it may be tried again.
+                // Nothing of this leg was shown: it may be retried.
                 self.report.ended = true;
                 self.report.again = true;
                 return;
@@ -214,7 +214,7 @@ impl ChatStream {
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch, View};
 impl Replies for OpenaiResponses {
     fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let response = json::whole(body).ok()?;
-        // Whatever else stands in its place, nothing can be put into it.
+        // Any other value in its place cannot be extended.
         json::get(body, response, "output").filter(|o| body[o.start] == b'[')?;
         let mut report = LegReport {
             id: json::get_string(body, response, "id")?.into_owned(),

@@ -30,7 +30,7 @@ impl Streams for OpenaiResponses {
 /// What some servers send after the last event.
 const DONE: &[u8] = b"[DONE]";
 
-/// Where the stream is.
+/// State of the stream.
 #[derive(Default)]
 struct ResponsesStream {
     /// The tools whose calls are ours to hide.
@@ -72,7 +72,7 @@ struct ResponsesStream {
 
 /// An output item of upstream's.
 enum OutputSlot {
-    /// Shown under this index.
+    /// A visible block with this index.
     Shown(usize),
     /// Ours.
     Hidden(HiddenCall),
@@ -91,7 +91,7 @@ impl Dialect for ResponsesStream {
             return;
         }
         let (event, mut kind) = event(data);
-        // Gateways tell errors in shapes of their own.
+        // Gateways have error shapes of their own.
         if kind.is_empty() && error_in(data, response_object::whole(data)).is_some() {
             kind = b"error";
         }
@@ -112,7 +112,7 @@ impl Dialect for ResponsesStream {
             b"error" => {
                 self.report.stop = StopReason::Error;
                 if self.leg > 0 && self.report.parts == 0 {
-                    // Nothing of this leg was shown: it may be tried again.
+                    // Nothing of this leg was shown: it may be retried.
                     self.report.ended = true;
                     self.report.again = true;
                 } else {

@@ -6,7 +6,7 @@ use crate::wire::members::{TranscriptMembers, bounded, exactly};
 use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools and history cannot have.
+/// Members that are invalid without tools and history.
 const WITH_TOOLS: [&str; 5] = [
     "tools",
     "tool_choice",
@@ -15,7 +15,7 @@ const WITH_TOOLS: [&str; 5] = [
     "max_tool_calls",
 ];
 
-/// What other models may not know.
+/// Members that other models may not support.
 const OF_MODEL: [&str; 2] = ["reasoning", "include"];
 
 impl TextRequests for OpenaiResponses {
