@@ -1,8 +1,10 @@
 //! Names of files and folders, and what they tell.
 
+use time::UtcDateTime;
+
 use super::terms::GENERAL;
 use super::text::cut;
-use super::time::{Civil, Time, clock, date_parts, number};
+use super::time::{Time, clock, date_of, number};
 
 /// What the name of a file that was written without a person begins with.
 const AUTO: &str = "auto-handoff-";
@@ -81,19 +83,28 @@ fn collapsed(text: &str) -> String {
 
 /// `YYYY-MM-DD_HH-MM_DESCRIPTION`, in UTC, without the suffix.
 pub fn manual(now: Time, description: &str) -> String {
-    let at = now.civil();
+    let at = now.utc();
     format!(
         "{:04}-{:02}-{:02}_{:02}-{:02}_{description}",
-        at.year, at.month, at.day, at.hour, at.minute
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute()
     )
 }
 
 /// `auto-handoff-YYYY-MM-DDTHH-MM-SS`, in UTC, without the suffix.
 pub fn automatic(now: Time) -> String {
-    let at = now.civil();
+    let at = now.utc();
     format!(
         "{AUTO}{:04}-{:02}-{:02}T{:02}-{:02}-{:02}",
-        at.year, at.month, at.day, at.hour, at.minute, at.second
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second()
     )
 }
 
@@ -132,7 +143,7 @@ pub fn time(name: &str) -> Option<FileStamp> {
         None => (name, b'_'),
     };
     let bytes = text.as_bytes();
-    let (year, month, day) = date_parts(text.get(..10)?)?;
+    let date = date_of(text.get(..10)?)?;
     if *bytes.get(10)? != middle || *bytes.get(13)? != b'-' {
         return None;
     }
@@ -142,17 +153,9 @@ pub fn time(name: &str) -> Option<FileStamp> {
         b'T' => Some(number(bytes.get(17..19)?)?),
         _ => None,
     };
-    let (hour, minute, _) = clock(hour, minute, second.unwrap_or_default())?;
-    let at = Civil {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second: 0,
-    };
+    let at = UtcDateTime::new(date, clock(hour, minute, second.unwrap_or_default())?);
     Some(FileStamp {
-        minute: at.seconds(),
+        minute: at.unix_timestamp() - i64::from(at.second()),
         second,
     })
 }

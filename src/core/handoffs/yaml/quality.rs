@@ -1,7 +1,7 @@
 //! How good a file is for whoever goes on from it: coverage, recency, actionability, traceability, each 0 to 100.
 
 use super::model::{Dimension, HandoffFile, QualityReport};
-use super::time::{Civil, Time, date_parts};
+use super::time::{Time, date_of};
 
 /// From here on a score is high, or medium.
 const HIGH: i64 = 80;
@@ -241,16 +241,8 @@ impl HandoffFile {
     /// When it was last written, else first written, else the beginning of its date.
     pub fn written_at(&self) -> Option<Time> {
         let date = || {
-            let (year, month, day) = date_parts(&self.date)?;
-            let civil = Civil {
-                year,
-                month,
-                day,
-                hour: 0,
-                minute: 0,
-                second: 0,
-            };
-            Some(Time::of_seconds(civil.seconds()))
+            let midnight = date_of(&self.date)?.midnight().assume_utc();
+            Some(Time::of_seconds(midnight.unix_timestamp()))
         };
         Time::parse(&self.updated_at)
             .or_else(|| Time::parse(&self.created_at))
