@@ -82,7 +82,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
         ),
         (&[], with("output_config", schema), ToolOmission::StructuredOutput),
         (&[], with("max_tokens", json!(500)), ToolOmission::SmallOutput),
-        (&[], with("thread", json!("t1")), ToolOmission::ProviderHeld),
+        (&[], with("thread", json!("t1")), ToolOmission::ServerSideHistory),
         (&[], with("messages", signed), ToolOmission::BoundHistory),
         (class, with("x", json!(1)), ToolOmission::Summary),
         (off, with("x", json!(2)), ToolOmission::OffByHeader),
@@ -117,7 +117,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
         "/v1/responses",
         &[],
         responses.to_string(),
-        ToolOmission::ProviderHeld,
+        ToolOmission::ServerSideHistory,
     )
     .await;
     // Requests without a transcript have no reason.

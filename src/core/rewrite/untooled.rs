@@ -42,7 +42,7 @@ reasons! {
     StructuredOutput = "structured_output", "the output is bound to a format, which a sentinel would break";
     ManyChoices = "many_choices", "the request asks for more than one answer at once";
     SmallOutput = "small_output", "the request leaves the answer too little room for a call (1,024 tokens)";
-    ProviderHeld = "provider_held", "the provider holds the conversation, or runs the request in the background";
+    ServerSideHistory = "provider_held", "the provider holds the conversation, or runs the request in the background";
     Summary = "summary", "the request is a summary or another one beside the conversation";
     CountProbe = "count_probe", "the request counts tools alone, beside no conversation, so a tool of baton's would be counted as one of them";
     BoundHistory = "bound_history", "the conversation was under way without the tool, and its thinking is bound to that; a new session gets it";
@@ -77,7 +77,7 @@ pub fn unfit(view: &View) -> Option<ToolOmission> {
         .or(f.structured.then_some(ToolOmission::StructuredOutput))
         .or(f.cramped.then_some(ToolOmission::SmallOutput))
         .or(f.summary.then_some(ToolOmission::Summary))
-        .or(f.begins_thread.then_some(ToolOmission::ProviderHeld))
+        .or(f.begins_thread.then_some(ToolOmission::ServerSideHistory))
 }
 
 /// Whether there is room for a second tool of ours.
@@ -90,7 +90,7 @@ pub fn no_room(view: &View) -> Option<ToolOmission> {
     match view.tools {
         Some(tools) if tools.taken => Some(ToolOmission::NameTaken),
         Some(tools) if tools.client => match &view.facts {
-            facts if facts.server_side => Some(ToolOmission::ProviderHeld),
+            facts if facts.server_side => Some(ToolOmission::ServerSideHistory),
             facts if facts.many => Some(ToolOmission::ManyChoices),
             _ => None,
         },

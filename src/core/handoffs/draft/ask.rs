@@ -1,4 +1,4 @@
-//! What a trigger asks for: how the draft is made, what it is about, and who wants it.
+//! A trigger's request for a draft: method, focus and origin.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ pub enum DraftMethod {
     /// The model is queried once more, after its own history.
     #[default]
     Oneshot,
-    /// A model is queried with what was selected from the transcript, and nothing else.
+    /// A model is queried with a selection from the transcript alone.
     Bundle,
     /// Composed from the transcript without a model.
     Local,
@@ -35,7 +35,7 @@ impl DraftMethod {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// The next one that an automatic trigger tries where this one failed.
+    /// The fallback of an automatic trigger after this method.
     pub fn fallback(self) -> Option<Self> {
         match self {
             Self::Oneshot => Some(Self::Bundle),
@@ -45,16 +45,16 @@ impl DraftMethod {
     }
 }
 
-/// What a trigger asks for.
+/// A trigger's request for a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftRequest {
     /// Who began it: `Person` (a command), `Auto`, `Api`.
     pub origin: HandoffOrigin,
     /// How it is made; `None`: as the config says.
     pub method: Option<DraftMethod>,
-    /// What the person wants it to be about; may be empty.
+    /// The person's focus; may be empty.
     pub focus: String,
-    /// What the next session is for.
+    /// Purpose of the next session.
     pub preset: Preset,
     /// Another model of the same upstream; it gets the bundle. `None`: as the config says.
     pub model: Option<String>,
@@ -64,11 +64,11 @@ pub struct DraftRequest {
     pub commands: bool,
     /// Whether it states why files were changed.
     pub why: bool,
-    /// Whether a person is to look at it before it takes effect.
+    /// Whether a person must accept it before it takes effect.
     pub review: bool,
     /// Whether the agent sees its text as it streams; `None`: as the config says.
     pub show: Option<bool>,
-    /// Why, in a few words for the person: it stands in the sentinel.
+    /// A short reason for the person, shown in the sentinel.
     pub reason: Option<String>,
 }
 
@@ -94,7 +94,7 @@ impl Default for DraftRequest {
 pub const FLAGS: &str = "[--review] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
 [--no-git] [--no-commands] [--no-why] [focus…]";
 
-/// A flag that cannot be followed.
+/// An invalid flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadFlag {
     /// The flag as it was written, its value not included.
@@ -135,7 +135,7 @@ impl DraftRequest {
     /// `Person`.
     ///
     /// # Errors
-    /// The first flag that cannot be followed.
+    /// The first invalid flag.
     pub fn parse(text: &str) -> Result<Self, BadFlag> {
         let mut ask = Self::default();
         let mut rest = text.trim();
@@ -207,7 +207,7 @@ impl DraftRequest {
         }
     }
 
-    /// Whether another method is tried where one fails: nobody is there to ask for it.
+    /// Whether another method is tried after a failure, since no person could request it.
     pub fn falls_back(&self) -> bool {
         matches!(self.origin, HandoffOrigin::Auto | HandoffOrigin::Api)
     }

@@ -1,4 +1,4 @@
-//! The bundle: what of a conversation a model is shown that writes its carry-over, turn by turn.
+//! The bundle: a selection from a conversation, turn by turn, for a model that writes the carry-over.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ const DUMP: usize = 4096;
 /// Tokens of an error, a patch or a trace.
 const DETAIL: usize = 600;
 
-/// What a dump, or a search that was done again, counts.
+/// Weight of a dump, or of a repeated search.
 const DOWN: f32 = 0.3;
 
 pub(super) fn text(
@@ -228,7 +228,7 @@ impl BundleBuilder<'_, '_> {
     }
 }
 
-/// Where each call was made for the last time: of a search or a command that is done again, the last one counts.
+/// Last place of each call: of a repeated search or command, the last one counts.
 fn last_of_each<'i>(facts: &DraftFacts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
     let all = calls(facts.messages, 0..facts.messages.len());
     let same =

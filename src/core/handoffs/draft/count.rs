@@ -9,13 +9,13 @@ use super::tokens::{self, floor, trimmed_end};
 /// A text is counted in pieces of so many bytes: the vocabulary's pattern overflows its stack on a megabyte of blanks.
 const PIECE: usize = 64 << 10;
 
-/// An estimate is never so many times too large: what is estimated larger does not fit, and is not counted.
+/// Bound on an estimate's error: a text estimated larger by this factor does not fit and is not counted.
 const SURELY: usize = 4;
 
-/// Who counts tokens.
+/// The counter of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum TokenCounter {
-    /// Nobody: they are estimated. The model's vocabulary is not public, or not known.
+    /// Tokens are estimated: the model's vocabulary is not public, or not known.
     #[default]
     Estimated,
     /// `o200k_base`, the vocabulary of OpenAI's models since GPT-4o. It is built at its first use: about 0.1 s and 46

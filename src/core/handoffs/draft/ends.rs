@@ -9,16 +9,16 @@ use crate::wire::{StopReason, error_in};
 /// Characters of a provider's message that are passed on.
 const MESSAGE: usize = 300;
 
-/// How the making of a draft ended.
+/// The outcome of a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DraftEnd {
-    /// With this document.
+    /// The document is complete.
     Complete(String),
     /// The model wrote nothing.
     Empty,
     /// The agent left, or somebody cancelled it.
     Cancelled,
-    /// It is written, and waits for a person's yes.
+    /// The draft is written and waits for acceptance.
     Review,
     Failed(DraftFailure),
 }
@@ -42,7 +42,7 @@ pub enum DraftFailure {
     Paused,
     /// It took longer than so many seconds.
     Timeout(u64),
-    /// What must be kept does not fit.
+    /// The required pieces do not fit.
     TooSmall(BudgetTooSmall),
     /// The document is longer than a carry-over prompt may be.
     TooLong,
@@ -76,7 +76,7 @@ impl DraftFailure {
         *self == Self::Window
     }
 
-    /// What an error answer says.
+    /// Reads an error answer.
     pub fn of_answer(status: u16, body: &[u8]) -> Self {
         let message = message(body);
         match exceeds(&message) || status == 413 {
@@ -85,7 +85,7 @@ impl DraftFailure {
         }
     }
 
-    /// What an error under a status of success says.
+    /// Reads an error under a status of success.
     pub fn of_event(body: &[u8]) -> Self {
         let message = message(body);
         match exceeds(&message) {
@@ -116,7 +116,7 @@ impl fmt::Display for DraftFailure {
 }
 
 impl DraftEnd {
-    /// What a model's answer came to: its texts, joined, where its turn ended by itself. Calls are ignored.
+    /// Judges a model's answer: its joined texts, where its turn ended by itself. Calls are ignored.
     pub fn of(stop: StopReason, text: &str) -> Self {
         match stop {
             StopReason::Done | StopReason::Calls if text.trim().is_empty() => Self::Empty,
@@ -140,7 +140,7 @@ impl DraftEnd {
         }
     }
 
-    /// The same with the reason of a failure in its place: what log and metrics tell.
+    /// The name for log and metrics: of a failure, its reason.
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::Failed(why) => why.name(),

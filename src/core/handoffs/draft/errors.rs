@@ -1,4 +1,4 @@
-//! What is quoted of an error: the lines that say so.
+//! Excerpts of an error: the lines that describe it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -28,7 +28,7 @@ const ERRORS: [&str; 17] = [
     "timed out",
 ];
 
-/// Words in a line that may tell of one.
+/// Words in a line that may describe an error.
 const DENIES: [&str; 20] = [
     " not ",
     "n't ",
@@ -58,7 +58,7 @@ pub(super) fn quoted(text: &str) -> Vec<String> {
     const MOST: usize = 3;
     let text = streams(text);
     let mut lines = content_lines(&text);
-    // The exit code stands beside them, and a label without a value says nothing.
+    // The exit code is shown separately, and a label without a value is empty.
     let says_nothing = |line: &str| has_exit_code(line) || line.ends_with("(none)");
     if lines.iter().any(|line| !says_nothing(line)) {
         lines.retain(|line| !says_nothing(line));
@@ -74,7 +74,7 @@ pub(super) fn quoted(text: &str) -> Vec<String> {
             break;
         }
     }
-    // The last line of a trace is what it is about.
+    // The last line of a trace names the error.
     let closes = chosen
         .iter()
         .any(|at| is_trace_head(lines[*at]))

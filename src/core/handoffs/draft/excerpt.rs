@@ -1,4 +1,4 @@
-//! What is quoted of a text: lines that tell how something ended, errors, first lines, sentences. Never all of it.
+//! Excerpts of a text: lines about its outcome, errors, first lines, sentences. Never all of it.
 
 use std::borrow::Cow;
 
@@ -62,7 +62,7 @@ pub(super) fn within(text: &str, tokens: usize, count: TokenCounter) -> Cow<'_, 
     }
 }
 
-/// One to three lines that tell how something came out: the first, and the last two.
+/// One to three lines about an outcome: the first, and the last two.
 pub(super) fn outcome(text: &str) -> Vec<String> {
     let lines = content_lines(text);
     let picked: Vec<&str> = match lines[..] {
@@ -147,7 +147,7 @@ pub(super) fn is_trace(text: &str) -> bool {
         .any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
 }
 
-/// So much of a text that its beginning and its end are there, runs of like lines shortened.
+/// A text's beginning and end, with runs of similar lines shortened.
 pub(super) fn both_ends(text: &str, bytes: usize) -> String {
     let text = collapsed(text);
     if text.len() <= bytes {

@@ -1,5 +1,5 @@
-//! What is known of a conversation: requests and how they ended, files, commands, failures, sentences to keep. Each
-//! fact comes from a call with its result or is somebody's own words; what is not certain is not stated.
+//! Facts of a conversation: requests and their ends, files, commands, failures, sentences to keep. Each fact comes from
+//! a call with its result or is a quotation; uncertain facts are omitted.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -25,7 +25,7 @@ const MOST_FAILURES: usize = 128;
 /// Kinds of credentials that are reported.
 const MOST_KINDS: usize = 12;
 
-/// What is known.
+/// The facts of a conversation.
 pub(super) struct DraftFacts<'i> {
     pub(super) messages: &'i [IndexedMessage],
     pub(super) turns: Vec<IndexedTurn<'i>>,
@@ -39,11 +39,11 @@ pub(super) struct DraftFacts<'i> {
     pub(super) files: Vec<NamedFile>,
     /// Commands that tell whether the work is right, or that leave something: the last run of each.
     pub(super) runs: Vec<CommandFact>,
-    /// What failed, and was not done again with success, oldest first.
+    /// Failures without a later success, oldest first.
     pub(super) failures: Vec<CallFailure<'i>>,
     /// The newest to-do list, with its turn's number.
     pub(super) todos: Option<(usize, Cow<'i, [TodoItem]>)>,
-    /// What was taken out of the texts: kind and turn's number, first ones.
+    /// Redacted credentials: kind and number of the first turn.
     pub(super) credentials: Vec<(String, usize)>,
 }
 
@@ -142,7 +142,7 @@ impl<'i> DraftFacts<'i> {
     }
 }
 
-/// What is gathered while the turns are gone through.
+/// Collects facts turn by turn.
 #[derive(Default)]
 struct FactCollector<'i> {
     files: Vec<NamedFile>,
@@ -305,7 +305,7 @@ impl<'i> FactCollector<'i> {
         });
     }
 
-    /// What this call settles did not fail in the end.
+    /// Removes failures that this call settles.
     fn went_well(&mut self, call: &IndexedCall) {
         self.failures.retain(|failure| !settles(call, failure.call));
         self.left_open.settle(|failed| settles(call, failed));
@@ -323,7 +323,7 @@ impl<'i> FactCollector<'i> {
     }
 }
 
-/// Commands that only look: that they find nothing is no failure.
+/// Commands that only search: an empty result is no failure.
 pub(super) fn looks(command: &str) -> bool {
     const LOOKS: [&str; 12] = [
         "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",

@@ -1,11 +1,11 @@
-//! A document of a bounded size: what must be in it, and of the rest what fits.
+//! Fills a document of bounded size: required pieces first, then the best of the rest.
 
 use std::collections::HashSet;
 use std::fmt;
 
 use super::count::TokenCounter;
 
-/// What must be kept does not fit.
+/// The required pieces do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BudgetTooSmall {
     /// Tokens that it takes.
@@ -29,14 +29,14 @@ impl fmt::Display for BudgetTooSmall {
 
 impl std::error::Error for BudgetTooSmall {}
 
-/// What gives way first, last to first.
+/// Priority of pieces; the lowest are dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum PieceRank {
-    /// Never gives way; it may be shortened.
+    /// Never dropped; it may be shortened.
     Must,
     /// A sentence, a failure, a file.
     Anchor,
-    /// What a turn says.
+    /// Text of a turn.
     Turn,
     /// What a tool answered that is no error.
     Result,
@@ -98,7 +98,7 @@ impl BudgetFill<'_> {
 
 /// The pieces that fit into so many tokens besides `fixed`, in order of their places.
 ///
-/// Given up are first results, then turns that matter least, then length, then anchors; what must be kept is not.
+/// Dropped in this order: results, the least relevant turns, length, anchors. Required pieces are never dropped.
 pub(super) fn fill(
     mut pieces: Vec<DraftPiece>,
     fixed: usize,

@@ -1,4 +1,4 @@
-//! The index of a conversation: of each message what may be quoted of it, redacted. It is extended by what is new.
+//! The index of a conversation: redacted excerpts of each message, extended by new messages.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
@@ -10,7 +10,7 @@ use crate::redact::unnamed;
 use crate::transcript::{AgentKind, AnswerContent, Transcript, TranscriptTurn};
 use crate::wire::Role;
 
-/// What is known of a conversation's messages.
+/// Indexed messages of a conversation.
 ///
 /// It holds no part of a request, so that it outlives one; what it holds is redacted and bounded for each message.
 #[derive(Debug, Default)]
@@ -30,8 +30,8 @@ impl DraftIndex {
         }
     }
 
-    /// Goes on to a later request of the conversation, and returns how many messages were read: those that are not
-    /// there already. Of a conversation that went on from an earlier point, what came after that point goes.
+    /// Extends the index to a later request of the conversation, and returns the number of newly read messages. After a
+    /// rewind, messages beyond the common prefix are dropped.
     pub fn extend(&mut self, transcript: &Transcript<'_>) -> usize {
         let agent = transcript.agent();
         if agent != self.agent {
@@ -75,7 +75,7 @@ impl DraftIndex {
         }
     }
 
-    /// How many messages say or do something, summaries and carry-over prompts not counted: what there is to hand off.
+    /// Number of messages with content, without summaries and carry-over prompts: the work to hand off.
     pub fn spoken(&self) -> usize {
         let counts = |item: &IndexedItem| match item {
             IndexedItem::Text(words) => !matches!(

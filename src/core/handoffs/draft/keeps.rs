@@ -1,4 +1,4 @@
-//! What must not be lost of a conversation.
+//! Required content of a conversation.
 
 use std::collections::HashSet;
 
@@ -24,7 +24,7 @@ pub(super) enum RetentionReason {
     Summary,
 }
 
-/// Something that must not be lost.
+/// A required text.
 #[derive(Debug, Clone)]
 pub(super) struct RetainedText {
     pub(super) kept: RetentionReason,
@@ -183,9 +183,9 @@ fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
     })
 }
 
-/// Whether a text holds what is kept, be it in other words: most of the words that tell it from others.
+/// Whether a text covers a required text: it contains most of its distinctive words.
 pub(super) fn holds(text: &str, keep: &str) -> bool {
-    /// Of ten such words so many must be there.
+    /// Required share of such words, in tenths.
     const MOST: usize = 6;
     let terms = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
     let terms: Vec<String> = terms
@@ -246,7 +246,7 @@ pub(super) fn lacking(
     out
 }
 
-/// Of how much that must be kept a text says something, and how much there is.
+/// The number of required texts that a text covers, and their total.
 pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
     let keeps = all(facts, SUMMARY, TokenCounter::Estimated);

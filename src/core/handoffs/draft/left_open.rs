@@ -17,8 +17,8 @@ struct OpenSentence<'i> {
 }
 
 impl<'i> LeftOpen<'i> {
-    /// The model says something: what it leaves open, or that something is mended. `failed`: the last call of the turn
-    /// that failed.
+    /// Adds a statement of the model's, which leaves something open or settles it. `failed`: the turn's last failed
+    /// call.
     pub(super) fn add(&mut self, statement: &'i IndexedText, failed: Option<&'i IndexedCall>) {
         self.0
             .retain(|left| !markers::mends(&statement.text, &left.anchor.text));

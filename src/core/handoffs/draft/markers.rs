@@ -4,26 +4,26 @@ use std::collections::HashSet;
 
 use super::excerpt::{one_line, sentences};
 
-/// What a sentence is kept as.
+/// The class of a kept sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(super) enum SentenceClass {
-    /// What has to hold.
+    /// A constraint.
     Constraint,
     /// What was decided.
     Decision,
-    /// What stops the work.
+    /// A blocker.
     Blocker,
     /// What is still to be done.
     Later,
-    /// What fails and was left so.
+    /// A known failure that was left open.
     LeftOpen,
-    /// What was tried and did not work.
+    /// A failed attempt.
     DeadEnd,
-    /// What is taken for granted.
+    /// An assumption.
     Assumption,
 }
 
-/// Whose sentences a word counts in.
+/// The speaker whose sentences a word marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum MarkerSpeaker {
     /// Anybody's.
@@ -150,7 +150,7 @@ const SENTENCE: usize = 280;
 /// A sentence that is kept for a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AnchoredSentence {
-    /// What it is kept as.
+    /// The class of the sentence.
     pub(super) class: SentenceClass,
     /// Whether it is the person's.
     pub(super) by_person: bool,
@@ -209,7 +209,7 @@ fn is_left(sentence: &str) -> bool {
     (0..words.len()).filter(leaves).any(as_it_is)
 }
 
-/// Whether a sentence speaks of what the one before it names.
+/// Whether a sentence refers to the previous one.
 fn points(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     let first = words(&small).next().unwrap_or_default();

@@ -71,7 +71,7 @@ impl DraftIndex {
     /// The document, composed without a model.
     ///
     /// # Errors
-    /// What must be kept does not fit.
+    /// The required pieces do not fit.
     pub fn local(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
         let facts = DraftFacts::of(self);
         let repository = self.repository(request);
@@ -85,7 +85,7 @@ impl DraftIndex {
     /// What a model is shown that writes the document.
     ///
     /// # Errors
-    /// What must be kept does not fit.
+    /// The required pieces do not fit.
     pub fn bundle(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
         let facts = DraftFacts::of(self);
         let repository = self.repository(request);
@@ -101,7 +101,7 @@ impl DraftIndex {
     pub fn completed(&self, document: &str, prompts: &Prompts, count: TokenCounter) -> String {
         let facts = DraftFacts::of(self);
         let mut headings = prompts.headings();
-        // Where there is no list, there is nothing to say of it.
+        // Without a to-do list its section is not required.
         headings.retain(|heading| facts.todos.is_some() || *heading != TO_DOS);
         let lacking = keeps::lacking(&facts, document, &headings, ALSO_KNOWN, count);
         match lacking.is_empty() {
@@ -110,7 +110,7 @@ impl DraftIndex {
         }
     }
 
-    /// Of how much that must be kept a text says something, and how much there is: what `completed` would not append.
+    /// The number of required texts that a text covers, and their total: `completed` appends the others.
     pub fn kept_in(&self, text: &str) -> (usize, usize) {
         keeps::share(&DraftFacts::of(self), text)
     }
@@ -119,7 +119,7 @@ impl DraftIndex {
         excerpt::within(&self.clean(request.repository), REPOSITORY, request.count).into_owned()
     }
 
-    /// How much each turn has to do with the focus; without one, with the current task.
+    /// Relevance of each turn to the focus; without one, to the current task.
     fn relevance(&self, facts: &DraftFacts<'_>, focus: &str) -> Vec<f32> {
         let task = || {
             facts
@@ -172,7 +172,7 @@ pub fn with_open_message(prompt: &str, message: &str) -> String {
 }
 
 /// Whether there is enough to hand off: so many messages since the last handoff, system and preamble not counted. Every
-/// trigger asks here.
+/// trigger uses this test.
 pub fn enough(messages: usize) -> bool {
     messages >= limits::LEAST_MESSAGES
 }

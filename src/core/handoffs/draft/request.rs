@@ -1,4 +1,4 @@
-//! What is requested: a draft's size, focus and preset; the sections of a local draft, and how much each weighs.
+//! Specification of a draft: size, focus and preset; the sections of a local draft with their weights.
 
 use super::count::TokenCounter;
 
@@ -38,7 +38,7 @@ impl DraftSection {
     }
 }
 
-/// What the next session is for: which sections come first where there is not room for all.
+/// Purpose of the next session: the order of sections where not all fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Preset {
     /// Writes code: files and steps.
@@ -46,7 +46,7 @@ pub enum Preset {
     Implement,
     /// Writes about it: decisions and what was done.
     Docs,
-    /// Looks for a fault: runs, failures, attempts.
+    /// Debugs: runs, failures, attempts.
     Debug,
 }
 
@@ -82,16 +82,16 @@ impl Preset {
     }
 }
 
-/// What a draft is to be.
+/// Specification of a draft.
 #[derive(Debug, Clone, Copy)]
 pub struct DraftSpec<'r> {
-    /// What the person wants it to be about; may be empty.
+    /// The person's focus; may be empty.
     pub focus: &'r str,
-    /// What the next session is for.
+    /// Purpose of the next session.
     pub preset: Preset,
     /// Tokens that it may have.
     pub tokens: usize,
-    /// Who counts them: the model's vocabulary that reads it, where it is public.
+    /// The counter: the vocabulary of the reading model, where it is public.
     pub count: TokenCounter,
     /// The state of the repository, as text; may be empty.
     pub repository: &'r str,

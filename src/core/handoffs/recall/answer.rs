@@ -26,7 +26,7 @@ const LOOKED_AT: usize = 3;
 /// Words that are offered where nothing was found.
 const NEAREST: usize = 6;
 
-/// What came of a question.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RecallAnswer {
     /// The answer.

@@ -1,9 +1,9 @@
-//! What is searched: the part of a request that the model does not see any more.
+//! The searched text: the part of a request that the model no longer sees.
 
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 
-/// The part of a request that the model does not see any more.
+/// The part of a request that the model no longer sees.
 #[derive(Clone, Copy)]
 pub struct CutPart<'a> {
     /// The whole transcript.

@@ -60,8 +60,8 @@ pub struct RecallIndex {
 type RecallPartCache<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
 
 impl RecallIndex {
-    /// Goes on to what was cut from a later request, and returns how many messages were read: those that are not there
-    /// already. Of a conversation that went on from an earlier point, what came after that point goes.
+    /// Extends the index to the cut part of a later request, and returns the number of newly read messages. After a
+    /// rewind, messages beyond the common prefix are dropped.
     pub fn extend(&mut self, cut: &CutPart<'_>, settings: &RecallIndexSettings) -> usize {
         let turns = cut.turns();
         let known = self.turns.iter().zip(cut.transcript.turns());

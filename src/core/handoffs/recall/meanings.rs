@@ -1,4 +1,4 @@
-//! Words of like meaning in talk about software, as a small general table.
+//! Synonyms in software, as a small general table.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;

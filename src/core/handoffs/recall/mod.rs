@@ -1,4 +1,4 @@
-//! Recall: searches what was cut from a conversation at its handoffs, for the model. Pure.
+//! Recall: lets the model search the part of a conversation that handoffs cut. Pure.
 //!
 //! ```text
 //! the part that was cut ─► Index (extended by what is new) ─┐

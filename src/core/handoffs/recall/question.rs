@@ -23,7 +23,7 @@ const MEANING: f32 = 0.6;
 const PART: f32 = 0.5;
 const JOINED: f32 = 0.7;
 
-/// Words that tell nothing.
+/// Words without weight (stop words).
 const EMPTY: &[&str] = &[
     "the",
     "a",
@@ -169,7 +169,7 @@ pub struct Question {
     pub expand: QueryExpansion,
 }
 
-/// Why a call asks for nothing.
+/// A call without a valid question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuestionError;
 
@@ -230,7 +230,7 @@ impl Question {
             }
         });
         let has_weight = |(word, _): &(String, f32)| !EMPTY.contains(&word.as_str());
-        // A question of nothing but such words means them.
+        // In a question of stop words alone they count.
         if all.iter().any(has_weight) {
             all.retain(has_weight);
         }

@@ -36,7 +36,7 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// At most so many tokens of a text: the lines that tell most of what was requested, and those around them.
+/// At most so many tokens of a text: the lines of the greatest weight, and their neighbours.
 pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String {
     let text = text.trim_matches(['\n', '\r']).trim_end();
     if tokens(text) <= most {

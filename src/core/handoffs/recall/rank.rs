@@ -17,16 +17,16 @@ const EQUAL: f32 = 0.8;
 /// How much more the newest passage counts than the oldest one, all else being equal.
 const NEWER: f32 = 0.15;
 
-/// How much a passage counts that has hardly any of what a question asks for, beside one that has all of it.
+/// Weight of a passage with hardly any of a question's words, relative to one with all.
 const LITTLE: f32 = 0.5;
 
-/// The share of what the best passage has of a question that others have which speak of the same thing.
+/// Share of the best passage's matched weight that passages on the same subject have.
 const SAME: f32 = 0.6;
 
-/// Of the best score, what a passage scores at least that says the same thing anew.
+/// Minimum share of the best score for a repeated statement.
 const ANEW: f32 = 0.5;
 
-/// Of the best score, what a passage scores at least that is worth an excerpt.
+/// Minimum share of the best score for an excerpt.
 const WORTH: f32 = 0.3;
 
 /// Passages of one message's part that are shown.
@@ -36,7 +36,7 @@ const OF_ONE: usize = 2;
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct RankedPassage {
     pub(super) passage: usize,
-    /// The message in which what it speaks of returns, last.
+    /// The last message that returns to its subject.
     pub(super) later: Option<usize>,
 }
 
@@ -55,7 +55,7 @@ pub(super) type TermWeights = HashMap<u64, f32>;
 /// The words that may stand for those of a question: a list for each of them, each with what it counts.
 type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 
-/// The passages that answer best, best first, and the words that tell so.
+/// The best passages, best first, and the weights of the question's words.
 pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPassage>, TermWeights) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
@@ -148,7 +148,7 @@ fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<Passage
         .collect()
 }
 
-/// How much it counts who says it.
+/// Weight of the speaker.
 fn counts(index: &RecallIndex, passage: &Passage) -> f32 {
     match passage.source {
         TextSource::Person => 1.15,
@@ -163,7 +163,7 @@ fn counts(index: &RecallIndex, passage: &Passage) -> f32 {
     }
 }
 
-/// How much some words of a question tell.
+/// Sum of the weights of some of a question's words.
 fn mass_of(has: u64, mass: &[f32]) -> f32 {
     let all = mass.iter().enumerate();
     all.filter(|(at, _)| has & (1 << at) != 0)
@@ -238,7 +238,7 @@ fn returns(
     changed.chain(speech).max()
 }
 
-/// Those that tell something of their own: of a call, the call or its result; what was read twice, as it was last.
+/// Passages without duplicates: of a call, the call or its result; of repeated reads, the last.
 fn distinct(index: &RecallIndex, all: impl Iterator<Item = RankedPassage>) -> Vec<RankedPassage> {
     let mut of_call: HashMap<u32, TextSource> = HashMap::new();
     let mut read: HashSet<(&str, u32, u32)> = HashSet::new();

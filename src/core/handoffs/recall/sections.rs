@@ -1,5 +1,4 @@
-//! What of a text is searched: not the lines of ours that stand in it, nor what the agent's harness puts in a person's
-//! place.
+//! The searched sections of a text: without baton's lines and the harness's texts in the person's place.
 
 use std::ops::Range;
 

@@ -60,7 +60,7 @@ struct PostingNode {
     before: u32,
 }
 
-/// Takes what is a hash already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
 pub(super) struct IdentityHasher(u64);
 

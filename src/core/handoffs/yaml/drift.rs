@@ -1,4 +1,4 @@
-//! Whether a file is still true: what the repository says against what the file says.
+//! Whether a file is up to date: compares the repository with the file.
 
 use super::model::HandoffFile;
 use super::time::Time;
@@ -19,7 +19,7 @@ pub struct CurrentRepository {
     pub gone: Vec<String>,
 }
 
-/// What has moved since a file was written.
+/// The drift of the repository since a file was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Drift {
     /// Age in seconds; `None` where it is not known.

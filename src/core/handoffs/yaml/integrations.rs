@@ -1,4 +1,4 @@
-//! What other tools tell, as a file has it: tasks of beads, threads and reservations of Agent Mail.
+//! Data of other tools in a file's form: tasks of beads, threads and reservations of Agent Mail.
 
 use serde_json::Value as Json;
 

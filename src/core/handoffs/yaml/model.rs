@@ -37,13 +37,13 @@ pub struct HandoffFile {
     pub test: String,
     /// What was done.
     pub done_this_session: Vec<CompletedTask>,
-    /// What stands in the way.
+    /// Blockers.
     pub blockers: Vec<String>,
     /// What nobody has answered yet.
     pub questions: Vec<String>,
     /// What was decided, with the reason.
     pub decisions: BTreeMap<String, String>,
-    /// What was found out.
+    /// Findings.
     pub findings: BTreeMap<String, String>,
     pub worked: Vec<String>,
     /// What did not.
@@ -111,7 +111,7 @@ pub struct FileChanges {
     pub extra: Vec<(String, YamlValue)>,
 }
 
-/// How good a file is for whoever goes on from it.
+/// Quality of a file as a starting point.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QualityReport {
     /// 0 to 100: the mean of the dimensions.

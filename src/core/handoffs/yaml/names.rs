@@ -1,4 +1,4 @@
-//! Names of files and folders, and what they tell.
+//! Names of files and folders, and their meaning.
 
 use time::UtcDateTime;
 
@@ -126,8 +126,8 @@ pub fn is_automatic(name: &str) -> bool {
     name.starts_with(AUTO)
 }
 
-/// What a file's name says of its age. Greater is newer. A manual file's name has minutes alone, so files of one minute
-/// are distinguished by something else.
+/// The time in a file's name. Greater is newer. A manual file's name has minutes alone, so files of one minute are
+/// distinguished by something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct FileStamp {
     /// The beginning of its minute, in seconds since the Unix epoch.

@@ -1,4 +1,4 @@
-//! How good a file is for whoever goes on from it: coverage, recency, actionability, traceability, each 0 to 100.
+//! Quality of a file as a starting point: coverage, recency, actionability, traceability, each 0 to 100.
 
 use super::model::{Dimension, HandoffFile, QualityReport};
 use super::time::{Time, date_of};

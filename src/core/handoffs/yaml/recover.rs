@@ -1,11 +1,11 @@
-//! A file in few words, for the first minute of the next session.
+//! Summarises a file for the start of the next session.
 
 use super::line::GoalAndNow;
 use super::model::HandoffFile;
 use super::text::{cut, one_line};
 use crate::handoffs::draft::tokens;
 
-/// What the next session needs it for.
+/// Purpose of the briefing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum RecoveryPurpose {
     /// It begins.

@@ -1,5 +1,4 @@
-//! What an agent's own words tell of its work, by fixed rules: what was done, what comes next, what stands in the way,
-//! what was decided.
+//! Extracts an agent's own account of its work by fixed rules: what was done, next steps, blockers, decisions.
 //!
 //! Each kind has its expressions in order of precedence. The first that matches gives the goal or the next step; all
 //! matches of all of them fill the lists. A heading such as `Next:` with nothing after it stands for the list under it.
@@ -23,7 +22,7 @@ pub struct TextAnalysis {
     pub done: Vec<String>,
     /// Everything that comes next.
     pub next: Vec<String>,
-    /// What stands in the way.
+    /// Blockers.
     pub blockers: Vec<String>,
     /// Decisions by what was decided.
     pub decisions: BTreeMap<String, String>,
@@ -380,10 +379,10 @@ mod tests {
     fn decisions_have_a_short_key_and_a_short_reason() {
         let text = "I decided to keep the old format because clients read it. We chose SQLite over Postgres because \
                     it is one file. Using hyper for HTTP.";
-        let told = analyze(text).decisions;
-        assert_eq!(told["keep the old format"], "clients read it");
-        assert_eq!(told["SQLite"], "over Postgres");
-        assert_eq!(told["hyper"], "HTTP");
+        let decided = analyze(text).decisions;
+        assert_eq!(decided["keep the old format"], "clients read it");
+        assert_eq!(decided["SQLite"], "over Postgres");
+        assert_eq!(decided["hyper"], "HTTP");
         let long = analyze(&format!(
             "decided to {} because {}.",
             "a".repeat(99),

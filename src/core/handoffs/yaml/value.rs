@@ -1,4 +1,4 @@
-//! YAML as a tree: what a document says, without its layout.
+//! YAML as a tree: a document's values, without its layout.
 
 use serde_json::{Map, Number};
 

@@ -1,4 +1,4 @@
-//! Makes a packet of a handoff and of what was seen.
+//! Builds a packet from a handoff and the observed facts.
 
 use std::collections::HashSet;
 
@@ -194,7 +194,7 @@ fn pointers(seen: &SeenFacts) -> VerdictPointer {
     }
 }
 
-/// What the prompt takes for granted: under a heading of its own, or in a sentence that says so.
+/// Assumptions of the prompt: under a heading of their own, or in sentences that state one.
 fn assumed(source: &PacketSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
     let sentences = draft::assumptions(prompt, source.assumptions).into_iter();
@@ -205,7 +205,7 @@ fn assumed(source: &PacketSource<'_>, sections: &[PromptSection<'_>], prompt: &s
     all
 }
 
-/// The packet before, files that the prompt names, and what was started.
+/// The previous packet, files that the prompt names, and started processes.
 fn prerequisites(source: &PacketSource<'_>, prompt: &str) -> Vec<Prerequisite> {
     let one = |kind: PrerequisiteKind, what: &str| Prerequisite {
         kind,

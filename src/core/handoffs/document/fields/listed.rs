@@ -1,4 +1,4 @@
-//! What a carry-over prompt lists under headings, and what was written beside it.
+//! Lists under headings of a carry-over prompt, merged with observed statements.
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use crate::handoffs::draft::{one_line, seen};
 /// Bytes of a sentence or an item.
 pub(super) const SENTENCE: usize = 400;
 
-/// What stands in the lists below headings with one of these words.
+/// Items below headings with one of these words.
 pub(super) fn listed(sections: &[PromptSection<'_>], words: &[&str]) -> Vec<String> {
     let about = sections.iter().filter(|section| section.is_about(words));
     let items = about
@@ -20,7 +20,7 @@ pub(super) fn listed(sections: &[PromptSection<'_>], words: &[&str]) -> Vec<Stri
         .collect()
 }
 
-/// How a list is written that has nothing.
+/// Spellings of an empty list.
 fn is_none(item: &str) -> bool {
     let word = item.trim_end_matches('.').to_lowercase();
     matches!(
@@ -29,7 +29,7 @@ fn is_none(item: &str) -> bool {
     )
 }
 
-/// What was written and what the prompt lists, each once.
+/// Observed statements and items of the prompt, each once.
 pub(super) fn merged(statements: &[seen::SeenStatement], prompt: Vec<String>) -> Vec<PacketStatement> {
     let statements = statements.iter().map(|stated| (stated.text.clone(), stated.turn));
     let mut known = HashSet::new();

@@ -1,10 +1,10 @@
-//! A packet as Markdown, made of the packet alone.
+//! Renders a packet as Markdown, from the packet alone.
 
 use std::fmt::Write as _;
 
 use super::{HandoffSize, NO_NEXT_ACTION, Packet, PacketStatement, Verification};
 
-/// What stands above the carry-over prompt, which comes last: it may hold anything.
+/// Everything above the carry-over prompt, which comes last since it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
 
 pub(super) fn of(packet: &Packet) -> String {
@@ -140,7 +140,7 @@ fn verified(run: &Verification) -> String {
     }
 }
 
-/// Of a whole line, of which zero does not say that each of its commands passed.
+/// Exit code of a whole line: zero does not prove that each of its commands passed.
 fn ended(exit: Option<i32>) -> String {
     match exit {
         Some(0) => "exit 0".to_owned(),

@@ -1,4 +1,4 @@
-//! What is to be done first, by the carry-over prompt itself.
+//! Finds the next action in the carry-over prompt.
 
 use super::prompt::{PromptSection, is_item, item};
 
@@ -25,7 +25,7 @@ const BEGINS: [&str; 8] = [
     "begin by ",
 ];
 
-/// What a draft of ours says where it knows of none.
+/// The text of our drafts without a known next step.
 const NONE: &str = "No next step was recorded";
 
 /// The first step that the prompt names.

@@ -1,4 +1,4 @@
-//! What a carry-over prompt says under which heading.
+//! Sections of a carry-over prompt by heading.
 
 /// A heading with the lines below it; the first section has none.
 pub(super) struct PromptSection<'p> {

@@ -1,4 +1,4 @@
-//! What may go wrong, the worst first.
+//! Risks, the worst first.
 
 use super::listed::{SENTENCE, listed, merged};
 use super::prompt::PromptSection;

@@ -19,7 +19,7 @@ pub struct Packet {
     pub version: u32,
     /// The handoff's id.
     pub id: Uuid,
-    /// Whether somebody can go on from it alone.
+    /// Whether it is sufficient to continue from.
     pub kind: PacketKind,
     /// Whether it is the newest of its repository, branch and topic.
     pub status: PacketStatus,
@@ -33,9 +33,9 @@ pub struct Packet {
     pub commands_run: Vec<CommandRun>,
     /// How many more commands there were.
     pub commands_left_out: usize,
-    /// What was tried and did not work.
+    /// A failed attempt.
     pub failed_attempts: Vec<FailedAttempt>,
-    /// What may go wrong, the worst first.
+    /// Risks, the worst first.
     pub open_risks: Vec<Risk>,
     /// What is to be done first; `None` makes it a status report.
     pub next_action: Option<String>,
@@ -43,13 +43,13 @@ pub struct Packet {
     pub verdict_pointer: VerdictPointer,
     /// The last run of each command that tests, builds or lints, as it was seen.
     pub verification: Vec<Verification>,
-    /// Claims of the carry-over prompt that no run proves.
+    /// Unproven claims of the carry-over prompt.
     pub claims: Vec<PacketClaim>,
     /// The agent's to-do list.
     pub todo: Vec<PacketTodo>,
     /// Sentences about what was decided.
     pub decisions: Vec<PacketStatement>,
-    /// What was taken for granted and never confirmed.
+    /// Unconfirmed assumptions.
     pub assumptions_to_validate: Vec<PacketStatement>,
     /// Questions that were put to the person and have no answer.
     pub questions_for_human: Vec<PacketStatement>,
@@ -86,13 +86,13 @@ pub struct Packet {
     pub prompt: String,
 }
 
-/// Whether somebody can go on from a packet alone.
+/// Whether a packet is sufficient to continue from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PacketKind {
-    /// It says what is to be done first.
+    /// It names a next action.
     Handoff,
-    /// It does not.
+    /// It names no next action.
     StatusReport,
 }
 
@@ -123,7 +123,7 @@ pub struct CommandRun {
     pub output: Vec<String>,
 }
 
-/// What was tried and did not work.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedAttempt {
@@ -133,7 +133,7 @@ pub struct FailedAttempt {
     pub why: String,
 }
 
-/// What may go wrong.
+/// A risk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Risk {
@@ -146,16 +146,16 @@ pub struct Risk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing goes on before it is settled.
+    /// It blocks all further work.
     Block,
-    /// To be looked at.
+    /// It needs attention.
     Warn,
-    /// To be known.
+    /// For information.
     Info,
 }
 
 impl Severity {
-    /// In a word.
+    /// The name used in documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -207,7 +207,7 @@ impl Verification {
     }
 }
 
-/// A claim of success that no run proves.
+/// An unproven claim of success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PacketClaim {
@@ -259,7 +259,7 @@ pub enum PrerequisiteKind {
 }
 
 impl PrerequisiteKind {
-    /// In a word.
+    /// The name used in documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",

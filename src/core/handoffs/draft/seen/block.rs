@@ -1,4 +1,4 @@
-//! What was seen as a short text after a carry-over prompt.
+//! The observed facts as a short text after a carry-over prompt.
 
 use super::{SeenChange, SeenFacts, SeenVerification};
 use crate::agents::files::FileChange;

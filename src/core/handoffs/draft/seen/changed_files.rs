@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use super::SeenChange;
 use crate::agents::files::FileChange;
 
-/// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
+/// Maximum words of commands that are searched in paths; beyond it any file may be gone. The cost must not grow with
+/// both.
 const MOST_LOOKS: usize = 1_000_000;
 
 /// Maximum words kept of commands that remove files.
@@ -72,7 +73,7 @@ impl ChangedFiles {
             });
         }
         let file = &mut self.all[index];
-        // What became of it in between is settled by what is done to it now, but not what it was at first.
+        // The present change replaces later states, but not the first one.
         if file.uncertain {
             file.first = FileChange::Written;
             file.uncertain = false;

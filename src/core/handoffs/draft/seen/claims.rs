@@ -4,19 +4,19 @@ use super::{SeenFacts, SeenVerification};
 use crate::agents::commands::CommandPurpose;
 use crate::handoffs::draft::excerpt::{one_line, sentences};
 
-/// What a claim comes to.
+/// The status of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClaimStatus {
-    /// The last run says otherwise.
+    /// The last run contradicts it.
     Contradicted,
-    /// Files changed after the last run that says so.
+    /// Files changed after the last run that proves it.
     Stale,
-    /// Nothing was seen that says so.
+    /// No run proves it.
     Unverified,
 }
 
 impl ClaimStatus {
-    /// In a word.
+    /// The name used in documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::Contradicted => "contradicted",

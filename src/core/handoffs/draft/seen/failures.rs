@@ -29,8 +29,7 @@ struct OpenFailure {
 }
 
 impl Failures {
-    /// Takes failures out that this line settles, or of which it is not known whether it does. `folder` is where it
-    /// begins.
+    /// Removes failures that this line settles or may settle. `folder` is where it begins.
     pub(super) fn settle(
         &mut self,
         command: &str,
@@ -61,12 +60,12 @@ impl Failures {
         });
     }
 
-    /// Takes out those of which one of these commands may be another run.
+    /// Removes failures that one of these commands may have repeated.
     pub(super) fn forget(&mut self, may_be: impl Fn(&RunKey) -> bool) {
         self.0.retain(|failure| !failure.keys.iter().any(&may_be));
     }
 
-    /// Takes all out: what settles them may be missing.
+    /// Removes all: calls that settle them may be missing.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

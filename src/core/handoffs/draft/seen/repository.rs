@@ -1,4 +1,4 @@
-//! What git reported of its repository, followed from command to command.
+//! The state of the repository, tracked through git's output command by command.
 
 use crate::agents::outcomes::GitReport;
 
@@ -52,7 +52,7 @@ impl RepositoryState {
             }
             GitReport::Committed(hash) => {
                 self.head = Some(hash.clone());
-                // What was committed need not be all that was changed.
+                // A commit need not contain all changes.
                 self.clean = false;
             }
             GitReport::Left => {

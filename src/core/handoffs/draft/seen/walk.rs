@@ -1,4 +1,4 @@
-//! Goes through calls and their results, and keeps what they prove.
+//! Walks calls and their results, and records the facts that they prove.
 
 use std::collections::{HashMap, HashSet};
 
@@ -270,7 +270,7 @@ impl<'w> TranscriptWalk<'w> {
                 self.committed = Some(self.group);
             }
         }
-        // Of what failed in a folder that is not known it would not be seen that it was run again.
+        // A rerun of a failure in an unknown folder could not be recognised.
         let lost = keyed.len() < runs.len();
         self.note(
             turn,
