@@ -1,11 +1,12 @@
 //! A scripted model without state: it obeys a directive in the transcript.
 //!
 //! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a person's prompt or a carry-over
-//! prompt) asks for `S` tool calls, and then for the next of `N` tasks: by a handoff where `session_handoff` is on
-//! offer, else in the same context. `mixed` calls the handoff beside the last step's tool, `refuse` makes a handoff
-//! with an empty prompt first. Steps are counted by the tool results that follow the directive in the transcript.
-//! So any agent that runs tools drives it, and a transcript that was cut in the wrong place changes its replies
-//! visibly. Where the last text asks for a document with the headings of a handoff, it writes one.
+//! prompt) requests `S` tool calls, and then the next of `N` tasks. The next task follows a handoff where
+//! `session_handoff` is on offer, else it stays in the same context. `mixed` calls the handoff beside the last step's
+//! tool, `refuse` makes a handoff with an empty prompt first. Steps are counted by the tool results that follow the
+//! directive in the transcript. So any agent that runs tools drives it, and a transcript that was cut in the wrong
+//! place changes its replies visibly. Where the last text asks for a document with the headings of a handoff, it writes
+//! one.
 
 use serde_json::{Map, Value, json};
 

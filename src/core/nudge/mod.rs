@@ -1,7 +1,7 @@
 //! When a model should hand over: its context use against its model's window and the thresholds of the config. Pure.
 //!
 //! ```text
-//! usage of an answer ─► ContextUse ─► Decision: nothing yet | tell the model (a nudge) | hand off
+//! usage of an answer ─► ContextUse ─► NudgeDecision: nothing yet | tell the model (a nudge) | hand off
 //!                          ▲
 //!      requests, handoffs ─┘
 //! ```

@@ -4,8 +4,8 @@
 //! dozen steps for its escapes, and no unpredictable branch. Safe SIMD (`fearless_simd`), as wide as the processor has
 //! it; what is found is the same as byte by byte, also in text that is no JSON.
 //!
-//! What walks blocks is generic over the processor's vectors and inlined into the one place that chooses among
-//! them (`dispatch!`): vector code in a function of its own would be compiled for the oldest processor.
+//! The block walks are generic over the processor's vectors and inlined into the one place that selects them
+//! (`dispatch!`). Vector code in a function of its own would be compiled for the oldest processor.
 
 mod block;
 mod follow;

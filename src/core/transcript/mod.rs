@@ -4,8 +4,8 @@
 //! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
 //! its text is requested. Time and memory are proportional to what is read.
 //!
-//! [`View`] says where the turns are and whose, and this room takes that from it. What a turn is made of it reads for
-//! itself: `wire`'s own reading of parts states what a rewrite may edit, and stops at a result's edge; this one reads
+//! [`View`] says where the turns are and whose, and this room takes that from it. The parts of a turn are read here a
+//! second time. `wire`'s reading of parts covers what a rewrite may edit, and stops at a result's edge. This one reads
 //! down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not collide, so a
 //! message that stands alone can be read as well (the journal has many of those).
 //!

@@ -191,8 +191,8 @@ pub trait Turns {
 
 /// Texts of ours in the model's view.
 pub trait Texts: Turns {
-    /// The edits that append a text of ours to a turn of the user's or a tool's: as the last text of the user's
-    /// message, or as a message of its own. None for another's turn.
+    /// The edits that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
+    /// message, or a message of its own. None for another's turn.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit>;
 }
 

@@ -1,8 +1,7 @@
-//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (what a
-//! message is made of), `texts` (texts of ours put in), `pairs` (hidden pairs put back), `stream` (what upstream
-//! streams), `reply` (what it answers in one piece), `ask_again` (what the model wrote, returned to it), `compose` (an
-//! answer of our own), `error`, `usage`. Each implements one of the traits of `api`; what a wire needs besides stands
-//! in files of its own.
+//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (the parts
+//! of a message), `texts` (inserted texts), `pairs` (restored hidden pairs). `stream` and `reply` read upstream's
+//! answers. `ask_again` returns the model's output to it, `compose` makes an answer of our own; `error` and `usage`
+//! complete the set. Each implements one of the traits of `api`; what a wire needs besides stands in files of its own.
 //!
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.

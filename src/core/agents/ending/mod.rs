@@ -92,7 +92,7 @@ impl Evidence<'_> {
         };
         let zero_is_passed = runs.iter().any(|run| run.good_if_zero && run.purpose.verifies());
         let (code, failed) = match (self.code, line) {
-            (Some(code), _) => self.from_code(code, report, zero_is_passed),
+            (Some(code), _) => self.reconcile_code(code, report, zero_is_passed),
             (None, Some(line)) => self.written(line, report, zero_is_passed),
             (None, None) => self.silent(report, zero_is_passed),
         };
@@ -117,7 +117,7 @@ impl Evidence<'_> {
     }
 
     /// With a code of the wire's or the envelope's.
-    fn from_code(
+    fn reconcile_code(
         &self,
         code: i32,
         report: ReportedResult,
@@ -140,7 +140,7 @@ impl Evidence<'_> {
         zero_is_passed: bool,
     ) -> (Option<i32>, Option<bool>) {
         match line.code {
-            Some(0) => self.from_code(0, report, zero_is_passed),
+            Some(0) => self.reconcile_code(0, report, zero_is_passed),
             _ if matches!(report, ReportedResult::Passed(_)) => (None, None),
             // A tool that flags every other code than zero did not flag this one.
             _ if self.silence_is_zero && !line.is_first && report != ReportedResult::Failed => (None, None),

@@ -1,7 +1,7 @@
 //! Recall: lets the model search the part of a conversation that handoffs cut. Pure.
 //!
 //! ```text
-//! the part that was cut ─► Index (extended by what is new) ─┐
+//! the part that was cut ─► index (extended by what is new) ─┐
 //! question ─► words, their stems, words of like meaning ────┴► passages ranked ─► excerpts, redacted
 //! ```
 //! The index is made of the request at hand, since the agent sends its whole history each time. It keeps words and
