@@ -3,7 +3,7 @@
 /// Bytes of a carry-over prompt.
 pub const PROMPT: usize = 1 << 20;
 
-/// Bytes of a leg's stream that are kept so that a refused call can be queried again; a longer one is dropped.
+/// Bytes of a leg's stream that are kept for a follow-up after a refused call; a longer stream is dropped.
 pub const LEG_LOG: usize = 8 << 20;
 
 /// Refused calls answered within one agent request.

@@ -426,8 +426,8 @@ impl Course {
         }
     }
 
-    /// The next leg cannot be had: the response ends after what was shown. After a sentinel the agent is instructed to
-    /// go on, where its wire has a word for it; after an answered call alone it is the person's turn.
+    /// Ends the response without the next leg. After a sentinel the agent is instructed to go on, where its wire has a
+    /// word for it; after an answered call alone the person continues.
     fn lost(&mut self) {
         let leg = self.leg.clone();
         self.end(match leg.after {

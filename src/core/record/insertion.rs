@@ -85,3 +85,20 @@ pub fn sibling_key(sibling: &str) -> &str {
         _ => sibling,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stores contain these names.
+    #[test]
+    fn places_are_stored_under_their_first_names() {
+        let place = InsertionPlace::After(Position {
+            turns: 2,
+            digest: "d".into(),
+        });
+        let stored = r#"{"behind":{"turns":2,"digest":"d"}}"#;
+        assert_eq!(serde_json::to_string(&place).unwrap(), stored);
+        assert_eq!(serde_json::from_str::<InsertionPlace>(stored).unwrap(), place);
+    }
+}

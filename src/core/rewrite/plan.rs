@@ -179,3 +179,17 @@ impl RewriteOutcome {
         self
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The journal contains this name.
+    #[test]
+    fn a_reason_is_stored_under_its_first_name() {
+        assert_eq!(
+            serde_json::to_string(&ChangeReason::History).unwrap(),
+            r#""held""#
+        );
+    }
+}
