@@ -23,7 +23,7 @@ use baton_core::mark::seal::SealKey;
 use baton_core::mark::{self, gap, sentinel};
 use baton_core::record::LOCAL;
 use baton_core::record::WireId;
-use baton_core::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use baton_core::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use baton_core::text::json;
 use baton_core::wire::Requests;
 use baton_core::wire::anthropic::Anthropic;
@@ -59,9 +59,9 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
     .into()
 }
 
-fn plan(body: &Bytes, pinned: bool) -> Rewritten {
+fn plan(body: &Bytes, pinned: bool) -> RewriteOutcome {
     let wire = &Anthropic;
-    let reading = Reading::new(wire, body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates(wire);
     assert_eq!(candidates.len(), usize::from(pinned));
     let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
@@ -140,7 +140,7 @@ mod hostile {
     }
 
     fn read_and_rewritten(body: &Bytes) -> usize {
-        let reading = Reading::new(&Anthropic, body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(&Anthropic, body, Operation::Generate).unwrap();
         let found = reading.candidates(&Anthropic);
         let what = Rewrite {
             tools: Some(baton_core::tools::ToolTable::handoff()),
@@ -228,7 +228,7 @@ mod parts {
 #[divan::bench_group]
 mod reading {
     use super::*;
-    use baton_core::transcript::{Kind, Transcript};
+    use baton_core::transcript::{Transcript, TranscriptPartKind};
 
     const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
 
@@ -239,7 +239,9 @@ mod reading {
         let read = parts.map(|part| {
             let texts: usize = part.texts().iter().map(|text| black_box(text.get()).len()).sum();
             match part.kind {
-                Kind::Call(call) => texts + call.arguments.map_or(0, |all| black_box(all.get()).len()),
+                TranscriptPartKind::Call(call) => {
+                    texts + call.arguments.map_or(0, |all| black_box(all.get()).len())
+                }
                 _ => texts,
             }
         });
@@ -356,17 +358,17 @@ mod stream {
 mod drafts {
     use super::sessions::Session;
     use super::*;
-    use baton_core::handoffs::draft::{Count, Index, Preset, Request, Settings};
+    use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::View;
 
     const WIRES: [&str; 5] = ["anthropic", "openai_chat", "openai_responses", "gemini", "ollama"];
-    const REQUEST: Request<'static> = Request {
+    const REQUEST: DraftSpec<'static> = DraftSpec {
         focus: "",
         preset: Preset::Implement,
         tokens: 4000,
-        count: Count::Estimated,
+        count: TokenCounter::Estimated,
         repository: "",
         commands: true,
         why: true,
@@ -380,11 +382,11 @@ mod drafts {
         (session, view)
     }
 
-    fn index() -> Index {
+    fn index() -> DraftIndex {
         let redactor = Redactor::new(&[]);
-        Index::new(Settings {
+        DraftIndex::new(DraftIndexSettings {
             redactor,
-            ..Settings::default()
+            ..DraftIndexSettings::default()
         })
     }
 
@@ -406,12 +408,12 @@ mod drafts {
     #[divan::bench(args = WIRES)]
     fn local_of_2000_turns_counted(bencher: Bencher, name: &str) {
         let (_, view) = session(name, 2000);
-        let request = Request {
-            count: Count::O200k,
+        let request = DraftSpec {
+            count: TokenCounter::O200k,
             ..REQUEST
         };
         // It is built at its first use.
-        black_box(Count::O200k.tokens("x"));
+        black_box(TokenCounter::O200k.tokens("x"));
         bencher
             .counter(BytesCount::new(view.body.len()))
             .with_inputs(index)
@@ -505,7 +507,7 @@ mod recall {
     use super::planted::{Planted, Score};
     use super::sessions::{Event, Session, Tool};
     use super::*;
-    use baton_core::handoffs::recall::{CutPart, Expand, Index, Question, Settings};
+    use baton_core::handoffs::recall::{CutPart, QueryExpansion, Question, RecallIndex, RecallIndexSettings};
     use baton_core::redact::Redactor;
     use baton_core::transcript::Transcript;
     use baton_core::wire::{View, WIRES};
@@ -572,10 +574,10 @@ mod recall {
             .unwrap()
     }
 
-    fn settings() -> Settings {
-        Settings {
+    fn settings() -> RecallIndexSettings {
+        RecallIndexSettings {
             redactor: Redactor::new(&[]),
-            ..Settings::default()
+            ..RecallIndexSettings::default()
         }
     }
 
@@ -586,7 +588,7 @@ mod recall {
         }
     }
 
-    fn question(query: &str, expand: Expand) -> Question {
+    fn question(query: &str, expand: QueryExpansion) -> Question {
         Question {
             query: query.to_owned(),
             limit: 5,
@@ -604,9 +606,9 @@ mod recall {
         }
         let (view, settings) = (session(name), settings());
         bencher.counter(BytesCount::new(view.body.len())).bench_local(|| {
-            let mut index = Index::default();
+            let mut index = RecallIndex::default();
             index.extend(&whole(&view), &settings);
-            let found = index.answer(&whole(&view), &settings, &question(ASKED, Expand::ALL));
+            let found = index.answer(&whole(&view), &settings, &question(ASKED, QueryExpansion::ALL));
             (index, found.excerpts)
         });
     }
@@ -615,12 +617,12 @@ mod recall {
     #[divan::bench(args = NAMES)]
     fn later_question(bencher: Bencher, name: &str) {
         let (view, settings) = (session(name), settings());
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.extend(&whole(&view), &settings);
         bencher.bench_local(|| {
             index.extend(&whole(&view), &settings);
             index
-                .answer(&whole(&view), &settings, &question(ASKED, Expand::ALL))
+                .answer(&whole(&view), &settings, &question(ASKED, QueryExpansion::ALL))
                 .excerpts
         });
     }
@@ -629,7 +631,7 @@ mod recall {
     #[allow(clippy::print_stdout)]
     fn size() {
         let (view, settings) = (session(NAMES[0]), settings());
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.extend(&whole(&view), &settings);
         println!("an index of {} bytes takes {}", view.body.len(), index.bytes());
     }
@@ -638,39 +640,39 @@ mod recall {
     #[allow(clippy::print_stdout)]
     fn told() {
         size();
-        let off = Expand {
+        let off = QueryExpansion {
             stems: false,
             meanings: false,
             parts: false,
         };
         for turns in [200, 600, 2_000] {
             for wire in WIRES {
-                let (score, held) = scores(wire.id(), turns, Expand::ALL);
+                let (score, held) = scores(wire.id(), turns, QueryExpansion::ALL);
                 shown(&format!("{} of {turns} turns", wire.id().name()), &score);
                 shown("  questions that were held back", &held);
             }
         }
         for (what, expand) in [
-            ("all", Expand::ALL),
+            ("all", QueryExpansion::ALL),
             (
                 "without stems",
-                Expand {
+                QueryExpansion {
                     stems: false,
-                    ..Expand::ALL
+                    ..QueryExpansion::ALL
                 },
             ),
             (
                 "without meanings",
-                Expand {
+                QueryExpansion {
                     meanings: false,
-                    ..Expand::ALL
+                    ..QueryExpansion::ALL
                 },
             ),
             (
                 "without parts",
-                Expand {
+                QueryExpansion {
                     parts: false,
-                    ..Expand::ALL
+                    ..QueryExpansion::ALL
                 },
             ),
             ("the words alone", off),
@@ -688,14 +690,14 @@ mod recall {
         );
     }
 
-    fn scores(wire: WireId, turns: usize, expand: Expand) -> (Score, Score) {
+    fn scores(wire: WireId, turns: usize, expand: QueryExpansion) -> (Score, Score) {
         let settings = settings();
         let (mut score, mut held) = (Score::default(), Score::default());
         for seed in 1..=3 {
             let planted = Planted::new(seed, turns);
             let (view, end) = planted.request(wire);
             let cut = CutPart { end, ..whole(&view) };
-            let mut index = Index::default();
+            let mut index = RecallIndex::default();
             index.extend(&cut, &settings);
             let answer = |query: &str| index.answer(&cut, &settings, &question(query, expand)).text;
             for fact in &planted.facts {

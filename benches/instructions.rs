@@ -13,7 +13,7 @@ use std::hint::black_box;
 use baton_core::mark::seal::SealKey;
 use baton_core::mark::{gap, sentinel};
 use baton_core::record::LOCAL;
-use baton_core::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_core::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::json;
 use baton_core::wire::Operation;
 use baton_core::wire::anthropic::Anthropic;
@@ -99,7 +99,7 @@ fn body(bytes: usize, pinned: bool) -> Bytes {
 fn request(bytes: usize, pinned: bool) -> Work {
     let body = body(bytes, pinned);
     Box::new(move || {
-        let reading = Reading::new(&Anthropic, &body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
         let candidates = reading.candidates(&Anthropic);
         let cut = candidates.first().map_or(Cut::None, |candidate| Cut::At {
             candidate,

@@ -11,7 +11,7 @@ mod carry_overs;
 use std::error::Error;
 use std::path::Path;
 
-use baton_core::record::{Handoff, Origin, WireId};
+use baton_core::record::{Handoff, HandoffOrigin, WireId};
 use baton_core::wire::{self, Operation};
 use baton_proxy::state::journal::{BodySide, ExchangeFilter, ExchangeRow, JournalReader};
 use baton_proxy::state::store::sqlite::SqliteStore;
@@ -27,7 +27,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
     let store = SqliteStore::open_existing(dir)?.ok_or("there is no store")?;
     let handoffs = store.handoffs(&HandoffFilter::default()).await?;
-    let by_model = |handoff: &&Handoff| handoff.origin == Origin::Model;
+    let by_model = |handoff: &&Handoff| handoff.origin == HandoffOrigin::Model;
     let rows = query.list(&ExchangeFilter::default())?;
     let (mut count, mut sum) = (0, Shares::default());
     println!("must-keeps in       model's own   last turns   local   handoff");

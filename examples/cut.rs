@@ -11,7 +11,7 @@ use baton_core::mark::sentinel;
 use baton_core::record::LOCAL;
 use baton_core::record::WireId;
 use baton_core::rewrite::preamble;
-use baton_core::rewrite::{Cut, Reading, Rewrite, rewrite};
+use baton_core::rewrite::{Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::splice;
 use baton_core::wire::{Operation, Wire, wire};
 use serde_json::json;
@@ -48,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
 /// # Errors
 /// When the request cannot be parsed, or has no sentinel with a valid seal.
 fn cut(wire: &dyn Wire, key: &SealKeys, body: String) -> Result<String, Box<dyn Error>> {
-    let reading = Reading::new(wire, &body.into(), Operation::Generate).map_err(|why| format!("{why:?}"))?;
+    let reading =
+        RequestReading::new(wire, &body.into(), Operation::Generate).map_err(|why| format!("{why:?}"))?;
     let candidates = reading.candidates(wire);
     let newest = candidates.first().ok_or("no sentinel in it")?;
     let sealed = newest.sentinel.sealed.ok_or("it is not sealed")?;

@@ -7,7 +7,7 @@
 use std::error::Error;
 
 use baton_core::record::WireId;
-use baton_core::transcript::{Agent, Kind, Part, Text, Transcript};
+use baton_core::transcript::{AgentKind, JsonText, Transcript, TranscriptPart, TranscriptPartKind};
 use baton_core::wire::{Operation, wire};
 
 /// Bytes of a text that are shown.
@@ -30,7 +30,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let agent = transcript.agent();
-    println!("\nagent: {}", agent.map_or("not known", Agent::name));
+    println!("\nagent: {}", agent.map_or("not known", AgentKind::name));
     for tool in transcript.tool_uses().iter().filter(|tool| tool.is_command()) {
         let command = tool.call.arguments.map(|arguments| arguments.get());
         let exit = tool.exit(agent).map_or("?".to_owned(), |code| code.to_string());
@@ -39,17 +39,18 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-fn line(part: &Part<'_>) -> String {
-    let said =
-        |text: Option<Text<'_>>| format!("{:?}", text.map(|text| text.beginning(SHOWN)).unwrap_or_default());
+fn line(part: &TranscriptPart<'_>) -> String {
+    let said = |text: Option<JsonText<'_>>| {
+        format!("{:?}", text.map(|text| text.beginning(SHOWN)).unwrap_or_default())
+    };
     let first = || said(part.texts().first().copied());
     match part.kind {
-        Kind::Text(text) => format!("text     {}", said(Some(text))),
-        Kind::Call(call) => format!("call     {}", said(call.name)),
-        Kind::Result(_) => format!("result   {}", first()),
-        Kind::Thinking => format!("thinking {}", first()),
-        Kind::Image => "image".to_owned(),
-        Kind::ToolChange => "tools change".to_owned(),
-        Kind::Other(name) => format!("other    {}", said(Some(name))),
+        TranscriptPartKind::Text(text) => format!("text     {}", said(Some(text))),
+        TranscriptPartKind::Call(call) => format!("call     {}", said(call.name)),
+        TranscriptPartKind::Result(_) => format!("result   {}", first()),
+        TranscriptPartKind::Thinking => format!("thinking {}", first()),
+        TranscriptPartKind::Image => "image".to_owned(),
+        TranscriptPartKind::ToolChange => "tools change".to_owned(),
+        TranscriptPartKind::Other(name) => format!("other    {}", said(Some(name))),
     }
 }

@@ -10,7 +10,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 
-use baton_core::record::{Conversation, Handoff, HiddenPair, HiddenResult, Origin, Place, Update, WireId};
+use baton_core::record::{
+    Conversation, Handoff, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, Update, WireId,
+};
 use baton_proxy::state::config::{Config, Environment, Flags};
 use baton_proxy::state::store;
 use uuid::Uuid;
@@ -98,7 +100,7 @@ async fn write(
             model: Some("a-model-of-today".to_owned()),
             created_ms: update.now_ms,
             history_bytes: 400_000,
-            origin: Origin::Model,
+            origin: HandoffOrigin::Model,
             archived: false,
             spelled_out: Some(true),
             recall: false,
@@ -121,7 +123,7 @@ fn pair(conversation: &str, n: usize, prompt: &str) -> HiddenPair {
             r#"{{"type":"tool_use","id":"toolu_{n:024}","name":"session_handoff","input":{{"prompt":"{prompt}"}}}}"#
         ),
         answer: HiddenResult::QUEUED,
-        place: Place::Beside {
+        place: InsertionPlace::Beside {
             sibling: format!("toolu_{n:023}s"),
             offset: -1,
         },

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use baton_core::record::WireId;
-use baton_core::record::{Conversation, Handoff, Origin, Update};
+use baton_core::record::{Conversation, Handoff, HandoffOrigin, Update};
 use baton_proxy::state::store::sqlite::SqliteStore;
 use baton_proxy::state::store::{SharedStore, Store};
 use bytes::Bytes;
@@ -157,7 +157,7 @@ fn handoffs_from(from: usize, count: usize) -> Vec<(Handoff, Update)> {
             model: Some("claude-opus-4-8".to_owned()),
             created_ms: 1_700_000_000_000 + n as u64,
             history_bytes: 400_000,
-            origin: Origin::Model,
+            origin: HandoffOrigin::Model,
             recall: false,
             archived: false,
             spelled_out: None,

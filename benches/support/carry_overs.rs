@@ -1,6 +1,6 @@
 //! How much of what must be kept stands in a carry-over prompt, beside what else would have been kept.
 
-use baton_core::handoffs::draft::{Count, Index, Preset, Request, Settings};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
 use baton_core::wire::View;
@@ -21,9 +21,9 @@ pub(crate) struct Shares {
 /// A carry-over prompt against the request in which it was written; `None` where nothing had to be kept.
 #[allow(clippy::cast_precision_loss)]
 pub(crate) fn shares(view: &View, prompt: &str) -> Option<Shares> {
-    let mut index = Index::new(Settings {
+    let mut index = DraftIndex::new(DraftIndexSettings {
         redactor: Redactor::new(&[]),
-        ..Settings::default()
+        ..DraftIndexSettings::default()
     });
     let transcript = Transcript::of(view);
     index.extend(&transcript);
@@ -32,11 +32,11 @@ pub(crate) fn shares(view: &View, prompt: &str) -> Option<Shares> {
         return None;
     }
     let share = |there: usize| there as f64 / all as f64;
-    let request = Request {
+    let request = DraftSpec {
         focus: "",
         preset: Preset::Implement,
         tokens: 3000,
-        count: Count::Estimated,
+        count: TokenCounter::Estimated,
         repository: "",
         commands: true,
         why: true,

@@ -417,7 +417,7 @@ impl Planted {
         let last = marks
             .iter()
             .rev()
-            .find(|mark| matches!(mark.kind, baton_core::transcript::Marked::Handoff(_)));
+            .find(|mark| matches!(mark.kind, baton_core::transcript::MarkMeaning::Handoff(_)));
         let end = last.map_or(view.list.end, |mark| mark.span.start);
         (view, end)
     }

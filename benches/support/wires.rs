@@ -2,15 +2,15 @@
 
 use baton_core::course::StreamMerge;
 use baton_core::record::WireId;
-use baton_core::wire::{self, Operation, Watch, Wire};
+use baton_core::wire::{self, Operation, ResponseWatch, Wire};
 use bytes::Bytes;
 
 use crate::history::{self, Seeded};
 
 /// What a response is looked through for.
-pub(crate) const WATCH: Watch = Watch {
-    hide: baton_core::tools::Names::HANDOFF,
-    held_bytes: 1 << 20,
+pub(crate) const WATCH: ResponseWatch = ResponseWatch {
+    hide: baton_core::tools::ToolNames::HANDOFF,
+    buffered_bytes: 1 << 20,
 };
 
 /// The wire of this name.

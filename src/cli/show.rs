@@ -312,22 +312,22 @@ fn tokens(t: LegTokens) -> String {
     )
 }
 
-fn why(why: baton_core::rewrite::Why) -> &'static str {
-    use baton_core::rewrite::Why;
+fn why(why: baton_core::rewrite::ChangeReason) -> &'static str {
+    use baton_core::rewrite::ChangeReason;
     match why {
-        Why::Cut => "carry-over",
-        Why::Preamble => "preamble",
-        Why::Pair => "hidden call put back",
-        Why::Thinking => "refused thinking left out",
-        Why::GivenBack => "given back as written",
-        Why::Tool => "tool",
-        Why::AskAgain => "asked again",
-        Why::Reference => "reference",
-        Why::Inserted => "inserted text",
-        Why::Note => "commands left out",
-        Why::Previous => "previous response",
-        Why::Held => "provider's hold left out",
-        Why::Draft => "draft",
+        ChangeReason::Cut => "carry-over",
+        ChangeReason::Preamble => "preamble",
+        ChangeReason::Pair => "hidden call put back",
+        ChangeReason::Thinking => "refused thinking left out",
+        ChangeReason::GivenBack => "given back as written",
+        ChangeReason::Tool => "tool",
+        ChangeReason::AskAgain => "asked again",
+        ChangeReason::Reference => "reference",
+        ChangeReason::Inserted => "inserted text",
+        ChangeReason::Note => "commands left out",
+        ChangeReason::Previous => "previous response",
+        ChangeReason::History => "provider's hold left out",
+        ChangeReason::Draft => "draft",
     }
 }
 

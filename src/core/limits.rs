@@ -1,15 +1,15 @@
-//! Bounds of the core that are not worth a config key, each with its reason.
+//! Limits of the core that need no config key, each with its reason.
 
 /// Bytes of a carry-over prompt.
 pub const PROMPT: usize = 1 << 20;
 
-/// Bytes of a leg's stream that are kept so that a refused call can be asked again; beyond, it is dropped.
+/// Bytes of a leg's stream that are kept for a follow-up after a refused call; a longer stream is dropped.
 pub const LEG_LOG: usize = 8 << 20;
 
 /// Refused calls answered within one agent request.
 pub const ASK_AGAIN: u32 = 2;
 
-/// Messages since the last cut below which there is nothing to hand off.
+/// Minimum messages since the last cut for a handoff.
 pub const LEAST_MESSAGES: usize = 2;
 
 /// Texts that a person may pin in one conversation: each handoff carries them all.

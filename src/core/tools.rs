@@ -1,5 +1,5 @@
-//! Our tools, as a table: what the model sees of each, byte for byte the same in every request of a conversation, and what
-//! a call of it does.
+//! Our tools, as a table: what the model sees of each, byte for byte the same in every request of a conversation, and
+//! what a call of it does.
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"str
 /// Its arguments in the older OpenAPI style of Gemini's `parameters`.
 pub const OPENAPI_SCHEMA: &str = r#"{"type":"OBJECT","properties":{"prompt":{"type":"STRING","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"STRING","description":"Why now, in a few words."}},"required":["prompt"]}"#;
 
-/// Name of the tool that searches what was cut. Only requests behind a cut have it.
+/// Name of the tool that searches what was cut. Only requests after a cut have it.
 pub const RECALL_NAME: &str = "session_recall";
 
 /// What the model reads about that tool.
@@ -101,15 +101,15 @@ impl Tool {
 #[derive(Debug, Clone)]
 pub struct ToolTable {
     all: Vec<Tool>,
-    names: Names,
+    names: ToolNames,
 }
 
 impl ToolTable {
     /// A table of these. It is made at start, once: the list of its names is never freed.
     pub fn new(all: Vec<Tool>) -> Self {
         let names = match &all[..] {
-            [only] if only.name == TOOL_NAME => Names::HANDOFF,
-            all => Names(Box::leak(all.iter().map(|tool| tool.name).collect())),
+            [only] if only.name == TOOL_NAME => ToolNames::HANDOFF,
+            all => ToolNames(Box::leak(all.iter().map(|tool| tool.name).collect())),
         };
         Self { all, names }
     }
@@ -126,18 +126,15 @@ impl ToolTable {
         Box::leak(Box::new(Self::new(vec![Tool::handoff(Some(description))])))
     }
 
-    /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Tool> {
         self.all.iter()
     }
 
-    /// The tool of this name.
     pub fn get(&self, name: &str) -> Option<&Tool> {
         self.all.iter().find(|tool| tool.name == name)
     }
 
-    /// Their names.
-    pub fn names(&self) -> Names {
+    pub fn names(&self) -> ToolNames {
         self.names
     }
 }
@@ -150,10 +147,9 @@ impl Default for ToolTable {
 
 /// Names of tools of ours.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Names(&'static [&'static str]);
+pub struct ToolNames(&'static [&'static str]);
 
-impl Names {
-    /// None.
+impl ToolNames {
     pub const NONE: Self = Self(&[]);
     /// That of the tool that hands over.
     pub const HANDOFF: Self = Self(&[TOOL_NAME]);

@@ -1,11 +1,12 @@
 //! A scripted model without state: it obeys a directive in the transcript.
 //!
 //! A line `#task K/N steps=S [mixed] [refuse] [tool=NAME]` in the user's text (a person's prompt or a carry-over
-//! prompt) asks for `S` tool calls, and then for the next of `N` tasks: by a handoff where `session_handoff` is on
-//! offer, else in the same context. `mixed` calls the handoff beside the last step's tool, `refuse` makes a handoff
-//! with an empty prompt first. Steps are counted by the tool results that follow the directive in the transcript.
-//! So any agent that runs tools drives it, and a transcript that was cut in the wrong place changes its replies
-//! visibly. Where the last text asks for a document with the headings of a handoff, it writes one.
+//! prompt) requests `S` tool calls, and then the next of `N` tasks. The next task follows a handoff where
+//! `session_handoff` is on offer, else it stays in the same context. `mixed` calls the handoff beside the last step's
+//! tool, `refuse` makes a handoff with an empty prompt first. Steps are counted by the tool results that follow the
+//! directive in the transcript. So any agent that runs tools drives it, and a transcript that was cut in the wrong
+//! place changes its replies visibly. Where the last text asks for a document with the headings of a handoff, it writes
+//! one.
 
 use serde_json::{Map, Value, json};
 
@@ -31,7 +32,7 @@ impl Model for Autopilot {
         let Some(tool) = directive.choose(&tools) else {
             return echo(request, &turns);
         };
-        let after = History::read(&turns[at..]);
+        let after = DirectiveHistory::read(&turns[at..]);
         let reply = if request.offers_handoff() {
             directive.with_handoff(tool, &after)
         } else {
@@ -96,17 +97,17 @@ fn document(turns: &[Turn]) -> Reply {
 }
 
 /// What happened after the directive.
-struct History {
+struct DirectiveHistory {
     /// Results of the agent's own tools.
     steps: usize,
     /// Results of handoff calls.
     handoffs: usize,
 }
 
-impl History {
+impl DirectiveHistory {
     fn read(turns: &[Turn]) -> Self {
         let calls = || turns.iter().flat_map(|turn| &turn.calls);
-        let mut history = History {
+        let mut history = DirectiveHistory {
             steps: 0,
             handoffs: 0,
         };
@@ -197,7 +198,7 @@ impl Directive {
         }
     }
 
-    fn with_handoff(&self, tool: &ToolDefinition, after: &History) -> Reply {
+    fn with_handoff(&self, tool: &ToolDefinition, after: &DirectiveHistory) -> Reply {
         let step = after.steps + 1;
         let last_step = step == self.steps;
         if after.steps < self.steps && !(self.mixed && last_step && self.task < self.tasks) {
@@ -232,7 +233,7 @@ impl Directive {
     }
 
     /// Without the handoff, all tasks run in one context.
-    fn in_one_context(&self, tool: &ToolDefinition, after: &History) -> Reply {
+    fn in_one_context(&self, tool: &ToolDefinition, after: &DirectiveHistory) -> Reply {
         let left = (self.tasks + 1).saturating_sub(self.task);
         if after.steps >= self.steps * left {
             return Reply::text(format!("All {} tasks done.", self.tasks));

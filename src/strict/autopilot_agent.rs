@@ -21,14 +21,14 @@ pub(super) const WIRES: [Wire; 5] = [
 
 /// What a reply asks the agent and its proxy to do.
 #[derive(Debug, PartialEq)]
-pub(super) enum Outcome {
+pub(super) enum AutopilotOutcome {
     Call,
     Handoff(String),
     Both,
     Text(String),
 }
 
-pub(super) struct Agent {
+pub(super) struct AutopilotAgent {
     wire: Wire,
     handoff: bool,
     pub(super) messages: Vec<Value>,
@@ -36,15 +36,15 @@ pub(super) struct Agent {
     pub(super) complaints: Vec<(Rule, String)>,
 }
 
-impl Agent {
+impl AutopilotAgent {
     /// `handoff` says whether the handoff is on offer, too.
     pub(super) fn new(wire: Wire, handoff: bool, prompt: &str) -> Self {
         let mut last = Received::for_test(wire, path(wire), Value::Null);
         last.number = 0;
-        Agent {
+        AutopilotAgent {
             wire,
             handoff,
-            messages: vec![said(wire, prompt)],
+            messages: vec![message(wire, prompt)],
             last,
             complaints: Vec::new(),
         }
@@ -67,7 +67,7 @@ impl Agent {
     }
 
     /// Sends one request; the history grows by the reply and the results of its calls.
-    pub(super) fn turn(&mut self) -> Outcome {
+    pub(super) fn turn(&mut self) -> AutopilotOutcome {
         let received = self.request();
         self.complaints.extend(received.violations());
         let before = received.turns().len();
@@ -84,21 +84,21 @@ impl Agent {
             .find(|call| call.name == HANDOFF)
             .map(|call| &call.arguments["prompt"]);
         match (prompt, calls.len()) {
-            (None, 0) => Outcome::Text(new.iter().flat_map(|turn| turn.texts.clone()).collect()),
-            (None, _) => Outcome::Call,
-            (Some(prompt), 1) => Outcome::Handoff(prompt.as_str().unwrap().to_owned()),
-            (Some(_), _) => Outcome::Both,
+            (None, 0) => AutopilotOutcome::Text(new.iter().flat_map(|turn| turn.texts.clone()).collect()),
+            (None, _) => AutopilotOutcome::Call,
+            (Some(prompt), 1) => AutopilotOutcome::Handoff(prompt.as_str().unwrap().to_owned()),
+            (Some(_), _) => AutopilotOutcome::Both,
         }
     }
 
     /// Starts over with a carry-over prompt.
     pub(super) fn hand_over(&mut self, prompt: &str) {
-        self.messages = vec![said(self.wire, prompt)];
+        self.messages = vec![message(self.wire, prompt)];
     }
 
     /// Adds a message of the user.
     pub(super) fn say(&mut self, text: &str) {
-        self.messages.push(said(self.wire, text));
+        self.messages.push(message(self.wire, text));
     }
 }
 
@@ -112,7 +112,7 @@ fn path(wire: Wire) -> &'static str {
     }
 }
 
-fn said(wire: Wire, text: &str) -> Value {
+fn message(wire: Wire, text: &str) -> Value {
     match wire {
         Wire::Gemini => json!({"role": "user", "parts": [{"text": text}]}),
         _ => json!({"role": "user", "content": text}),

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame, SizeHint};
 use tokio::time::{Sleep, sleep};
 
 use super::counts::InFlight;
-use super::dialect::{Received, Rendered};
+use super::dialect::{Received, RenderedBody};
 use super::faults::Fault;
 use super::reply::{Chunks, Delivery};
 
@@ -21,10 +21,9 @@ const FLUSH_TIME: Duration = Duration::from_millis(15);
 
 /// One thing to do while a body is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(crate) enum WriteStep {
     /// Write these bytes at once.
     Write(Bytes),
-    /// Wait.
     Wait(Duration),
     /// Write nothing more, and keep the connection open.
     Stall,
@@ -34,16 +33,16 @@ pub(crate) enum Step {
 
 /// Plans the writing of `rendered`.
 pub(crate) fn plan(
-    rendered: Rendered,
+    rendered: RenderedBody,
     delivery: &Delivery,
     fault: Option<&Fault>,
     request: &Received,
-) -> VecDeque<Step> {
+) -> VecDeque<WriteStep> {
     let mut events = rendered.events;
     if delivery.crlf && !rendered.sized {
         events = events.into_iter().map(|event| with_crlf(&event)).collect();
     }
-    let steps = break_events(events.into_iter().map(Step::Write).collect(), fault, request);
+    let steps = break_events(events.into_iter().map(WriteStep::Write).collect(), fault, request);
     let steps = regroup(steps, delivery.chunks);
     let steps = match fault {
         Some(Fault::CutAfterBytes(bytes)) => cut_bytes(steps, *bytes),
@@ -64,17 +63,17 @@ fn with_crlf(event: &[u8]) -> Bytes {
 }
 
 /// Applies a fault whose place is counted in events.
-fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, request: &Received) -> Vec<Step> {
+fn break_events(mut steps: Vec<WriteStep>, fault: Option<&Fault>, request: &Received) -> Vec<WriteStep> {
     let dialect = request.dialect;
     let at = |events: usize| events.min(steps.len());
     match fault {
         Some(Fault::CutAfterEvents(events)) => {
             steps.truncate(*events);
-            steps.push(Step::Cut);
+            steps.push(WriteStep::Cut);
         }
         Some(Fault::EndAfterEvents(events)) => steps.truncate(*events),
         Some(Fault::Stall { events, time }) => {
-            steps.insert(at(*events), time.map_or(Step::Stall, Step::Wait));
+            steps.insert(at(*events), time.map_or(WriteStep::Stall, WriteStep::Wait));
         }
         Some(Fault::ErrorEvent {
             events,
@@ -83,12 +82,12 @@ fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, request: &Received)
         }) => {
             steps.truncate(*events);
             let event = dialect.error_event(request, steps.len(), kind, message);
-            steps.push(Step::Write(event));
+            steps.push(WriteStep::Write(event));
         }
-        Some(Fault::Garbage { events, bytes }) => steps.insert(at(*events), Step::Write(bytes.clone())),
+        Some(Fault::Garbage { events, bytes }) => steps.insert(at(*events), WriteStep::Write(bytes.clone())),
         Some(Fault::Oversize { events, size }) => {
             let at = at(*events);
-            steps.insert(at, Step::Write(dialect.padding_event(request, at, *size)));
+            steps.insert(at, WriteStep::Write(dialect.padding_event(request, at, *size)));
         }
         _ => {}
     }
@@ -96,7 +95,7 @@ fn break_events(mut steps: Vec<Step>, fault: Option<&Fault>, request: &Received)
 }
 
 /// Regroups consecutive writes.
-fn regroup(steps: Vec<Step>, chunks: Chunks) -> Vec<Step> {
+fn regroup(steps: Vec<WriteStep>, chunks: Chunks) -> Vec<WriteStep> {
     let size = match chunks {
         Chunks::Events => return steps,
         Chunks::Bytes(size) => size.max(1),
@@ -106,7 +105,7 @@ fn regroup(steps: Vec<Step>, chunks: Chunks) -> Vec<Step> {
     let mut run = BytesMut::new();
     for step in steps {
         match step {
-            Step::Write(bytes) => run.extend_from_slice(&bytes),
+            WriteStep::Write(bytes) => run.extend_from_slice(&bytes),
             other => {
                 split(&mut run, size, &mut out);
                 out.push(other);
@@ -117,39 +116,39 @@ fn regroup(steps: Vec<Step>, chunks: Chunks) -> Vec<Step> {
     out
 }
 
-fn split(run: &mut BytesMut, size: usize, out: &mut Vec<Step>) {
+fn split(run: &mut BytesMut, size: usize, out: &mut Vec<WriteStep>) {
     while !run.is_empty() {
         let end = size.min(run.len());
-        out.push(Step::Write(run.split_to(end).freeze()));
+        out.push(WriteStep::Write(run.split_to(end).freeze()));
     }
 }
 
-fn cut_bytes(steps: Vec<Step>, bytes: usize) -> Vec<Step> {
+fn cut_bytes(steps: Vec<WriteStep>, bytes: usize) -> Vec<WriteStep> {
     let mut left = bytes;
     let mut out = Vec::new();
     for step in steps {
         match step {
-            Step::Write(piece) if piece.len() > left => {
-                out.push(Step::Write(piece.slice(..left)));
+            WriteStep::Write(piece) if piece.len() > left => {
+                out.push(WriteStep::Write(piece.slice(..left)));
                 break;
             }
-            Step::Write(piece) => {
+            WriteStep::Write(piece) => {
                 left -= piece.len();
-                out.push(Step::Write(piece));
+                out.push(WriteStep::Write(piece));
             }
             other => out.push(other),
         }
     }
-    out.push(Step::Cut);
+    out.push(WriteStep::Cut);
     out
 }
 
-fn slow_down(steps: Vec<Step>, delay: Duration) -> VecDeque<Step> {
+fn slow_down(steps: Vec<WriteStep>, delay: Duration) -> VecDeque<WriteStep> {
     let mut out = VecDeque::new();
     for step in steps {
-        let writes = matches!(step, Step::Write(_));
-        if writes && !delay.is_zero() && matches!(out.back(), Some(Step::Write(_))) {
-            out.push_back(Step::Wait(delay));
+        let writes = matches!(step, WriteStep::Write(_));
+        if writes && !delay.is_zero() && matches!(out.back(), Some(WriteStep::Write(_))) {
+            out.push_back(WriteStep::Wait(delay));
         }
         out.push_back(step);
     }
@@ -158,7 +157,7 @@ fn slow_down(steps: Vec<Step>, delay: Duration) -> VecDeque<Step> {
 
 /// A body that executes a plan, and counts how it ended.
 pub(crate) struct ReplyBody {
-    steps: VecDeque<Step>,
+    steps: VecDeque<WriteStep>,
     /// How many bytes are left, where the response has a content-length.
     announced: Option<u64>,
     timer: Option<Pin<Box<Sleep>>>,
@@ -168,7 +167,7 @@ pub(crate) struct ReplyBody {
 }
 
 impl ReplyBody {
-    pub(crate) fn new(steps: VecDeque<Step>, announced: Option<u64>, in_flight: InFlight) -> Self {
+    pub(crate) fn new(steps: VecDeque<WriteStep>, announced: Option<u64>, in_flight: InFlight) -> Self {
         ReplyBody {
             steps,
             announced,
@@ -184,7 +183,7 @@ impl ReplyBody {
         let steps = if bytes.is_empty() {
             VecDeque::new()
         } else {
-            VecDeque::from([Step::Write(bytes)])
+            VecDeque::from([WriteStep::Write(bytes)])
         };
         let mut body = ReplyBody::new(steps, announced, in_flight);
         body.in_flight.finish();
@@ -193,7 +192,7 @@ impl ReplyBody {
 
     fn step(&mut self, context: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
         match self.steps.pop_front() {
-            Some(Step::Write(bytes)) => {
+            Some(WriteStep::Write(bytes)) => {
                 self.flush = true;
                 if let Some(left) = &mut self.announced {
                     *left = left.saturating_sub(bytes.len() as u64);
@@ -203,17 +202,17 @@ impl ReplyBody {
                 }
                 Poll::Ready(Some(Ok(Frame::data(bytes))))
             }
-            Some(Step::Wait(time)) => {
+            Some(WriteStep::Wait(time)) => {
                 self.timer = Some(Box::pin(sleep(time)));
                 context.waker().wake_by_ref();
                 Poll::Pending
             }
-            Some(Step::Stall) => {
+            Some(WriteStep::Stall) => {
                 // Nothing will wake this body; it ends when the client leaves.
-                self.steps.push_front(Step::Stall);
+                self.steps.push_front(WriteStep::Stall);
                 Poll::Pending
             }
-            Some(Step::Cut) => {
+            Some(WriteStep::Cut) => {
                 self.in_flight.finish();
                 Poll::Ready(Some(Err(io::Error::new(
                     io::ErrorKind::ConnectionAborted,
@@ -238,7 +237,7 @@ impl Body for ReplyBody {
     ) -> Poll<Option<Result<Frame<Bytes>, io::Error>>> {
         let this = self.get_mut();
         if std::mem::take(&mut this.flush) {
-            if this.steps.front() == Some(&Step::Cut) {
+            if this.steps.front() == Some(&WriteStep::Cut) {
                 this.timer = Some(Box::pin(sleep(FLUSH_TIME)));
             } else {
                 context.waker().wake_by_ref();
@@ -269,8 +268,8 @@ mod tests {
         Received::for_test(Wire::Anthropic, "/v1/messages", serde_json::Value::Null)
     }
 
-    fn planned(chunks: Chunks, fault: Option<Fault>) -> Vec<Step> {
-        let rendered = Rendered::stream(vec!["abc".into(), "defg".into(), "h".into()]);
+    fn planned(chunks: Chunks, fault: Option<Fault>) -> Vec<WriteStep> {
+        let rendered = RenderedBody::stream(vec!["abc".into(), "defg".into(), "h".into()]);
         let delivery = Delivery {
             chunks,
             ..Delivery::default()
@@ -278,12 +277,12 @@ mod tests {
         plan(rendered, &delivery, fault.as_ref(), &request()).into()
     }
 
-    fn write(text: &'static str) -> Step {
-        Step::Write(Bytes::from_static(text.as_bytes()))
+    fn write(text: &'static str) -> WriteStep {
+        WriteStep::Write(Bytes::from_static(text.as_bytes()))
     }
 
     #[test]
-    fn writes_are_grouped_as_asked() {
+    fn writes_are_grouped_as_requested() {
         assert_eq!(
             planned(Chunks::Events, None),
             [write("abc"), write("defg"), write("h")]
@@ -296,11 +295,11 @@ mod tests {
     }
 
     #[test]
-    fn cuts_fall_where_asked() {
+    fn cuts_fall_where_requested() {
         let bytes = planned(Chunks::Whole, Some(Fault::CutAfterBytes(5)));
-        assert_eq!(bytes, [write("abcde"), Step::Cut]);
+        assert_eq!(bytes, [write("abcde"), WriteStep::Cut]);
         let events = planned(Chunks::Bytes(4), Some(Fault::CutAfterEvents(2)));
-        assert_eq!(events, [write("abcd"), write("efg"), Step::Cut]);
+        assert_eq!(events, [write("abcd"), write("efg"), WriteStep::Cut]);
         let ended = planned(Chunks::Events, Some(Fault::EndAfterEvents(1)));
         assert_eq!(ended, [write("abc")]);
         let stalled = planned(
@@ -310,19 +309,19 @@ mod tests {
                 time: None,
             }),
         );
-        assert_eq!(stalled, [write("abcdefg"), Step::Stall, write("h")]);
+        assert_eq!(stalled, [write("abcdefg"), WriteStep::Stall, write("h")]);
     }
 
     #[test]
     fn delays_stand_between_writes() {
-        let rendered = Rendered::stream(vec!["a\n".into(), "b".into()]);
+        let rendered = RenderedBody::stream(vec!["a\n".into(), "b".into()]);
         let delay = Duration::from_millis(3);
         let delivery = Delivery {
             delay,
             crlf: true,
             ..Delivery::default()
         };
-        let steps: Vec<Step> = plan(rendered, &delivery, None, &request()).into();
-        assert_eq!(steps, [write("a\r\n"), Step::Wait(delay), write("b")]);
+        let steps: Vec<WriteStep> = plan(rendered, &delivery, None, &request()).into();
+        assert_eq!(steps, [write("a\r\n"), WriteStep::Wait(delay), write("b")]);
     }
 }

@@ -49,13 +49,13 @@ pub(crate) fn text(value: &Value) -> String {
 pub(crate) fn repeated_key(json: &[u8]) -> Option<String> {
     let mut found = None;
     let mut reader = serde_json::Deserializer::from_slice(json);
-    let _ = Keys(&mut found).deserialize(&mut reader);
+    let _ = KeyOrder(&mut found).deserialize(&mut reader);
     found
 }
 
-struct Keys<'a>(&'a mut Option<String>);
+struct KeyOrder<'a>(&'a mut Option<String>);
 
-impl<'de> DeserializeSeed<'de> for Keys<'_> {
+impl<'de> DeserializeSeed<'de> for KeyOrder<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -63,7 +63,7 @@ impl<'de> DeserializeSeed<'de> for Keys<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Keys<'_> {
+impl<'de> Visitor<'de> for KeyOrder<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -95,7 +95,7 @@ impl<'de> Visitor<'de> for Keys<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<(), A::Error> {
-        while seq.next_element_seed(Keys(self.0))?.is_some() {}
+        while seq.next_element_seed(KeyOrder(self.0))?.is_some() {}
         Ok(())
     }
 
@@ -105,7 +105,7 @@ impl<'de> Visitor<'de> for Keys<'_> {
             if !keys.insert(key.clone()) && self.0.is_none() {
                 *self.0 = Some(key);
             }
-            map.next_value_seed(Keys(self.0))?;
+            map.next_value_seed(KeyOrder(self.0))?;
         }
         Ok(())
     }

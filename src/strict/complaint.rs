@@ -54,20 +54,21 @@ pub enum Rule {
     ChoiceWithoutTools,
     /// The room for output is larger than the room for thinking (Anthropic).
     ThinkingRoom,
-    /// Thinking blocks follow the prefix that they were produced behind (Anthropic).
+    /// Thinking blocks follow the prefix that they were produced after (Anthropic).
     Binding,
     /// Signed or encrypted thinking was produced by this provider (Anthropic, Responses, Gemini). Ignore this rule to
     /// send recorded histories.
     ForeignThinking,
-    /// Reasoning follows the prefix that it was produced behind: system, tools, earlier items (Responses, Gemini).
+    /// Reasoning follows the prefix that it was produced after: system, tools, earlier items (Responses, Gemini).
     /// The real APIs drop other reasoning silently, so the request is answered all the same.
     ReasoningPrefix,
-    /// Everything that a reply was made behind stands before it when it comes back (*own*, and only where it is asked for: real
-    /// APIs take another prefix, and read it without their cache).
+    /// The prefix of a reply stands before it when it comes back (*own*, and only where it is requested: real APIs take
+    /// another prefix, and read it without their cache).
     Prefix,
     /// No command in the chat and no note of a proxy in between is in the transcript (*own*).
     ProxyText,
-    /// A summary that the provider signed is the first block, the only one of its kind, and as it was returned (Anthropic).
+    /// A summary that the provider signed is the first block, the only one of its kind, and as it was returned
+    /// (Anthropic).
     CompactionPlace,
     /// A reasoning item is followed by the item that was produced after it (Responses).
     LoneReasoning,
@@ -95,8 +96,8 @@ pub enum Rule {
     CallPlace,
     /// The first call of each step of the current turn has its own thought signature (Gemini).
     Signature,
-    /// A request that goes on from another one offers the same tools (*own*: the real APIs lose their cache, and refuse or
-    /// drop thinking that is bound to its prefix).
+    /// A request that goes on from another one offers the same tools (*own*: the real APIs lose their cache, and refuse
+    /// or drop thinking that is bound to its prefix).
     ToolsChanged,
     /// The script has a reply for every request: a violation is a mistake of the test, not of the client.
     Script,

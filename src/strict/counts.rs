@@ -8,7 +8,7 @@ use tokio::sync::watch;
 const MAX_WAIT: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct CounterValues {
     /// Connections that are open now.
     pub(crate) open: usize,
     /// Requests that the client left before their reply was written to its end.
@@ -17,10 +17,10 @@ pub(crate) struct Numbers {
 
 /// The counters of one provider.
 #[derive(Default)]
-pub(crate) struct Counts(watch::Sender<Numbers>);
+pub(crate) struct Counts(watch::Sender<CounterValues>);
 
 impl Counts {
-    pub(crate) fn now(&self) -> Numbers {
+    pub(crate) fn now(&self) -> CounterValues {
         *self.0.borrow()
     }
 
@@ -30,7 +30,7 @@ impl Counts {
         OpenConnection(self.0.clone())
     }
 
-    /// Counts a request as aborted unless the guard is told that it finished.
+    /// Counts a request as aborted unless the guard learns that it finished.
     pub(crate) fn request(&self) -> InFlight {
         InFlight {
             counts: self.0.clone(),
@@ -39,7 +39,7 @@ impl Counts {
     }
 
     /// Waits until `ready` holds; false after 5 seconds.
-    pub(crate) async fn wait(&self, ready: impl FnMut(&Numbers) -> bool) -> bool {
+    pub(crate) async fn wait(&self, ready: impl FnMut(&CounterValues) -> bool) -> bool {
         let mut numbers = self.0.subscribe();
         let waited = tokio::time::timeout(MAX_WAIT, numbers.wait_for(ready)).await;
         matches!(waited, Ok(Ok(_)))
@@ -48,7 +48,7 @@ impl Counts {
 
 /// A request whose reply is not yet written to its end.
 pub(crate) struct InFlight {
-    counts: watch::Sender<Numbers>,
+    counts: watch::Sender<CounterValues>,
     done: bool,
 }
 
@@ -67,8 +67,7 @@ impl Drop for InFlight {
     }
 }
 
-/// An open connection.
-pub(crate) struct OpenConnection(watch::Sender<Numbers>);
+pub(crate) struct OpenConnection(watch::Sender<CounterValues>);
 
 impl Drop for OpenConnection {
     fn drop(&mut self) {

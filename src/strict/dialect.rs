@@ -27,11 +27,9 @@ pub struct Received {
     pub wire: Wire,
     /// What it asks for.
     pub endpoint: Endpoint,
-    /// The method.
     pub method: Method,
     /// The path with its query.
     pub path: String,
-    /// The headers.
     pub headers: HeaderMap,
     /// The body as it arrived.
     pub raw: Bytes,
@@ -102,8 +100,8 @@ impl Received {
     }
 }
 
-/// An id that no reply to another request has. It is derived from the request's number and bytes: the same in
-/// every run of a test, different between the sessions of an agent. `slot` tells the ids of one reply apart.
+/// An id that no reply to another request has. It is derived from the request's number and bytes: the same in every run
+/// of a test, different between the sessions of an agent. `slot` distinguishes the ids of one reply.
 pub(crate) fn derived_id(prefix: &str, request: &Received, slot: usize) -> String {
     let mut hasher = Sha256::new_with_prefix(format!("{} {slot} ", request.number));
     hasher.update(&request.raw);
@@ -117,7 +115,7 @@ pub(crate) fn derived_id(prefix: &str, request: &Received, slot: usize) -> Strin
 }
 
 /// A response body before it is written: a content type and its events. A JSON body is one event.
-pub(crate) struct Rendered {
+pub(crate) struct RenderedBody {
     /// `None`: the response has no `content-type` header.
     pub(crate) content_type: Option<&'static str>,
     pub(crate) events: Vec<Bytes>,
@@ -125,9 +123,9 @@ pub(crate) struct Rendered {
     pub(crate) sized: bool,
 }
 
-impl Rendered {
+impl RenderedBody {
     pub(crate) fn json(value: &Value) -> Self {
-        Rendered {
+        RenderedBody {
             content_type: Some("application/json"),
             events: vec![value.to_string().into()],
             sized: true,
@@ -135,7 +133,7 @@ impl Rendered {
     }
 
     pub(crate) fn stream(events: Vec<Bytes>) -> Self {
-        Rendered {
+        RenderedBody {
             content_type: Some("text/event-stream; charset=utf-8"),
             events,
             sized: false,
@@ -163,8 +161,8 @@ pub(crate) trait Dialect: std::fmt::Debug + Sync {
     fn tools(&self, request: &Received) -> Vec<ToolDefinition>;
     /// Whether the reply is to be streamed.
     fn streams(&self, request: &Received) -> bool {
-        let asked = request.body.get("stream").and_then(Value::as_bool);
-        asked.unwrap_or(false)
+        let streamed = request.body.get("stream").and_then(Value::as_bool);
+        streamed.unwrap_or(false)
     }
     /// Whether the model thinks before it answers.
     fn thinks(&self, _body: &Value) -> bool {
@@ -177,7 +175,7 @@ pub(crate) trait Dialect: std::fmt::Debug + Sync {
     /// The answer to a token count.
     fn token_count(&self, usage: &Usage) -> Value;
     /// A reply as a response body.
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered;
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody;
     /// The answer to [`Endpoint::Compact`] and [`Endpoint::Stored`]: a status and a body.
     fn answer(&self, request: &Received, _usage: &Usage) -> (u16, Value) {
         (404, self.error(404, &format!("Not found: {}", request.path)))

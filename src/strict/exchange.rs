@@ -16,9 +16,9 @@ use super::body::{ReplyBody, plan};
 use super::canonical;
 use super::complaint::{Complaint, Findings, Rule};
 use super::counts::{Counts, InFlight};
-use super::dialect::{Received, Rendered, derived_id};
+use super::dialect::{Received, RenderedBody, derived_id};
 use super::faults::Fault;
-use super::lineage::Lineage;
+use super::lineage::TranscriptLineage;
 use super::memory::Memory;
 use super::model::Model;
 use super::options::Options;
@@ -30,7 +30,7 @@ use super::usage::{self, PromptCache};
 use super::wires;
 
 /// What all connections of one provider share.
-pub(crate) struct Shared {
+pub(crate) struct ProviderShared {
     model: Box<dyn Model>,
     options: Options,
     pub(crate) requests: Mutex<Vec<Arc<Received>>>,
@@ -38,18 +38,18 @@ pub(crate) struct Shared {
     cache: PromptCache,
     prefixes: Prefixes,
     memory: Arc<Memory>,
-    lineage: Lineage,
+    lineage: TranscriptLineage,
     pub(crate) counts: Counts,
 }
 
-/// Locks `mutex`, even if a model panicked while it held the lock.
+/// Locks `mutex`, even if a model panicked while locking it.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Answers one request.
 pub(crate) async fn answer(
-    shared: Arc<Shared>,
+    shared: Arc<ProviderShared>,
     incoming: Request<Incoming>,
 ) -> io::Result<Response<ReplyBody>> {
     let in_flight = shared.counts.request();
@@ -83,9 +83,9 @@ pub(crate) async fn answer(
     }
 }
 
-impl Shared {
+impl ProviderShared {
     pub(crate) fn new(model: Box<dyn Model>, options: Options) -> Self {
-        Shared {
+        ProviderShared {
             model,
             options,
             requests: Mutex::default(),
@@ -93,7 +93,7 @@ impl Shared {
             cache: PromptCache::default(),
             prefixes: Prefixes::default(),
             memory: Arc::default(),
-            lineage: Lineage::default(),
+            lineage: TranscriptLineage::default(),
             counts: Counts::default(),
         }
     }
@@ -251,7 +251,7 @@ impl Shared {
         let dialect = request.dialect;
         let mut usage = self.cache.measure(&dialect.segments(request), true);
         usage.output = usage::output(reply);
-        let mut rendered: Rendered = dialect.render(request, reply, &usage);
+        let mut rendered: RenderedBody = dialect.render(request, reply, &usage);
         if reply.delivery.gzip {
             rendered.events = gzip(rendered.events).await?;
         }

@@ -24,7 +24,6 @@ pub enum Fault {
         status: u16,
         /// The `content-type` header.
         content_type: String,
-        /// The body.
         body: Bytes,
     },
     /// The connection is closed in place of an answer.

@@ -1,13 +1,13 @@
 //! A scripted provider that answers like the real APIs and enforces their rules.
 //!
-//! It is the upstream of the tests and of the demo, and any agent or SDK can be pointed at it. It imports nothing
-//! from the rest of this crate: the rules of each provider API are written here a second time, on purpose, so that
-//! a mistake in `wire` cannot hide behind the same mistake here.
+//! It is the upstream of the tests and of the demo, and any agent or SDK can be pointed at it. It imports nothing from
+//! the rest of this crate: the rules of each provider API are written here a second time, on purpose. A mistake in
+//! `wire` cannot be masked by the same mistake here.
 //!
-//! A request goes through four steps. The server parses it into a [`Received`]. The wire's dialect checks it
-//! against the rules: each violation is recorded as a [`Complaint`] and, except for a few rules, answered with an
-//! HTTP 400 in the wire's own shape. A [`Model`] decides the [`Reply`]. The dialect writes that reply in the wire's
-//! format, with the chunk sizes, the delays and the [`Fault`] that the reply asks for.
+//! A request goes through four steps. The server parses it into a [`Received`]. The wire's dialect checks it against
+//! the rules. Each violation is recorded as a [`Complaint`] and, except for a few rules, answered with an HTTP 400 in
+//! the wire's shape. A [`Model`] decides the [`Reply`]. The dialect writes that reply in the wire's format, with the
+//! chunk sizes, the delays and the [`Fault`] that the reply asks for.
 //!
 //! ```no_run
 //! # async fn example() -> std::io::Result<()> {
@@ -25,8 +25,8 @@
 //! # }
 //! ```
 //!
-//! To add a wire: a folder with the same parts (`mod`: its dialect, `transcript`: reading a request, `rules`:
-//! checking it, `render`: writing a reply), a variant of [`Wire`], a line in `wires.rs` and rows in `routes.rs`.
+//! To add a wire: a folder with the same parts (`mod`: its dialect, `transcript`: reading a request, `rules`: checking
+//! it, `render`: writing a reply). Also a variant of [`Wire`], a line in `wires.rs` and rows in `routes.rs`.
 
 mod anthropic;
 mod api;

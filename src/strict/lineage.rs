@@ -1,4 +1,4 @@
-//! Which tools each transcript was offered with: a request that goes on from an earlier one is held to the same list.
+//! Which tools each transcript was offered with: a request that continues an earlier one must have the same list.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,13 +9,13 @@ use super::complaint::{Findings, Rule};
 use super::dialect::Received;
 use super::transcript::{Role, Turn};
 
-type Hash = [u8; 32];
+type LineageHash = [u8; 32];
 
 /// The transcripts seen so far, by hash, each with its tools.
 #[derive(Default)]
-pub(crate) struct Lineage(Mutex<HashMap<Hash, Vec<String>>>);
+pub(crate) struct TranscriptLineage(Mutex<HashMap<LineageHash, Vec<String>>>);
 
-impl Lineage {
+impl TranscriptLineage {
     /// Compares a request's tools with those of the longest earlier request whose transcript it begins with.
     pub(crate) fn check(&self, request: &Received, findings: &mut Findings<'_>) {
         let turns: Vec<Turn> = request.turns();
@@ -27,7 +27,7 @@ impl Lineage {
         for (at, turn) in spoken.iter().enumerate() {
             // The earlier request ended where the model spoke.
             if at > 0 && turn.role == Role::Assistant {
-                let so_far: Hash = hasher.clone().finalize().into();
+                let so_far: LineageHash = hasher.clone().finalize().into();
                 before = known.get(&so_far).or(before);
             }
             hasher.update(format!("{turn:?}"));

@@ -1,8 +1,8 @@
 //! What the provider stores between requests: responses, their items, and conversations (Responses).
 //!
-//! It grows for as long as the provider lives. Beyond what the API stores, it records of *every* item that it
-//! produced which reasoning item preceded it and which item followed, even under `store: false`: the real API
-//! reads that from the items themselves.
+//! It grows for as long as the provider lives. Beyond what the API stores, it records the neighbours of *every* item
+//! that it produced: the reasoning before and the item after it. It does so even under `store: false`, where the real
+//! API reads them from the items.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,18 +13,17 @@ use super::fields::text;
 
 /// The memory of one provider.
 #[derive(Debug, Default)]
-pub(crate) struct Memory(Mutex<State>);
+pub(crate) struct Memory(Mutex<MemoryState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct MemoryState {
     responses: HashMap<String, StoredResponse>,
     items: HashMap<String, Value>,
     conversations: HashMap<String, Vec<Value>>,
-    produced: HashMap<String, Produced>,
+    produced: HashMap<String, ProducedItem>,
     threads: HashSet<String>,
 }
 
-/// A stored response.
 #[derive(Clone, Debug)]
 pub(crate) struct StoredResponse {
     /// The response object.
@@ -37,7 +36,7 @@ pub(crate) struct StoredResponse {
 
 /// What is known of an item that this provider produced.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Produced {
+pub(crate) struct ProducedItem {
     /// The id of the last reasoning item before it in its response.
     pub(crate) reasoning: Option<String>,
     /// The id of the item right after it.
@@ -55,7 +54,7 @@ impl Memory {
         self.state().items.get(id).cloned()
     }
 
-    pub(crate) fn produced(&self, id: &str) -> Option<Produced> {
+    pub(crate) fn produced(&self, id: &str) -> Option<ProducedItem> {
         self.state().produced.get(id).cloned()
     }
 
@@ -68,7 +67,7 @@ impl Memory {
         self.state().threads.insert(id);
     }
 
-    /// Whether a conversation is held that ends with this response.
+    /// Whether a stored conversation ends with this response.
     pub(crate) fn has_thread(&self, id: &str) -> bool {
         self.state().threads.contains(id)
     }
@@ -84,11 +83,10 @@ impl Memory {
     }
 
     /// Records what is known of the items of one response, by their ids.
-    pub(crate) fn record_produced(&self, items: Vec<(String, Produced)>) {
+    pub(crate) fn record_produced(&self, items: Vec<(String, ProducedItem)>) {
         self.state().produced.extend(items);
     }
 
-    /// Stores a response.
     pub(crate) fn store(&self, id: String, stored: StoredResponse) {
         let mut state = self.state();
         for item in &stored.transcript {
@@ -104,7 +102,7 @@ impl Memory {
         self.state().responses.remove(id).is_some()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, MemoryState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

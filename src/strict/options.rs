@@ -47,7 +47,7 @@ impl Options {
         self
     }
 
-    /// Records requests in which a reply stands behind another prefix than it was made for ([`Rule::Prefix`]).
+    /// Records requests in which a reply follows another prefix than it was made for ([`Rule::Prefix`]).
     #[must_use]
     pub fn prefixes(mut self) -> Self {
         self.prefixes = true;

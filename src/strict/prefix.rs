@@ -1,4 +1,4 @@
-//! Prefix fidelity on every wire: what each reply was made behind. A later request that holds the reply holds the same
+//! Prefix fidelity on every wire: what each reply was made after. A later request that holds the reply holds the same
 //! before it, value for value. Thinking is bound to its prefix by some APIs; prompt caches live on it everywhere.
 
 use std::collections::{HashMap, HashSet};
@@ -12,27 +12,27 @@ use super::dialect::Received;
 use super::reply::{Part, Reply};
 use super::transcript::{Role, Turn};
 
-type Hash = [u8; 32];
+type PrefixHash = [u8; 32];
 
 /// What a reply is known by: the id of a call, or a text.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Key {
+enum ReplyKey {
     Call(Wire, String),
     Text(Wire, String),
 }
 
-/// The prefixes of all replies. A text that was said more than once has several.
+/// The prefixes of all replies. A text that was written more than once has several.
 #[derive(Debug, Default)]
-pub(crate) struct Prefixes(Mutex<HashMap<Key, HashSet<Hash>>>);
+pub(crate) struct Prefixes(Mutex<HashMap<ReplyKey, HashSet<PrefixHash>>>);
 
 /// The hash of a transcript that grows. Neighbouring texts of one speaker are one text.
 #[derive(Default)]
-struct Growing {
+struct GrowingPrefix {
     hasher: Sha256,
     speaker: Option<Role>,
 }
 
-impl Growing {
+impl GrowingPrefix {
     fn add(&mut self, turn: &Turn) {
         for text in turn.texts.iter().filter(|text| !text.is_empty()) {
             if self.speaker != Some(turn.role) {
@@ -56,13 +56,13 @@ impl Growing {
         self.hasher.update([0]);
     }
 
-    fn hash(&self) -> Hash {
+    fn hash(&self) -> PrefixHash {
         self.hasher.clone().finalize().into()
     }
 }
 
 impl Prefixes {
-    /// Remembers what this reply is made behind: the request up to the model's last words.
+    /// Remembers what this reply is made after: the request up to the model's last words.
     pub(crate) fn record(&self, request: &Received, reply: &Reply) {
         if reply.fault.is_some() {
             return;
@@ -70,14 +70,14 @@ impl Prefixes {
         let turns = request.turns();
         let models = turns.iter().rev().take_while(|turn| turn.role == Role::Assistant);
         let before = turns.len() - models.count();
-        let mut growing = Growing::default();
+        let mut growing = GrowingPrefix::default();
         turns[..before].iter().for_each(|turn| growing.add(turn));
         let hash = growing.hash();
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         for part in &reply.parts {
             let key = match part {
-                Part::Text(text) => Key::Text(request.wire, text.clone()),
-                Part::Call { id: Some(id), .. } => Key::Call(request.wire, id.clone()),
+                Part::Text(text) => ReplyKey::Text(request.wire, text.clone()),
+                Part::Call { id: Some(id), .. } => ReplyKey::Call(request.wire, id.clone()),
                 _ => continue,
             };
             known.entry(key).or_default().insert(hash);
@@ -87,8 +87,8 @@ impl Prefixes {
     /// Checks what stands before each reply that the request holds.
     pub(crate) fn check(&self, request: &Received, findings: &mut Findings<'_>) {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut growing = Growing::default();
-        let mut before: Option<Hash> = None;
+        let mut growing = GrowingPrefix::default();
+        let mut before: Option<PrefixHash> = None;
         for (n, turn) in request.turns().iter().enumerate() {
             if turn.role != Role::Assistant {
                 before = None;
@@ -97,12 +97,12 @@ impl Prefixes {
                 let texts = turn
                     .texts
                     .iter()
-                    .map(|text| Key::Text(request.wire, text.clone()));
+                    .map(|text| ReplyKey::Text(request.wire, text.clone()));
                 let calls = turn
                     .calls
                     .iter()
-                    .map(|call| Key::Call(request.wire, call.id.clone()));
-                let moved = |key: &Key| known.get(key).is_some_and(|made| !made.contains(&hash));
+                    .map(|call| ReplyKey::Call(request.wire, call.id.clone()));
+                let moved = |key: &ReplyKey| known.get(key).is_some_and(|made| !made.contains(&hash));
                 if let Some(key) = texts.chain(calls).find(moved) {
                     let what =
                         format!("turn {n} ({key:?}) stands behind another prefix than it was made for");

@@ -4,13 +4,13 @@ use super::complaint::{Findings, Rule};
 use super::dialect::Received;
 use super::transcript::Role;
 
-/// The words of commands in the chat, behind their usual prefix.
+/// The words of commands in the chat, after their usual prefix.
 const COMMANDS: [&str; 4] = ["::handoff", "::pin", "::pins", "::unpin"];
 
 /// Length of an id in a note's line.
 const ID: usize = 36;
 
-/// Finds notes in what the model is said to have said, and commands in what the user says.
+/// Finds notes in the model's texts, and commands in the user's.
 pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     for (n, turn) in request.turns().iter().enumerate() {
         for text in &turn.texts {

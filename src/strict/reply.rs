@@ -20,7 +20,6 @@ pub enum Part {
     /// Thinking that is not shown (Anthropic: `redacted_thinking`, signed like the other; Responses and Gemini:
     /// as above, without its text).
     Redacted,
-    /// Text.
     Text(String),
     /// A call of a client tool.
     Call {
@@ -28,7 +27,6 @@ pub enum Part {
         id: Option<String>,
         /// The tool's name.
         name: String,
-        /// The arguments.
         arguments: Arguments,
     },
     /// A complete block in the wire's own shape: a server tool's result (Anthropic), an item (Responses), a part
@@ -155,11 +153,11 @@ impl Default for Delivery {
     }
 }
 
-/// One reply: what is said, why it stopped, how it travels, and what goes wrong with it.
+/// One reply: its parts, why it stopped, how it travels, and what goes wrong with it.
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Reply {
-    /// What is said, in order.
+    /// Texts in order.
     pub parts: Vec<Part>,
     /// Why the model stopped.
     pub stop: Stop,
@@ -324,7 +322,7 @@ impl Reply {
         self
     }
 
-    /// Compresses the body, event by event, whether the client asked for it or not.
+    /// Compresses the body, event by event, whether the client requested it or not.
     #[must_use]
     pub fn gzip(mut self) -> Self {
         self.delivery.gzip = true;

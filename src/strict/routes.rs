@@ -205,7 +205,6 @@ pub(crate) fn route(method: &Method, path: &str, headers: &HeaderMap) -> (Wire, 
     }
 }
 
-/// A path without its vendor prefix.
 fn without_vendor_prefix(path: &str) -> &str {
     let inside = VENDOR_PREFIXES
         .iter()

@@ -12,13 +12,13 @@ use super::model::Model;
 use super::reply::{Part, Reply};
 
 /// Replies in order. A request takes the next one if it lists the tools that this reply calls; a reply that calls none
-/// goes to the next request with tools. All others, such as requests for a title, are answered by the [`Autopilot`], and
-/// so is what comes behind the last one. A request that comes twice in a row is answered the same way twice.
+/// goes to the next request with tools. All others, such as requests for a title, are answered by the [`Autopilot`],
+/// and so is what comes after the last one. A request that comes twice in a row is answered the same way twice.
 #[derive(Debug, Default)]
-pub struct Script(Mutex<State>);
+pub struct Script(Mutex<ScriptState>);
 
 #[derive(Debug, Default)]
-struct State {
+struct ScriptState {
     replies: Vec<Reply>,
     next: usize,
     last: Option<Bytes>,
@@ -27,7 +27,7 @@ struct State {
 /// A reply as it is written in a script.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Scripted {
+struct ScriptedReply {
     thinking: Option<String>,
     text: Option<String>,
     #[serde(default)]
@@ -49,26 +49,26 @@ impl Script {
     /// # Errors
     /// If it is no such list.
     pub fn read(json: &str) -> Result<Self, serde_json::Error> {
-        let scripted: Vec<Scripted> = serde_json::from_str(json)?;
-        let replies = scripted.into_iter().map(Scripted::reply).collect();
-        Ok(Self(Mutex::new(State {
+        let scripted: Vec<ScriptedReply> = serde_json::from_str(json)?;
+        let replies = scripted.into_iter().map(ScriptedReply::reply).collect();
+        Ok(Self(Mutex::new(ScriptState {
             replies,
-            ..State::default()
+            ..ScriptState::default()
         })))
     }
 
-    /// How many replies were not asked for yet.
+    /// How many replies were not requested yet.
     pub fn left(&self) -> usize {
         let state = self.state();
         state.replies.len() - state.next
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ScriptState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Scripted {
+impl ScriptedReply {
     fn reply(self) -> Reply {
         let mut reply = Reply::new();
         if let Some(thinking) = self.thinking {
@@ -110,7 +110,7 @@ impl Model for Script {
     }
 }
 
-/// Thinking is only said where the request asks for it.
+/// Thinking is only emitted where requested.
 fn without_thinking_unless(thinks: bool, mut reply: Reply) -> Reply {
     reply
         .parts

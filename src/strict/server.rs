@@ -14,14 +14,14 @@ use tokio::task::{JoinHandle, JoinSet};
 use super::api::Endpoint;
 use super::complaint::Complaint;
 use super::dialect::Received;
-use super::exchange::{Shared, answer, lock};
+use super::exchange::{ProviderShared, answer, lock};
 use super::model::Model;
 use super::options::Options;
 
 /// A running provider. It shuts down, with all its connections, when it is dropped.
 pub struct Strict {
     addr: SocketAddr,
-    shared: Arc<Shared>,
+    shared: Arc<ProviderShared>,
     task: JoinHandle<()>,
 }
 
@@ -33,7 +33,7 @@ impl Strict {
     pub async fn start(model: impl Model + 'static, options: Options) -> io::Result<Strict> {
         let listener = TcpListener::bind(options.listen).await?;
         let addr = listener.local_addr()?;
-        let shared = Arc::new(Shared::new(Box::new(model), options));
+        let shared = Arc::new(ProviderShared::new(Box::new(model), options));
         let task = tokio::spawn(accept(listener, Arc::clone(&shared)));
         Ok(Strict { addr, shared, task })
     }
@@ -53,7 +53,7 @@ impl Strict {
         lock(&self.shared.requests).clone()
     }
 
-    /// The requests that asked the model for a reply, in order.
+    /// The requests to the model, in order.
     pub fn generations(&self) -> Vec<Arc<Received>> {
         let mut requests = self.requests();
         requests.retain(|request| request.endpoint == Endpoint::Generate);
@@ -70,8 +70,7 @@ impl Strict {
         self.shared.counts.now().open
     }
 
-    /// How many requests the client left before their reply was written to its end. Cuts that the script asked
-    /// for are not counted.
+    /// How many requests the client left before their reply was written to its end. Cuts of the script are not counted.
     pub fn aborted(&self) -> usize {
         self.shared.counts.now().aborted
     }
@@ -107,7 +106,7 @@ impl Drop for Strict {
     }
 }
 
-async fn accept(listener: TcpListener, shared: Arc<Shared>) {
+async fn accept(listener: TcpListener, shared: Arc<ProviderShared>) {
     let mut connections = JoinSet::new();
     while let Ok((stream, _)) = listener.accept().await {
         while connections.try_join_next().is_some() {}
@@ -115,7 +114,7 @@ async fn accept(listener: TcpListener, shared: Arc<Shared>) {
     }
 }
 
-async fn connection(stream: TcpStream, shared: Arc<Shared>) {
+async fn connection(stream: TcpStream, shared: Arc<ProviderShared>) {
     let _open = shared.counts.connection();
     // A socket that refuses the option still serves.
     let _ = stream.set_nodelay(true);

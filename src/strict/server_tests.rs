@@ -178,7 +178,7 @@ async fn errors_have_the_shape_and_headers_of_the_wire() {
 }
 
 #[tokio::test]
-async fn cuts_break_the_connection_where_asked() {
+async fn cuts_break_the_connection_where_requested() {
     let reply = || Reply::text("A text of some length, in several deltas.").thinking("x");
     let cut = |fault| reply().fault(fault);
     let provider = provider([

@@ -1,7 +1,7 @@
 //! Opaque tokens that a provider issues and wants back unchanged: encrypted reasoning, thought signatures.
 //!
-//! A signature holds a hash of the content it was issued with, a hash of the transcript before that content,
-//! optionally a nonce, and a checksum over these by which a signature of this provider is recognised.
+//! A signature holds a hash of its content, a hash of the transcript before that content, and optionally a nonce. A
+//! checksum over these identifies signatures of this provider.
 
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD};
@@ -12,19 +12,19 @@ const PART: usize = 12;
 /// Makes a signature of this provider recognisable; it is no secret.
 const SALT: &[u8] = b"strict provider's stamp";
 
-type Hash = [u8; PART];
+type SignatureHash = [u8; PART];
 
 /// A signature, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Signature {
-    content: Hash,
-    prefix: Hash,
-    /// Makes signatures of equal content behind an equal prefix differ; ignored when the signature comes back.
-    nonce: Option<Hash>,
+    content: SignatureHash,
+    prefix: SignatureHash,
+    /// Makes signatures of equal content after an equal prefix differ; ignored when the signature comes back.
+    nonce: Option<SignatureHash>,
 }
 
 impl Signature {
-    /// The signature of `content` behind `prefix`.
+    /// The signature of `content` after `prefix`.
     pub(crate) fn new(content: &str, prefix: &Sha256) -> Self {
         Signature {
             content: hash(content.as_bytes()),
@@ -74,18 +74,18 @@ impl Signature {
         self.content == other.content
     }
 
-    /// Whether both were issued behind the same prefix.
+    /// Whether both were issued after the same prefix.
     pub(crate) fn same_prefix(&self, other: &Signature) -> bool {
         self.prefix == other.prefix
     }
 }
 
-fn hash(bytes: &[u8]) -> Hash {
+fn hash(bytes: &[u8]) -> SignatureHash {
     shorten(Sha256::new_with_prefix(bytes))
 }
 
-fn shorten(hasher: Sha256) -> Hash {
-    let mut out = Hash::default();
+fn shorten(hasher: Sha256) -> SignatureHash {
+    let mut out = SignatureHash::default();
     out.copy_from_slice(&hasher.finalize()[..PART]);
     out
 }

@@ -41,7 +41,6 @@ impl Turn {
 /// A tool call in the history.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// Its id.
     pub id: String,
     /// The tool's name.
     pub name: String,
@@ -54,14 +53,12 @@ pub struct ToolCall {
 pub struct ToolResult {
     /// The id of the call that it answers.
     pub id: String,
-    /// Its text.
     pub text: String,
 }
 
 /// A tool that a request offers to the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolDefinition {
-    /// Its name.
     pub name: String,
     /// The JSON schema of its arguments; `null` for a tool whose schema only the provider knows.
     pub schema: Value,

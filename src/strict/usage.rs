@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn output_grows_with_what_is_said() {
+    fn output_grows_with_the_text() {
         assert_eq!(output(&Reply::new()), 1);
         assert!(output(&Reply::text("x".repeat(400))) >= 100);
     }

@@ -8,7 +8,6 @@ use super::ollama::Ollama;
 use super::openai_chat::OpenAiChat;
 use super::openai_responses::{OpenAiResponses, chatgpt};
 
-/// The dialect of a wire.
 pub(crate) fn dialect(wire: Wire) -> &'static dyn Dialect {
     match wire {
         Wire::Anthropic => &Anthropic,
@@ -50,7 +49,6 @@ impl super::Received {
         }
     }
 
-    /// The violations in it.
     pub(crate) fn violations(&self) -> Vec<(super::Rule, String)> {
         let mut findings = super::complaint::Findings::new(&[]);
         self.dialect.check(self, &mut findings);

@@ -24,7 +24,7 @@ async fn send(provider: &Strict, method: Method, path: &str, body: &Value) -> Re
     client.request(request).await.unwrap()
 }
 
-async fn said(response: Response<Incoming>) -> String {
+async fn text_of(response: Response<Incoming>) -> String {
     let bytes = response.into_body().collect().await.unwrap().to_bytes();
     String::from_utf8(bytes.to_vec()).unwrap()
 }
@@ -32,7 +32,7 @@ async fn said(response: Response<Incoming>) -> String {
 async fn ask(provider: &Strict, method: Method, path: &str, body: &Value) -> (u16, Value) {
     let response = send(provider, method, path, body).await;
     let status = response.status().as_u16();
-    (status, serde_json::from_str(&said(response).await).unwrap())
+    (status, serde_json::from_str(&text_of(response).await).unwrap())
 }
 
 async fn provider(replies: impl IntoIterator<Item = Reply>) -> Strict {
@@ -144,7 +144,7 @@ async fn rules_that_do_not_refuse_are_only_recorded() {
 
 /// Whatever is put in front of a reply, taken out or moved there is noticed when the reply comes back.
 #[tokio::test]
-async fn another_prefix_is_noticed_where_that_is_asked_for() {
+async fn another_prefix_is_noticed_where_requested() {
     let message = |role: &str, text: &str| json!({"role": role, "content": text});
     let part = |role: &str, text: &str| json!({"role": role, "parts": [{"text": text}]});
     for path in [
@@ -163,15 +163,19 @@ async fn another_prefix_is_noticed_where_that_is_asked_for() {
             _ if gemini => json!({"contents": turns}),
             _ => json!({"model": "m", "messages": turns, "stream": false}),
         };
-        let told = [says("user", "One."), says("user", "Notice.")];
-        let next = [&told[..], &[says("assistant", "Two."), says("user", "Three.")]].concat();
+        let turns_sent = [says("user", "One."), says("user", "Notice.")];
+        let next = [
+            &turns_sent[..],
+            &[says("assistant", "Two."), says("user", "Three.")],
+        ]
+        .concat();
         let moved = [&next[..1], &next[2..], &next[1..2]].concat();
         for (later, notices) in [(&next, 0), (&next[1..].to_vec(), 1), (&moved, 1)] {
             let script = Queue::new([Reply::text("Two."), Reply::text("Four.")]);
             let provider = Strict::start(script, Options::default().prefixes())
                 .await
                 .unwrap();
-            for turns in [&told.to_vec(), later] {
+            for turns in [&turns_sent.to_vec(), later] {
                 let (status, _) = ask(&provider, Method::POST, path, &body(turns)).await;
                 assert_eq!(status, 200, "{path}");
             }
@@ -200,15 +204,15 @@ async fn streams_of_every_framing_can_break() {
         ])
         .await;
         let post = || async { send(&provider, Method::POST, path, &hello(path)).await };
-        let broken = said(post().await).await;
+        let broken = text_of(post().await).await;
         assert!(broken.contains("no more"), "{broken}");
-        assert!(said(post().await).await.len() > size);
+        assert!(text_of(post().await).await.len() > size);
         let cut = post().await.into_body().collect().await;
         assert!(cut.is_err(), "{path}");
         let refused = post().await;
         assert_eq!(refused.status(), 429);
         assert_eq!(refused.headers()[header::RETRY_AFTER], "3");
-        let whole = said(post().await).await;
+        let whole = text_of(post().await).await;
         assert!(whole.contains("ee."), "{whole}");
         assert_eq!(provider.complaints(), []);
     }

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use baton_core::nudge::{NudgeOutcome, Thresholds, Windows};
-use baton_core::record::Origin;
+use baton_core::record::HandoffOrigin;
 use baton_proxy::state::config::{Config, HandoffMode, ReviewPolicy};
 use baton_proxy::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Options, Queue, Reply};
@@ -54,7 +54,7 @@ async fn full(fixture: &Fixture) -> Vec<Value> {
     history
 }
 
-async fn origins(store: &SharedStore) -> Vec<Origin> {
+async fn origins(store: &SharedStore) -> Vec<HandoffOrigin> {
     let filter = HandoffFilter {
         limit: 9,
         ..HandoffFilter::default()
@@ -95,7 +95,7 @@ async fn a_full_context_is_handed_over_inside_the_agents_loop() {
                 "the person is told: {}",
                 answer.text
             );
-            assert_eq!(origins(&store).await, [Origin::Auto]);
+            assert_eq!(origins(&store).await, [HandoffOrigin::Auto]);
             let sent = fixture.sent();
             assert!(
                 sent[0].contains("Open exporter.rs.") && sent.len() == 1,
@@ -185,7 +185,7 @@ async fn where_the_model_writes_nothing_the_document_is_composed_without_it() {
             "{}",
             answer.text
         );
-        assert_eq!(origins(&store).await, [Origin::Auto]);
+        assert_eq!(origins(&store).await, [HandoffOrigin::Auto]);
         assert!(
             fixture.sent()[0].contains("Mend the importer."),
             "{:?}",
@@ -215,7 +215,7 @@ async fn a_threshold_waits_for_a_persons_yes_where_the_config_says_so() {
                 answer.text
             );
             if !waits {
-                assert_eq!(origins(&store).await, [Origin::Auto]);
+                assert_eq!(origins(&store).await, [HandoffOrigin::Auto]);
                 continue;
             }
             let history = fixture.then(&history, &answer, "More.");
@@ -302,7 +302,7 @@ async fn it_is_no_treadmill() {
             answer = fixture.ask(&history, true).await;
             assert_eq!(answer.text, format!("Turn {n}."));
         }
-        assert_eq!(origins(&store).await, [Origin::Auto]);
+        assert_eq!(origins(&store).await, [HandoffOrigin::Auto]);
         fixture.assert_clean();
     }
 }

@@ -240,7 +240,7 @@ async fn a_command_whose_answer_a_kill_cut_off_is_in_no_later_request() {
 
 /// The text of an answer, as far as it came.
 fn text_of(raw: &[u8]) -> String {
-    let answered = baton_core::transcript::Answered::of(raw);
+    let answered = baton_core::transcript::AnswerContent::of(raw);
     answered.parts.iter().map(|part| part.text()).collect()
 }
 

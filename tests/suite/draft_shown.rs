@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use baton_core::handoffs::draft::DraftAsk;
-use baton_core::record::Origin;
+use baton_core::handoffs::draft::DraftRequest;
+use baton_core::record::HandoffOrigin;
 use baton_proxy::state::config::Config;
 use baton_proxy::state::jobs::drafts::DraftState;
 use baton_strict::{Reply, Stop};
@@ -59,9 +59,9 @@ async fn says(stage: &Fixture, history: &[Value], reply: Reply) -> Answer {
 
 /// Asks for a handoff by the API's way.
 fn ask_by_api(stage: &Fixture, key: &str) -> uuid::Uuid {
-    let ask = DraftAsk {
-        origin: Origin::Api,
-        ..DraftAsk::default()
+    let ask = DraftRequest {
+        origin: HandoffOrigin::Api,
+        ..DraftRequest::default()
     };
     stage
         .baton

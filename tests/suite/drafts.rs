@@ -1,7 +1,7 @@
 //! Drafts of seeded sessions on every wire: what must be kept is there, secrets are not, and no finished request is told
 //! as open. The sizes that the bench measures (`cargo bench --bench core -- drafts`) are larger.
 
-use baton_core::handoffs::draft::{Count, Index, Preset, Request, Settings, tokens};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter, tokens};
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
@@ -15,19 +15,19 @@ pub(crate) mod sessions;
 
 use sessions::Session;
 
-pub(crate) fn settings() -> Settings {
-    Settings {
+pub(crate) fn settings() -> DraftIndexSettings {
+    DraftIndexSettings {
         redactor: Redactor::new(&[]),
-        ..Settings::default()
+        ..DraftIndexSettings::default()
     }
 }
 
-pub(crate) fn request(tokens: usize) -> Request<'static> {
-    Request {
+pub(crate) fn request(tokens: usize) -> DraftSpec<'static> {
+    DraftSpec {
         focus: "",
         preset: Preset::Implement,
         tokens,
-        count: Count::Estimated,
+        count: TokenCounter::Estimated,
         repository: "",
         commands: true,
         why: true,
@@ -68,7 +68,7 @@ fn drafts_keep_what_must_be_kept_and_tell_no_secret_on_every_wire() {
         for (seed, turns) in [(1, 30), (2, 200)] {
             let session = Session::new(seed, turns);
             let view = view(wire.id(), session.body(wire.id()));
-            let mut index = Index::new(settings());
+            let mut index = DraftIndex::new(settings());
             index.extend(&Transcript::of(&view));
             let (local, bundle) = (
                 index.local(&request(4000)).unwrap(),

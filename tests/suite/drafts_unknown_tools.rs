@@ -1,7 +1,7 @@
 //! Drafts of sessions whose tools no table knows: what failed there and was not settled is kept, and what was settled is
 //! not told as failing. The seeds of the last test are not those that the code was tuned on.
 
-use baton_core::handoffs::draft::{Index, tokens};
+use baton_core::handoffs::draft::{DraftIndex, tokens};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{WIRES, Wire};
 use serde_json::{Value, json};
@@ -244,7 +244,7 @@ impl Kept {
 fn play(wire: &dyn Wire, seed: u64, turns: usize, all: &mut Kept, errors: &mut Kept) {
     let played = Played::new(seed, turns);
     let view = view(wire.id(), played.session.body(wire.id()));
-    let mut index = Index::new(settings());
+    let mut index = DraftIndex::new(settings());
     index.extend(&Transcript::of(&view));
     let about = format!("{} {seed} of {turns} turns", wire.id().name());
     let local = index

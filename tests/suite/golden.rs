@@ -3,15 +3,15 @@
 
 use std::path::PathBuf;
 
-use baton_core::course::{Circumstances, StreamMerge, Verdict, place_beside};
+use baton_core::course::{StreamMerge, Verdict, VerdictInput, place_beside};
 use baton_core::mark::seal::{SealKey, SealKeys};
 use baton_core::mark::sentinel;
 use baton_core::record::WireId;
 use baton_core::record::{HiddenPair, HiddenResult, LOCAL};
 use baton_core::rewrite::preamble;
-use baton_core::rewrite::{Cut, GoesOn, Reading, Rewrite, rewrite};
+use baton_core::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, rewrite};
 use baton_core::text::splice;
-use baton_core::wire::{Ending, Framing, Leg, Operation, Watch, Wire};
+use baton_core::wire::{Ending, Framing, Leg, Operation, ResponseWatch, Wire};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
 use serde_json::Value;
@@ -19,9 +19,9 @@ use uuid::Uuid;
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
-const WATCH: Watch = Watch {
-    hide: baton_core::tools::Names::HANDOFF,
-    held_bytes: 1 << 20,
+const WATCH: ResponseWatch = ResponseWatch {
+    hide: baton_core::tools::ToolNames::HANDOFF,
+    buffered_bytes: 1 << 20,
 };
 
 struct Folder(&'static dyn Wire);
@@ -47,8 +47,8 @@ impl Folder {
         serde_json::from_slice(&self.bytes(name)).unwrap()
     }
 
-    fn reading(&self, name: &str) -> Reading {
-        Reading::new(self.0, &self.bytes(name), Operation::Generate).unwrap()
+    fn reading(&self, name: &str) -> RequestReading {
+        RequestReading::new(self.0, &self.bytes(name), Operation::Generate).unwrap()
     }
 }
 
@@ -150,11 +150,11 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
     merge.feed(leg1.slice(first..), &mut out);
     merge.finish_leg(&mut out);
     assert!(merge.leg_ended());
-    let now = Circumstances {
+    let now = VerdictInput {
         messages: 3,
         legs: 1,
         max_chain: 8,
-        ..Circumstances::default()
+        ..VerdictInput::default()
     };
     let Verdict::Fire {
         prompt: message,
@@ -170,7 +170,7 @@ fn merged(f: &Folder, first: usize, second: usize) -> Vec<u8> {
     merge.feed(leg2.slice(second..), &mut out);
     merge.finish_leg(&mut out);
     assert_eq!(
-        merge.judge(&Circumstances { legs: 2, ..now }),
+        merge.judge(&VerdictInput { legs: 2, ..now }),
         Verdict::End(Ending::Own)
     );
     merge.close(Ending::Own, &mut out);
@@ -191,11 +191,11 @@ fn stream_merges(f: &Folder) {
 fn reply_merges(f: &Folder) {
     let first = f.bytes("02_response_handoff.json");
     let report = f.0.reply(&first, WATCH).unwrap();
-    let now = Circumstances {
+    let now = VerdictInput {
         messages: 3,
         legs: 1,
         max_chain: 8,
-        ..Circumstances::default()
+        ..VerdictInput::default()
     };
     assert!(matches!(
         baton_core::course::judge(&report, &now),
@@ -228,11 +228,11 @@ fn mixed_batch(f: &Folder) {
         merge.feed(stream.slice(..cut), &mut out);
         merge.feed(stream.slice(cut..), &mut out);
         merge.finish_leg(&mut out);
-        let now = Circumstances {
+        let now = VerdictInput {
             messages: 3,
             legs: 1,
             max_chain: 8,
-            ..Circumstances::default()
+            ..VerdictInput::default()
         };
         let Verdict::Mixed(all) = merge.judge(&now) else {
             panic!("{:?}", merge.judge(&now))
@@ -281,7 +281,7 @@ fn bytes_outside_edits_stay(f: &Folder) {
         1,
     );
     let body = Bytes::from(odd.clone());
-    let reading = Reading::new(f.0, &body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(f.0, &body, Operation::Generate).unwrap();
     let untouched = rewrite(
         f.0,
         &reading,
@@ -367,7 +367,7 @@ fn damage_never_panics(f: &Folder) {
                 let mut damaged = request.to_vec();
                 let at = at % damaged.len();
                 damaged[at] = byte;
-                if let Ok(reading) = Reading::new(f.0, &damaged.into(), Operation::Generate) {
+                if let Ok(reading) = RequestReading::new(f.0, &damaged.into(), Operation::Generate) {
                     let _ = (
                         f.0.bound(&reading.view),
                         reading.call_names(f.0),
@@ -461,7 +461,7 @@ fn a_response_stored_upstream_continues_from_its_last_leg() {
         Some("resp_leg1")
     );
     let (id, owed) = ("resp_leg2", &[][..]);
-    let previous = Some(GoesOn { id, owed });
+    let previous = Some(ContinuedResponse { id, owed });
     let done = rewrite(f.0, &next, &Rewrite { previous, ..plain() });
     assert!(done.messages >= 2);
     assert_eq!(value(done.rope), f.json("10_stateful_next_upstream.json"));

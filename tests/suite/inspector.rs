@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use baton_core::record::WireId;
-use baton_core::rewrite::Why;
-use baton_core::wire::Watch;
+use baton_core::rewrite::ChangeReason;
+use baton_core::wire::ResponseWatch;
 use baton_proxy::state::journal::{
     self, BodySide as Body, ExchangeDetail, ExchangeFilter, ExchangeRow, JournalReader, MessageState,
     Recorder,
@@ -145,9 +145,9 @@ fn in_the_order_of_events(row: &ExchangeRow, exchange: &ExchangeDetail) {
 /// Some wires include cached tokens in their input tokens, others do not.
 #[test]
 fn input_tokens_have_the_same_parts_on_every_wire() {
-    let watch = Watch {
-        hide: baton_core::tools::Names::NONE,
-        held_bytes: 1 << 20,
+    let watch = ResponseWatch {
+        hide: baton_core::tools::ToolNames::NONE,
+        buffered_bytes: 1 << 20,
     };
     let replies = [
         (
@@ -206,7 +206,7 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
         let cuts: Vec<_> = row
             .changes
             .iter()
-            .filter(|change| change.why == Why::Cut)
+            .filter(|change| change.why == ChangeReason::Cut)
             .collect();
         assert!(
             cuts.iter()
@@ -225,7 +225,7 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
         // The reasons of one leg are not shown for another.
         let asked = |leg: usize| {
             let mut messages = exchange.legs[leg].sent.messages.iter();
-            messages.any(|message| message.why == Some(Why::AskAgain))
+            messages.any(|message| message.why == Some(ChangeReason::AskAgain))
         };
         assert_eq!(
             [asked(0), asked(1)],
@@ -236,7 +236,9 @@ async fn a_leg_that_is_asked_again_keeps_its_cut() {
         let prompts = exchange.legs.iter().map(|leg| {
             let messages = leg.sent.messages.iter();
             messages
-                .filter(|message| message.why == Some(Why::Cut) && message.state == MessageState::New)
+                .filter(|message| {
+                    message.why == Some(ChangeReason::Cut) && message.state == MessageState::New
+                })
                 .count()
         });
         assert_eq!(prompts.collect::<Vec<_>>(), [1, 1]);
@@ -266,7 +268,10 @@ async fn everything_that_the_model_saw_has_a_row() {
         assert!(tools[0].first_line.starts_with("read_file") && tools[0].state == MessageState::Kept);
         let ours = tools.last().unwrap();
         assert!(ours.first_line.starts_with("session_handoff "), "{ours:?}");
-        assert_eq!((ours.state, ours.why), (MessageState::New, Some(Why::Tool)));
+        assert_eq!(
+            (ours.state, ours.why),
+            (MessageState::New, Some(ChangeReason::Tool))
+        );
         assert_eq!(exchange.received.envelope.len() + 1, sent.envelope.len());
         // Its own text, as the model reads it.
         let full = query

@@ -5,15 +5,15 @@ use std::path::PathBuf;
 
 use baton_core::course::StreamMerge;
 use baton_core::record::WireId;
-use baton_core::rewrite::Reading;
+use baton_core::rewrite::RequestReading;
 use baton_core::wire::Replies;
-use baton_core::wire::{self, Ending, Leg, LegOutput, Operation, Watch, Wire};
+use baton_core::wire::{self, Ending, Leg, LegOutput, Operation, ResponseWatch, Wire};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-const WATCH: Watch = Watch {
-    hide: baton_core::tools::Names::HANDOFF,
-    held_bytes: 1 << 20,
+const WATCH: ResponseWatch = ResponseWatch {
+    hide: baton_core::tools::ToolNames::HANDOFF,
+    buffered_bytes: 1 << 20,
 };
 
 const ENDINGS: [Ending; 4] = [
@@ -86,7 +86,7 @@ fn judge(wrong: &[String]) {
 }
 
 fn replies_remain_valid_json(wire: &dyn Wire) {
-    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate);
+    let request = RequestReading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate);
     let view = request.unwrap().view;
     let good = golden(wire, "04_leg2.json");
     let base = with_mark(&golden(wire, "02_response_handoff.json"));
@@ -123,7 +123,7 @@ fn replies_remain_valid_json(wire: &dyn Wire) {
                 check(&wire.join(legs, opening, ending), "joined");
             }
         }
-        check(&wire.as_asked(&view, body.clone()), "as asked");
+        check(&wire.shaped_for(&view, body.clone()), "as asked");
         if let Some(more) = wire.ask_again(&LegOutput::Reply(body.clone()), &[], WATCH.hide) {
             check(
                 format!("[{}]", more.trim_end_matches(',')).as_bytes(),
@@ -168,7 +168,8 @@ fn parts(frame: &str) -> Option<(&str, Value, &str)> {
 }
 
 fn streams_remain_valid_json(wire: &dyn Wire) {
-    let request = Reading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate).unwrap();
+    let request =
+        RequestReading::new(wire, &golden(wire, "00_request_agent.json"), Operation::Generate).unwrap();
     let (first, second) = (frames(wire, "03_leg1"), frames(wire, "04_leg2").concat());
     let mut wrong = Vec::new();
     for i in 0..first.len() {

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::sync::{Arc, Mutex};
 
-use baton_core::nudge::{NudgeOutcome, Treadmill, Windows, is_nudge};
+use baton_core::nudge::{HandoffLoop, NudgeOutcome, Windows, is_nudge};
 use baton_proxy::state::config::{Config, HandoffMode};
 use baton_proxy::state::store::SharedStore;
 use baton_strict::{Options, Queue, Reply, Role, Rule};
@@ -117,7 +117,7 @@ async fn the_model_is_told_once_and_sees_it_at_the_same_place_ever_after() {
                 "where it stood"
             );
         }
-        assert_eq!(outcomes(&fixture, 6).await, [NudgeOutcome::Told]);
+        assert_eq!(outcomes(&fixture, 6).await, [NudgeOutcome::Notified]);
         fixture.assert_clean();
     }
 }
@@ -295,7 +295,7 @@ async fn a_model_without_a_known_window_is_told_of_once() {
             }
             let told = text(&fixture);
             assert!(told.contains(" tokens") && !told.contains('%'), "{told}");
-            assert_eq!(outcomes(&fixture, 4).await, [NudgeOutcome::Told]);
+            assert_eq!(outcomes(&fixture, 4).await, [NudgeOutcome::Notified]);
             fixture.assert_clean();
             let logged = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
             let unknown =
@@ -351,7 +351,11 @@ async fn a_handoff_begins_anew() {
             say(&fixture, &mut history, &long(5_500), Reply::text("Long again.")).await;
             say(&fixture, &mut history, "Go on.", Reply::text("Told again.")).await;
             assert_eq!(nudges(&fixture).len(), 1);
-            let told = [NudgeOutcome::Told, NudgeOutcome::Followed, NudgeOutcome::Told];
+            let told = [
+                NudgeOutcome::Notified,
+                NudgeOutcome::Followed,
+                NudgeOutcome::Notified,
+            ];
             assert_eq!(outcomes(&fixture, 28).await, told);
             fixture.assert_clean();
         }
@@ -381,10 +385,10 @@ async fn it_stops_where_what_is_left_is_too_large_by_itself() {
             say(&fixture, &mut history, "More.", Reply::text(format!("Turn {n}."))).await;
             assert_eq!(nudges(&fixture), [0; 0]);
         }
-        let stopped = NudgeOutcome::Stopped(Treadmill::LargeCut);
+        let stopped = NudgeOutcome::Stopped(HandoffLoop::LargeCut);
         assert_eq!(
             outcomes(&fixture, 7).await,
-            [NudgeOutcome::Told, NudgeOutcome::Followed, stopped]
+            [NudgeOutcome::Notified, NudgeOutcome::Followed, stopped]
         );
         fixture.assert_clean();
     }
@@ -410,7 +414,7 @@ async fn it_stops_where_handoffs_come_in_close_succession() {
         say(&fixture, &mut history, &long(6_000), Reply::text("Long.")).await;
         say(&fixture, &mut history, "Go on.", Reply::text("Not told.")).await;
         assert_eq!(nudges(&fixture), [0; 0]);
-        let stopped = NudgeOutcome::Stopped(Treadmill::CloseHandoffs);
+        let stopped = NudgeOutcome::Stopped(HandoffLoop::CloseHandoffs);
         assert_eq!(outcomes(&fixture, 6).await, [stopped]);
         fixture.assert_clean();
     }

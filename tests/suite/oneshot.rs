@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use baton_core::handoffs::draft::{DraftAsk, Method};
-use baton_core::record::Origin;
+use baton_core::handoffs::draft::{DraftMethod, DraftRequest};
+use baton_core::record::HandoffOrigin;
 use baton_proxy::state::config::Config;
-use baton_proxy::state::jobs::drafts::{DraftRecord, DraftSpec, DraftState};
+use baton_proxy::state::jobs::drafts::{DraftOrder, DraftRecord, DraftState};
 use baton_strict::{Fault, Received, Reply, Stop};
 use bytes::Bytes;
 use pretty_assertions::assert_eq;
@@ -49,7 +49,7 @@ impl Stage {
         }
     }
 
-    fn wants(&self, wanted: impl Into<DraftSpec>) -> Uuid {
+    fn wants(&self, wanted: impl Into<DraftOrder>) -> Uuid {
         let drafting = &self.fixture.baton.drafting;
         drafting
             .request(&self.key, "local", wanted.into(), None)
@@ -87,16 +87,16 @@ impl Stage {
     }
 }
 
-fn person() -> DraftAsk {
-    DraftAsk {
+fn person() -> DraftRequest {
+    DraftRequest {
         focus: "the exporter".to_owned(),
-        ..DraftAsk::default()
+        ..DraftRequest::default()
     }
 }
 
-fn by_api() -> DraftAsk {
-    DraftAsk {
-        origin: Origin::Api,
+fn by_api() -> DraftRequest {
+    DraftRequest {
+        origin: HandoffOrigin::Api,
         ..person()
     }
 }
@@ -186,7 +186,7 @@ async fn handed_over(side: Variant, stream: bool) {
     let done = stage.draft(id);
     assert_eq!(
         (done.state, done.method),
-        (DraftState::Done, Some(Method::Oneshot))
+        (DraftState::Done, Some(DraftMethod::Oneshot))
     );
     let events = stage.fixture.baton.events(3).await;
     let (made, later) = (&events[1], &events[2]);
@@ -285,7 +285,7 @@ async fn methods(side: Variant, stream: bool) {
     let id = stage.wants(by_api());
     stage.script([Reply::status(500, "no power"), document(), fresh()]);
     assert!(stage.ask().await.text.ends_with("Fresh."));
-    assert_eq!(stage.draft(id).method, Some(Method::Bundle));
+    assert_eq!(stage.draft(id).method, Some(DraftMethod::Bundle));
     let bundle = &stage.legs()[1];
     assert!(bundle.tools().is_empty() && !forbids_calls(bundle));
     let [text] = &outline(bundle)[..] else { panic!() };
@@ -306,7 +306,7 @@ async fn methods(side: Variant, stream: bool) {
         "{}",
         answer.text
     );
-    assert_eq!(stage.draft(id).method, Some(Method::Local));
+    assert_eq!(stage.draft(id).method, Some(DraftMethod::Local));
     stage.fixture.assert_clean();
 
     let stage = Stage::new(side, stream, |_| {}).await;
@@ -317,10 +317,10 @@ async fn methods(side: Variant, stream: bool) {
         fresh(),
     ]);
     stage.ask().await;
-    assert_eq!(stage.draft(id).method, Some(Method::Bundle));
+    assert_eq!(stage.draft(id).method, Some(DraftMethod::Bundle));
 
     let stage = Stage::new(side, stream, |_| {}).await;
-    let id = stage.wants(DraftAsk {
+    let id = stage.wants(DraftRequest {
         model: Some("small-strict-1".to_owned()),
         ..person()
     });
@@ -328,7 +328,7 @@ async fn methods(side: Variant, stream: bool) {
     stage.ask().await;
     assert_eq!(
         stage.draft(id).method,
-        Some(Method::Bundle),
+        Some(DraftMethod::Bundle),
         "the history is another model's"
     );
     let legs = stage.legs();
@@ -340,7 +340,7 @@ async fn methods(side: Variant, stream: bool) {
 /// A carry-over prompt that somebody brings needs no model. One request later, nothing is left to be handed over.
 async fn given(side: Variant, stream: bool) {
     let stage = Stage::new(side, stream, |_| {}).await;
-    let id = stage.wants(DraftSpec {
+    let id = stage.wants(DraftOrder {
         ask: by_api(),
         prompt: Some(" Mend the exporter [[handoff-resume: only.\n".to_owned()),
     });

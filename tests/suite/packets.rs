@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use baton_core::handoffs::document::fields::{HandoffDocument, Size, validate};
+use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSize, validate};
 use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_proxy::state::config::{Config, FactsPolicy};
 use baton_proxy::state::files::documents::{
@@ -401,7 +401,7 @@ async fn the_same_handoff_and_transcript_make_the_same_files_after_a_restart() {
         handoff,
         carry_over: None,
         exchange: packet.exchange.clone(),
-        bytes: Size { ..packet.bytes },
+        bytes: HandoffSize { ..packet.bytes },
         transcript: Box::new(move || Some(sent)),
     };
     let store = harness::sqlite(other.path());
@@ -495,7 +495,7 @@ async fn resumed_and_compared(side: Variant) {
         handoff: made,
         carry_over: None,
         exchange: None,
-        bytes: Size::default(),
+        bytes: HandoffSize::default(),
         transcript: Box::new(|| None),
     });
     assert!(writer.flush(LONG).await);
@@ -730,7 +730,7 @@ fn baton_in(dir: &Path, args: &[&str]) -> (i32, String, String) {
 
 #[tokio::test]
 async fn the_readme_shows_a_packet_as_it_is_written() {
-    use baton_core::record::{Handoff, Origin, WireId};
+    use baton_core::record::{Handoff, HandoffOrigin, WireId};
 
     let ran = |n: usize, tool: &str, input: Value, result: &str, failed: bool| {
         let id = format!("toolu_{n}");
@@ -792,7 +792,7 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
         model: Some("claude-sonnet".into()),
         created_ms: 1_795_300_000_000,
         history_bytes: 0,
-        origin: Origin::Model,
+        origin: HandoffOrigin::Model,
         recall: false,
         archived: false,
         spelled_out: None,
@@ -803,7 +803,7 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
         handoff,
         carry_over: None,
         exchange: None,
-        bytes: Size {
+        bytes: HandoffSize {
             before: 412_300,
             after: 9_800,
         },

@@ -1,7 +1,7 @@
 //! What recall finds of facts that were planted in seeded sessions five handoffs deep, asked for in other words, on every
 //! wire. The bench (`cargo bench --bench core -- recall`) measures larger ones, and what each way of finding other words brings.
 
-use baton_core::handoffs::recall::{CutPart, Expand, Index, Question, Settings};
+use baton_core::handoffs::recall::{CutPart, QueryExpansion, Question, RecallIndex, RecallIndexSettings};
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
 use baton_core::wire::WIRES;
@@ -15,9 +15,9 @@ use planted::{Planted, Score};
 
 #[test]
 fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
-    let settings = Settings {
+    let settings = RecallIndexSettings {
         redactor: Redactor::new(&[]),
-        ..Settings::default()
+        ..RecallIndexSettings::default()
     };
     let mut missed = Vec::new();
     let (mut all, mut held) = (Score::default(), Score::default());
@@ -29,13 +29,13 @@ fn what_was_planted_is_found_the_latest_first_and_no_secret_is_told() {
                 transcript: Transcript::of(&view),
                 end,
             };
-            let mut index = Index::default();
+            let mut index = RecallIndex::default();
             index.extend(&cut, &settings);
             let answer = |query: &str| {
                 let question = Question {
                     query: query.to_owned(),
                     limit: 5,
-                    expand: Expand::ALL,
+                    expand: QueryExpansion::ALL,
                 };
                 index.answer(&cut, &settings, &question).text
             };

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use baton_core::agents::files::FileChange;
-use baton_core::handoffs::draft::{Changed, Failed, Seen, Verified};
+use baton_core::handoffs::draft::{SeenChange, SeenFacts, SeenFailure, SeenVerification};
 use baton_core::record::WireId;
 use serde::Deserialize;
 use serde_json::Value;
@@ -216,7 +216,7 @@ impl Judged {
         }
     }
 
-    fn all(&mut self, world: &World<'_>, seen: &Seen) {
+    fn all(&mut self, world: &World<'_>, seen: &SeenFacts) {
         seen.verification.iter().for_each(|run| self.run(world, run));
         seen.failed.iter().for_each(|failed| self.failed(world, failed));
         seen.files.iter().for_each(|changed| self.file(world, changed));
@@ -258,7 +258,7 @@ impl Judged {
         self.repository(world, seen);
     }
 
-    fn run(&mut self, world: &World<'_>, run: &Verified) {
+    fn run(&mut self, world: &World<'_>, run: &SeenVerification) {
         let known = world.runs_of(&run.command);
         // A shell that knows no such program says so with these.
         let missing =
@@ -283,7 +283,7 @@ impl Judged {
         }
     }
 
-    fn failed(&mut self, world: &World<'_>, failed: &Failed) {
+    fn failed(&mut self, world: &World<'_>, failed: &SeenFailure) {
         let last = world
             .lines()
             .filter(|(_, _, line)| is_line(line, &failed.command))
@@ -301,7 +301,7 @@ impl Judged {
         self.hold(holds, || format!("{failed:?}"));
     }
 
-    fn file(&mut self, world: &World<'_>, changed: &Changed) {
+    fn file(&mut self, world: &World<'_>, changed: &SeenChange) {
         let (now, touched) = world.files();
         let path = &*changed.path;
         let (was, is) = (world.truth.start.contains_key(path), now.contains_key(path));
@@ -314,7 +314,7 @@ impl Judged {
         self.hold(so && touched.contains(path), || format!("{changed:?}"));
     }
 
-    fn repository(&mut self, world: &World<'_>, seen: &Seen) {
+    fn repository(&mut self, world: &World<'_>, seen: &SeenFacts) {
         let git = |step: &Step| step.git.clone().unwrap_or_default();
         let Some(last) = world.steps.last().map(git) else {
             return;
@@ -354,7 +354,7 @@ fn is_line(line: &Line, told: &str) -> bool {
 }
 
 /// `timeout 1 …`: the code is that of what is typed.
-fn limit(run: &Verified) -> bool {
+fn limit(run: &SeenVerification) -> bool {
     run.command.contains("timeout ") && run.exit == Some(124)
 }
 

@@ -1,6 +1,6 @@
 //! How a run ended is told by its text where no flag tells it, on every wire and for tools of any name.
 
-use baton_core::handoffs::draft::Seen;
+use baton_core::handoffs::draft::SeenFacts;
 use baton_core::record::WireId;
 use baton_core::wire::WIRES;
 use serde_json::json;
@@ -23,7 +23,7 @@ fn tools(command: &str) -> Vec<Tool> {
     ]
 }
 
-fn told(wire: WireId, tool: Tool, output: &str) -> Seen {
+fn told(wire: WireId, tool: Tool, output: &str) -> SeenFacts {
     let session = Session {
         events: vec![
             Event::User("Test it.".to_owned()),
@@ -43,7 +43,7 @@ fn each(command: &str, output: &str, check: impl Fn(Option<(Option<bool>, Option
         for (at, tool) in tools(command).into_iter().enumerate() {
             let seen = told(wire.id(), tool, output);
             let run = seen.verification.first().map(|run| (run.passed, run.exit));
-            let block = seen.block(400, baton_core::handoffs::draft::Count::Estimated);
+            let block = seen.block(400, baton_core::handoffs::draft::TokenCounter::Estimated);
             check(
                 run,
                 format!("{} {at} {command}: {output:?}: {block:?}", wire.id().name()),

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use baton_core::agents::files::FileChange;
-use baton_core::handoffs::draft::{Index, Seen, Settings, Whereabouts};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::transcript::Transcript;
@@ -13,13 +13,13 @@ use baton_core::wire::{Operation, WIRES};
 use crate::drafts::history::Seeded;
 use crate::drafts::sessions::{Event, Session, Tool};
 
-pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> Seen {
+pub(crate) fn seen(wire: WireId, body: Vec<u8>) -> SeenFacts {
     let wire = baton_core::wire::wire(wire);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
     let transcript = Transcript::of(&view);
-    let mut index = Index::new(Settings {
+    let mut index = DraftIndex::new(DraftIndexSettings {
         redactor: Redactor::new(&[]),
-        ..Settings::default()
+        ..DraftIndexSettings::default()
     });
     index.extend(&transcript);
     index.seen(&Whereabouts::of(&transcript))
@@ -84,7 +84,7 @@ impl Truth {
     }
 
     /// How many facts are stated, and those that are false.
-    fn judge(&self, seen: &Seen) -> (usize, Vec<String>) {
+    fn judge(&self, seen: &SeenFacts) -> (usize, Vec<String>) {
         let mut stated = 0;
         let mut wrong = Vec::new();
         let mut hold = |holds: bool, what: String| {
@@ -459,7 +459,7 @@ fn the_benchs_sessions_are_told_as_they_were() {
                 .iter()
                 .filter(|run| run.command == "make")
                 .count();
-            let without_make = Seen {
+            let without_make = SeenFacts {
                 verification: seen
                     .verification
                     .iter()

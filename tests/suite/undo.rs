@@ -75,7 +75,7 @@ impl Stage {
                 .await
                 .unwrap()
                 .unwrap()
-                .asked_undo
+                .pending_undo
                 .is_some();
             if !waits {
                 break;
@@ -122,7 +122,7 @@ fn is_undone(answer: &Answer, id: HandoffId, says: &str) {
 
 async fn done_once_and_told_in_the_answer(variant: Variant) {
     let (stage, history) = Stage::new(variant, memory()).await;
-    assert!(matches!(stage.undo().await, Ok(UndoAnswer::Asked(asked)) if asked.undone));
+    assert!(matches!(stage.undo().await, Ok(UndoAnswer::Requested(asked)) if asked.undone));
     let answer = stage.ask(&history, thought("Whole.")).await;
     is_undone(&answer, stage.id, "Whole.");
     assert_eq!(stage.sent(), whole(&["u: Go on."]));
@@ -165,7 +165,7 @@ async fn taken_back_and_done_again(variant: Variant) {
         let asked = stage.undo().await.unwrap();
         let undoes = round % 2 == 0;
         assert!(
-            matches!(asked, UndoAnswer::Asked(asked) if asked.undone == undoes),
+            matches!(asked, UndoAnswer::Requested(asked) if asked.undone == undoes),
             "{round}: {asked:?}"
         );
         let answer = stage.ask(&history, thought(&format!("Round {round}."))).await;
@@ -271,7 +271,7 @@ async fn after_a_restart_and_by_another_process(variant: Variant) {
     stage.fixture.restart(memory());
     let other = sqlite(dir.path());
     let asked = undo_by(&Sessions::new(Arc::clone(&other), 1), &other, stage.id).await;
-    assert!(matches!(asked, Ok(UndoAnswer::Asked(_))), "{asked:?}");
+    assert!(matches!(asked, Ok(UndoAnswer::Requested(_))), "{asked:?}");
     drop(other);
     stage.store = sqlite(dir.path());
     stage.fixture.restart(Arc::clone(&stage.store));
@@ -402,7 +402,7 @@ async fn over_the_window() {
             .await
             .unwrap()
             .unwrap()
-            .asked_undo
+            .pending_undo
             .is_none()
     );
     // Asked for where the window was not known.

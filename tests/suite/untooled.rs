@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_proxy::state::config::{Config, InjectPolicy};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
@@ -20,7 +20,7 @@ async fn message(
     path: &str,
     more: Headers,
     body: String,
-) -> (Option<String>, Option<Untooled>) {
+) -> (Option<String>, Option<ToolOmission>) {
     let before = fixture.baton.events(0).await.len();
     let headers = [Anthropic.headers(), more].concat();
     let response = fixture.baton.post(path, &headers, body.into()).await;
@@ -32,7 +32,7 @@ async fn message(
     )
 }
 
-async fn is_told(fixture: &AnthropicFixture, path: &str, more: Headers, body: String, why: Untooled) {
+async fn is_told(fixture: &AnthropicFixture, path: &str, more: Headers, body: String, why: ToolOmission) {
     let found = message(fixture, path, more, body.clone()).await;
     assert_eq!(found, (Some(why.name().to_owned()), Some(why)), "{body}");
 }
@@ -68,33 +68,33 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
     let broken: Headers = &[("content-encoding", "gzip")];
     let whole = good.to_string();
     let table = [
-        (&[][..], with("tools", json!([])), Untooled::NoClientTools),
-        (&[], with("tools", many.into()), Untooled::TooManyTools),
+        (&[][..], with("tools", json!([])), ToolOmission::NoClientTools),
+        (&[], with("tools", many.into()), ToolOmission::TooManyTools),
         (
             &[],
             with("tools", json!([tool("session_handoff")])),
-            Untooled::NameTaken,
+            ToolOmission::NameTaken,
         ),
         (
             &[],
             with("tool_choice", json!({"type": "any"})),
-            Untooled::ToolChoice,
+            ToolOmission::ToolChoice,
         ),
-        (&[], with("output_config", schema), Untooled::StructuredOutput),
-        (&[], with("max_tokens", json!(500)), Untooled::SmallOutput),
-        (&[], with("thread", json!("t1")), Untooled::ProviderHeld),
-        (&[], with("messages", signed), Untooled::BoundHistory),
-        (class, with("x", json!(1)), Untooled::Summary),
-        (off, with("x", json!(2)), Untooled::OffByHeader),
-        (digest, whole.clone(), Untooled::Signed),
-        (coded, whole.clone(), Untooled::UnreadCoding),
-        (broken, whole.clone(), Untooled::UnreadCoding),
-        (&[], "{".to_owned(), Untooled::UnreadJson),
-        (&[], "[]".to_owned(), Untooled::UnreadShape),
+        (&[], with("output_config", schema), ToolOmission::StructuredOutput),
+        (&[], with("max_tokens", json!(500)), ToolOmission::SmallOutput),
+        (&[], with("thread", json!("t1")), ToolOmission::ServerSideHistory),
+        (&[], with("messages", signed), ToolOmission::BoundHistory),
+        (class, with("x", json!(1)), ToolOmission::Summary),
+        (off, with("x", json!(2)), ToolOmission::OffByHeader),
+        (digest, whole.clone(), ToolOmission::Signed),
+        (coded, whole.clone(), ToolOmission::UnreadCoding),
+        (broken, whole.clone(), ToolOmission::UnreadCoding),
+        (&[], "{".to_owned(), ToolOmission::UnreadJson),
+        (&[], "[]".to_owned(), ToolOmission::UnreadShape),
         (
             &[],
             whole.replacen('{', "{\"messages\":[],", 1),
-            Untooled::UnreadRepeatedKey,
+            ToolOmission::UnreadRepeatedKey,
         ),
     ];
     for (headers, body, why) in table {
@@ -109,7 +109,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
         "/v1/chat/completions",
         &[],
         chat.to_string(),
-        Untooled::ManyChoices,
+        ToolOmission::ManyChoices,
     )
     .await;
     is_told(
@@ -117,7 +117,7 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
         "/v1/responses",
         &[],
         responses.to_string(),
-        Untooled::ProviderHeld,
+        ToolOmission::ServerSideHistory,
     )
     .await;
     // Requests without a transcript have no reason.
@@ -129,13 +129,27 @@ async fn every_reason_is_reported_and_a_request_with_the_tool_has_none() {
 async fn a_store_that_is_down_and_inject_never_are_reported() {
     let never = fixture(|config| config.handoff.inject = InjectPolicy::Never).await;
     let body = Anthropic.body(&history(), true).to_string();
-    is_told(&never, Anthropic.path(), &[], body.clone(), Untooled::OffByConfig).await;
+    is_told(
+        &never,
+        Anthropic.path(),
+        &[],
+        body.clone(),
+        ToolOmission::OffByConfig,
+    )
+    .await;
     let store = FlakyStore::new(memory());
     let replies = [Reply::text("Yes."), Reply::text("Yes.")];
     let fixture = AnthropicFixture::with(replies, store.clone(), |_| {}).await;
     store.no_writes.store(true, Ordering::SeqCst);
-    is_told(&fixture, Anthropic.path(), &[], body.clone(), Untooled::StoreDown).await;
+    is_told(
+        &fixture,
+        Anthropic.path(),
+        &[],
+        body.clone(),
+        ToolOmission::StoreDown,
+    )
+    .await;
     store.no_reads.store(true, Ordering::SeqCst);
     let other = Anthropic.body(&[user("another")], true).to_string();
-    is_told(&fixture, Anthropic.path(), &[], other, Untooled::StoreDown).await;
+    is_told(&fixture, Anthropic.path(), &[], other, ToolOmission::StoreDown).await;
 }

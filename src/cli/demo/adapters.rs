@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::script::{DemoLength, PREAMBLE, SYSTEM, TOOLS, wish};
 use baton_core::record::WireId;
-use baton_core::transcript::{Kind, Turn};
+use baton_core::transcript::{TranscriptPartKind, TranscriptTurn};
 use baton_core::wire::Role;
 
 /// How the agent speaks one wire.
@@ -35,9 +35,9 @@ pub(super) struct AgentCall {
 pub(super) fn calls(messages: &[Value]) -> Vec<AgentCall> {
     let each = messages.iter().flat_map(|message| {
         let message = message.to_string();
-        let parts = Turn::alone(message.as_bytes(), Role::Assistant).parts();
+        let parts = TranscriptTurn::alone(message.as_bytes(), Role::Assistant).parts();
         let calls = parts.into_iter().filter_map(|part| match part.kind {
-            Kind::Call(call) => Some(AgentCall {
+            TranscriptPartKind::Call(call) => Some(AgentCall {
                 id: call.id.map(|id| id.get().into_owned()),
                 name: call.name?.get().into_owned(),
                 arguments: serde_json::from_str(&call.arguments?.get()).unwrap_or_default(),

@@ -19,7 +19,7 @@ use crate::state::store::memory::MemoryStore;
 use crate::state::store::{HandoffFilter, SharedStore};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::seal::SealKey;
-use baton_core::transcript::{Kind, Transcript, Turn};
+use baton_core::transcript::{Transcript, TranscriptPartKind, TranscriptTurn};
 use baton_core::wire::{Operation, Role, wire};
 use baton_strict::{Options, Received, Strict};
 
@@ -252,7 +252,7 @@ impl Outline {
 }
 
 /// The texts, calls and results of a turn, one line each.
-fn lines(turn: &Turn<'_>) -> Vec<MessageOutline> {
+fn lines(turn: &TranscriptTurn<'_>) -> Vec<MessageOutline> {
     let role = match turn.role {
         Role::System | Role::Tools => "system",
         Role::Assistant => "assistant",
@@ -266,12 +266,12 @@ fn lines(turn: &Turn<'_>) -> Vec<MessageOutline> {
         begins: first_line(&text[text.find(SENTINEL).unwrap_or(0)..], Some(BEGINS)),
     };
     let shown = turn.parts().into_iter().filter_map(|part| match part.kind {
-        Kind::Text(text) => Some(line("text", &text.get())).filter(|line| line.bytes > 0),
-        Kind::Result(_) => {
+        TranscriptPartKind::Text(text) => Some(line("text", &text.get())).filter(|line| line.bytes > 0),
+        TranscriptPartKind::Result(_) => {
             let texts = part.texts().into_iter().map(|text| text.get());
             Some(line("result", &texts.collect::<String>()))
         }
-        Kind::Call(call) => {
+        TranscriptPartKind::Call(call) => {
             let arguments = call.arguments?.get();
             let name = call.name?.get();
             Some(MessageOutline {

@@ -9,7 +9,7 @@ use baton_core::mark::{self, MarkKind};
 use baton_core::record::{Handoff, WireId};
 use baton_core::text::json;
 use baton_core::tools::TOOL_NAME;
-use baton_core::transcript::{Answered, Kind, Part, Said, Transcript};
+use baton_core::transcript::{AnswerContent, AnswerPartKind, Transcript, TranscriptPart, TranscriptPartKind};
 use baton_core::wire::{Role, View};
 
 /// The uninterrupted turn of one speaker. The names are API.
@@ -82,7 +82,7 @@ pub(super) fn sentinel_turn(view: &View, handoff: &Handoff) -> Option<usize> {
 pub(super) fn last_text(view: &View, at: usize) -> Option<String> {
     let parts = Transcript::of(view).turn(at)?.parts();
     let mut texts = parts.iter().rev().filter_map(|part| match part.kind {
-        Kind::Text(text) => Some(text.get().into_owned()),
+        TranscriptPartKind::Text(text) => Some(text.get().into_owned()),
         _ => None,
     });
     texts.next()
@@ -123,11 +123,11 @@ pub(super) fn turns(view: &View, from: usize) -> Vec<ExportedTurn> {
 
 /// The model's answer; `None` for an empty one.
 pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
-    let answered = Answered::of(body);
+    let answered = AnswerContent::of(body);
     let parts = answered.parts.iter().filter_map(|part| {
         let text = part.text();
-        Some(match part.said {
-            Said::Call => {
+        Some(match part.kind {
+            AnswerPartKind::Call => {
                 let tool = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
                 if tool == TOOL_NAME {
                     return None;
@@ -138,9 +138,9 @@ pub(super) fn answer(body: &[u8]) -> Option<ExportedTurn> {
                 }
             }
             _ if text.trim().is_empty() => return None,
-            Said::Text | Said::Refusal => ExportedPart::Text { text },
-            Said::Thinking => ExportedPart::Thinking { text },
-            Said::Error => ExportedPart::Error { text },
+            AnswerPartKind::Text | AnswerPartKind::Refusal => ExportedPart::Text { text },
+            AnswerPartKind::Thinking => ExportedPart::Thinking { text },
+            AnswerPartKind::Error => ExportedPart::Error { text },
         })
     });
     let parts: Vec<_> = parts.collect();
@@ -193,7 +193,7 @@ impl WorkReader {
         reader
     }
 
-    fn export_part(&self, turn: usize, part: &Part<'_>) -> Option<ExportedPart> {
+    fn export_part(&self, turn: usize, part: &TranscriptPart<'_>) -> Option<ExportedPart> {
         let place = (turn, part.span.start);
         if self.ours.contains(&place) {
             return None;
@@ -203,17 +203,17 @@ impl WorkReader {
             texts.join("\n")
         };
         match part.kind {
-            Kind::Text(text) => {
+            TranscriptPartKind::Text(text) => {
                 let text = text.get().into_owned();
                 (!text.trim().is_empty()).then_some(ExportedPart::Text { text })
             }
-            Kind::Call(call) => Some(ExportedPart::Call {
+            TranscriptPartKind::Call(call) => Some(ExportedPart::Call {
                 tool: call.name.map(|name| name.get().into_owned()).unwrap_or_default(),
                 arguments: call
                     .arguments
                     .map_or(Value::Null, |given| arguments(&given.get())),
             }),
-            Kind::Result(result) => {
+            TranscriptPartKind::Result(result) => {
                 let known = self.results.get(&place);
                 let named = || result.name.map(|name| name.get().into_owned());
                 Some(ExportedPart::Result {
@@ -223,12 +223,12 @@ impl WorkReader {
                     exit: known.map_or(result.exit, |known| known.exit),
                 })
             }
-            Kind::Thinking => {
+            TranscriptPartKind::Thinking => {
                 let text = texts();
                 (!text.trim().is_empty()).then_some(ExportedPart::Thinking { text })
             }
-            Kind::Image => Some(ExportedPart::Image),
-            Kind::ToolChange | Kind::Other(_) => None,
+            TranscriptPartKind::Image => Some(ExportedPart::Image),
+            TranscriptPartKind::ToolChange | TranscriptPartKind::Other(_) => None,
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::cli::output::{Out, visible};
 use crate::state::config::Config;
 use crate::state::files::yaml_files::gather::drift_in;
 use crate::state::files::yaml_files::{HandoffYaml, now};
-use baton_core::handoffs::yaml::{Drift, Purpose, recover as recovered, score};
+use baton_core::handoffs::yaml::{Drift, RecoveryPurpose, recover as recovered, score};
 
 /// Time for all queries to git.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -30,10 +30,10 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
         }
         return Ok(());
     };
-    let purpose = Purpose::ALL
+    let purpose = RecoveryPurpose::ALL
         .iter()
         .find(|(name, _)| Some(*name) == args.purpose.as_deref());
-    let purpose = purpose.map_or(Purpose::default(), |(_, purpose)| *purpose);
+    let purpose = purpose.map_or(RecoveryPurpose::default(), |(_, purpose)| *purpose);
     let text = recovered(&found.file, purpose);
     let drift = drift(&found, args.git_dir.as_ref(), &names.config);
     if args.json {
@@ -41,7 +41,7 @@ pub(super) fn summary(args: &ShowArgs, names: &HandoffLookup, out: &mut Out) -> 
         return Ok(());
     }
     out.line(format_args!("{}", visible(&text)))?;
-    if purpose != Purpose::Compact {
+    if purpose != RecoveryPurpose::Compact {
         out.line(format_args!("{}", visible(&drift.line())))?;
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::state::files::yaml_files::gather::GitRunner;
 use crate::state::files::yaml_files::{FileNaming, now, write_text, write_to};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{
-    HandoffFile, ReservationTransfer, names, reservations_told, score, threads,
+    HandoffFile, ReservationTransfer, describe_reservations, names, score, threads,
 };
 
 /// Time for all of a file that nobody waits for, since an agent's hook has to end; and for one that a person makes.
@@ -216,7 +216,7 @@ fn enrich(
 /// The messages and reservations of an agent in Agent Mail.
 struct Mailed {
     project: String,
-    messages: Vec<baton_core::handoffs::yaml::Message>,
+    messages: Vec<baton_core::handoffs::yaml::InboxMessage>,
     reservations: Vec<baton_core::handoffs::yaml::Reservation>,
 }
 
@@ -262,7 +262,7 @@ impl Mailed {
         if reserved.is_empty() {
             return;
         }
-        let text = reservations_told(&reserved, at);
+        let text = describe_reservations(&reserved, at);
         file.findings
             .entry("file_reservations".to_owned())
             .or_insert(text);

@@ -21,12 +21,14 @@ use crate::state::files::documents::{self, DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
 use crate::state::journal::{ExchangeFilter, JournalReader, Redactor};
 use crate::state::store::{self, SharedStore};
-use baton_core::handoffs::document::fields::Size;
-use baton_core::handoffs::draft::{self, Count, Index, Preset, Prompts, Request, TooSmall, Whereabouts};
+use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::draft::{
+    self, BudgetTooSmall, DraftIndex, DraftSpec, Preset, Prompts, TokenCounter, Whereabouts,
+};
 use baton_core::mark::sentinel;
-use baton_core::record::{Handoff, LOCAL, Origin};
+use baton_core::record::{Handoff, HandoffOrigin, LOCAL};
 use baton_core::rewrite::preamble::{self, Preamble};
-use baton_core::transcript::{Answered, Transcript};
+use baton_core::transcript::{AnswerContent, Transcript};
 use baton_core::wire;
 
 /// Requests of the conversation that are looked at, newest first: those for titles and counts hold no tools.
@@ -80,9 +82,9 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
     let (document, origin) = match &args.from {
         Some(file) => (
             index.completed(&given(file)?, &prompts, count(&newest)),
-            Origin::Person,
+            HandoffOrigin::Person,
         ),
-        None => (index.local(&request).map_err(too_small)?, Origin::Local),
+        None => (index.local(&request).map_err(too_small)?, HandoffOrigin::Local),
     };
     let prompt = prompt(&config, &index, &newest, &document, origin);
     let handoff = handoff(
@@ -100,7 +102,13 @@ pub(super) async fn run(args: &DraftArgs, out: &mut Out) -> Result<(), CommandFa
 }
 
 /// The document as a carry-over prompt, with what was seen after it where the config wants that.
-fn prompt(config: &Config, index: &Index, newest: &JournalRequest, document: &str, origin: Origin) -> String {
+fn prompt(
+    config: &Config,
+    index: &DraftIndex,
+    newest: &JournalRequest,
+    document: &str,
+    origin: HandoffOrigin,
+) -> String {
     let seen = wants_facts(config.handoff.facts, origin).then(|| {
         let whereabouts = Whereabouts::of(&Transcript::of(&newest.view));
         index.seen(&whereabouts).block(FACTS_TOKENS, count(newest))
@@ -129,7 +137,7 @@ async fn packet(
         handoff: handoff.clone(),
         carry_over: earlier.map(|handoff| handoff.prompt),
         exchange: Some(newest.row.id),
-        bytes: Size {
+        bytes: HandoffSize {
             before: body.len() as u64,
             after: handoff.head.len() as u64,
         },
@@ -149,7 +157,7 @@ async fn packet(
 
 fn print_draft(
     handoff: &Handoff,
-    (document, count): (&str, Count),
+    (document, count): (&str, TokenCounter),
     packet: Option<PathBuf>,
     json: bool,
     out: &mut Out,
@@ -173,7 +181,7 @@ fn print_draft(
         handoff.id,
         size(handoff.history_bytes),
         size(handoff.prompt.len() as u64),
-        count.told(tokens)
+        count.shown(tokens)
     ))?;
     if let Some(packet) = packet {
         out.line(format_args!("document: {}", visible(&packet)))?;
@@ -201,35 +209,40 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
     })
 }
 
-fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> Index {
+fn indexed(config: &Config, newest: &JournalRequest, earlier: Option<&Handoff>) -> DraftIndex {
     let secrets = config.journal.secrets.iter().map(Secret::reveal);
     let carry_over = earlier.map(|handoff| handoff.prompt.clone());
     let redactor = Redactor::new(&config.journal.redact)
         .knowing(secrets)
         .with_secret_files(&config.draft.secret_files);
-    let mut index = Index::new(config.draft_settings(carry_over, redactor));
+    let mut index = DraftIndex::new(config.draft_settings(carry_over, redactor));
     index.extend(&Transcript::of(&newest.view));
     if let Some(answer) = &newest.answer {
-        index.answered(&Answered::of(answer));
+        index.answered(&AnswerContent::of(answer));
     }
     index
 }
 
 /// The tokenizer of the conversation's model.
-fn count(newest: &JournalRequest) -> Count {
+fn count(newest: &JournalRequest) -> TokenCounter {
     newest
         .row
         .model
         .as_deref()
-        .map_or(Count::default(), Count::of_model)
+        .map_or(TokenCounter::default(), TokenCounter::of_model)
 }
 
-fn request<'r>(config: &Config, args: &'r DraftArgs, repository: &'r str, count: Count) -> Request<'r> {
+fn request<'r>(
+    config: &Config,
+    args: &'r DraftArgs,
+    repository: &'r str,
+    count: TokenCounter,
+) -> DraftSpec<'r> {
     let tokens = match args.bundle {
         true => config.draft.bundle_tokens,
         false => config.draft.facts_tokens,
     };
-    Request {
+    DraftSpec {
         focus: &args.focus,
         preset: Preset::named(&args.preset).unwrap_or_default(),
         tokens: args.tokens.map_or(tokens, |tokens| tokens as usize),
@@ -246,7 +259,7 @@ fn repository_of(config: &Config, args: &DraftArgs) -> String {
         .map_or(String::new(), |dir| repository::state(dir))
 }
 
-fn too_small(error: TooSmall) -> CommandFailure {
+fn too_small(error: BudgetTooSmall) -> CommandFailure {
     CommandFailure::new(Exit::USAGE, error.to_string()).help(format!("give more: --tokens {}", error.needed))
 }
 
@@ -281,7 +294,7 @@ fn handoff(
     newest: &JournalRequest,
     (principal, conversation): (String, String),
     prompt: String,
-    origin: Origin,
+    origin: HandoffOrigin,
     earlier: Option<&Handoff>,
 ) -> Handoff {
     let wire = wire::wire(newest.wire);

@@ -10,7 +10,7 @@ use crate::cli::exit::CommandFailure;
 use crate::cli::output::Out;
 use crate::cli::stored::open;
 use crate::state::files::documents::document_of;
-use baton_core::handoffs::document::fields::Kind;
+use baton_core::handoffs::document::fields::HandoffKind;
 use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus};
 
 /// Pause between two reads of the store.
@@ -21,7 +21,7 @@ const PAUSE: Duration = Duration::from_millis(500);
 struct StatusReport {
     id: String,
     status: &'static str,
-    kind: Option<Kind>,
+    kind: Option<HandoffKind>,
     created_ms: u64,
     repository: String,
     branch: String,

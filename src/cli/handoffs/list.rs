@@ -13,8 +13,8 @@ use crate::cli::output::{Out, age, first_line, size, table};
 use crate::cli::stored::{now_ms, unanswered};
 use crate::state::files::documents::document_of;
 use crate::state::store::{HandoffFilter, SharedStore};
-use baton_core::handoffs::document::fields::Kind;
-use baton_core::record::lineage::{self, Placed};
+use baton_core::handoffs::document::fields::HandoffKind;
+use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, HandoffStatus};
 
 /// Handoffs of a list, unless --limit is given.
@@ -121,13 +121,13 @@ fn matches(args: &ListArgs, handoff: &Handoff, packet: Option<&DocumentRecord>) 
 }
 
 /// The position of each handoff among all; as a map, the handoffs are sorted by that.
-fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<Placed>) {
+fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff>, Vec<LineageEntry>) {
     let map = lineage::map(all);
     let at: HashMap<HandoffId, usize> = map.iter().enumerate().map(|(at, it)| (it.id, at)).collect();
     // One that was made meanwhile stands for itself.
     let of = |handoff: &Handoff| {
         let known = at.get(&handoff.id).map(|at| map[*at]);
-        known.unwrap_or(Placed {
+        known.unwrap_or(LineageEntry {
             id: handoff.id,
             depth: 0,
             siblings: 1,
@@ -146,7 +146,7 @@ fn placed(handoffs: Vec<Handoff>, all: &[Handoff], as_map: bool) -> (Vec<Handoff
 }
 
 /// The handoff's status, and whether it is a branch of a fork or forks itself.
-fn status(handoff: &Handoff, packet: Option<&DocumentRecord>, placed: &Placed) -> String {
+fn status(handoff: &Handoff, packet: Option<&DocumentRecord>, placed: &LineageEntry) -> String {
     let mut text = status_name(handoff, packet).unwrap_or("-").to_owned();
     if placed.siblings > 1 {
         text.push_str(&format!(", one of {} branches", placed.siblings));
@@ -175,7 +175,7 @@ struct ListedHandoff<'a> {
     #[serde(flatten)]
     record: HandoffOutput<'a>,
     status: Option<&'static str>,
-    kind: Option<Kind>,
+    kind: Option<HandoffKind>,
     repository: Option<&'a str>,
     branch: Option<&'a str>,
     topic: Option<&'a str>,
@@ -192,7 +192,7 @@ struct ListedHandoff<'a> {
 
 fn listed<'a>(
     handoff: &'a Handoff,
-    placed: &Placed,
+    placed: &LineageEntry,
     packets: &'a HashMap<HandoffId, DocumentRecord>,
 ) -> ListedHandoff<'a> {
     let packet = packets.get(&handoff.id);

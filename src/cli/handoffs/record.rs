@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::cli::stored::resume_line;
-use baton_core::record::{DocumentRecord, Handoff, telling_line};
+use baton_core::record::{DocumentRecord, Handoff, distinctive_line};
 
 /// The status of a handoff and the folder of its document. The names are API.
 #[derive(Serialize)]
@@ -63,7 +63,7 @@ impl<'a> HandoffOutput<'a> {
 
 /// The title of a handoff in a list: the first distinctive line of its prompt, and its reason.
 pub(in crate::cli) fn named(handoff: &Handoff) -> String {
-    let line = telling_line(&handoff.prompt);
+    let line = distinctive_line(&handoff.prompt);
     match &handoff.reason {
         Some(reason) => format!("{}: {line}", reason.trim()),
         None => line.to_owned(),
@@ -73,7 +73,7 @@ pub(in crate::cli) fn named(handoff: &Handoff) -> String {
 #[cfg(test)]
 pub(super) mod tests {
     use super::*;
-    use baton_core::record::{Origin, WireId};
+    use baton_core::record::{HandoffOrigin, WireId};
 
     pub(in super::super) const A: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
     pub(in super::super) const B: &str = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e12";
@@ -91,7 +91,7 @@ pub(super) mod tests {
             model: Some("claude".into()),
             created_ms: 0,
             history_bytes: 2048,
-            origin: Origin::Model,
+            origin: HandoffOrigin::Model,
             recall: false,
             archived: false,
             spelled_out: None,

@@ -15,7 +15,7 @@ use crate::cli::output::visible;
 use crate::state::config::{Config, Secret};
 use baton_core::handoffs::yaml::{HandoffFile, MAX_BYTES, SessionReader, analyze, names, read};
 use baton_core::redact::{Redactor, unnamed};
-use baton_core::transcript::{Answered, Transcript};
+use baton_core::transcript::{AnswerContent, Transcript};
 
 /// Bytes of an agent's output that are looked at: its end.
 const OUTPUT_BYTES: usize = 4 << 20;
@@ -144,7 +144,7 @@ fn conversation(
     };
     let key = full_key(&query, key)?;
     let newest = draft::newest(&query, &key)?;
-    let answer = newest.answer.as_deref().map(Answered::of);
+    let answer = newest.answer.as_deref().map(AnswerContent::of);
     let mut reader = SessionReader::new(redactor);
     reader.conversation(&Transcript::of(&newest.view), answer.as_ref());
     reader.finish(file);

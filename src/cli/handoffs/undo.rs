@@ -21,7 +21,7 @@ use crate::cli::running::{self, Process, RunState};
 use crate::cli::stored::{now_ms, open, unanswered, wanted};
 use crate::state::config::{Config, Secret, StoreKind};
 use crate::state::session::{Sessions, UndoRefused};
-use baton_core::record::{AskedUndo, UndoAnswer};
+use baton_core::record::{PendingUndo, UndoAnswer};
 
 /// How long the running proxy may take.
 const TIME: Duration = Duration::from_secs(10);
@@ -71,8 +71,8 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
         }
     };
     let asked = match answer {
-        UndoAnswer::Asked(AskedUndo { undone: true, .. }) => "undone",
-        UndoAnswer::Asked(_) => "taken_back",
+        UndoAnswer::Requested(PendingUndo { undone: true, .. }) => "undone",
+        UndoAnswer::Requested(_) => "taken_back",
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => "withdrawn",
     };
     if args.json {
@@ -124,13 +124,13 @@ async fn by_proxy(
     if status.is_success() {
         let undo = answer["undo"].clone();
         // Whatever it was that waited: it does not wait now.
-        let none = AskedUndo {
+        let none = PendingUndo {
             handoff: uuid::Uuid::nil(),
             undone: false,
             at_ms: 0,
         };
-        return Ok(match serde_json::from_value::<AskedUndo>(undo) {
-            Ok(asked) => UndoAnswer::Asked(asked),
+        return Ok(match serde_json::from_value::<PendingUndo>(undo) {
+            Ok(asked) => UndoAnswer::Requested(asked),
             Err(_) => UndoAnswer::Withdrawn(none),
         });
     }

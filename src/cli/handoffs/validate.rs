@@ -12,7 +12,7 @@ use crate::cli::handoff_args::CheckHandoffArgs;
 use crate::cli::output::{Out, visible};
 use crate::state::files::documents::{JSON, MARKDOWN};
 use crate::state::files::yaml_files::{FileError, read_file};
-use baton_core::handoffs::document::fields::{Difference, validate};
+use baton_core::handoffs::document::fields::{SchemaViolation, validate};
 use baton_core::handoffs::yaml::FieldError;
 
 /// The errors of a document. The names are API.
@@ -33,8 +33,8 @@ struct DocumentProblem {
     value: String,
 }
 
-impl From<Difference> for DocumentProblem {
-    fn from(it: Difference) -> Self {
+impl From<SchemaViolation> for DocumentProblem {
+    fn from(it: SchemaViolation) -> Self {
         Self {
             field: it.field,
             message: it.message,
@@ -157,7 +157,7 @@ fn document(json: &Path) -> CheckedDocument {
                 beside.then(|| fs::read_to_string(json.with_file_name(MARKDOWN)).unwrap_or_default());
             validate(&text, markdown.as_deref())
         }
-        Err(error) => vec![Difference {
+        Err(error) => vec![SchemaViolation {
             field: JSON.to_owned(),
             message: error.to_string(),
             value: String::new(),

@@ -1,8 +1,8 @@
-//! Which commands test, build, lint, or leave something behind.
+//! Which commands test, build, lint, or leave something after.
 
 /// What a command is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Purpose {
+pub enum CommandPurpose {
     /// Runs tests.
     Test,
     /// Compiles or packs.
@@ -21,13 +21,13 @@ pub enum Purpose {
     Git,
 }
 
-impl Purpose {
+impl CommandPurpose {
     /// Whether it says that the work is right.
     pub fn verifies(self) -> bool {
         matches!(self, Self::Test | Self::Build | Self::Lint)
     }
 
-    /// What it leaves behind, in words; `None` where it leaves nothing that matters later.
+    /// What it leaves after, in words; `None` where it leaves nothing that matters later.
     pub fn leaves(self) -> Option<&'static str> {
         match self {
             Self::Migrate => Some("migrated"),
@@ -41,9 +41,9 @@ impl Purpose {
 }
 
 /// Commands by their first words; `*` at the end takes the rest of a word. The first row that fits counts.
-pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
+pub(super) const COMMANDS: &[(CommandPurpose, &[&str])] = &[
     (
-        Purpose::Lint,
+        CommandPurpose::Lint,
         &[
             "cargo clippy",
             "cargo fmt",
@@ -73,7 +73,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Test,
+        CommandPurpose::Test,
         &[
             "cargo test",
             "cargo nextest",
@@ -116,7 +116,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Generate,
+        CommandPurpose::Generate,
         &[
             "protoc",
             "buf generate",
@@ -135,7 +135,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Migrate,
+        CommandPurpose::Migrate,
         &[
             "alembic upgrade",
             "alembic downgrade",
@@ -155,7 +155,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Install,
+        CommandPurpose::Install,
         &[
             "npm install",
             "npm i",
@@ -185,7 +185,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Build,
+        CommandPurpose::Build,
         &[
             "cargo build",
             "cargo check",
@@ -217,7 +217,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Serve,
+        CommandPurpose::Serve,
         &[
             "npm start",
             "npm run dev*",
@@ -240,7 +240,7 @@ pub(super) const COMMANDS: &[(Purpose, &[&str])] = &[
         ],
     ),
     (
-        Purpose::Git,
+        CommandPurpose::Git,
         &[
             "git commit",
             "git push",

@@ -1,11 +1,11 @@
-//! Commands that test, build, lint, or leave something behind, and what the exit code of a shell line says of each.
+//! Commands that test, build, lint, or leave something after, and what the exit code of a shell line says of each.
 
 mod folders;
 
 pub use self::folders::joined;
 use self::folders::{Folders, unparenthesised};
 use super::command_table::COMMANDS;
-pub use super::command_table::Purpose;
+pub use super::command_table::CommandPurpose;
 use super::shell_words::{
     CHECKS, FILTERS, GIT_LOOKS, GIT_PRINTS, HIDES, HIDING, LOOKS, LOOKS_WITHOUT, PREFIXES, PREPARE, PRINTS,
     QUIET, REWRITES, UNDOES,
@@ -13,9 +13,9 @@ use super::shell_words::{
 
 /// A command of a shell line.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Run<'a> {
+pub struct ShellCommand<'a> {
     /// What it is for.
-    pub purpose: Purpose,
+    pub purpose: CommandPurpose,
     /// The command as it was typed.
     pub text: &'a str,
     /// Whether the line's exit code 0 says that this command went well.
@@ -27,7 +27,7 @@ pub struct Run<'a> {
     /// Something stands in front of it, for want of which it may not have run.
     pub in_front: bool,
     /// The commands of the line that may run after it and may change files.
-    pub changes_behind: bool,
+    pub changes_after: bool,
     /// It rewrites files itself, as formatters do.
     pub rewrites: bool,
     /// What the line prints is the output of this command: the others prepare, filter or are quiet.
@@ -36,7 +36,7 @@ pub struct Run<'a> {
 
 /// What joins a command to the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Joint {
+enum CommandJoint {
     /// `&&`
     And,
     /// `;`, or a new line
@@ -50,7 +50,7 @@ enum Joint {
 }
 
 /// The commands of a shell line that are known, in order.
-pub fn runs(line: &str) -> Vec<Run<'_>> {
+pub fn runs(line: &str) -> Vec<ShellCommand<'_>> {
     let steps = steps(line);
     let plain: Vec<&str> = steps
         .iter()
@@ -68,39 +68,39 @@ pub fn runs(line: &str) -> Vec<Run<'_>> {
         let Some(purpose) = purpose(plain[at]) else {
             continue;
         };
-        let behind = &steps[at..];
-        let good_if_zero = behind
+        let tail = &steps[at..];
+        let good_if_zero = tail
             .iter()
-            .all(|(_, joint)| matches!(joint, Joint::And | Joint::End));
+            .all(|(_, joint)| matches!(joint, CommandJoint::And | CommandJoint::End));
         // In front of it may stand what never fails, or what its own failing does not stop.
         let before = (0..at).all(|i| match steps[i].1 {
-            Joint::Then => !strict || prepares(plain[i]),
-            joint => joint == Joint::And && prepares(plain[i]),
+            CommandJoint::Then => !strict || prepares(plain[i]),
+            joint => joint == CommandJoint::And && prepares(plain[i]),
         });
-        found.push(Run {
+        found.push(ShellCommand {
             purpose,
             text: unparenthesised(text),
             good_if_zero,
-            bad_if_not: before && steps[at].1 == Joint::End,
+            bad_if_not: before && steps[at].1 == CommandJoint::End,
             folder,
             in_front: at > 0,
             rewrites: purpose.verifies() && !step_looks(plain[at]),
             is_alone: !hides && (0..steps.len()).all(|i| i == at || adds_nothing(&steps, i, plain[i])),
-            changes_behind: !plain[at + 1..].iter().all(|step| step_looks(step)),
+            changes_after: !plain[at + 1..].iter().all(|step| step_looks(step)),
         });
     }
     found
 }
 
 /// Whether a command of a line prints nothing but what another one of it gave it.
-fn adds_nothing(steps: &[(&str, Joint)], at: usize, plain: &str) -> bool {
+fn adds_nothing(steps: &[(&str, CommandJoint)], at: usize, plain: &str) -> bool {
     let name = name_of_program(plain);
     prepares(plain) || QUIET.contains(&name) || is_piped_into(steps, at) && FILTERS.contains(&name)
 }
 
-fn is_piped_into(steps: &[(&str, Joint)], at: usize) -> bool {
+fn is_piped_into(steps: &[(&str, CommandJoint)], at: usize) -> bool {
     at.checked_sub(1)
-        .is_some_and(|before| steps[before].1 == Joint::Pipe)
+        .is_some_and(|before| steps[before].1 == CommandJoint::Pipe)
 }
 
 fn name_of_program(plain: &str) -> &str {
@@ -111,7 +111,7 @@ fn name_of_program(plain: &str) -> &str {
 /// Whether a line prints texts that are stored somewhere (files, logs, patches), which may speak of any command.
 pub fn prints_stored_text(line: &str) -> bool {
     let steps = steps(line);
-    let prints = |(at, (text, _)): (usize, &(&str, Joint))| {
+    let prints = |(at, (text, _)): (usize, &(&str, CommandJoint))| {
         let plain = bare(unparenthesised(text));
         let name = name_of_program(plain);
         let stored = match name {
@@ -124,21 +124,21 @@ pub fn prints_stored_text(line: &str) -> bool {
     steps.iter().enumerate().any(prints)
 }
 
-/// What tells one command from another: without assignments and prefixes in front of it and redirections behind.
+/// Identity of a command: its words without assignments and prefixes before it and redirections after it.
 pub fn name_of(command: &str) -> String {
-    let mut told: Vec<&str> = Vec::new();
+    let mut kept: Vec<&str> = Vec::new();
     let mut words = bare(command).split_whitespace();
     while let Some(word) = words.next() {
         if word.ends_with(['>', '<']) {
             words.next();
         } else if !word.contains(['>', '<']) && word != "&1" {
-            told.push(word);
+            kept.push(word);
         }
     }
-    told.join(" ")
+    kept.join(" ")
 }
 
-/// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, behind a
+/// Whether a line may run commands that are not seen as such: in words, loops and branches, by another shell, after a
 /// here-document.
 pub fn may_hide(line: &str) -> bool {
     HIDING.iter().any(|mark| line.contains(mark)) || hidden_words(line).any(|word| HIDES.contains(&word))
@@ -167,7 +167,7 @@ pub fn last_command(line: &str) -> Option<&str> {
     bare(last).split_whitespace().next()
 }
 
-/// Whether a shell line may take files away or bring older ones back, by its words.
+/// Whether a shell line may remove files or restore older ones, by its words.
 pub fn may_undo(line: &str) -> bool {
     let mut words = line.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
     words.any(|word| UNDOES.contains(&word))
@@ -225,7 +225,7 @@ fn step_looks(command: &str) -> bool {
 }
 
 /// What a single command is for.
-fn purpose(command: &str) -> Option<Purpose> {
+fn purpose(command: &str) -> Option<CommandPurpose> {
     let words: Vec<&str> = command.split_whitespace().collect();
     let first = words.first()?;
     let first = first.rsplit('/').next().unwrap_or(first);
@@ -270,7 +270,8 @@ fn purpose(command: &str) -> Option<Purpose> {
         .or_else(|| script.then(as_script).flatten())
 }
 
-/// Whether a command only prepares. Where it says nothing of its failing, that cannot be told from what it prepares.
+/// Whether a command only prepares. Where it says nothing of its failing, that cannot be distinguished from what it
+/// prepares.
 fn prepares(command: &str) -> bool {
     let first = command.split_whitespace().next().unwrap_or_default();
     PREPARE.contains(&first) && !command.contains('>') || first.is_empty()
@@ -289,8 +290,8 @@ fn bare(command: &str) -> &str {
             continue;
         }
         for (words, more) in PREFIXES {
-            if let Some(behind) = behind_words(rest, words, more) {
-                rest = behind;
+            if let Some(tail) = after_words(rest, words, more) {
+                rest = tail;
                 continue 'again;
             }
         }
@@ -298,7 +299,7 @@ fn bare(command: &str) -> &str {
     }
 }
 
-fn behind_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
+fn after_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a str> {
     let mut rest = text;
     for word in words {
         rest = rest.strip_prefix(word)?;
@@ -315,7 +316,7 @@ fn behind_words<'a>(text: &'a str, words: &[&str], more: usize) -> Option<&'a st
 
 /// The commands of a line with what joins each to the next. Quotes are stepped over, comments left out; a here-document
 /// ends the line.
-fn steps(line: &str) -> Vec<(&str, Joint)> {
+fn steps(line: &str) -> Vec<(&str, CommandJoint)> {
     let bytes = line.as_bytes();
     let mut out = Vec::new();
     let (mut start, mut at, mut quote) = (0, 0, None);
@@ -342,26 +343,26 @@ fn steps(line: &str) -> Vec<(&str, Joint)> {
                 continue;
             }
             (_, b'#', _) if at == start || bytes[at - 1].is_ascii_whitespace() => {
-                push(start, at, Joint::Then);
+                push(start, at, CommandJoint::Then);
                 at += memchr::memchr(b'\n', &bytes[at..]).unwrap_or(bytes.len() - at);
                 start = at;
                 continue;
             }
             (_, b'<', Some(b'<')) => {
-                push(start, at, Joint::Other);
+                push(start, at, CommandJoint::Other);
                 return out;
             }
-            (_, b'&', Some(b'&')) => (Joint::And, 2),
-            (_, b'|', Some(b'|')) => (Joint::Other, 2),
-            (_, b'|', Some(b'&')) => (Joint::Pipe, 2),
-            (_, b'|', _) => (Joint::Pipe, 1),
+            (_, b'&', Some(b'&')) => (CommandJoint::And, 2),
+            (_, b'|', Some(b'|')) => (CommandJoint::Other, 2),
+            (_, b'|', Some(b'&')) => (CommandJoint::Pipe, 2),
+            (_, b'|', _) => (CommandJoint::Pipe, 1),
             // `2>&1`, `&>`
             (_, b'&', _) if at > 0 && bytes[at - 1] == b'>' || next == Some(b'>') => {
                 at += 1;
                 continue;
             }
-            (_, b'&', _) => (Joint::Other, 1),
-            (_, b';' | b'\n', _) => (Joint::Then, 1),
+            (_, b'&', _) => (CommandJoint::Other, 1),
+            (_, b';' | b'\n', _) => (CommandJoint::Then, 1),
             _ => {
                 at += 1;
                 continue;
@@ -371,11 +372,11 @@ fn steps(line: &str) -> Vec<(&str, Joint)> {
         at += len;
         start = at;
     }
-    push(start, line.len(), Joint::End);
+    push(start, line.len(), CommandJoint::End);
     if let Some(last) = out.last_mut()
-        && last.1 == Joint::Then
+        && last.1 == CommandJoint::Then
     {
-        last.1 = Joint::End;
+        last.1 = CommandJoint::End;
     }
     out
 }

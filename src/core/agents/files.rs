@@ -18,7 +18,8 @@ const BEGINS: [&str; 5] = ["id_rsa", "id_ed25519", "id_ecdsa", "id_dsa", ".env"]
 /// What is written to be shown.
 const SAMPLES: [&str; 4] = [".example", ".sample", ".template", ".pub"];
 
-/// Whether a file of this name holds credentials, so that nothing of it may be quoted; `more` are patterns of further ones.
+/// Whether a file of this name holds credentials, so that nothing of it may be quoted; `more` are patterns of further
+/// ones.
 pub fn is_secret(path: &str, more: &[String]) -> bool {
     is_known_secret(path) || more.iter().any(|pattern| fits(pattern, path))
 }
@@ -107,8 +108,8 @@ pub fn patched(patch: &str) -> Vec<(String, FileChange)> {
     named
 }
 
-/// Whether a path fits a pattern: `?` is one character and `*` any number of them, both without `/`; `**` takes `/`, too.
-/// A pattern without `/` is of the file's name alone.
+/// Whether a path fits a pattern: `?` is one character and `*` any number of them, both without `/`; `**` takes `/`,
+/// too. A pattern without `/` is of the file's name alone.
 pub fn fits(pattern: &str, path: &str) -> bool {
     let path = match pattern.contains('/') {
         true => path,
@@ -139,8 +140,8 @@ pub fn fits(pattern: &str, path: &str) -> bool {
         at += if deep { 2 } else { 1 };
         // `**/` also stands for no folder at all.
         if deep && pattern.get(at) == Some(&'/') {
-            let behind = |i: usize| i > 0 && next[i - 1] && path[i - 1] == '/';
-            next = (0..=path.len()).map(|i| fits[i] || behind(i)).collect();
+            let after_slash = |i: usize| i > 0 && next[i - 1] && path[i - 1] == '/';
+            next = (0..=path.len()).map(|i| fits[i] || after_slash(i)).collect();
             at += 1;
         }
         fits = next;

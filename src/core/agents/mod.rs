@@ -2,7 +2,7 @@
 //! place, which commands test, build or change something. Extended by a row.
 //!
 //! Knows names and texts alone: no wire, no transcript, no policy. What a table does not have is not known, and never
-//! guessed: what is made from these tables is told to people and models as fact.
+//! guessed: people and models take what is made from these tables for fact.
 
 mod command_table;
 pub mod commands;

@@ -1,5 +1,5 @@
-//! How results of calls are worded: of calls that were never run, of files that were changed, of files that are new; and
-//! what git says of its repository. Each as the tools word it at the start of a result or of a line.
+//! How results of calls are worded: of calls that were never run, of files that were changed, of files that are new;
+//! and what git says of its repository. Each as the tools word it at the start of a result or of a line.
 
 /// Beginnings of results of calls that did not run: the person refused them, a rule did, or the agent was stopped.
 /// Claude Code, Codex, Gemini CLI and Qwen Code, OpenCode, goose, Cline.
@@ -130,9 +130,9 @@ pub fn made(text: &str) -> Option<bool> {
     }
 }
 
-/// What git said of the repository.
+/// What git reported of the repository.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum GitSaid {
+pub enum GitReport {
     /// The branch that is checked out.
     Branch(String),
     /// The commit that is checked out, as it was written; a commit was made.
@@ -146,7 +146,7 @@ pub enum GitSaid {
 }
 
 /// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
-pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
+pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
     /// Lines that are looked at.
     const LINES: usize = 400;
     let mut found = Vec::new();
@@ -168,10 +168,10 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
             found.extend(
                 named
                     .filter(|name| is_name(name))
-                    .map(|name| GitSaid::Branch(name.to_owned())),
+                    .map(|name| GitReport::Branch(name.to_owned())),
             );
             if line.starts_with("nothing to commit, working tree clean") {
-                found.push(GitSaid::Clean);
+                found.push(GitReport::Clean);
             }
         }
         if moves {
@@ -186,20 +186,20 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
             found.extend(
                 named
                     .filter(|name| is_name(name))
-                    .map(|name| GitSaid::Branch(name.to_owned())),
+                    .map(|name| GitReport::Branch(name.to_owned())),
             );
         }
         if asks("git commit")
             && let Some((branch, hash)) = committed(line)
         {
-            found.push(GitSaid::Branch(branch));
-            found.push(GitSaid::Committed(hash));
+            found.push(GitReport::Branch(branch));
+            found.push(GitReport::Committed(hash));
         }
     }
-    let is_told = found.iter().any(|said| matches!(said, GitSaid::Branch(_)));
+    let has_branch = found.iter().any(|report| matches!(report, GitReport::Branch(_)));
     let files = text.contains(" path from ") || text.contains(" paths from ");
-    if moves && !is_told && !files {
-        found.push(GitSaid::Left);
+    if moves && !has_branch && !files {
+        found.push(GitReport::Left);
     }
     match command.trim() {
         "git rev-parse HEAD" => {
@@ -207,13 +207,13 @@ pub fn git_said(command: &str, text: &str) -> Vec<GitSaid> {
                 .lines()
                 .map(str::trim)
                 .filter(|line| line.len() == 40 && is_hash(line));
-            found.extend(hashes.next().map(|hash| GitSaid::Head(hash.to_owned())));
+            found.extend(hashes.next().map(|hash| GitReport::Head(hash.to_owned())));
         }
         "git branch --show-current" => {
             let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
             found.extend(
                 last.filter(|name| is_name(name))
-                    .map(|name| GitSaid::Branch(name.to_owned())),
+                    .map(|name| GitReport::Branch(name.to_owned())),
             );
         }
         _ => {}
@@ -246,7 +246,7 @@ mod tests {
 
     #[test]
     fn results_say_whether_a_file_was_changed_and_whether_it_is_new() {
-        for (text, said, new) in [
+        for (text, report, new) in [
             (
                 "The file /a/b.rs has been updated successfully.",
                 Some(true),
@@ -271,7 +271,7 @@ mod tests {
             ("Error: old_string not found", Some(false), None),
             ("ok", None, None),
         ] {
-            assert_eq!((changed(text), made(text)), (said, new), "{text}");
+            assert_eq!((changed(text), made(text)), (report, new), "{text}");
         }
         assert!(is_not_run(
             "The user doesn't want to proceed with this tool use. It was rejected."
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_prepared_is_told_from_what_failed() {
+    fn a_failed_preparation_is_distinguished_from_a_failed_run() {
         for text in [
             "Exit code 1\n/bin/bash: line 3: cd: nowhere: No such file or directory",
             "sh: 1: cd: can't cd to nowhere",
@@ -301,37 +301,37 @@ mod tests {
 
     #[test]
     fn git_is_believed_where_it_speaks_for_itself() {
-        use GitSaid::{Branch, Clean, Committed, Head};
+        use GitReport::{Branch, Clean, Committed, Head};
         let branch = |name: &str| Branch(name.to_owned());
         let status = "On branch main\nnothing to commit, working tree clean";
-        assert_eq!(git_said("git status", status), [branch("main"), Clean]);
+        assert_eq!(git_reports("git status", status), [branch("main"), Clean]);
         assert_eq!(
-            git_said("git status -sb", "## a/b...origin/a/b [ahead 1]\n M x"),
+            git_reports("git status -sb", "## a/b...origin/a/b [ahead 1]\n M x"),
             [branch("a/b")]
         );
         assert_eq!(
-            git_said(
+            git_reports(
                 "git add -A && git commit -m x",
                 "[main (root-commit) 1a2b3c4] x\n 1 file changed"
             ),
             [branch("main"), Committed("1a2b3c4".to_owned())]
         );
         assert_eq!(
-            git_said("git checkout -b new", "Switched to a new branch 'new'"),
+            git_reports("git checkout -b new", "Switched to a new branch 'new'"),
             [branch("new")]
         );
         let hash = "a".repeat(40);
-        assert_eq!(git_said("git rev-parse HEAD", &hash), [Head(hash.clone())]);
+        assert_eq!(git_reports("git rev-parse HEAD", &hash), [Head(hash.clone())]);
         assert_eq!(
-            git_said(
+            git_reports(
                 "git checkout -b x",
                 "Directory: (root)\nOutput: Switched to a new branch 'x'"
             ),
             [branch("x")]
         );
-        assert_eq!(git_said("git checkout -q main", ""), [GitSaid::Left]);
-        assert!(git_said("git checkout a.md", "Updated 1 path from the index").is_empty());
-        assert!(git_said("cat notes", status).is_empty());
-        assert!(git_said("git log", "[main 1a2b3c4] x").is_empty());
+        assert_eq!(git_reports("git checkout -q main", ""), [GitReport::Left]);
+        assert!(git_reports("git checkout a.md", "Updated 1 path from the index").is_empty());
+        assert!(git_reports("cat notes", status).is_empty());
+        assert!(git_reports("git log", "[main 1a2b3c4] x").is_empty());
     }
 }

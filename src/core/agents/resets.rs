@@ -1,9 +1,10 @@
 //! Tools of agents by which a model starts its own context anew: of the same purpose as ours.
 
-/// Tools by which a model starts its own context anew, after which the agent leaves out what stood before:
-/// Codex with its token budget (openai/codex#43709) and plugins of pi that follow it; a plugin of pi; Deep Agents.
+/// Tools by which a model starts its own context anew, after which the agent omits earlier messages. They are those of
+/// Codex with its token budget (openai/codex#43709), of pi plugins that follow it, of another pi plugin, and of Deep
+/// Agents.
 ///
-/// Not here: `new_task` of Cline, since Roo Code and Kilo Code delegate a part of the work by that name, and `handoff`,
+/// Not here: `new_task` of Cline, since Roo Code and Kilo Code delegate a part of the work by that name. Nor `handoff`,
 /// which passes the conversation on to another agent in most frameworks.
 const RESETS: [&str; 3] = [
     "new_context",

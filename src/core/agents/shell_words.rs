@@ -149,7 +149,7 @@ pub(super) const REWRITES: [&str; 12] = [
 /// Words with which such a command only says what it would rewrite.
 pub(super) const CHECKS: [&str; 4] = ["--check", "--diff", "-l", "--list-different"];
 
-/// Words with which a shell line takes files away, or brings older ones back.
+/// Words with which a shell line removes files, or restores older ones.
 pub(super) const UNDOES: [&str; 14] = [
     "rm", "mv", "unlink", "rmdir", "checkout", "restore", "reset", "clean", "stash", "revert", "switch",
     "rebase", "merge", "-delete",

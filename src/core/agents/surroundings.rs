@@ -1,6 +1,7 @@
 //! How agents tell their model where it works: the folder and the branch, in their system prompts and preambles.
 
-/// What stands in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen Code.
+/// What stands in front of the folder, and what ends it. Claude Code, Codex, goose, OpenCode, pi, Gemini CLI, Qwen
+/// Code.
 const FOLDERS: [(&str, &str); 6] = [
     ("Primary working directory: ", "\n"),
     ("<cwd>", "</cwd>"),
@@ -19,7 +20,7 @@ const MOST: usize = 1024;
 /// The folder that a text of an agent's harness says the work is in.
 pub fn folder(text: &str) -> Option<&str> {
     let is_path = |path: &&str| path.starts_with('/') || path.starts_with('~') || path.get(1..2) == Some(":");
-    behind(text, &FOLDERS)
+    text_after(text, &FOLDERS)
         .filter(is_path)
         .map(|path| match path.trim_end_matches('/') {
             "" => path,
@@ -37,10 +38,10 @@ pub fn moved_to(result: &str) -> Option<&str> {
 
 /// The branch that it says is checked out.
 pub fn branch(text: &str) -> Option<&str> {
-    behind(text, &BRANCHES).filter(|name| !name.contains(char::is_whitespace))
+    text_after(text, &BRANCHES).filter(|name| !name.contains(char::is_whitespace))
 }
 
-fn behind<'a>(text: &'a str, words: &[(&str, &str)]) -> Option<&'a str> {
+fn text_after<'a>(text: &'a str, words: &[(&str, &str)]) -> Option<&'a str> {
     words.iter().find_map(|(before, end)| {
         let at = memchr::memmem::find(text.as_bytes(), before.as_bytes())?;
         let rest = &text[at + before.len()..];

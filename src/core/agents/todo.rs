@@ -36,9 +36,8 @@ impl TodoState {
     }
 }
 
-/// One item.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Todo {
+pub struct TodoItem {
     /// What is to be done.
     pub text: String,
     /// Where it stands.
@@ -63,7 +62,7 @@ pub fn state_of_one(arguments: &Value) -> Option<TodoState> {
 
 /// What a result says of the one item that its call made or changed (Claude Code's `TaskCreate` and `TaskUpdate`): the
 /// item's number and, of a new one, its text.
-pub fn told_of_one(result: &str) -> Option<(&str, Option<&str>)> {
+pub fn single_item(result: &str) -> Option<(&str, Option<&str>)> {
     let line = result.lines().next()?.trim_end();
     let (rest, is_new) = match line.strip_prefix("Task #") {
         Some(rest) => (rest, true),
@@ -79,7 +78,7 @@ pub fn told_of_one(result: &str) -> Option<(&str, Option<&str>)> {
 }
 
 /// The list that a to-do tool is called with; none where the call does not say.
-pub fn list(arguments: &Value) -> Vec<Todo> {
+pub fn list(arguments: &Value) -> Vec<TodoItem> {
     let listed = LISTS.iter().find_map(|key| arguments.get(key)?.as_array());
     if let Some(items) = listed {
         return items.iter().filter_map(item).collect();
@@ -88,16 +87,16 @@ pub fn list(arguments: &Value) -> Vec<Todo> {
     text.map_or(Vec::new(), |text| text.lines().filter_map(line).collect())
 }
 
-fn item(item: &Value) -> Option<Todo> {
+fn item(item: &Value) -> Option<TodoItem> {
     let member = |keys: &[&str]| keys.iter().find_map(|key| item.get(key)?.as_str());
-    Some(Todo {
+    Some(TodoItem {
         text: member(&TEXTS).or_else(|| item.as_str())?.trim().to_owned(),
         state: TodoState::named(member(&STATES).unwrap_or_default()),
     })
 }
 
 /// `- [x] text`
-fn line(line: &str) -> Option<Todo> {
+fn line(line: &str) -> Option<TodoItem> {
     let rest = line.trim().trim_start_matches(['-', '*']).trim_start();
     let (mark, text) = rest.strip_prefix('[')?.split_once(']')?;
     let state = match mark {
@@ -106,7 +105,7 @@ fn line(line: &str) -> Option<Todo> {
         " " | "" => TodoState::Pending,
         _ => return None,
     };
-    Some(Todo {
+    Some(TodoItem {
         text: text.trim().to_owned(),
         state,
     })
@@ -143,11 +142,11 @@ mod tests {
     }
 
     #[test]
-    fn single_items_are_told_by_results() {
+    fn single_items_are_read_from_results() {
         let new = "Task #12 created successfully: Mend: it\n\n<system-reminder>";
-        assert_eq!(told_of_one(new), Some(("12", Some("Mend: it"))));
-        assert_eq!(told_of_one("Updated task #3 status\n"), Some(("3", None)));
-        assert_eq!(told_of_one("Updated task #3 "), Some(("3", None)));
+        assert_eq!(single_item(new), Some(("12", Some("Mend: it"))));
+        assert_eq!(single_item("Updated task #3 status\n"), Some(("3", None)));
+        assert_eq!(single_item("Updated task #3 "), Some(("3", None)));
         for other in [
             "",
             "Task #x",
@@ -155,7 +154,7 @@ mod tests {
             "Task not found",
             "todos updated",
         ] {
-            assert_eq!(told_of_one(other), None, "{other}");
+            assert_eq!(single_item(other), None, "{other}");
         }
     }
 }

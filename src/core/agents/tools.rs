@@ -1,7 +1,7 @@
 //! Tools of the known agents, by what they do.
 //!
-//! Claude Code, Codex, OpenCode, Gemini CLI, Qwen Code, pi, goose, Cline; names that several of them share mean the same
-//! in all. Names read off their requests (`tests/golden`) and, where no recording has them, off their sources.
+//! Claude Code, Codex, OpenCode, Gemini CLI, Qwen Code, pi, goose, Cline; names that several of them share mean the
+//! same in all. Names read off their requests (`tests/golden`) and, where no recording has them, off their sources.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! What stands in a user's place and is not the person's request: summaries, earlier carry-overs, output of commands that
-//! the person ran, notes of the harness. Each as the agent words it at the start of a text.
+//! What stands in a user's place and is not the person's request: summaries, earlier carry-overs, output of commands
+//! that the person ran, notes of the harness. Each as the agent words it at the start of a text.
 
 /// What a text in a user's place is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -22,7 +22,6 @@ pub enum UserText {
 
 /// How what a person pinned begins and ends, which stands in front of a carry-over prompt.
 pub const PINNED_BEGINS: &str = "<pinned>\n";
-/// Its end.
 pub const PINNED_ENDS: &str = "</pinned>\n\n";
 
 /// Claude Code, Codex, Gemini CLI and Qwen Code, pi, goose, OpenCode, Cline; last our own.
@@ -76,13 +75,13 @@ const BEGINNINGS: &[(UserText, &str)] = &[
     ),
 ];
 
-/// What a harness writes in full behind a result (Claude Code, once it has loaded a tool that was asked for).
+/// What a harness writes in full after a result (Claude Code, once it has loaded a tool that was requested).
 const WHOLE: [&str; 2] = ["Tool loaded.", "Tools loaded."];
 
-/// Questions that an agent puts so that its own summary can stand behind them as an answer (OpenCode).
-const SUMMARY_ASKED: [&str; 1] = ["What did we do so far?"];
+/// Questions that an agent puts so that its own summary can follow them as an answer (OpenCode).
+const SUMMARY_REQUESTS: [&str; 1] = ["What did we do so far?"];
 
-/// How a model's message begins that tells that the user's before it is a summary (goose).
+/// Beginning of the model's message that marks the user's before it as a summary (goose).
 const FOLLOWS_SUMMARY: [&str; 2] = [
     "Your context was compacted. The previous message",
     "Part of your context was compacted.",
@@ -95,8 +94,8 @@ pub fn follows_summary(text: &str) -> bool {
         .any(|begins| text.trim_start().starts_with(begins))
 }
 
-/// What an agent puts in the place of a model's answer that broke off and of which it keeps nothing (Gemini CLI 0.61, behind
-/// tool results).
+/// What an agent puts in the place of a model's answer that broke off and of which it keeps nothing (Gemini CLI 0.61,
+/// after tool results).
 const ANSWER_PLACEHOLDERS: [&str; 1] = ["[The previous response was interrupted before it completed.]"];
 
 /// Whether a model's message is not the model's, but stands for an answer that the agent did not keep.
@@ -123,23 +122,23 @@ pub fn user_text(text: &str, tags: &[String]) -> UserText {
 
 /// Whether the answer to this is a summary.
 pub fn asks_for_summary(text: &str) -> bool {
-    SUMMARY_ASKED.contains(&text.trim())
+    SUMMARY_REQUESTS.contains(&text.trim())
 }
 
-/// The text behind the blocks of the harness at its start: `<tag>…</tag>`, each closed by its own name.
-pub fn behind_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
+/// The text after the blocks of the harness at its start: `<tag>…</tag>`, each closed by its own name.
+pub fn after_harness<'a>(text: &'a str, tags: &[String]) -> &'a str {
     let mut rest = text.trim_start();
     while user_text(rest, tags) == UserText::Harness {
-        let Some(behind) = behind_block(rest) else { break };
-        if behind.is_empty() {
+        let Some(after) = after_block(rest) else { break };
+        if after.is_empty() {
             break;
         }
-        rest = behind;
+        rest = after;
     }
     rest
 }
 
-/// A result without what the harness has put behind it: blocks of `<system-reminder>` (Claude Code).
+/// A result without what the harness has put after it: blocks of `<system-reminder>` (Claude Code).
 pub fn before_reminders(result: &str) -> &str {
     const BEGINS: &str = "<system-reminder>";
     if !result.trim_end().ends_with("</system-reminder>") {
@@ -155,7 +154,7 @@ pub fn before_reminders(result: &str) -> &str {
     rest
 }
 
-fn behind_block(text: &str) -> Option<&str> {
+fn after_block(text: &str) -> Option<&str> {
     let name = text.strip_prefix('<')?.split(['>', ' ', '\n']).next()?;
     let close = format!("</{name}>");
     let at = memchr::memmem::find(text.as_bytes(), close.as_bytes())?;
@@ -184,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_persons_is_told_apart() {
+    fn texts_that_are_not_the_persons_are_recognised() {
         let tags = ["<mine>".to_owned()];
         for (text, kind) in [
             ("Port the importer.", UserText::Person),
@@ -206,9 +205,9 @@ mod tests {
             assert_eq!(user_text(text, &tags), kind, "{text}");
         }
         let both = "<system-reminder>\na\n</system-reminder>\n<mine>b</mine>\nDo it.";
-        assert_eq!(behind_harness(both, &tags), "Do it.");
+        assert_eq!(after_harness(both, &tags), "Do it.");
         assert_eq!(
-            behind_harness("<system-reminder>\na\n</system-reminder>", &tags),
+            after_harness("<system-reminder>\na\n</system-reminder>", &tags),
             "<system-reminder>\na\n</system-reminder>"
         );
     }

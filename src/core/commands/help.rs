@@ -1,4 +1,4 @@
-//! What a person reads who asks for help, or who mistyped a command.
+//! Help text of the chat commands, also shown for a mistyped command.
 
 /// The commands, each with what it does.
 const COMMANDS: [(&str, &str); 12] = [

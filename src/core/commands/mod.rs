@@ -1,41 +1,41 @@
-//! Commands in the chat: what a person's text that begins with the prefix asks of baton. Pure.
+//! Commands in the chat: parses a person's text that begins with the prefix. Pure.
 //!
-//! Knows words and flags. Knows no wire, store or transcript, and not what comes of a command.
+//! Knows words and flags. Knows no wire, store or transcript, and no effect of a command.
 
 mod help;
 mod pins;
 mod undo;
 
 pub use help::help;
-pub use pins::{PinRefused, add_pin, listed, pinned_text};
+pub use pins::{PinRejection, add_pin, listed, pinned_text};
 pub use undo::UndoOutcome;
 
-/// What a person asks of baton.
+/// A command of a person to baton.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Command<'a> {
-    /// What the model sees, what is pinned, what is under way.
+pub enum ChatCommand<'a> {
+    /// Shows the model's view, the pins, and work in progress.
     Status,
-    /// Back to before a handoff: the last one, or the one whose id begins so.
+    /// Undoes a handoff: the last one, or the one with this prefix of an id.
     Undo(Option<&'a str>),
-    /// From here on the model knows this handoff: its id, the beginning of it, or its line.
+    /// Resumes a handoff by its id, a unique prefix of it, or its line.
     Resume(&'a str),
-    /// A text that every later handoff carries.
+    /// Pins a text: every later handoff carries it.
     Pin(&'a str),
-    /// The pinned texts.
+    /// Lists the pinned texts.
     Pins,
-    /// The pinned text of this number goes.
+    /// Removes the pinned text of this number.
     Unpin(&'a str),
-    /// A handoff now: the flags and what it is about.
+    /// Hands over now: the flags and the focus.
     HandOver(&'a str),
-    /// Yes to the draft that waits: it takes effect, with this text in its place where there is one.
+    /// Accepts the pending draft, or this text in its place.
     Accept(Option<&'a str>),
-    /// No to it.
+    /// Rejects the pending draft.
     Reject,
-    /// The handoff that is being written is not.
+    /// Cancels the draft in progress.
     Cancel,
-    /// How to use all this.
+    /// Shows the help.
     Help,
-    /// No command has this word.
+    /// An unknown word.
     Unknown(&'a str),
 }
 
@@ -48,23 +48,22 @@ const WORDS: [&str; 4] = ["handoff", "pin", "pins", "unpin"];
 /// Longest run of other characters that may have been a prefix.
 const PREFIX_CHARS: usize = 8;
 
-/// The command that a user's text is. `None` where it is none: without the prefix, or with something behind it that is no
-/// word of its own.
-pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<Command<'a>> {
+/// Parses a user's text as a command. `None` without the prefix, or where the prefix is followed by more than a word.
+pub fn parse<'a>(text: &'a str, prefix: &str) -> Option<ChatCommand<'a>> {
     let (word, rest) = split(text.trim(), prefix)?;
     let known = WORDS.iter().find(|known| known.eq_ignore_ascii_case(word));
     Some(match known {
         Some(&"handoff") => handoff(rest),
-        Some(&"pin") => Command::Pin(rest),
-        Some(&"pins") => Command::Pins,
-        Some(_) => Command::Unpin(rest),
-        None => Command::Unknown(word),
+        Some(&"pin") => ChatCommand::Pin(rest),
+        Some(&"pins") => ChatCommand::Pins,
+        Some(_) => ChatCommand::Unpin(rest),
+        None => ChatCommand::Unknown(word),
     })
 }
 
 /// Whether a text is a command that baton knows.
 pub fn is_command(text: &str, prefix: &str) -> bool {
-    parse(text, prefix).is_some_and(|command| !matches!(command, Command::Unknown(_)))
+    parse(text, prefix).is_some_and(|command| !matches!(command, ChatCommand::Unknown(_)))
 }
 
 /// Whether a text that baton answered is a command, or was one under another prefix.
@@ -84,31 +83,31 @@ pub fn is_or_was_command(text: &str, prefix: &str) -> bool {
     (1..=PREFIX_CHARS).contains(&before) && WORDS.iter().any(named)
 }
 
-/// The word behind the prefix, and what stands behind it.
+/// The word after the prefix, and what follows it.
 fn split<'a>(text: &'a str, prefix: &str) -> Option<(&'a str, &'a str)> {
-    let behind = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
-    let end = behind.find(char::is_whitespace).unwrap_or(behind.len());
-    let (word, rest) = behind.split_at(end);
+    let after = text.strip_prefix(prefix).filter(|_| !prefix.is_empty())?;
+    let end = after.find(char::is_whitespace).unwrap_or(after.len());
+    let (word, rest) = after.split_at(end);
     let is_word = (1..=WORD_CHARS).contains(&word.len()) && word.bytes().all(|b| b.is_ascii_alphabetic());
     is_word.then_some((word, rest.trim()))
 }
 
-/// What stands behind `handoff`.
-fn handoff(rest: &str) -> Command<'_> {
+/// What follows `handoff`.
+fn handoff(rest: &str) -> ChatCommand<'_> {
     let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
-    let (word, behind) = rest.split_at(end);
-    let behind = behind.trim();
-    let alone = behind.is_empty();
+    let (word, argument) = rest.split_at(end);
+    let argument = argument.trim();
+    let alone = argument.is_empty();
     match word.to_ascii_lowercase().as_str() {
-        "status" if alone => Command::Status,
-        "undo" if !behind.contains(char::is_whitespace) => Command::Undo((!alone).then_some(behind)),
-        "resume" if !behind.contains(char::is_whitespace) => Command::Resume(behind),
-        "accept" if alone => Command::Accept(None),
-        "edit" if !alone => Command::Accept(Some(behind)),
-        "reject" if alone => Command::Reject,
-        "cancel" if alone => Command::Cancel,
-        "help" if alone => Command::Help,
-        _ => Command::HandOver(rest),
+        "status" if alone => ChatCommand::Status,
+        "undo" if !argument.contains(char::is_whitespace) => ChatCommand::Undo((!alone).then_some(argument)),
+        "resume" if !argument.contains(char::is_whitespace) => ChatCommand::Resume(argument),
+        "accept" if alone => ChatCommand::Accept(None),
+        "edit" if !alone => ChatCommand::Accept(Some(argument)),
+        "reject" if alone => ChatCommand::Reject,
+        "cancel" if alone => ChatCommand::Cancel,
+        "help" if alone => ChatCommand::Help,
+        _ => ChatCommand::HandOver(rest),
     }
 }
 
@@ -117,47 +116,50 @@ mod tests {
     use super::*;
 
     #[test]
-    fn commands_are_told_from_other_texts() {
+    fn commands_are_distinguished_from_other_texts() {
         for (text, command) in [
-            ("::handoff status", Some(Command::Status)),
-            ("  ::handoff  STATUS \n", Some(Command::Status)),
-            ("::handoff undo", Some(Command::Undo(None))),
-            ("::handoff undo 0199a3c2", Some(Command::Undo(Some("0199a3c2")))),
+            ("::handoff status", Some(ChatCommand::Status)),
+            ("  ::handoff  STATUS \n", Some(ChatCommand::Status)),
+            ("::handoff undo", Some(ChatCommand::Undo(None))),
+            (
+                "::handoff undo 0199a3c2",
+                Some(ChatCommand::Undo(Some("0199a3c2"))),
+            ),
             (
                 "::handoff resume 0199a3c2-7d1e",
-                Some(Command::Resume("0199a3c2-7d1e")),
+                Some(ChatCommand::Resume("0199a3c2-7d1e")),
             ),
-            ("::handoff help", Some(Command::Help)),
-            ("::handoff", Some(Command::HandOver(""))),
-            ("::handoff cancel", Some(Command::Cancel)),
-            ("::handoff accept", Some(Command::Accept(None))),
+            ("::handoff help", Some(ChatCommand::Help)),
+            ("::handoff", Some(ChatCommand::HandOver(""))),
+            ("::handoff cancel", Some(ChatCommand::Cancel)),
+            ("::handoff accept", Some(ChatCommand::Accept(None))),
             (
                 "::handoff edit # Goal\nIt.",
-                Some(Command::Accept(Some("# Goal\nIt."))),
+                Some(ChatCommand::Accept(Some("# Goal\nIt."))),
             ),
-            ("::handoff reject", Some(Command::Reject)),
+            ("::handoff reject", Some(ChatCommand::Reject)),
             (
                 "::handoff accept all of it",
-                Some(Command::HandOver("accept all of it")),
+                Some(ChatCommand::HandOver("accept all of it")),
             ),
             (
                 "::handoff --no-git the tests",
-                Some(Command::HandOver("--no-git the tests")),
+                Some(ChatCommand::HandOver("--no-git the tests")),
             ),
             (
                 "::handoff status of the tests",
-                Some(Command::HandOver("status of the tests")),
+                Some(ChatCommand::HandOver("status of the tests")),
             ),
             (
                 "::pin Never touch\nthe schema.",
-                Some(Command::Pin("Never touch\nthe schema.")),
+                Some(ChatCommand::Pin("Never touch\nthe schema.")),
             ),
-            ("::Pins", Some(Command::Pins)),
-            ("::unpin 2", Some(Command::Unpin("2"))),
-            ("::pni x", Some(Command::Unknown("pni"))),
+            ("::Pins", Some(ChatCommand::Pins)),
+            ("::unpin 2", Some(ChatCommand::Unpin("2"))),
+            ("::pni x", Some(ChatCommand::Unknown("pni"))),
             (":: pin x", None),
             ("::std::vector is slow", None),
-            ("::before { color: red }", Some(Command::Unknown("before"))),
+            ("::before { color: red }", Some(ChatCommand::Unknown("before"))),
             ("::", None),
             ("see ::pin", None),
             (":pin x", None),
@@ -165,7 +167,7 @@ mod tests {
         ] {
             assert_eq!(parse(text, "::"), command, "{text:?}");
         }
-        assert_eq!(parse("!!pins", "!!"), Some(Command::Pins));
+        assert_eq!(parse("!!pins", "!!"), Some(ChatCommand::Pins));
         assert_eq!(parse("::pins", ""), None, "switched off");
         assert_eq!(parse("pins", ""), None);
     }

@@ -8,14 +8,14 @@ use crate::mark::escape;
 
 /// Why a text is not pinned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PinRefused {
-    /// It says nothing.
+pub enum PinRejection {
+    /// The text is empty.
     Empty,
     /// It is pinned already, under this number.
     Known(usize),
-    /// There are as many as there may be.
+    /// The maximum number is reached.
     Many,
-    /// All together would be over the limit by so many bytes.
+    /// The total would exceed the limit by so many bytes.
     Long(usize),
 }
 
@@ -23,21 +23,21 @@ pub enum PinRefused {
 ///
 /// # Errors
 /// Why it is refused.
-pub fn add_pin(pins: &[String], text: &str) -> Result<String, PinRefused> {
+pub fn add_pin(pins: &[String], text: &str) -> Result<String, PinRejection> {
     let text = escape::break_up(text.trim()).into_owned();
     if text.is_empty() {
-        return Err(PinRefused::Empty);
+        return Err(PinRejection::Empty);
     }
     if let Some(known) = pins.iter().position(|pin| *pin == text) {
-        return Err(PinRefused::Known(known + 1));
+        return Err(PinRejection::Known(known + 1));
     }
     if pins.len() >= PINS {
-        return Err(PinRefused::Many);
+        return Err(PinRejection::Many);
     }
     let all = pins.iter().map(String::len).sum::<usize>() + text.len();
     match all.checked_sub(PINNED_BYTES) {
         None | Some(0) => Ok(text),
-        Some(over) => Err(PinRefused::Long(over)),
+        Some(over) => Err(PinRejection::Long(over)),
     }
 }
 
@@ -46,7 +46,7 @@ pub fn listed(pins: &[String]) -> String {
     let mut all = String::new();
     for (n, pin) in pins.iter().enumerate() {
         let mut lines = pin.lines();
-        // Nothing fails that writes into memory.
+        // Writing into memory cannot fail.
         let _ = write!(all, "\n{:>4}. {}", n + 1, lines.next().unwrap_or_default());
         for line in lines {
             let _ = write!(all, "\n      {line}");
@@ -78,14 +78,14 @@ mod tests {
         assert_eq!(one, ["Never touch\nthe schema."]);
         assert_eq!(
             add_pin(&one, "Never touch\nthe schema."),
-            Err(PinRefused::Known(1))
+            Err(PinRejection::Known(1))
         );
-        assert_eq!(add_pin(&one, " \n"), Err(PinRefused::Empty));
+        assert_eq!(add_pin(&one, " \n"), Err(PinRejection::Empty));
         let full: Vec<String> = (0..PINS).map(|n| n.to_string()).collect();
-        assert_eq!(add_pin(&full, "x"), Err(PinRefused::Many));
+        assert_eq!(add_pin(&full, "x"), Err(PinRejection::Many));
         let long = "x".repeat(PINNED_BYTES);
         assert_eq!(add_pin(&[], &long).unwrap(), long);
-        assert_eq!(add_pin(&one, &long), Err(PinRefused::Long(one[0].len())));
+        assert_eq!(add_pin(&one, &long), Err(PinRejection::Long(one[0].len())));
         let marked = add_pin(&[], "[[handoff-note:x]]").unwrap();
         assert_eq!(marked, r"[[handoff-note\:x]]");
         assert_eq!(

@@ -1,9 +1,9 @@
-//! What comes of undoing a handoff.
+//! Outcomes of an undo.
 
-/// How it came out, whoever asked.
+/// Outcome of an undo, whatever its origin.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum UndoOutcome {
-    /// The model sees what it saw before the handoff, and all that came after.
+    /// The model sees its view before the handoff again, and all later messages.
     Undone,
     /// The undo was undone.
     TakenBack,
@@ -12,7 +12,6 @@ pub enum UndoOutcome {
 }
 
 impl UndoOutcome {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Undone, Self::TakenBack, Self::Refused];
 
     /// The name used in logs, metrics and the journal.

@@ -1,48 +1,46 @@
 //! The course of one answer to the agent, leg after leg: events go in, actions come out.
 //!
-//! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver reads
-//! the legs, performs the effects one at a time, shows texts, and reports what came of it.
+//! One machine for answers that stream and for answers in one piece. It holds no socket, store or clock: its driver
+//! reads the legs, performs the effects one at a time, shows texts, and reports what came of it.
 //!
 //! ```text
 //! leg ended ─► judge ─┬► end
 //!                     ├► fire: write the handoff ─► show its sentinel ─► send the next leg, or end (stop mode)
 //!                     ├► mixed: write the pairs ─► end
 //!                     └► answer the call: write the pair ─► show its mark ─► send the model's own turn and the answer
-//! leg failed before anything of it was shown ─► send it again after a pause, or end behind what was shown
+//! leg failed before anything of it was shown ─► send it again after a pause, or end after what was shown
 //! ```
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::retry::Tries;
-use super::verdict::{Answered, Circumstances, Verdict, bound, judge, place_beside, untaken};
-use crate::record::{Behind, HandoffId, HiddenResult, OpenResponse, OwedResult, Place};
-use crate::wire::{Ending, LegReport, NOTHING_SAID, Stop};
+use super::retry::LegAttempts;
+use super::verdict::{AnsweredCall, Verdict, VerdictInput, bound, judge, place_beside, untaken};
+use crate::record::{HandoffId, HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
+use crate::wire::{EMPTY_TURN, Ending, LegReport, StopReason};
 
-/// What holds for the whole answer.
+/// Settings of the whole answer.
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct CourseTerms {
     /// The first leg's circumstances.
-    pub first: Circumstances,
+    pub first: VerdictInput,
     /// Whether the response ends at a handoff.
     pub stops: bool,
     /// Whether a later request may go on from the response by its id alone.
     pub goes_on_by_id: bool,
     /// How often one later leg is sent again.
     pub retries: u32,
-    /// The handoff that the agent's request is cut at.
+    /// The active handoff: the agent's request is cut at it.
     pub active: Option<HandoffId>,
-    /// The request is a repeated one: the response begins with this handoff's sentinel, and the first leg is the one
-    /// behind it.
-    pub opening: Option<Opening>,
-    /// The response begins with a text of ours, and the first leg stands behind that.
-    pub said: bool,
+    /// For a repeated request: the response begins with this handoff's sentinel, and the first leg follows it.
+    pub opening: Option<RepeatedHandoff>,
+    /// The response begins with a text of ours, and the first leg follows that.
+    pub opens_with_text: bool,
 }
 
-/// The handoff behind which a repeated request goes on.
+/// The handoff after which a repeated request goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Opening {
-    /// Its id.
+pub struct RepeatedHandoff {
     pub id: HandoffId,
     /// Its preamble and carry-over prompt, as elements.
     pub head: String,
@@ -50,54 +48,52 @@ pub struct Opening {
 
 /// What happened.
 #[derive(Debug, Clone)]
-pub enum Event {
-    /// The leg's own end was seen.
+pub enum CourseEvent {
+    /// The leg's terminal frame arrived.
     LegEnded(LegReport),
-    /// The leg's bytes are over without its end.
+    /// The leg's bytes ended without a terminal frame.
     LegTruncated {
         /// What it came to.
         report: LegReport,
         /// Whether anything of it was shown.
         shown: bool,
-        /// Whether its last frames were kept from the agent.
+        /// Whether its last frames were buffered and not shown.
         withheld: bool,
     },
-    /// The leg cannot be read to its end.
+    /// Reading the leg failed.
     LegBroken {
         /// Whether anything of it was shown.
         shown: bool,
-        /// Whether another try may do better.
+        /// Whether a retry may succeed.
         retry: bool,
     },
     /// The handoff is durable.
     HandoffWritten {
-        /// Its id.
         id: HandoffId,
         /// Its preamble and carry-over prompt, as elements.
         head: String,
         /// What is shown of it.
         sentinel: String,
     },
-    /// The hidden call and its answer are durable, and the model can be asked to go on.
+    /// The hidden call and its answer are durable, and the model can be requested to continue.
     CallAnswered {
         /// What is shown in the call's place.
         mark: String,
         /// The elements to append: the model's own turn, and the answer.
         more: String,
-        /// The answer.
         answer: HiddenResult,
     },
-    /// What was to be written is written: pairs, or an id.
+    /// Pairs or an id were written.
     Written,
-    /// What was to be written is not, or the model cannot be asked.
+    /// The write failed, or the model cannot be requested to continue.
     NotWritten,
     /// Upstream has begun to answer the leg that was sent.
     LegBegun,
-    /// The leg that was sent was not answered with a leg.
+    /// Upstream did not answer with a leg.
     LegRefused {
-        /// Whether another try may do better.
+        /// Whether a retry may succeed.
         retry: bool,
-        /// The pause that upstream asked for.
+        /// The pause that upstream requested.
         pause: Option<Duration>,
     },
     /// The agent has left.
@@ -107,19 +103,18 @@ pub enum Event {
 /// What is to be done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Action {
-    /// Show a text of ours behind all that was shown.
+    /// Show a text of ours after all that was shown.
     Say(String),
-    /// Do this, and report what came of it; nothing else is asked for until then.
+    /// Perform this effect and report its outcome; no other action precedes the report.
     Perform(Effect),
-    /// End the response.
-    End(Close),
-    /// End it where upstream's bytes ended: nothing is added.
+    End(ResponseEnd),
+    /// End the response without adding anything to upstream's bytes.
     EndAsItIs,
-    /// Break it off, so that the agent does not take it for whole.
+    /// Abort the connection, so that the agent does not take the response for whole.
     BreakOff,
 }
 
-/// What needs the store or upstream.
+/// An operation on the store or upstream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// Write a handoff: `HandoffWritten` or `NotWritten`.
@@ -131,24 +126,24 @@ pub enum Effect {
         /// The handoff that is active so far.
         parent: Option<HandoffId>,
     },
-    /// Write hidden calls with their answers, each in its place beside one of the agent's own, where there is one that can
-    /// be found again: `Written` or `NotWritten`.
-    WritePairs(Vec<(Answered, Option<Place>)>),
-    /// Write a hidden call that stands alone with its answer, and tell what asks the model to go on behind it:
+    /// Write hidden calls with their answers, each placed beside one of the agent's calls where one can be identified:
+    /// `UpdateOutcome` or `NotWritten`.
+    WritePairs(Vec<(AnsweredCall, Option<InsertionPlace>)>),
+    /// Write a hidden call that stands alone with its answer, and tell what asks the model to continue after it:
     /// `CallAnswered` or `NotWritten`.
-    AnswerCall(Answered),
-    /// Write what stands behind the id that the agent knows the response by: `Written` or `NotWritten`.
+    AnswerCall(AnsweredCall),
+    /// Write upstream's origin of the response id that the agent knows: `UpdateOutcome` or `NotWritten`.
     WriteId {
-        /// That id.
+        /// The response id that the agent knows.
         shown: String,
-        /// What stands behind it.
-        behind: Behind,
+        /// Upstream's origin of that id.
+        origin: ResponseOrigin,
     },
     /// Send a later leg: `LegBegun` or `LegRefused`.
     Send {
         /// Its request.
         leg: NextLeg,
-        /// How long to wait before.
+        /// The pause before it.
         pause: Duration,
         /// Tries of this leg that have failed.
         failed: u32,
@@ -156,14 +151,14 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// What is reported where it could not be begun.
-    pub fn not_done(&self) -> Event {
+    /// The event that reports that the effect could not begin.
+    pub fn not_done(&self) -> CourseEvent {
         match self {
-            Self::Send { .. } => Event::LegRefused {
+            Self::Send { .. } => CourseEvent::LegRefused {
                 retry: false,
                 pause: None,
             },
-            _ => Event::NotWritten,
+            _ => CourseEvent::NotWritten,
         }
     }
 }
@@ -171,92 +166,92 @@ impl Effect {
 /// The request of a later leg.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NextLeg {
-    /// Preamble and carry-over prompt of the handoff that it starts behind; `None`: the first leg's own cut.
+    /// Preamble and carry-over prompt of the handoff that it starts after; `None`: the first leg's own cut.
     pub head: Option<String>,
     /// Elements to append.
     pub more: Vec<String>,
     /// The handoff that was shown last.
-    pub behind: Option<HandoffId>,
+    pub after: Option<HandoffId>,
 }
 
 /// How the response ends.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Close {
+pub enum ResponseEnd {
     /// As the last leg ended.
     Own,
     /// As the last leg ended, but without the call.
     WithoutCall,
-    /// Behind a text of ours, by a normal stop. The next request will be about as large as this leg's.
+    /// After a text of ours, with a normal stop. The next request will be about as large as this leg's.
     Stopped(NextLeg),
-    /// Behind a sentinel, because this next leg could not be had.
+    /// After a sentinel, because this next leg failed.
     Lost(NextLeg),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum State {
+enum CourseState {
     /// A leg is read.
     Reading,
     /// A leg is on its way.
     Sending,
     WritingHandoff,
-    /// Behind it the response ends so.
-    WritingPairs(Close),
+    /// After it the response ends so.
+    WritingPairs(ResponseEnd),
     AnsweringCall,
-    /// The last thing before the end.
-    WritingId(Close),
+    /// The last effect before the end.
+    WritingId(ResponseEnd),
     Over,
 }
 
 /// One answer to the agent.
 #[derive(Debug)]
 pub struct Course {
-    state: State,
+    state: CourseState,
     actions: VecDeque<Action>,
-    /// This and the next two as in [`Terms`].
+    /// This and the next two as in [`CourseTerms`].
     stops: bool,
     goes_on_by_id: bool,
     active: Option<HandoffId>,
-    now: Circumstances,
+    now: VerdictInput,
     /// The leg that ended last.
     report: LegReport,
-    /// What the present leg was made of.
+    /// The present leg's request.
     leg: NextLeg,
-    tries: Tries,
-    /// The tool that answers the call which is being answered.
-    asked: Option<&'static str>,
-    /// Whether the present leg is one that was sent here.
+    tries: LegAttempts,
+    /// The tool that is answering a call.
+    answering: Option<&'static str>,
+    /// Whether the present leg was sent by this machine.
     later: bool,
     /// Whether anything of ours was shown.
-    said: bool,
+    emitted: bool,
     /// Upstream's id of the first leg: the one that the agent knows.
     first_id: Option<String>,
     /// Hidden calls of the leg that ended last which upstream holds without a result.
-    owed: Vec<OwedResult>,
+    owed: Vec<PendingResult>,
 }
 
 impl Course {
     /// The first leg is being read.
-    pub fn new(terms: Terms) -> Self {
+    pub fn new(terms: CourseTerms) -> Self {
         let leg = match terms.opening {
-            Some(Opening { id, head }) => NextLeg {
+            Some(RepeatedHandoff { id, head }) => NextLeg {
                 head: Some(head),
                 more: Vec::new(),
-                behind: Some(id),
+                after: Some(id),
             },
             None => NextLeg::default(),
         };
         Self {
-            state: State::Reading,
+            state: CourseState::Reading,
             actions: VecDeque::new(),
             stops: terms.stops,
             goes_on_by_id: terms.goes_on_by_id,
             active: terms.active,
             now: terms.first,
             report: LegReport::default(),
-            said: terms.said || leg.behind.is_some(),
+            emitted: terms.opens_with_text || leg.after.is_some(),
             leg,
-            tries: Tries::new(terms.retries),
-            asked: None,
+            tries: LegAttempts::new(terms.retries),
+            answering: None,
             later: false,
             first_id: None,
             owed: Vec::new(),
@@ -268,22 +263,22 @@ impl Course {
         self.actions.pop_front()
     }
 
-    /// Whether the present leg is one that this machine asked for.
+    /// Whether the present leg was requested by this machine.
     pub fn is_later_leg(&self) -> bool {
         self.later
     }
 
-    /// Takes in what happened. An event that nothing was done for is ignored.
-    pub fn handle_event(&mut self, event: Event) {
+    /// Handles an event. An event without a pending effect is ignored.
+    pub fn handle_event(&mut self, event: CourseEvent) {
         match (&self.state, event) {
-            (_, Event::AgentGone) => {
+            (_, CourseEvent::AgentGone) => {
                 self.actions.clear();
-                self.state = State::Over;
+                self.state = CourseState::Over;
             }
-            (State::Reading, Event::LegEnded(report)) => self.leg_ended(report),
+            (CourseState::Reading, CourseEvent::LegEnded(report)) => self.leg_ended(report),
             (
-                State::Reading,
-                Event::LegTruncated {
+                CourseState::Reading,
+                CourseEvent::LegTruncated {
                     report,
                     shown,
                     withheld,
@@ -291,38 +286,38 @@ impl Course {
             ) => {
                 self.leg_truncated(&report, shown, withheld);
             }
-            (State::Reading, Event::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
-            (State::WritingHandoff, Event::HandoffWritten { id, head, sentinel }) => {
+            (CourseState::Reading, CourseEvent::LegBroken { shown, retry }) => self.leg_broken(shown, retry),
+            (CourseState::WritingHandoff, CourseEvent::HandoffWritten { id, head, sentinel }) => {
                 self.hand_over(id, head, sentinel);
             }
-            (State::AnsweringCall, Event::CallAnswered { mark, more, answer }) => {
+            (CourseState::AnsweringCall, CourseEvent::CallAnswered { mark, more, answer }) => {
                 // The call that was answered is the first one.
                 if let Some(first) = self.owed.first_mut() {
                     first.answer = answer;
                 }
                 self.say(mark);
                 self.leg.more.push(more);
-                match self.asked.take() {
+                match self.answering.take() {
                     Some(tool) => self.now.answered.push(tool),
-                    None => self.now.asked += 1,
+                    None => self.now.refused += 1,
                 }
                 self.send_next();
             }
             // Not written, so not shown: the turn ends as if the call had not been made.
-            (State::WritingHandoff | State::AnsweringCall, Event::NotWritten) => {
-                self.close(Close::WithoutCall);
+            (CourseState::WritingHandoff | CourseState::AnsweringCall, CourseEvent::NotWritten) => {
+                self.close(ResponseEnd::WithoutCall);
             }
             // A call beside the agent's own is hidden either way, and its turn goes on.
-            (State::WritingPairs(close), Event::Written | Event::NotWritten) => {
+            (CourseState::WritingPairs(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.close(close);
             }
-            (State::WritingId(close), Event::Written | Event::NotWritten) => {
+            (CourseState::WritingId(close), CourseEvent::Written | CourseEvent::NotWritten) => {
                 let close = close.clone();
                 self.over(Action::End(close));
             }
-            (State::Sending, Event::LegBegun) => self.state = State::Reading,
-            (State::Sending, Event::LegRefused { retry, pause }) => self.failed(retry, pause),
+            (CourseState::Sending, CourseEvent::LegBegun) => self.state = CourseState::Reading,
+            (CourseState::Sending, CourseEvent::LegRefused { retry, pause }) => self.failed(retry, pause),
             _ => {}
         }
     }
@@ -333,16 +328,16 @@ impl Course {
         self.owed = untaken(&report);
         self.report = report;
         match verdict {
-            Verdict::End(Ending::WithoutCall) => self.without_calls(Close::WithoutCall),
-            Verdict::End(_) => self.without_calls(Close::Own),
+            Verdict::End(Ending::WithoutCall) => self.without_calls(ResponseEnd::WithoutCall),
+            Verdict::End(_) => self.without_calls(ResponseEnd::Own),
             Verdict::Fire { prompt, reason } => {
-                let parent = self.leg.behind.or(self.active);
+                let parent = self.leg.after.or(self.active);
                 let effect = Effect::WriteHandoff {
                     prompt,
                     reason,
                     parent,
                 };
-                self.perform(State::WritingHandoff, effect);
+                self.perform(CourseState::WritingHandoff, effect);
             }
             Verdict::Mixed(all) => {
                 self.owed
@@ -354,28 +349,28 @@ impl Course {
                     (refused, place)
                 });
                 let effect = Effect::WritePairs(placed.collect());
-                self.perform(State::WritingPairs(Close::Own), effect);
+                self.perform(CourseState::WritingPairs(ResponseEnd::Own), effect);
             }
             Verdict::AskAgain(call) => {
-                self.asked = call.answer.is_none().then(|| call.call.name());
-                self.perform(State::AnsweringCall, Effect::AnswerCall(call));
+                self.answering = call.answer.is_none().then(|| call.call.name());
+                self.perform(CourseState::AnsweringCall, Effect::AnswerCall(call));
             }
         }
     }
 
     /// The leg's calls are dropped, but for one that the API wants back.
-    fn without_calls(&mut self, close: Close) {
+    fn without_calls(&mut self, close: ResponseEnd) {
         let all = bound(&self.report);
         if all.is_empty() {
             return self.close(close);
         }
-        self.perform(State::WritingPairs(close), Effect::WritePairs(all));
+        self.perform(CourseState::WritingPairs(close), Effect::WritePairs(all));
     }
 
-    /// Some agents take a stream that ends in silence for whole. One that nothing was changed in ends as upstream's did.
+    /// Some agents take a stream that ends silently for whole. An unchanged stream ends as upstream's did.
     fn leg_truncated(&mut self, report: &LegReport, shown: bool, withheld: bool) {
-        let told = report.stop == Stop::Error && shown;
-        if told || !withheld && !self.later && !self.said {
+        let ended_in_error = report.stop == StopReason::Error && shown;
+        if ended_in_error || !withheld && !self.later && !self.emitted {
             self.over(Action::EndAsItIs);
         } else {
             self.leg_broken(shown, true);
@@ -390,20 +385,20 @@ impl Course {
         }
     }
 
-    /// The sentinel is shown, and the next leg starts behind the handoff.
+    /// The sentinel is shown, and the next leg starts after the handoff.
     fn hand_over(&mut self, id: HandoffId, head: String, sentinel: String) {
         self.say(sentinel);
         self.leg = NextLeg {
             head: Some(head),
             more: Vec::new(),
-            behind: Some(id),
+            after: Some(id),
         };
         self.now.legs += 1;
         self.now.pending = None;
-        self.now.asked = 0;
+        self.now.refused = 0;
         self.owed.clear();
         if self.stops {
-            return self.end(Close::Stopped(self.leg.clone()));
+            return self.end(ResponseEnd::Stopped(self.leg.clone()));
         }
         self.send_next();
     }
@@ -420,10 +415,10 @@ impl Course {
             pause,
             failed: self.tries.failed(),
         };
-        self.perform(State::Sending, effect);
+        self.perform(CourseState::Sending, effect);
     }
 
-    /// A try of the present leg has failed, and nothing of it was shown.
+    /// Handles a failed try of the present leg, of which nothing was shown.
     fn failed(&mut self, retry: bool, pause: Option<Duration>) {
         match self.tries.fail(pause).filter(|_| retry) {
             Some(pause) => self.send(pause),
@@ -431,51 +426,52 @@ impl Course {
         }
     }
 
-    /// The next leg cannot be had: the response ends behind what was shown. Behind a sentinel the agent is told to go on,
-    /// where its wire has a word for it; behind an answered call alone it is the person's turn.
+    /// Ends the response without the next leg. After a sentinel the agent is instructed to go on, where its wire has a
+    /// word for it; after an answered call alone the person continues.
     fn lost(&mut self) {
         let leg = self.leg.clone();
-        self.end(match leg.behind {
-            Some(_) => Close::Lost(leg),
-            None => Close::Stopped(leg),
+        self.end(match leg.after {
+            Some(_) => ResponseEnd::Lost(leg),
+            None => ResponseEnd::Stopped(leg),
         });
     }
 
-    /// Ends with what the last leg said.
-    fn close(&mut self, close: Close) {
-        if self.report.leaves_unfit(self.said) {
-            self.say(NOTHING_SAID.to_owned());
+    /// Ends with what the last leg emitted.
+    fn close(&mut self, close: ResponseEnd) {
+        if self.report.leaves_unfit(self.emitted) {
+            self.say(EMPTY_TURN.to_owned());
         }
         self.end(close);
     }
 
-    /// What stands behind the response's id is written down before the agent can name it.
-    fn end(&mut self, close: Close) {
-        let Some(behind) = self.behind(&close) else {
+    /// Upstream's origin of the response id is written before the agent can use the id.
+    fn end(&mut self, close: ResponseEnd) {
+        let Some(origin) = self.origin_after(&close) else {
             return self.over(Action::End(close));
         };
         let shown = self.first_id.clone().unwrap_or_default();
-        self.perform(State::WritingId(close), Effect::WriteId { shown, behind });
+        self.perform(CourseState::WritingId(close), Effect::WriteId { shown, origin });
     }
 
-    /// What stands behind the id that the agent knows the response by, where that is not the same response, with nothing open
+    /// Upstream's origin of the response id that the agent knows; `None` where it is that response, with nothing open
     /// in it.
-    fn behind(&self, close: &Close) -> Option<Behind> {
+    fn origin_after(&self, close: &ResponseEnd) -> Option<ResponseOrigin> {
         let shown = self.first_id.as_deref().unwrap_or_default();
         if !self.goes_on_by_id || shown.is_empty() {
             return None;
         }
-        // A leg behind the handoff that was answered, and asked for one more, is what goes on.
-        let at_handoff = matches!(close, Close::Stopped(leg) | Close::Lost(leg) if leg.more.is_empty());
-        if let Some(handoff) = self.leg.behind.filter(|_| at_handoff) {
-            return Some(Behind::Handoff(handoff));
+        // A leg after the handoff that was answered, and requested another leg, is what goes on.
+        let at_handoff =
+            matches!(close, ResponseEnd::Stopped(leg) | ResponseEnd::Lost(leg) if leg.more.is_empty());
+        if let Some(handoff) = self.leg.after.filter(|_| at_handoff) {
+            return Some(ResponseOrigin::Handoff(handoff));
         }
         let last = Some(&self.report.id).filter(|last| !last.is_empty())?;
         let (owed, pending) = (self.owed.clone(), self.now.pending.clone());
         if owed.is_empty() && pending.is_none() {
-            return (last != shown).then(|| Behind::Response(last.clone()));
+            return (last != shown).then(|| ResponseOrigin::Response(last.clone()));
         }
-        Some(Behind::Open(OpenResponse {
+        Some(ResponseOrigin::Open(OpenResponse {
             response: last.clone(),
             owed,
             pending,
@@ -483,17 +479,17 @@ impl Course {
     }
 
     fn say(&mut self, text: String) {
-        self.said = true;
+        self.emitted = true;
         self.actions.push_back(Action::Say(text));
     }
 
-    fn perform(&mut self, state: State, effect: Effect) {
+    fn perform(&mut self, state: CourseState, effect: Effect) {
         self.state = state;
         self.actions.push_back(Action::Perform(effect));
     }
 
     fn over(&mut self, last: Action) {
-        self.state = State::Over;
+        self.state = CourseState::Over;
         self.actions.push_back(last);
     }
 }

@@ -1,21 +1,21 @@
-//! Whatever happens, in whatever order: the course of an answer ends, and never does what it must not.
+//! Property tests: for any events in any order, an answer ends and no invariant is violated.
 
 use proptest::prelude::*;
 use uuid::Uuid;
 
-use super::{Action, Circumstances, Close, Course, Effect, Event, Opening, Terms};
+use super::{Action, Course, CourseEvent, CourseTerms, Effect, RepeatedHandoff, ResponseEnd, VerdictInput};
 use crate::limits;
-use crate::record::{Behind, HiddenResult, OpenResponse, OwedResult, Place};
-use crate::wire::{HiddenCall, LegReport, NOTHING_SAID, Stop};
+use crate::record::{HiddenResult, InsertionPlace, OpenResponse, PendingResult, ResponseOrigin};
+use crate::wire::{EMPTY_TURN, HiddenCall, LegReport, StopReason};
 
-const STOPS: [Stop; 7] = [
-    Stop::Open,
-    Stop::Done,
-    Stop::Calls,
-    Stop::Truncated,
-    Stop::Refused,
-    Stop::Paused,
-    Stop::Error,
+const STOPS: [StopReason; 7] = [
+    StopReason::Open,
+    StopReason::Done,
+    StopReason::Calls,
+    StopReason::Truncated,
+    StopReason::Refused,
+    StopReason::Paused,
+    StopReason::Error,
 ];
 
 const ARGUMENTS: [&str; 4] = [
@@ -25,7 +25,7 @@ const ARGUMENTS: [&str; 4] = [
     r#"{"prompt":"q","reason":"r"}"#,
 ];
 
-fn report(hidden: &[usize], calls: usize, stop: Stop, id: usize) -> LegReport {
+fn report(hidden: &[usize], calls: usize, stop: StopReason, id: usize) -> LegReport {
     let hidden = hidden.iter().map(|&a| HiddenCall {
         id: "h".into(),
         arguments: ARGUMENTS[a].into(),
@@ -45,118 +45,126 @@ fn report(hidden: &[usize], calls: usize, stop: Stop, id: usize) -> LegReport {
 
 fn reports() -> impl Strategy<Value = LegReport> {
     let hidden = proptest::collection::vec(0..ARGUMENTS.len(), 0..3);
-    let stop =
-        prop_oneof![2 => Just(Stop::Done), 4 => Just(Stop::Calls), 1 => proptest::sample::select(&STOPS[..])];
+    let stop = prop_oneof![2 => Just(StopReason::Done), 4 => Just(StopReason::Calls), 1 => proptest::sample::select(&STOPS[..])];
     let calls = prop_oneof![4 => Just(0usize), 1 => Just(2)];
     (hidden, calls, stop, 0usize..3).prop_map(|(hidden, calls, stop, id)| report(&hidden, calls, stop, id))
 }
 
-/// Any event, whether anything was done for it or not.
-fn events() -> impl Strategy<Value = Event> {
+/// Any event, with or without a pending effect.
+fn events() -> impl Strategy<Value = CourseEvent> {
     let ids = (0u128..4).prop_map(Uuid::from_u128);
     prop_oneof![
-        6 => reports().prop_map(Event::LegEnded),
+        6 => reports().prop_map(CourseEvent::LegEnded),
         1 => (reports(), any::<bool>(), any::<bool>())
-            .prop_map(|(report, shown, withheld)| Event::LegTruncated { report, shown, withheld }),
-        2 => (prop::bool::weighted(0.2), any::<bool>()).prop_map(|(shown, retry)| Event::LegBroken { shown, retry }),
-        4 => ids.prop_map(|id| Event::HandoffWritten {
+            .prop_map(|(report, shown, withheld)| CourseEvent::LegTruncated { report, shown, withheld }),
+        2 => (prop::bool::weighted(0.2), any::<bool>()).prop_map(|(shown, retry)| CourseEvent::LegBroken { shown, retry }),
+        4 => ids.prop_map(|id| CourseEvent::HandoffWritten {
             id,
             head: id.to_string(),
             sentinel: format!("sentinel {id}"),
         }),
-        4 => (0..9).prop_map(|n| Event::CallAnswered {
+        4 => (0..9).prop_map(|n| CourseEvent::CallAnswered {
             mark: format!("mark {n}"),
             more: format!("more {n}"),
             answer: HiddenResult::EMPTY_PROMPT,
         }),
-        2 => Just(Event::Written),
-        1 => Just(Event::NotWritten),
-        6 => Just(Event::LegBegun),
-        2 => any::<bool>().prop_map(|retry| Event::LegRefused { retry, pause: None }),
-        1 => Just(Event::AgentGone),
+        2 => Just(CourseEvent::Written),
+        1 => Just(CourseEvent::NotWritten),
+        6 => Just(CourseEvent::LegBegun),
+        2 => any::<bool>().prop_map(|retry| CourseEvent::LegRefused { retry, pause: None }),
+        1 => Just(CourseEvent::AgentGone),
     ]
 }
 
-fn terms() -> impl Strategy<Value = Terms> {
-    let opening = proptest::option::of(Just(Opening {
+fn terms() -> impl Strategy<Value = CourseTerms> {
+    let opening = proptest::option::of(Just(RepeatedHandoff {
         id: Uuid::from_u128(7),
         head: "head".into(),
     }));
     (0usize..4, 1u32..5, 0u32..3, any::<[bool; 5]>(), opening).prop_map(
-        |(messages, max_chain, retries, [stops, by_id, pending, structured, said], opening)| Terms {
-            first: Circumstances {
-                messages,
-                legs: 1 + u32::from(opening.is_some()),
-                max_chain,
-                asked: 0,
-                pending: pending.then(|| ("pending".into(), None)),
-                structured,
-                ..Circumstances::default()
-            },
-            stops,
-            goes_on_by_id: by_id,
-            retries,
-            active: None,
-            opening,
-            said,
+        |(messages, max_chain, retries, [stops, by_id, pending, structured, with_text], opening)| {
+            CourseTerms {
+                first: VerdictInput {
+                    messages,
+                    legs: 1 + u32::from(opening.is_some()),
+                    max_chain,
+                    refused: 0,
+                    pending: pending.then(|| ("pending".into(), None)),
+                    structured,
+                    ..VerdictInput::default()
+                },
+                stops,
+                goes_on_by_id: by_id,
+                retries,
+                active: None,
+                opening,
+                opens_with_text: with_text,
+            }
         },
     )
 }
 
-/// A driver that does as it is told, and looks at what it is told to do.
+/// A driver that performs each action and checks it.
 struct Watcher {
     course: Course,
-    /// What is awaited: an effect's end, or a leg's.
+    /// The pending effect.
     doing: Option<Effect>,
     reading: bool,
-    /// Texts that may be shown: what they stand for is written.
+    /// Texts that may be shown, since their records are written.
     written: Vec<String>,
-    said: Vec<String>,
+    texts: Vec<String>,
     sent: u32,
     over: Option<Action>,
     gone: bool,
 }
 
 impl Watcher {
-    fn new(terms: Terms) -> Self {
+    fn new(terms: CourseTerms) -> Self {
         Self {
             course: Course::new(terms),
             doing: None,
             reading: true,
-            written: vec![NOTHING_SAID.to_owned()],
-            said: Vec::new(),
+            written: vec![EMPTY_TURN.to_owned()],
+            texts: Vec::new(),
             sent: 0,
             over: None,
             gone: false,
         }
     }
 
-    /// Whether something was done that this event tells the end of.
-    fn fits(&self, event: &Event) -> bool {
+    /// Whether the effect that this event ends was under way.
+    fn fits(&self, event: &CourseEvent) -> bool {
         match (&self.doing, event) {
             _ if self.over.is_some() || self.gone => false,
-            (_, Event::AgentGone) => true,
-            (None, Event::LegEnded(_) | Event::LegTruncated { .. } | Event::LegBroken { .. }) => self.reading,
-            (Some(Effect::WriteHandoff { .. }), Event::HandoffWritten { .. } | Event::NotWritten) => true,
-            (Some(Effect::AnswerCall(_)), Event::CallAnswered { .. } | Event::NotWritten) => true,
-            (Some(Effect::WritePairs(_) | Effect::WriteId { .. }), Event::Written | Event::NotWritten) => {
-                true
-            }
-            (Some(Effect::Send { .. }), Event::LegBegun | Event::LegRefused { .. }) => true,
+            (_, CourseEvent::AgentGone) => true,
+            (
+                None,
+                CourseEvent::LegEnded(_) | CourseEvent::LegTruncated { .. } | CourseEvent::LegBroken { .. },
+            ) => self.reading,
+            (
+                Some(Effect::WriteHandoff { .. }),
+                CourseEvent::HandoffWritten { .. } | CourseEvent::NotWritten,
+            ) => true,
+            (Some(Effect::AnswerCall(_)), CourseEvent::CallAnswered { .. } | CourseEvent::NotWritten) => true,
+            (
+                Some(Effect::WritePairs(_) | Effect::WriteId { .. }),
+                CourseEvent::Written | CourseEvent::NotWritten,
+            ) => true,
+            (Some(Effect::Send { .. }), CourseEvent::LegBegun | CourseEvent::LegRefused { .. }) => true,
             _ => false,
         }
     }
 
-    fn happens(&mut self, event: Event) {
+    fn happens(&mut self, event: CourseEvent) {
         let fits = self.fits(&event);
         if fits {
-            self.reading = matches!(event, Event::LegBegun);
+            self.reading = matches!(event, CourseEvent::LegBegun);
             self.doing = None;
         }
         match &event {
-            Event::HandoffWritten { sentinel, .. } if fits => self.written.push(sentinel.clone()),
-            Event::CallAnswered { mark, .. } if fits => self.written.push(mark.clone()),
-            Event::AgentGone => self.gone = true,
+            CourseEvent::HandoffWritten { sentinel, .. } if fits => self.written.push(sentinel.clone()),
+            CourseEvent::CallAnswered { mark, .. } if fits => self.written.push(mark.clone()),
+            CourseEvent::AgentGone => self.gone = true,
             _ => {}
         }
         self.course.handle_event(event);
@@ -180,7 +188,7 @@ impl Watcher {
         match action {
             Action::Say(text) => {
                 assert!(self.written.contains(&text), "said before it was written: {text}");
-                self.said.push(text);
+                self.texts.push(text);
             }
             Action::Perform(effect) => {
                 assert!(!self.reading, "a leg is being read, and {effect:?} is asked for");
@@ -207,35 +215,35 @@ proptest! {
         }
     }
 
-    /// A driver that goes on as long as it is told to comes to an end, whatever comes of each effect.
+    /// A driver that performs every action comes to an end, whatever comes of each effect.
     #[test]
     fn an_answer_always_ends(terms in terms(), seed in proptest::collection::vec(events(), 20..40)) {
         let bound = terms.first.max_chain * (1 + limits::ASK_AGAIN) * (1 + terms.retries);
         let mut watcher = Watcher::new(terms);
         let likely = |watcher: &Watcher| match &watcher.doing {
-            Some(Effect::WriteHandoff { .. }) => Event::HandoffWritten {
+            Some(Effect::WriteHandoff { .. }) => CourseEvent::HandoffWritten {
                 id: Uuid::from_u128(9),
                 head: "head".into(),
                 sentinel: "sentinel 9".into(),
             },
-            Some(Effect::AnswerCall(_)) => Event::CallAnswered {
+            Some(Effect::AnswerCall(_)) => CourseEvent::CallAnswered {
                 mark: "mark 9".into(),
                 more: "more".into(),
                 answer: HiddenResult::EMPTY_PROMPT,
             },
             Some(Effect::Send { failed, .. }) => match failed % 2 {
-                0 => Event::LegRefused { retry: true, pause: None },
-                _ => Event::LegBegun,
+                0 => CourseEvent::LegRefused { retry: true, pause: None },
+                _ => CourseEvent::LegBegun,
             },
-            Some(_) => Event::Written,
-            None => Event::LegEnded(report(&[watcher.sent as usize % 2], 0, Stop::Calls, 1)),
+            Some(_) => CourseEvent::Written,
+            None => CourseEvent::LegEnded(report(&[watcher.sent as usize % 2], 0, StopReason::Calls, 1)),
         };
         let mut drawn = seed.iter().cycle();
         for step in 0..2000 {
             if watcher.over.is_some() {
                 break;
             }
-            let event = drawn.next().filter(|e| step % 3 == 0 && watcher.fits(e) && !matches!(e, Event::AgentGone));
+            let event = drawn.next().filter(|e| step % 3 == 0 && watcher.fits(e) && !matches!(e, CourseEvent::AgentGone));
             let event = event.cloned().unwrap_or_else(|| likely(&watcher));
             watcher.happens(event);
         }
@@ -245,27 +253,27 @@ proptest! {
 }
 
 /// The actions up to the next event.
-fn after(course: &mut Course, event: Event) -> Vec<Action> {
+fn after(course: &mut Course, event: CourseEvent) -> Vec<Action> {
     course.handle_event(event);
     std::iter::from_fn(|| course.poll_action()).collect()
 }
 
-fn ordinary() -> Terms {
-    Terms {
-        first: Circumstances {
+fn ordinary() -> CourseTerms {
+    CourseTerms {
+        first: VerdictInput {
             messages: 3,
             legs: 1,
             max_chain: 8,
-            ..Circumstances::default()
+            ..VerdictInput::default()
         },
         goes_on_by_id: true,
         retries: 1,
-        ..Terms::default()
+        ..CourseTerms::default()
     }
 }
 
-fn written(id: u128) -> Event {
-    Event::HandoffWritten {
+fn written(id: u128) -> CourseEvent {
+    CourseEvent::HandoffWritten {
         id: Uuid::from_u128(id),
         head: format!("head {id}"),
         sentinel: format!("sentinel {id}"),
@@ -273,9 +281,9 @@ fn written(id: u128) -> Event {
 }
 
 #[test]
-fn a_handoff_is_written_then_shown_then_gone_on_behind() {
+fn a_handoff_is_written_then_shown_then_followed_by_the_next_leg() {
     let mut course = Course::new(ordinary());
-    let fires = Event::LegEnded(report(&[0], 0, Stop::Calls, 1));
+    let fires = CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1));
     let parent = |id| Effect::WriteHandoff {
         prompt: "p".into(),
         reason: None,
@@ -288,11 +296,11 @@ fn a_handoff_is_written_then_shown_then_gone_on_behind() {
         panic!("{shown:?}")
     };
     assert_eq!(
-        (leg.head.as_deref(), leg.behind),
+        (leg.head.as_deref(), leg.after),
         (Some("head 1"), Some(Uuid::from_u128(1)))
     );
     assert!(pause.is_zero() && *failed == 0);
-    assert_eq!(after(&mut course, Event::LegBegun), []);
+    assert_eq!(after(&mut course, CourseEvent::LegBegun), []);
     // The next one follows from it.
     assert_eq!(
         after(&mut course, fires),
@@ -301,11 +309,14 @@ fn a_handoff_is_written_then_shown_then_gone_on_behind() {
 }
 
 #[test]
-fn a_leg_that_cannot_be_had_ends_behind_what_was_shown() {
-    let refused = |retry| Event::LegRefused { retry, pause: None };
-    // Behind a sentinel.
+fn a_leg_that_cannot_be_sent_ends_after_what_was_shown() {
+    let refused = |retry| CourseEvent::LegRefused { retry, pause: None };
+    // After a sentinel.
     let mut course = Course::new(ordinary());
-    after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 1)));
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+    );
     let sent = after(&mut course, written(1));
     let Some(Action::Perform(Effect::Send { leg, .. })) = sent.last().cloned() else {
         panic!("{sent:?}")
@@ -317,49 +328,55 @@ fn a_leg_that_cannot_be_had_ends_behind_what_was_shown() {
     );
     let id = Effect::WriteId {
         shown: "a".into(),
-        behind: Behind::Handoff(Uuid::from_u128(1)),
+        origin: ResponseOrigin::Handoff(Uuid::from_u128(1)),
     };
     assert_eq!(after(&mut course, refused(true)), [Action::Perform(id)]);
     assert_eq!(
-        after(&mut course, Event::NotWritten),
-        [Action::End(Close::Lost(leg))]
+        after(&mut course, CourseEvent::NotWritten),
+        [Action::End(ResponseEnd::Lost(leg))]
     );
 
-    // Behind an answered call alone it is a normal stop.
+    // After an answered call alone it is a normal stop.
     let mut course = Course::new(ordinary());
-    after(&mut course, Event::LegEnded(report(&[1], 0, Stop::Calls, 1)));
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[1], 0, StopReason::Calls, 1)),
+    );
     let (mark, more) = ("mark".to_owned(), "more".to_owned());
     let answer = HiddenResult::EMPTY_PROMPT;
-    let owed = OwedResult {
+    let owed = PendingResult {
         call_id: "h".into(),
         answer: answer.clone(),
     };
-    after(&mut course, Event::CallAnswered { mark, more, answer });
+    after(&mut course, CourseEvent::CallAnswered { mark, more, answer });
     // Upstream holds the call without its result.
     let id = Effect::WriteId {
         shown: "a".into(),
-        behind: Behind::Open(OpenResponse {
+        origin: ResponseOrigin::Open(OpenResponse {
             response: "a".into(),
             owed: vec![owed],
             pending: None,
         }),
     };
     assert_eq!(after(&mut course, refused(false)), [Action::Perform(id)]);
-    let ended = after(&mut course, Event::Written);
+    let ended = after(&mut course, CourseEvent::Written);
     assert!(
-        matches!(&ended[..], [Action::End(Close::Stopped(leg))] if leg.more == ["more"]),
+        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.more == ["more"]),
         "{ended:?}"
     );
 }
 
 #[test]
 fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
-    let broken = |shown| Event::LegBroken { shown, retry: true };
+    let broken = |shown| CourseEvent::LegBroken { shown, retry: true };
     for (shown, again) in [(false, true), (true, false)] {
         let mut course = Course::new(ordinary());
-        after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 1)));
+        after(
+            &mut course,
+            CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+        );
         after(&mut course, written(1));
-        after(&mut course, Event::LegBegun);
+        after(&mut course, CourseEvent::LegBegun);
         let actions = after(&mut course, broken(shown));
         assert_eq!(
             matches!(&actions[..], [Action::Perform(Effect::Send { failed: 1, .. })]),
@@ -377,23 +394,35 @@ fn what_broke_off_is_sent_again_where_nothing_of_it_was_shown() {
 #[test]
 fn what_is_not_written_is_not_shown() {
     let mut course = Course::new(ordinary());
-    after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 0)));
-    let said = [Action::Say(NOTHING_SAID.into()), Action::End(Close::WithoutCall)];
-    assert_eq!(after(&mut course, Event::NotWritten), said);
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 0)),
+    );
+    let closing = [
+        Action::Say(EMPTY_TURN.into()),
+        Action::End(ResponseEnd::WithoutCall),
+    ];
+    assert_eq!(after(&mut course, CourseEvent::NotWritten), closing);
 
     let mut course = Course::new(ordinary());
-    let pairs = after(&mut course, Event::LegEnded(report(&[0], 2, Stop::Calls, 0)));
+    let pairs = after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 2, StopReason::Calls, 0)),
+    );
     let [Action::Perform(Effect::WritePairs(all))] = &pairs[..] else {
         panic!("{pairs:?}")
     };
     assert!(all[0].0.answer == Some(HiddenResult::QUEUED) && all[0].1.is_some());
-    assert_eq!(after(&mut course, Event::NotWritten), [Action::End(Close::Own)]);
+    assert_eq!(
+        after(&mut course, CourseEvent::NotWritten),
+        [Action::End(ResponseEnd::Own)]
+    );
 }
 
 #[test]
-fn a_dropped_call_that_reasoning_was_for_is_written_where_more_was_said_behind_it() {
+fn a_dropped_call_with_reasoning_is_written_where_text_follows_it() {
     let bound = |parts: usize| {
-        let mut report = report(&[0], 0, Stop::Calls, 0);
+        let mut report = report(&[0], 0, StopReason::Calls, 0);
         report.parts = parts;
         report.hidden[0].after = 1;
         report.hidden[0].bound_to = Some("item:rs_1".into());
@@ -405,54 +434,66 @@ fn a_dropped_call_that_reasoning_was_for_is_written_where_more_was_said_behind_i
         Course::new(terms)
     };
     let mut course = last_leg();
-    let actions = after(&mut course, Event::LegEnded(bound(2)));
+    let actions = after(&mut course, CourseEvent::LegEnded(bound(2)));
     let [Action::Perform(Effect::WritePairs(all))] = &actions[..] else {
         panic!("{actions:?}")
     };
     let (answered, place) = &all[0];
     assert_eq!(answered.answer, Some(HiddenResult::NOT_TAKEN));
-    let behind = Place::Beside {
+    let beside = InsertionPlace::Beside {
         sibling: "item:rs_1".into(),
         offset: 0,
     };
-    assert_eq!(place.as_ref(), Some(&behind));
+    assert_eq!(place.as_ref(), Some(&beside));
     assert_eq!(
-        after(&mut course, Event::Written),
-        [Action::End(Close::WithoutCall)]
+        after(&mut course, CourseEvent::Written),
+        [Action::End(ResponseEnd::WithoutCall)]
     );
-    // With nothing behind it, the reasoning goes with its call.
+    // With nothing after it, the reasoning goes with its call.
     let mut course = last_leg();
-    let actions = after(&mut course, Event::LegEnded(bound(1)));
-    assert_eq!(actions, [Action::End(Close::WithoutCall)]);
+    let actions = after(&mut course, CourseEvent::LegEnded(bound(1)));
+    assert_eq!(actions, [Action::End(ResponseEnd::WithoutCall)]);
 }
 
 #[test]
-fn a_handoff_that_waits_is_known_behind_each_response_of_its_turn() {
+fn a_pending_handoff_is_known_after_each_response_of_its_turn() {
     let mut course = Course::new(ordinary());
-    after(&mut course, Event::LegEnded(report(&[0], 2, Stop::Calls, 1)));
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 2, StopReason::Calls, 1)),
+    );
     let open = |pending: &str| Effect::WriteId {
         shown: "a".into(),
-        behind: Behind::Open(OpenResponse {
+        origin: ResponseOrigin::Open(OpenResponse {
             response: "a".into(),
             owed: Vec::new(),
             pending: Some((pending.into(), None)),
         }),
     };
-    assert_eq!(after(&mut course, Event::Written), [Action::Perform(open("p"))]);
+    assert_eq!(
+        after(&mut course, CourseEvent::Written),
+        [Action::Perform(open("p"))]
+    );
     let mut terms = ordinary();
     terms.first.pending = Some(("earlier".into(), None));
     let mut course = Course::new(terms);
-    let actions = after(&mut course, Event::LegEnded(report(&[], 1, Stop::Calls, 1)));
+    let actions = after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[], 1, StopReason::Calls, 1)),
+    );
     assert_eq!(actions, [Action::Perform(open("earlier"))]);
 }
 
 #[test]
-fn in_stop_mode_the_answer_ends_behind_the_sentinel() {
-    let mut course = Course::new(Terms {
+fn in_stop_mode_the_answer_ends_after_the_sentinel() {
+    let mut course = Course::new(CourseTerms {
         stops: true,
         ..ordinary()
     });
-    after(&mut course, Event::LegEnded(report(&[0], 0, Stop::Calls, 1)));
+    after(
+        &mut course,
+        CourseEvent::LegEnded(report(&[0], 0, StopReason::Calls, 1)),
+    );
     let actions = after(&mut course, written(1));
     assert!(
         matches!(
@@ -461,9 +502,9 @@ fn in_stop_mode_the_answer_ends_behind_the_sentinel() {
         ),
         "{actions:?}"
     );
-    let ended = after(&mut course, Event::Written);
+    let ended = after(&mut course, CourseEvent::Written);
     assert!(
-        matches!(&ended[..], [Action::End(Close::Stopped(leg))] if leg.behind.is_some()),
+        matches!(&ended[..], [Action::End(ResponseEnd::Stopped(leg))] if leg.after.is_some()),
         "{ended:?}"
     );
 }

@@ -4,39 +4,39 @@ use std::ops::Range;
 
 use bytes::Bytes;
 
-use super::verdict::{Circumstances, Verdict, judge};
+use super::verdict::{Verdict, VerdictInput, judge};
 use crate::limits::LEG_LOG;
-use crate::tools::Names;
-use crate::wire::framer::{Batch, Framer, Oversize};
+use crate::tools::ToolNames;
+use crate::wire::framer::{FrameBatch, Framer, OversizeFrame};
 use crate::wire::framing::{ArrayWriter, Framing};
-use crate::wire::{Dialect, Ending, LegOutput, LegReport, Pass, StreamOpening};
+use crate::wire::{Dialect, Ending, FramePass, LegOutput, LegReport, StreamOpening};
 
-/// Frames in, what the agent may see out.
+/// Takes upstream's frames and emits what the agent may see.
 pub struct StreamMerge {
     framing: Framing,
     framer: Framer,
     /// The array that goes out, where that is the framing.
     array: ArrayWriter,
     dialect: Box<dyn Dialect>,
-    /// What the present leg streamed, for asking again; `None` once it grew over its limit.
-    /// A copy: slices would hold all that was read with them, and upstream's events are small.
+    /// The present leg's stream, for a follow-up; `None` once it exceeds its limit. A copy: slices would hold all that
+    /// was read with them, and upstream's events are small.
     log: Option<Vec<u8>>,
     logged: usize,
-    /// Whether anything was shown that the bytes of an unread frame would contradict.
+    /// Whether output was changed, so that unread frames would contradict it.
     committed: bool,
     failed: bool,
     /// Whether any bytes of the present leg were passed on.
     leg_shown: bool,
-    /// What came last was kept back: a hidden call, or the end of a leg.
+    /// Whether the last frames are buffered: a hidden call, or the end of a leg.
     withholding: bool,
-    /// A frame was over the limit: bytes go by unread until the leg's end.
+    /// A frame exceeded the limit: bytes pass unread until the leg's end.
     blind: bool,
     frame_limit: usize,
 }
 
 impl StreamMerge {
-    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was
-    /// hidden yet. `keep`: what a leg says is kept, so that the model can be asked again.
+    /// A machine for one response. Frames over `frame_limit` bytes are passed on unread, where nothing was hidden yet.
+    /// `keep`: the leg's output is kept for a follow-up.
     pub fn new(dialect: Box<dyn Dialect>, frame_limit: usize, keep: bool) -> Self {
         let framing = dialect.framing();
         Self {
@@ -88,34 +88,34 @@ impl StreamMerge {
                 self.batch(&batch, out);
                 self.withholding = out.len() == sent;
             }
-            // Behind a hidden call or in a later leg, unread frames would make the message invalid.
-            Err(Oversize(_)) if self.withholding() || self.committed => self.failed = true,
-            Err(Oversize(held)) => {
+            // After a hidden call or in a later leg, unread frames would make the message invalid.
+            Err(OversizeFrame(_)) if self.withholding() || self.committed => self.failed = true,
+            Err(OversizeFrame(buffered)) => {
                 self.blind = true;
-                out.push(held);
+                out.push(buffered);
             }
         }
     }
 
-    /// Passes on what needs no reading of the frames that `chunk` begins with, and returns the rest: most reads are
-    /// one event or many of a kind, and their frames are not even told apart.
+    /// Passes on the leading frames of `chunk` that need no parsing, and returns the rest. Most reads are one event or
+    /// many of a kind, whose frames are not even separated.
     fn unread(&mut self, chunk: Bytes, out: &mut Vec<Bytes>) -> Bytes {
         if !self.framer.is_between_frames() {
             return chunk;
         }
-        let mut run = Run::of(&chunk);
+        let mut run = OutputRun::of(&chunk);
         let mut at = 0;
         loop {
             match self.dialect.pass(&chunk[at..], &mut run.made) {
-                Pass::Same(len) => {
+                FramePass::Same(len) => {
                     run.same(at..at + len, out);
                     at += len;
                 }
-                Pass::Changed(len) => {
+                FramePass::Changed(len) => {
                     run.changed(out);
                     at += len;
                 }
-                Pass::Unread => break,
+                FramePass::Unread => break,
             }
         }
         if at == 0 {
@@ -128,7 +128,7 @@ impl StreamMerge {
         chunk.slice(at..)
     }
 
-    fn batch(&mut self, batch: &Batch, out: &mut Vec<Bytes>) {
+    fn batch(&mut self, batch: &FrameBatch, out: &mut Vec<Bytes>) {
         self.remember(batch.buf.clone());
         let mut read = Vec::new();
         if self.framing == Framing::JsonArray {
@@ -137,12 +137,12 @@ impl StreamMerge {
             }
             self.elements(read, out);
         } else {
-            let mut run = Run::of(&batch.buf);
+            let mut run = OutputRun::of(&batch.buf);
             for range in &batch.frames {
                 match self.dialect.pass(&batch.buf[range.clone()], &mut run.made) {
-                    Pass::Same(_) => run.same(range.clone(), out),
-                    Pass::Changed(_) => run.changed(out),
-                    Pass::Unread => {
+                    FramePass::Same(_) => run.same(range.clone(), out),
+                    FramePass::Changed(_) => run.changed(out),
+                    FramePass::Unread => {
                         self.frame(batch.buf.slice(range.clone()), &mut read);
                         run.read(range, &mut read, out);
                     }
@@ -177,8 +177,8 @@ impl StreamMerge {
         }
     }
 
-    /// Upstream's stream is over: a last frame without its end counts where its data is whole JSON;
-    /// anything else goes by as it came.
+    /// Ends upstream's stream. A last frame without its terminator counts where its data is whole JSON; anything else
+    /// passes unchanged.
     pub fn finish_leg(&mut self, out: &mut Vec<Bytes>) {
         let rest = self.framer.finish();
         if rest.is_empty() {
@@ -223,27 +223,27 @@ impl StreamMerge {
         self.leg_shown
     }
 
-    /// Whether the stream cannot be read any further, nor passed on as it is.
+    /// Whether the stream can neither be parsed further nor passed on unchanged.
     pub fn failed(&self) -> bool {
         self.failed
     }
 
-    /// Whether upstream's last frames were kept back, so that the agent hears nothing.
+    /// Whether upstream's last frames are buffered, so that the agent receives nothing.
     pub fn withholding(&self) -> bool {
         self.withholding || self.dialect.holds_end()
     }
 
-    /// Terminal frames wait for the verdict even without a hidden call.
+    /// Buffers terminal frames until the verdict, even without a hidden call.
     pub fn hold_ends(&mut self) {
         self.dialect.hold_ends(true);
     }
 
     /// Judges the leg.
-    pub fn judge(&self, now: &Circumstances) -> Verdict {
+    pub fn judge(&self, now: &VerdictInput) -> Verdict {
         judge(self.dialect.report(), now)
     }
 
-    /// What the model said in this leg; `None` where it was too much to keep.
+    /// What the model wrote in this leg; `None` where it was too much to keep.
     pub fn spoken(&self) -> Option<LegOutput> {
         let log = self.log.as_ref()?;
         let mut framer = Framer::of(self.framing, self.frame_limit);
@@ -252,8 +252,8 @@ impl StreamMerge {
         Some(LegOutput::Stream(frames.collect()))
     }
 
-    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
-    pub fn hide(&mut self, tools: Names) {
+    /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
+    pub fn hide(&mut self, tools: ToolNames) {
         self.dialect.hide(tools);
     }
 
@@ -271,18 +271,18 @@ impl StreamMerge {
         self.dialect.next_leg();
     }
 
-    /// The present leg failed before anything of it was shown: the agent is told nothing of it, nor what it cost.
+    /// The present leg failed before anything of it was shown: the agent sees neither it nor its cost.
     pub fn forget_leg(&mut self) {
         self.dialect.forget_leg();
     }
 
-    /// The response begins with a text of ours: the sentinel of a handoff behind which its first leg stands, or a note.
+    /// The response begins with a text of ours: the sentinel of a handoff after which its first leg stands, or a note.
     pub fn open_with(&mut self, text: String) {
         self.committed = true;
         self.dialect.open_with(text);
     }
 
-    /// Begins a response before any leg does, with a text of our own that is said in pieces. A leg follows behind
+    /// Begins a response before any leg does, with a text of our own that arrives in pieces. A leg follows after
     /// [`next_leg`](Self::next_leg).
     pub fn begin_text(&mut self, begun: StreamOpening, out: &mut Vec<Bytes>) {
         let mut first = Vec::new();
@@ -317,7 +317,7 @@ impl StreamMerge {
         self.show(made, out);
     }
 
-    /// A keep-alive; none where bytes go by unread, since that may be in the middle of a frame.
+    /// Emits a keep-alive; none where bytes pass unread, since they may be in the middle of a frame.
     pub fn keepalive(&mut self, out: &mut Vec<Bytes>) {
         if !self.blind {
             self.dialect.keepalive(out);
@@ -335,15 +335,15 @@ impl StreamMerge {
     }
 }
 
-/// Neighbouring frames of one read that go on in one piece: a slice of it as long as none needs a change, else
-/// what is made of them.
-struct Run<'a> {
+/// Neighbouring frames of one read that are forwarded in one piece: a slice of the read if none changes, else their new
+/// bytes.
+struct OutputRun<'a> {
     buf: &'a Bytes,
     same: Range<usize>,
     made: Vec<u8>,
 }
 
-impl<'a> Run<'a> {
+impl<'a> OutputRun<'a> {
     fn of(buf: &'a Bytes) -> Self {
         Self {
             buf,

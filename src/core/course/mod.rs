@@ -13,6 +13,6 @@ mod retry;
 mod tests;
 mod verdict;
 
-pub use machine::{Action, Close, Course, Effect, Event, NextLeg, Opening, Terms};
+pub use machine::{Action, Course, CourseEvent, CourseTerms, Effect, NextLeg, RepeatedHandoff, ResponseEnd};
 pub use merge::StreamMerge;
-pub use verdict::{Answered, Circumstances, Verdict, judge, place_beside};
+pub use verdict::{AnsweredCall, Verdict, VerdictInput, judge, place_beside};

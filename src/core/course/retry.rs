@@ -1,29 +1,28 @@
-//! When a later leg is sent again: its tries, and the pauses between them.
+//! Retries of a later leg: its tries, and the pauses between them.
 
 use std::time::Duration;
 
 /// The first pause; it doubles with each try.
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 
-/// Longest pause. What upstream asks for beyond it is no pause any more: the response ends with its sentinel,
-/// and the agent's next request goes on.
+/// Longest pause. Beyond it the response ends with its sentinel, and the agent's next request continues.
 const LONGEST_PAUSE: Duration = Duration::from_secs(60);
 
-/// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with an
-/// error under a status of success.
+/// The tries of one leg, counted together whatever they fail with: refused, not answered, broken off, or answered with
+/// an error under a status of success.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Tries {
+pub(super) struct LegAttempts {
     failed: u32,
     retries: u32,
 }
 
-impl Tries {
+impl LegAttempts {
     /// Of a leg that may be sent again so often.
     pub(super) fn new(retries: u32) -> Self {
         Self { failed: 0, retries }
     }
 
-    /// Of the leg behind, which may be sent again as often.
+    /// Of the leg after, which may be sent again as often.
     pub(super) fn of_next_leg(self) -> Self {
         Self::new(self.retries)
     }
@@ -33,10 +32,10 @@ impl Tries {
         self.failed
     }
 
-    /// Another one failed, and upstream may have asked for a pause. Returns the pause before the next one, if there is to be
-    /// one.
-    pub(super) fn fail(&mut self, asked: Option<Duration>) -> Option<Duration> {
-        let pause = asked.unwrap_or_else(|| backoff(self.failed));
+    /// Records a failed try; upstream may have requested a pause. Returns the pause before the next one, if there is to
+    /// be one.
+    pub(super) fn fail(&mut self, requested: Option<Duration>) -> Option<Duration> {
+        let pause = requested.unwrap_or_else(|| backoff(self.failed));
         self.failed += 1;
         (self.failed <= self.retries && pause <= LONGEST_PAUSE).then_some(pause)
     }
@@ -54,14 +53,14 @@ mod tests {
 
     #[test]
     fn tries_are_counted_together_and_pauses_grow() {
-        let mut tries = Tries::new(3);
-        let asked = Some(Duration::ZERO);
+        let mut tries = LegAttempts::new(3);
+        let requested = Some(Duration::ZERO);
         assert_eq!(tries.fail(None), Some(FIRST_PAUSE));
-        assert_eq!(tries.fail(asked), asked);
+        assert_eq!(tries.fail(requested), requested);
         assert_eq!(tries.fail(None), Some(4 * FIRST_PAUSE));
         assert_eq!(tries.fail(None), None);
         assert_eq!(tries.of_next_leg().fail(None), Some(FIRST_PAUSE));
-        assert_eq!(Tries::new(0).fail(None), None);
-        assert_eq!(Tries::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
+        assert_eq!(LegAttempts::new(0).fail(None), None);
+        assert_eq!(LegAttempts::new(9).fail(Some(2 * LONGEST_PAUSE)), None);
     }
 }

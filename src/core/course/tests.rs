@@ -1,17 +1,17 @@
-//! Frames that go by unread are treated like those that are read, on every wire and however a stream is cut.
+//! Unread frames give the same output as parsed ones, on every wire and for every split of the stream.
 
 use bytes::Bytes;
 use proptest::prelude::*;
 
 use super::StreamMerge;
 use crate::record::WireId;
-use crate::tools::Names;
-use crate::wire::{Dialect, Ending, Framing, LegReport, Operation, Pass, WIRES, Watch, Wire};
+use crate::tools::ToolNames;
+use crate::wire::{Dialect, Ending, FramePass, Framing, LegReport, Operation, ResponseWatch, WIRES, Wire};
 
 /// A dialect that reads every frame.
-struct Reads(Box<dyn Dialect>);
+struct ReadingDialect(Box<dyn Dialect>);
 
-impl Dialect for Reads {
+impl Dialect for ReadingDialect {
     fn framing(&self) -> Framing {
         self.0.framing()
     }
@@ -32,7 +32,7 @@ impl Dialect for Reads {
         self.0.holds_end()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.0.hide(tools);
     }
 
@@ -86,12 +86,12 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
     };
     let body = format!(r#"{{"model":"m","{list}":[{{"role":"user","{says}":{text}}}]}}"#);
     let view = wire.read(&body.into(), Operation::Generate).unwrap();
-    let watch = Watch {
+    let watch = ResponseWatch {
         hide: match hide {
-            true => Names::HANDOFF,
-            false => Names::NONE,
+            true => ToolNames::HANDOFF,
+            false => ToolNames::NONE,
         },
-        held_bytes: 1 << 10,
+        buffered_bytes: 1 << 10,
     };
     wire.dialect(&view, watch)
 }
@@ -99,7 +99,7 @@ fn dialect(wire: &dyn Wire, hide: bool) -> Box<dyn Dialect> {
 fn machine(wire: &dyn Wire, hide: bool, reads: bool) -> StreamMerge {
     let dialect = dialect(wire, hide);
     if reads {
-        StreamMerge::new(Box::new(Reads(dialect)), 1 << 20, true)
+        StreamMerge::new(Box::new(ReadingDialect(dialect)), 1 << 20, true)
     } else {
         StreamMerge::new(dialect, 1 << 20, true)
     }
@@ -355,10 +355,10 @@ fn passes(wire: &dyn Wire, frames: &[String]) -> Vec<bool> {
     let pass = |frame: &String| {
         let raw = Bytes::copy_from_slice(frame.as_bytes());
         let passed = dialect.pass(&raw, &mut Vec::new());
-        if passed == Pass::Unread {
+        if passed == FramePass::Unread {
             dialect.frame(&raw, &framing.data(&raw), &mut Vec::new());
         }
-        passed != Pass::Unread
+        passed != FramePass::Unread
     };
     frames.iter().map(pass).collect()
 }
@@ -380,7 +380,7 @@ fn plain_text_needs_no_look_and_a_bracket_does() {
             text("f"),
             text("g").replacen("{", r#"{"error":null,"#, 1),
         ];
-        // Behind a bracket one frame is read, too: it could go on as a mark.
+        // After a bracket one frame is read, too: it could go on as a mark.
         let wanted = [
             false, true, false, false, true, false, false, true, false, false, false,
         ];

@@ -5,22 +5,22 @@ use std::sync::Arc;
 use crate::handoffs::draft;
 use crate::limits;
 use crate::mark::sentinel;
-use crate::record::{HiddenResult, OwedResult, Place};
+use crate::record::{HiddenResult, InsertionPlace, PendingResult};
 use crate::text::json;
 use crate::tools::{OnCall, TOOL_NAME, ToolTable};
-use crate::wire::{Ending, HiddenCall, LegReport, Stop};
+use crate::wire::{Ending, HiddenCall, LegReport, StopReason};
 
-/// What a verdict depends on beside the leg itself.
+/// Inputs of a verdict besides the leg.
 #[derive(Debug, Clone, Default)]
-pub struct Circumstances {
-    /// Messages in the model's view behind the carry-over prompt.
+pub struct VerdictInput {
+    /// Messages in the model's view after the carry-over prompt.
     pub messages: usize,
     /// Legs so far, this one included.
     pub legs: u32,
     /// Most legs for one agent request.
     pub max_chain: u32,
     /// Refused calls that were answered in this agent request.
-    pub asked: u32,
+    pub refused: u32,
     /// Calls that our other tools have answered in this agent request, one name each.
     pub answered: Vec<&'static str>,
     /// Our tools.
@@ -43,29 +43,30 @@ pub enum Verdict {
         /// Why, in the model's words.
         reason: Option<String>,
     },
-    /// The agent has calls of its own to answer: those of ours are remembered, and the response ends as it did.
-    Mixed(Vec<Answered>),
+    /// The agent has calls of its own to answer: ours are stored, and the response ends unchanged.
+    Mixed(Vec<AnsweredCall>),
     /// The call is answered, and the model goes on.
-    AskAgain(Answered),
+    AskAgain(AnsweredCall),
 }
 
-/// A hidden call with what the model is told of it.
+/// A hidden call with its result for the model.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Answered {
-    /// The call.
+pub struct AnsweredCall {
     pub call: HiddenCall,
-    /// The answer; `None`: its tool is yet to be asked.
+    /// The answer; `None`: its tool has not run yet.
     pub answer: Option<HiddenResult>,
     /// Prompt and reason, where the handoff waits for the turn's end.
     pub pending: Option<(String, Option<String>)>,
 }
 
 /// Judges a leg that has ended.
-pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
+pub fn judge(report: &LegReport, now: &VerdictInput) -> Verdict {
     let may_chain = now.legs < now.max_chain && !now.structured;
     if report.hidden.is_empty() {
         return match &now.pending {
-            Some((prompt, reason)) if report.stop == Stop::Done && report.calls.is_empty() && may_chain => {
+            Some((prompt, reason))
+                if report.stop == StopReason::Done && report.calls.is_empty() && may_chain =>
+            {
                 Verdict::Fire {
                     prompt: prompt.clone(),
                     reason: reason.clone(),
@@ -87,25 +88,27 @@ pub fn judge(report: &LegReport, now: &Circumstances) -> Verdict {
 }
 
 /// What becomes of a call.
-enum Fate {
+enum CallFate {
     /// It hands over, with this prompt and reason.
     Fire(String, Option<String>),
     /// Its tool answers it.
     Ask,
-    /// It is told this, and nothing else comes of it.
-    Told(HiddenResult),
+    /// Its result is this text, and nothing else comes of it.
+    Answer(HiddenResult),
 }
 
 /// `before`: how many calls of the tool were answered in this agent request.
-fn fate(call: &HiddenCall, now: &Circumstances, before: usize) -> Fate {
+fn fate(call: &HiddenCall, now: &VerdictInput, before: usize) -> CallFate {
     let tool = now.tools.get(call.name());
     match tool.map(|tool| (tool.on_call, tool.per_turn)) {
-        Some((OnCall::Answer, _)) if call.oversize || !call.complete => Fate::Told(HiddenResult::NOT_WHOLE),
-        Some((OnCall::Answer, most)) if before >= most as usize => Fate::Told(HiddenResult::TOO_OFTEN),
-        Some((OnCall::Answer, _)) => Fate::Ask,
+        Some((OnCall::Answer, _)) if call.oversize || !call.complete => {
+            CallFate::Answer(HiddenResult::NOT_WHOLE)
+        }
+        Some((OnCall::Answer, most)) if before >= most as usize => CallFate::Answer(HiddenResult::TOO_OFTEN),
+        Some((OnCall::Answer, _)) => CallFate::Ask,
         Some((OnCall::Fire, _)) | None => match accept(call, now) {
-            Ok((prompt, reason)) => Fate::Fire(prompt, reason),
-            Err(answer) => Fate::Told(answer),
+            Ok((prompt, reason)) => CallFate::Fire(prompt, reason),
+            Err(answer) => CallFate::Answer(answer),
         },
     }
 }
@@ -117,7 +120,7 @@ fn calls_of<'a>(tool: &str, calls: impl IntoIterator<Item = &'a &'static str>) -
 
 /// The last good call counts. Where none hands over the first one is answered: signatures and reasoning are bound to
 /// the first call of a message (Gemini, Responses).
-fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
+fn alone(report: &LegReport, now: &VerdictInput, may_chain: bool) -> Verdict {
     let dropped = Verdict::End(Ending::WithoutCall);
     if now.structured {
         return dropped;
@@ -130,21 +133,23 @@ fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
             .map(move |call| (call, fate(call, now, before(call))))
     };
     let mut fires = fates().rev().filter_map(|(_, fate)| match fate {
-        Fate::Fire(prompt, reason) => Some(Verdict::Fire { prompt, reason }),
+        CallFate::Fire(prompt, reason) => Some(Verdict::Fire { prompt, reason }),
         _ => None,
     });
     if let Some(fire) = fires.next() {
         return if may_chain { fire } else { dropped };
     }
     let answer = match fates().next() {
-        Some((call, Fate::Ask)) => Some((call, None)),
-        // Where a handoff would have no leg to go on in, no call of it is worth an answer.
-        Some((call, Fate::Told(_))) if !may_chain && call.name() == TOOL_NAME => None,
-        Some((call, Fate::Told(answer))) if now.asked < limits::ASK_AGAIN => Some((call, Some(answer))),
+        Some((call, CallFate::Ask)) => Some((call, None)),
+        // Without a leg left for a handoff, no handoff call gets an answer.
+        Some((call, CallFate::Answer(_))) if !may_chain && call.name() == TOOL_NAME => None,
+        Some((call, CallFate::Answer(answer))) if now.refused < limits::ASK_AGAIN => {
+            Some((call, Some(answer)))
+        }
         _ => None,
     };
     answer.map_or(dropped, |(call, answer)| {
-        Verdict::AskAgain(Answered {
+        Verdict::AskAgain(AnsweredCall {
             call: call.clone(),
             answer,
             pending: None,
@@ -152,16 +157,16 @@ fn alone(report: &LegReport, now: &Circumstances, may_chain: bool) -> Verdict {
     })
 }
 
-/// The calls in front of one of the agent's, in a turn that was cut off: they are whole, since the model went on behind
-/// them, and what it thought in front of them is bound to them. None of them takes effect.
-fn cut_off(report: &LegReport) -> Vec<Answered> {
-    if !matches!(report.stop, Stop::Truncated | Stop::Refused) {
+/// The calls before one of the agent's in a truncated turn. They are whole, since the model continued after them, and
+/// the thinking before them is bound to them. None takes effect.
+fn cut_off(report: &LegReport) -> Vec<AnsweredCall> {
+    if !matches!(report.stop, StopReason::Truncated | StopReason::Refused) {
         return Vec::new();
     }
     let last = report.calls.last().map(|(_, at)| *at);
     let before = report.hidden.iter().filter(|call| Some(call.after) <= last);
     before
-        .map(|call| Answered {
+        .map(|call| AnsweredCall {
             call: call.clone(),
             answer: Some(match call.name() {
                 TOOL_NAME => HiddenResult::CUT_OFF,
@@ -172,14 +177,14 @@ fn cut_off(report: &LegReport) -> Vec<Answered> {
         .collect()
 }
 
-/// The calls of a leg that come to nothing, with what the model is told of each where it must be told.
-pub(super) fn untaken(report: &LegReport) -> Vec<OwedResult> {
+/// The calls of a leg that come to nothing, each with its result for the model.
+pub(super) fn untaken(report: &LegReport) -> Vec<PendingResult> {
     let natural = report.stop.natural();
-    let told = |call: &HiddenCall| OwedResult {
+    let pending_result = |call: &HiddenCall| PendingResult {
         call_id: call.id.clone(),
         answer: why_untaken(call, natural),
     };
-    report.hidden.iter().map(told).collect()
+    report.hidden.iter().map(pending_result).collect()
 }
 
 fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
@@ -191,39 +196,39 @@ fn why_untaken(call: &HiddenCall, natural: bool) -> HiddenResult {
     }
 }
 
-/// The dropped call that reasoning was for, where the model said more behind it: the API takes that reasoning back with this
-/// call behind it and nothing else. It is told that nothing came of it, and has its place behind the reasoning.
-pub(super) fn bound(report: &LegReport) -> Vec<(Answered, Option<Place>)> {
+/// The dropped call that reasoning was for, where the model wrote more after it: the API takes that reasoning back with
+/// this call after it and nothing else. Its result says that nothing came of it, and its place is after the reasoning.
+pub(super) fn bound(report: &LegReport) -> Vec<(AnsweredCall, Option<InsertionPlace>)> {
     let natural = report.stop.natural();
-    let spoken_behind = report.hidden.iter().filter(|call| call.after < report.parts);
-    let bound = spoken_behind.filter_map(|call| Some((call, call.bound_to.clone()?)));
+    let followed_by_text = report.hidden.iter().filter(|call| call.after < report.parts);
+    let bound = followed_by_text.filter_map(|call| Some((call, call.bound_to.clone()?)));
     bound
         .map(|(call, sibling)| {
-            let answered = Answered {
+            let answered = AnsweredCall {
                 call: call.clone(),
                 answer: Some(why_untaken(call, natural)),
                 pending: None,
             };
-            (answered, Some(Place::Beside { sibling, offset: 0 }))
+            (answered, Some(InsertionPlace::Beside { sibling, offset: 0 }))
         })
         .collect()
 }
 
 /// Every hidden call of a mixed batch is answered; the last good handoff is pending.
-fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
+fn mixed(report: &LegReport, now: &VerdictInput) -> Vec<AnsweredCall> {
     let mut names = now.answered.clone();
-    let mut all: Vec<Answered> = report
+    let mut all: Vec<AnsweredCall> = report
         .hidden
         .iter()
         .map(|call| {
             let fate = fate(call, now, calls_of(call.name(), &names));
             names.push(call.name());
             let (answer, pending) = match fate {
-                Fate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
-                Fate::Ask => (None, None),
-                Fate::Told(answer) => (Some(answer), None),
+                CallFate::Fire(prompt, reason) => (Some(HiddenResult::QUEUED), Some((prompt, reason))),
+                CallFate::Ask => (None, None),
+                CallFate::Answer(answer) => (Some(answer), None),
             };
-            Answered {
+            AnsweredCall {
                 call: call.clone(),
                 answer,
                 pending,
@@ -239,8 +244,8 @@ fn mixed(report: &LegReport, now: &Circumstances) -> Vec<Answered> {
     all
 }
 
-/// Prompt and reason of a call that may fire, or what the model is told instead.
-fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<String>), HiddenResult> {
+/// Prompt and reason of a call that may fire, or the result that refuses it.
+fn accept(call: &HiddenCall, now: &VerdictInput) -> Result<(String, Option<String>), HiddenResult> {
     if call.oversize {
         return Err(HiddenResult::TOO_LONG);
     }
@@ -266,21 +271,21 @@ fn accept(call: &HiddenCall, now: &Circumstances) -> Result<(String, Option<Stri
     Ok((prompt, reason))
 }
 
-/// Where a hidden call stands among its visible siblings: behind the nearest call before it, else in front of
+/// Where a hidden call stands among its visible siblings: after the nearest call before it, else in front of
 /// the nearest one after it.
-pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<Place> {
+pub fn place_beside(report: &LegReport, call: &HiddenCall) -> Option<InsertionPlace> {
     let distance = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-    // A server that names no calls leaves nothing to find the place by.
+    // Without call ids the place cannot be found.
     let named = || report.calls.iter().filter(|(id, _)| !id.is_empty());
     let before = named().rev().find(|(_, at)| *at < call.after);
     if let Some((sibling, at)) = before {
-        return Some(Place::Beside {
+        return Some(InsertionPlace::Beside {
             sibling: sibling.clone(),
             offset: distance(call.after - 1 - at),
         });
     }
     let (sibling, at) = named().find(|(_, at)| *at >= call.after)?;
-    Some(Place::Beside {
+    Some(InsertionPlace::Beside {
         sibling: sibling.clone(),
         offset: -1 - distance(at - call.after),
     })

@@ -1,6 +1,6 @@
-//! Handoffs as documents, and what is found again behind them.
+//! Handoffs as documents, and what is found again after them.
 //!
-//! `draft` makes the prompt of a handoff from a transcript, `document` is a handoff with what was seen of its work, `yaml`
+//! `draft` makes the prompt of a handoff from a transcript. `document` is a handoff with the facts of its work, `yaml`
 //! the same as a file that other tools read, and `recall` searches the part that a handoff cut off.
 
 pub mod document;

@@ -1,4 +1,4 @@
-//! The line that holds the place of a hidden pair which stands beside no visible call.
+//! The line that marks the place of a hidden pair without a visible sibling call.
 
 use uuid::Uuid;
 

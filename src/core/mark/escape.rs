@@ -11,17 +11,17 @@ use memchr::memchr2;
 use super::find::WORDS;
 use crate::text::{Span, json};
 
-/// What follows the two brackets and the optional slash.
+/// The text after the two brackets and the optional slash.
 const STEM: &[u8] = b"handoff-";
 
-/// How much of a sentinel's beginning was seen so far; kept from one delta to the next.
+/// Matched prefix of a sentinel's beginning, kept from one delta to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Escaper {
-    state: State,
+    state: EscapeState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum State {
+enum EscapeState {
     #[default]
     Clear,
     Bracket,
@@ -32,8 +32,8 @@ enum State {
     Colon,
 }
 
-impl State {
-    /// The state behind `c`, and whether `c` is the colon that completes a sentinel's beginning.
+impl EscapeState {
+    /// The state after `c`, and whether `c` is the colon that completes a sentinel's beginning.
     fn next(self, c: char) -> (Self, bool) {
         let byte = if c.is_ascii() { c as u8 } else { 0 };
         let state = match (self, byte) {
@@ -62,9 +62,9 @@ impl State {
 }
 
 impl Escaper {
-    /// Whether no beginning is half seen: text without a bracket can be skipped then.
+    /// Whether no prefix is matched: text without a bracket can be skipped then.
     pub fn is_clear(self) -> bool {
-        self.state == State::Clear
+        self.state == EscapeState::Clear
     }
 
     /// Reads the next piece of a text, given as the inside of a JSON string literal. Returns the offsets in it at
@@ -122,7 +122,7 @@ impl Escaper {
 
 /// `text` with every sentinel-like beginning escaped.
 pub fn break_up(text: &str) -> Cow<'_, str> {
-    let mut state = State::Clear;
+    let mut state = EscapeState::Clear;
     let mut out = String::new();
     let mut copied = 0;
     for (at, c) in text.char_indices() {
@@ -222,7 +222,7 @@ mod tests {
             prop_assert_eq!(broken_in_pieces(&text, cut), break_up(&text).into_owned());
         }
 
-        /// Whatever pieces a text comes in, and goes back in: it is the model's own again.
+        /// For any split of a text, unescaping restores the model's own text.
         #[test]
         fn pieces_are_given_back(
             pieces in proptest::collection::vec(prop_oneof![

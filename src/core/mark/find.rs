@@ -13,14 +13,12 @@ pub(super) const ID_CHARS: usize = 36;
 
 /// A sentinel's line, an aside, a note, a draft's line, or escaped text that looks like one, in raw JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mark {
+pub struct RawMark {
     /// From the first bracket to the last.
     pub span: Span,
-    /// What it is.
     pub kind: MarkKind,
 }
 
-/// The kinds of marks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MarkKind {
     /// An opening line.
@@ -42,22 +40,25 @@ const ASIDE: &[u8] = b"aside";
 const NOTE: &[u8] = b"note";
 const DRAFT: &[u8] = b"draft";
 
-/// The words behind the part that all marks have.
+/// The words after the part that all marks have.
 pub(super) const WORDS: [&[u8]; 4] = [RESUME, ASIDE, NOTE, DRAFT];
 
 /// Part of every mark.
 pub const STEM: &[u8] = b"handoff-";
 
 /// Every mark in `text`, in order. All but escaped ones must be whole lines.
-pub fn marks(text: &[u8]) -> Vec<Mark> {
+pub fn marks(text: &[u8]) -> Vec<RawMark> {
     memmem::find_iter(text, STEM)
         .inspect(|_| cost::add(1))
         .filter_map(|stem| mark_at(text, stem))
         .collect()
 }
 
-/// The same where somebody has looked for [`STEM`] already, and where else it stands.
-pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) -> (Vec<Mark>, Vec<usize>) {
+/// The same where the offsets of [`STEM`] are known already; also returns its other offsets.
+pub(crate) fn marks_and_others(
+    text: &[u8],
+    stems: impl Iterator<Item = usize>,
+) -> (Vec<RawMark>, Vec<usize>) {
     let (mut marks, mut others) = (Vec::new(), Vec::new());
     for stem in stems {
         cost::add(1);
@@ -69,7 +70,7 @@ pub(crate) fn marks_and_others(text: &[u8], stems: impl Iterator<Item = usize>) 
     (marks, others)
 }
 
-fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
+fn mark_at(text: &[u8], stem: usize) -> Option<RawMark> {
     let before = text.get(..stem)?;
     let closing = before.ends_with(b"[[/");
     if !closing && !before.ends_with(b"[[") {
@@ -95,7 +96,7 @@ fn mark_at(text: &[u8], stem: usize) -> Option<Mark> {
         _ => return None,
     };
     let span = Span::new(start, end + 2);
-    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(Mark { span, kind })
+    (text.get(end..end + 2) == Some(b"]]") && whole_line(text, span)).then_some(RawMark { span, kind })
 }
 
 fn id_at(text: &[u8], at: usize) -> Option<Uuid> {
@@ -118,24 +119,24 @@ pub(crate) fn closing_end(text: &[u8], at: usize, id: Uuid) -> Option<usize> {
 }
 
 /// `[[handoff-resume\\:`, with any number of escaped backslashes; the last one goes.
-fn broken_at(text: &[u8], start: usize, from: usize) -> Option<Mark> {
+fn broken_at(text: &[u8], start: usize, from: usize) -> Option<RawMark> {
     let mut at = from;
     while text.get(at..at + 2) == Some(br"\\") {
         at += 2;
     }
-    (at > from && text.get(at) == Some(&b':')).then(|| Mark {
+    (at > from && text.get(at) == Some(&b':')).then(|| RawMark {
         span: Span::new(start, at + 1),
         kind: MarkKind::Broken(Span::new(at - 2, at)),
     })
 }
 
-/// Whether a mark is alone on its line: blanks aside, it has the string's ends or line breaks on both sides.
+/// Whether a mark is alone on its line: apart from blanks, line breaks or the string's ends are on both sides.
 fn whole_line(text: &[u8], span: Span) -> bool {
     let before = text[..span.start].trim_ascii_end_matches_blank();
     let starts = before.ends_with(b"\"") && !escaped(before, before.len() - 1)
         || (before.ends_with(b"\\n") || before.ends_with(b"\\r")) && !escaped(before, before.len() - 2);
-    let behind = text[span.end..].trim_start_blank();
-    starts && (behind.starts_with(b"\"") || behind.starts_with(b"\\n") || behind.starts_with(b"\\r"))
+    let after = text[span.end..].trim_start_blank();
+    starts && (after.starts_with(b"\"") || after.starts_with(b"\\n") || after.starts_with(b"\\r"))
 }
 
 trait Blanks {

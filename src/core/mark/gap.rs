@@ -1,6 +1,6 @@
 //! The line breaks around a mark.
 
-/// Line breaks streamed before and behind a sentinel.
+/// Line breaks streamed before and after a sentinel.
 const GAP: &str = "\n\n";
 
 /// A sentinel or aside as it is streamed inside other text.
@@ -8,8 +8,8 @@ pub fn spaced(mark: &str) -> String {
     format!("{GAP}{mark}{GAP}")
 }
 
-/// Offset behind at most the two line breaks that were streamed behind a mark.
-pub fn behind(text: &[u8], from: usize, end: usize) -> usize {
+/// Offset after at most the two line breaks that were streamed after a mark.
+pub fn after(text: &[u8], from: usize, end: usize) -> usize {
     let mut at = from;
     // Blanks that an agent left on the mark's own line.
     while at < end && text[at] == b' ' {

@@ -1,8 +1,8 @@
-//! The texts that baton puts into an agent's transcript: sentinels, asides and notes, the seals, and the escaping that keeps
-//! other text from being taken for them.
+//! The texts that baton puts into an agent's transcript: sentinels, asides and notes, the seals, and the escaping that
+//! keeps other text from being taken for them.
 //!
-//! Writes, finds and reads them. Whether one counts (whose text it stands in, whether its id is known) is decided by
-//! `rewrite`. Knows no wire, store or clock.
+//! Writes, finds and reads them. `rewrite` decides whether a mark is valid: whose text contains it, whether its id is
+//! known. Knows no wire, store or clock.
 
 pub mod aside;
 pub mod escape;
@@ -14,5 +14,5 @@ pub mod pasted;
 pub mod seal;
 pub mod sentinel;
 
-pub use find::{Mark, MarkKind, STEM, marks};
+pub use find::{MarkKind, RawMark, STEM, marks};
 pub(crate) use find::{closing_end, marks_and_others};

@@ -1,4 +1,4 @@
-//! The line of an answer that baton gave by itself: it and what it answers are never in the model's view.
+//! The line that marks an answer of baton's own: the model sees neither that answer nor its question.
 
 use uuid::Uuid;
 
@@ -7,11 +7,11 @@ pub fn line(id: Uuid) -> String {
     format!("[[handoff-note:{id}]]")
 }
 
-/// What every answer begins with, at the start of a line: where it is glued to other text, it is known where it begins.
+/// Prefix of every answer, at the start of a line. It shows where an answer begins that was joined to other text.
 pub const BEGINS: &str = "baton: ";
 
-/// The line in front of a draft's text that is shown while it is written. It, the text, and all up to the note with its id are
-/// never in the model's view; without that note (the answer broke off) all that follows in the same text.
+/// The line in front of a draft's text that is shown while it is written. The model never sees this line, the text, or
+/// anything up to the note with its id. Without that note (the answer broke off) it does not see the rest of that text.
 pub fn draft_line(id: Uuid) -> String {
     format!("[[handoff-draft:{id}]]")
 }
@@ -19,7 +19,7 @@ pub fn draft_line(id: Uuid) -> String {
 /// What [`BEGINS`] begins with, up to where quoted text is broken up.
 const WORD: &[u8] = b"baton";
 
-/// Quotes text inside an answer of ours, piece by piece: nothing in it is taken for a mark, or for where an answer begins.
+/// Quotes text inside an answer of ours, piece by piece: nothing in it is taken for a mark or for an answer's prefix.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Quoter {
     /// Bytes of [`WORD`] that the text ended with so far.

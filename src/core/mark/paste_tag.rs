@@ -1,5 +1,5 @@
 //! The tag that an agent writes around what a person pastes: Claude Code 2.1 has `<pasted_content id="19a4">` and
-//! `</pasted_content id="19a4">` around a paste of several lines. What was typed stands in front of it or behind it.
+//! `</pasted_content id="19a4">` around a paste of several lines. Typed text is before or after it.
 
 use crate::text::{Span, json};
 
@@ -8,22 +8,22 @@ const CLOSE: &str = "</pasted_content";
 /// Bytes of a tag's attributes.
 const ATTRIBUTES: usize = 64;
 
-/// Offset behind the opening tag that a text begins with, and behind the blanks there.
-pub(crate) fn behind_opening(text: &[u8], inside: Span) -> Option<usize> {
-    let at = behind_blanks(text, inside.start, inside.end);
-    Some(behind_blanks(
+/// Offset after the opening tag that a text begins with, and after the blanks there.
+pub(crate) fn after_opening(text: &[u8], inside: Span) -> Option<usize> {
+    let at = after_blanks(text, inside.start, inside.end);
+    Some(after_blanks(
         text,
-        behind_tag(text, at, inside.end, OPEN)?,
+        after_tag(text, at, inside.end, OPEN)?,
         inside.end,
     ))
 }
 
-/// Offset behind the closing tag that stands at `from`, with the two line breaks that follow it, where the text begins with an
-/// opening one; else `from`.
-pub(crate) fn behind_closing(text: &[u8], inside: Span, from: usize) -> usize {
-    let at = behind_blanks(text, from, inside.end);
-    let closing = behind_opening(text, inside).and_then(|_| behind_tag(text, at, inside.end, CLOSE));
-    closing.map_or(from, |end| super::gap::behind(text, end, inside.end))
+/// Offset after the closing tag that stands at `from`, with the two line breaks that follow it, where the text begins
+/// with an opening one; else `from`.
+pub(crate) fn after_closing(text: &[u8], inside: Span, from: usize) -> usize {
+    let at = after_blanks(text, from, inside.end);
+    let closing = after_opening(text, inside).and_then(|_| after_tag(text, at, inside.end, CLOSE));
+    closing.map_or(from, |end| super::gap::after(text, end, inside.end))
 }
 
 /// Whether nothing but blanks and one opening tag stands in front of `at`.
@@ -33,10 +33,10 @@ pub(crate) fn starts_at(text: &[u8], inside: Span, at: usize) -> bool {
             .trim()
             .is_empty()
     };
-    behind_opening(text, inside) == Some(at) || blank()
+    after_opening(text, inside) == Some(at) || blank()
 }
 
-fn behind_tag(text: &[u8], at: usize, end: usize, tag: &str) -> Option<usize> {
+fn after_tag(text: &[u8], at: usize, end: usize, tag: &str) -> Option<usize> {
     let rest = text.get(at..end)?.strip_prefix(tag.as_bytes())?;
     let close = memchr::memchr(b'>', &rest[..rest.len().min(ATTRIBUTES)])?;
     let attributes = &rest[..close];
@@ -44,7 +44,7 @@ fn behind_tag(text: &[u8], at: usize, end: usize, tag: &str) -> Option<usize> {
     is_one.then_some(at + tag.len() + close + 1)
 }
 
-fn behind_blanks(text: &[u8], mut at: usize, end: usize) -> usize {
+fn after_blanks(text: &[u8], mut at: usize, end: usize) -> usize {
     while at < end {
         let (c, used) = match text[at] {
             b'\\' => json::escape_at(&text[at..end]),
@@ -80,7 +80,7 @@ mod tests {
             ("<pasted_content id=\"19a4", None),
         ] {
             let (raw, span) = inside(text);
-            let found = behind_opening(&raw, span).map(|at| json::unescape(&raw[at..span.end]).into_owned());
+            let found = after_opening(&raw, span).map(|at| json::unescape(&raw[at..span.end]).into_owned());
             assert_eq!(found.as_deref(), pasted, "{text}");
         }
     }
@@ -102,7 +102,7 @@ mod tests {
         ] {
             let (raw, span) = inside(&text);
             let from = memchr::memchr(b'x', &raw).unwrap() + 1;
-            let at = behind_closing(&raw, span, from);
+            let at = after_closing(&raw, span, from);
             assert_eq!(json::unescape(&raw[at..span.end]), typed, "{text}");
         }
     }

@@ -1,5 +1,5 @@
-//! The line that a person pastes to resume a handoff. Accepts what people and agents do to it on the way: quote marks of
-//! a reply or of a shell, one pair of brackets lost, a truncated id, words behind it on the same line.
+//! The line that a person pastes to resume a handoff. Accepts the changes of people and agents: quote marks of a reply
+//! or a shell, one lost pair of brackets, a truncated id, words after it on the same line.
 
 use uuid::Uuid;
 
@@ -15,22 +15,22 @@ const WORD: &[u8] = b"handoff-resume:";
 const DECORATION: usize = 32;
 /// Fewest characters of a truncated id that may identify it: its timestamp.
 const LEAST_ID: usize = 13;
-/// Bytes behind the beginning of a closing line in which it ends.
+/// Bytes after the beginning of a closing line in which it ends.
 const CLOSING: usize = 96;
 
 /// A line to resume by, read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Pasted {
+pub struct PastedLine {
     /// The first and the last id that it may mean; equal where the id is complete.
     pub ids: (Uuid, Uuid),
-    /// Offset of the person's own text behind it. A whole pasted sentinel is skipped, since its prompt counts once.
+    /// Offset of the person's own text after it. A whole pasted sentinel is skipped, since its prompt counts once.
     pub rest: usize,
 }
 
 /// Reads the line at the very start of the text whose inside is `inside`.
-pub fn read(text: &[u8], inside: Span) -> Option<Pasted> {
-    let start = paste_tag::behind_opening(text, inside).unwrap_or(inside.start);
-    let mut at = Cursor {
+pub fn read(text: &[u8], inside: Span) -> Option<PastedLine> {
+    let start = paste_tag::after_opening(text, inside).unwrap_or(inside.start);
+    let mut at = LiteralCursor {
         raw: Span::new(start, inside.end).of(text),
         at: 0,
     };
@@ -47,10 +47,10 @@ pub fn read(text: &[u8], inside: Span) -> Option<Pasted> {
     at.skip(3, |c| matches!(c, '.' | '…'));
     at.skip(2, |c| c == ']');
     at.skip(3, is_quote);
-    let rest = behind(text, start + at.at, inside.end);
-    Some(Pasted {
+    let rest = after_line(text, start + at.at, inside.end);
+    Some(PastedLine {
         ids,
-        rest: paste_tag::behind_closing(text, inside, rest),
+        rest: paste_tag::after_closing(text, inside, rest),
     })
 }
 
@@ -61,14 +61,14 @@ fn is_quote(c: char) -> bool {
     )
 }
 
-/// What the person says behind the line, or behind the block that it opens.
-fn behind(text: &[u8], from: usize, end: usize) -> usize {
+/// What the person says after the line, or after the block that it opens.
+fn after_line(text: &[u8], from: usize, end: usize) -> usize {
     let closed = closing(text, from, end).and_then(|at| {
         let line = &text[at..end.min(at + CLOSING)];
         memchr::memmem::find(line, b"]]").map(|i| at + i + 2)
     });
     let line = || raw_line_for_people(text, from, end);
-    gap::behind(text, closed.or_else(line).unwrap_or(from), end)
+    gap::after(text, closed.or_else(line).unwrap_or(from), end)
 }
 
 /// The closing line of the block that was opened in front of `from`: no other opening line stands before it.
@@ -100,12 +100,12 @@ fn ids(given: &[u8]) -> Option<(Uuid, Uuid)> {
 }
 
 /// Goes over the inside of a literal, character by character.
-struct Cursor<'a> {
+struct LiteralCursor<'a> {
     raw: &'a [u8],
     at: usize,
 }
 
-impl Cursor<'_> {
+impl LiteralCursor<'_> {
     /// Steps over at most so many characters of a kind, and returns how many there were.
     fn skip(&mut self, most: usize, of_kind: impl Fn(char) -> bool) -> usize {
         let mut count = 0;
@@ -184,16 +184,19 @@ mod tests {
         let block = sentinel::full(other, Some("done"), "Goal.", "VR-iunEUwURMLNGuL8sekw");
         let quoted: String = block.lines().map(|l| format!("> {l}\n")).collect();
         for block in [&block, &quoted] {
-            let said = format!("Go on. It must not be like this one:\n\n{block}\nBut better.");
+            let written = format!("Go on. It must not be like this one:\n\n{block}\nBut better.");
             for line in [
                 format!("[[handoff-resume:{ID}]]\n"),
                 format!("> [[handoff-resume:{ID}]]\n"),
             ] {
-                assert_eq!(pasted(&format!("{line}{said}")), Some(((ID, ID), said.clone())));
+                assert_eq!(
+                    pasted(&format!("{line}{written}")),
+                    Some(((ID, ID), written.clone()))
+                );
             }
         }
-        let said = "Is it like a handoff-resume:x? No.";
-        let whole = sentinel::full(ID, Some("done"), said, "VR-iunEUwURMLNGuL8sekw");
+        let written = "Is it like a handoff-resume:x? No.";
+        let whole = sentinel::full(ID, Some("done"), written, "VR-iunEUwURMLNGuL8sekw");
         assert_eq!(pasted(&format!("{whole}\nGo on.")).unwrap().1, "Go on.");
     }
 

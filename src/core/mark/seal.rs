@@ -1,4 +1,5 @@
-//! Seals: a MAC that proves that a carry-over prompt in a transcript was written by this proxy, even if its store is lost.
+//! Seals: a MAC that proves that a carry-over prompt in a transcript was written by this proxy, even if its store is
+//! lost.
 
 use std::fmt;
 
@@ -27,7 +28,6 @@ pub(super) fn is_seal(text: &[u8]) -> bool {
             .all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_'))
 }
 
-/// One key of the seals.
 #[derive(Clone, PartialEq, Eq)]
 pub struct SealKey(Vec<u8>);
 

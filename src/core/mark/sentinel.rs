@@ -10,11 +10,11 @@
 //!
 //! An older form has no line for people and no blank line, and ends with `[[/handoff-resume:ID.SEAL]]`; it stays valid.
 //!
-//! Whether one counts (whose text it stands in, whether its id is known) is decided by `rewrite`.
+//! `rewrite` decides whether a mark is valid: whose text contains it, whether its id is known.
 
 use uuid::Uuid;
 
-use super::find::{ID_CHARS, Mark, MarkKind};
+use super::find::{ID_CHARS, MarkKind, RawMark};
 use super::seal::{SEAL_CHARS, SealKeys};
 use super::{escape, gap};
 use crate::text::cost;
@@ -76,43 +76,42 @@ pub fn normalised(text: &str) -> String {
     escape::break_up(text.trim()).into_owned()
 }
 
-/// A sentinel in one text: where its prompt is spelled out, and where the text goes on behind it.
+/// A sentinel in one text: where its prompt is spelled out, and where the text continues after it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sentinel {
-    /// Its id.
     pub id: Uuid,
     /// Offset of its opening line.
     pub at: usize,
     /// The text up to the closing line, if there is one.
-    pub sealed: Option<Sealed>,
-    /// Offset behind the sentinel and the line breaks streamed with it.
+    pub sealed: Option<SealedBody>,
+    /// Offset after the sentinel and the line breaks streamed with it.
     pub rest: usize,
 }
 
 /// What stands between the opening and the closing line of a sentinel, with its seal: spans of the body, since
 /// most sentinels in a transcript are never opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Sealed {
-    told: Span,
+pub struct SealedBody {
+    prompt: Span,
     seal: Span,
 }
 
-impl Sealed {
+impl SealedBody {
     /// Bytes between the two lines.
     pub fn len(&self) -> usize {
-        self.told.len()
+        self.prompt.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.told.is_empty()
+        self.prompt.is_empty()
     }
 
     /// The prompt that the seal verifies for this principal, under any of the keys: tried without the line for people
     /// and with it.
     pub fn opened(&self, text: &[u8], keys: &SealKeys, principal: &str, id: Uuid) -> Option<String> {
-        let told = json::unescape(self.told.of(text));
-        let prompts = [behind_line_for_people(&told), Some(told.trim())];
+        let unescaped = json::unescape(self.prompt.of(text));
+        let prompts = [after_line_for_people(&unescaped), Some(unescaped.trim())];
         let mut sealed = prompts.into_iter().flatten();
         let prompt = sealed.find(|p| keys.verifies(principal, id, p, self.seal.of(text)))?;
         Some(prompt.to_owned())
@@ -121,7 +120,7 @@ impl Sealed {
 
 /// Reads the sentinel that opens at `marks[i]`, inside the string whose inside is `inside`. Its closing line is the
 /// next mark: all others inside a prompt are escaped.
-pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Sentinel> {
+pub fn read(text: &[u8], inside: Span, marks: &[RawMark], i: usize) -> Option<Sentinel> {
     let MarkKind::Open(id) = marks.get(i)?.kind else {
         return None;
     };
@@ -133,8 +132,14 @@ pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Senti
         .filter(|m| m.span.end <= inside.end);
     let (sealed, end) = match next.map(|m| (m.span, &m.kind)) {
         Some((close, MarkKind::Close(closes, seal))) if closes.is_none_or(|c| c == id) => {
-            let told = Span::new(open.end, close.start);
-            (Some(Sealed { told, seal: *seal }), close.end)
+            let spelled_out = Span::new(open.end, close.start);
+            (
+                Some(SealedBody {
+                    prompt: spelled_out,
+                    seal: *seal,
+                }),
+                close.end,
+            )
         }
         _ => (
             None,
@@ -145,14 +150,14 @@ pub fn read(text: &[u8], inside: Span, marks: &[Mark], i: usize) -> Option<Senti
         id,
         at: open.start,
         sealed,
-        rest: gap::behind(text, end, inside.end),
+        rest: gap::after(text, end, inside.end),
     })
 }
 
-/// What stands behind the line for people, which is the first one; `None` where it is not there.
-fn behind_line_for_people(told: &str) -> Option<&str> {
-    let told = told.trim();
-    let (line, rest) = told.split_once('\n').unwrap_or((told, ""));
+/// What follows the line for people, which is the first one; `None` where it is not there.
+fn after_line_for_people(prompt: &str) -> Option<&str> {
+    let prompt = prompt.trim();
+    let (line, rest) = prompt.split_once('\n').unwrap_or((prompt, ""));
     is_for_people(line).then(|| rest.trim())
 }
 
@@ -161,9 +166,9 @@ fn is_for_people(line: &str) -> bool {
     line.starts_with(HANDED_OVER) && line.ends_with(KNOWS_ONLY)
 }
 
-/// End of the line for people behind an opening line that ends at `from`; `end` where the text breaks off in it.
+/// End of the line for people after an opening line that ends at `from`; `end` where the text breaks off in it.
 pub(super) fn raw_line_for_people(text: &[u8], from: usize, end: usize) -> Option<usize> {
-    let start = gap::behind(text, from, end);
+    let start = gap::after(text, from, end);
     let left = &text[start..end.min(start + LINE_BYTES)];
     if start == from || !left.starts_with(HANDED_OVER.as_bytes()) {
         return None;
@@ -189,10 +194,10 @@ fn line_len(raw: &[u8]) -> usize {
 }
 
 /// What is left of a sentinel without its closing line: steps over as much of the known prompt as is there.
-pub fn behind_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
+pub fn after_unclosed(text: &[u8], rest: usize, inside_end: usize, prompt: &str) -> usize {
     let raw = &text[rest..inside_end];
     if let Some(len) = json::spelled(raw, prompt) {
-        let at = gap::behind(text, rest + len, inside_end);
+        let at = gap::after(text, rest + len, inside_end);
         let torn = torn_closing(&text[at..inside_end]);
         return if torn { inside_end } else { at };
     }
@@ -233,7 +238,7 @@ mod tests {
         [full(ID, reason, prompt, &seal), older]
     }
 
-    /// The first sentinel of a text, its prompt where its seal verifies, and what is left behind it.
+    /// The first sentinel of a text, its prompt where its seal verifies, and the text after it.
     fn read_back(text: &str) -> (Sentinel, Option<String>, String) {
         let text = json::quote(text).into_bytes();
         let found = marks(&text);
@@ -270,7 +275,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_one_short_line_without_syntax() {
-        for (reason, told) in [
+        for (reason, expected) in [
             ("done.", "done"),
             (" task 1\n is\tdone… ", "task 1 is done…"),
             ("**bold** [[handoff-resume\\:x]]", "bold handoff-resume\\:x"),
@@ -278,7 +283,7 @@ mod tests {
             (&"é".repeat(121), &format!("{}…", "é".repeat(119))),
             (&"é".repeat(120), &"é".repeat(120)),
         ] {
-            assert_eq!(one_line(reason), told);
+            assert_eq!(one_line(reason), expected);
             let (_, prompt, _) = read_back(&forms("p", Some(reason))[0]);
             assert_eq!(prompt.as_deref(), Some("p"), "{reason}");
         }
@@ -370,7 +375,7 @@ mod tests {
                 let inside = Span::new(1, text.len() - 1);
                 let sentinel = read(&text, inside, &found, 0).unwrap();
                 assert_eq!(sentinel.sealed, None);
-                let rest = behind_unclosed(&text, sentinel.rest, inside.end, PROMPT);
+                let rest = after_unclosed(&text, sentinel.rest, inside.end, PROMPT);
                 assert_eq!(json::unescape(&text[rest..inside.end]), wanted, "{line}{after}");
             }
         }

@@ -1,9 +1,8 @@
-//! Where the agents sum their transcripts up by themselves: a threshold behind that point is never reached.
+//! The points at which agents compact their transcripts by themselves. A threshold beyond that point is never reached.
 
-/// When an agent compacts, as it comes.
+/// An agent's default compaction threshold.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Compaction {
-    /// The agent.
     pub agent: &'static str,
     /// At this share of its model's window.
     share: f64,
@@ -11,19 +10,19 @@ pub struct Compaction {
     reserve: u64,
 }
 
-/// The window of most present models: a threshold is compared at it where no model is named.
+/// The window of most present models, used for thresholds where no model is named.
 pub const PRESENT: u64 = 1_000_000;
 
-/// The window of the models before them, some of which agents still start with.
+/// The window of older models, which some agents still default to.
 pub const OLDER: u64 = 200_000;
 
-/// The agents, by what their sources or settings say of a session as it comes.
+/// The agents' defaults, from their sources or settings.
 pub const AGENTS: &[Compaction] = &[
-    // What is reserved for output, and 13,000 more.
+    // The reserve for output and 13,000 more tokens.
     at("claude", 1.0, 33_000),
     // `model_auto_compact_token_limit`
     at("codex", 0.9, 0),
-    // Its output, at most 20,000.
+    // The reserve for output, at most 20,000 tokens.
     at("opencode", 1.0, 20_000),
     // `model.compressionThreshold`
     at("gemini", 0.5, 0),

@@ -1,37 +1,37 @@
-//! The machine that decides when a model is told that its context fills up, and when its session is handed over without it.
+//! Decides when to notify a model of its filling context, and when to hand its session over without it.
 
 use crate::record::HandoffId;
 
-/// Tokens more after which a model that was told is told again.
+/// Additional tokens before a model is notified again.
 const AGAIN: u64 = 100_000;
 
-/// What the model has to finish a step in where none is marked as done: this share of its window, on the scale of the threshold
-/// that was passed.
+/// Grace for finishing a step where none is marked as done: this share of the window, scaled by the threshold that was
+/// passed.
 const PATIENCE: f64 = 0.1;
 
-/// Two handoffs within so many exchanges leave no time to work in between.
+/// Two handoffs within so many exchanges leave no room for work between them.
 const CLOSE: u32 = 10;
 
-/// Tokens more after which a handoff is tried again that could not be made.
+/// Additional tokens before a failed handoff is retried.
 const TRY_AGAIN: u64 = 20_000;
 
 /// The thresholds of the config; zero is none.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Thresholds {
-    /// The model is told at this share of its window.
+    /// The model is notified at this share of its window.
     pub nudge_at: f64,
-    /// And from so many tokens on.
+    /// The model is notified from so many tokens on.
     pub nudge_tokens: u64,
     /// The session is handed over at this share.
     pub auto_at: f64,
 }
 
-/// Those of one model, in tokens.
+/// The thresholds of one model, in tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
-    /// The model is told from here on.
+pub struct ModelThresholds {
+    /// The model is notified from here on.
     nudge: Option<u64>,
-    /// And from here on without waiting for the end of a step.
+    /// The model is notified from here on without waiting for the end of a step.
     late: Option<u64>,
     /// The session is handed over.
     auto: Option<u64>,
@@ -39,35 +39,34 @@ pub struct Limits {
 
 impl Thresholds {
     /// The limits of a model with this window. Where it is not known, the threshold in tokens is the only one.
-    pub fn of(&self, window: Option<u64>) -> Limits {
+    pub fn of(&self, window: Option<u64>) -> ModelThresholds {
         let share = |at: f64| {
             let window = window.filter(|_| at > 0.0)?;
             Some((window as f64 * at) as u64)
         };
         let tokens = Some(self.nudge_tokens).filter(|tokens| *tokens > 0);
         let nudge = share(self.nudge_at).into_iter().chain(tokens).min();
-        // Of a threshold in tokens it is as much in proportion.
+        // A threshold in tokens scales it in proportion.
         let scale = if self.nudge_at > 0.0 { self.nudge_at } else { 0.5 };
         let late = nudge.map(|nudge| nudge.saturating_add((nudge as f64 * PATIENCE / scale) as u64));
-        Limits {
+        ModelThresholds {
             nudge,
             late,
             auto: share(self.auto_at),
         }
     }
 
-    /// Whether nothing is ever decided.
+    /// Whether all thresholds are off.
     pub fn are_off(&self) -> bool {
         self.nudge_at <= 0.0 && self.nudge_tokens == 0 && self.auto_at <= 0.0
     }
 }
 
-/// What is to be done with a request.
+/// The decision for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Decision {
-    /// Nothing.
+pub enum NudgeDecision {
     Nothing,
-    /// The model is told, at this use.
+    /// The model is notified, at this use.
     Nudge {
         /// Tokens of its context.
         tokens: u64,
@@ -79,16 +78,16 @@ pub enum Decision {
     },
 }
 
-/// Why a model is not told any more: it would hand over and over.
+/// Why a model gets no more nudges: it would hand over in a loop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Treadmill {
-    /// What is left behind the cut is over the threshold by itself.
+pub enum HandoffLoop {
+    /// What follows the cut is over the threshold by itself.
     LargeCut,
     /// Two handoffs came in close succession.
     CloseHandoffs,
 }
 
-impl Treadmill {
+impl HandoffLoop {
     /// The name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
@@ -98,36 +97,36 @@ impl Treadmill {
     }
 }
 
-/// What came of nudging in an exchange.
+/// Outcome of a nudge in an exchange.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum NudgeOutcome {
-    /// The model was told.
-    Told,
-    /// It handed over after it was told.
+    /// The model was notified.
+    Notified,
+    /// The model handed over after a nudge.
     Followed,
-    /// It would have been told, and that could not be written down.
+    /// A nudge was due and could not be stored.
     NotWritten,
-    /// A threshold began a handoff, and no draft came of it.
+    /// An automatic handoff produced no draft.
     AutoFailed,
-    /// It is told no more in this task.
-    Stopped(Treadmill),
+    /// The model gets no more nudges in this task.
+    Stopped(HandoffLoop),
 }
 
 impl NudgeOutcome {
     /// Every outcome.
     pub const ALL: [Self; 6] = [
-        Self::Told,
+        Self::Notified,
         Self::Followed,
         Self::NotWritten,
         Self::AutoFailed,
-        Self::Stopped(Treadmill::LargeCut),
-        Self::Stopped(Treadmill::CloseHandoffs),
+        Self::Stopped(HandoffLoop::LargeCut),
+        Self::Stopped(HandoffLoop::CloseHandoffs),
     ];
 
     /// The name in logs and metrics.
     pub fn name(self) -> &'static str {
         match self {
-            Self::Told => "told",
+            Self::Notified => "told",
             Self::Followed => "followed",
             Self::NotWritten => "not_written",
             Self::AutoFailed => "auto_failed",
@@ -136,9 +135,9 @@ impl NudgeOutcome {
     }
 }
 
-/// What an answer told.
+/// Token usage of an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Measured {
+pub struct AnswerUsage {
     /// The cut of the request that was answered.
     pub cut: Option<HandoffId>,
     /// Tokens of that request and its answer: what the next one begins with.
@@ -147,100 +146,100 @@ pub struct Measured {
     pub input: u64,
 }
 
-/// How full one thread's context is, and what came of it. Usage is that of the newest answer *behind* the present cut: an older
-/// one says nothing of what the model sees.
+/// The context use of one thread, and its nudges. Usage is that of the newest answer *after* the present cut: an older
+/// one does not describe what the model sees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ContextUse {
     cut: Option<HandoffId>,
     measured: Option<u64>,
-    /// Use when the model was told last.
+    /// Context use at the last notification.
     nudged: Option<u64>,
-    /// The transcript holds what it was told by another process, or before a restart.
-    told: bool,
-    /// Use when a handoff was tried last.
+    /// The transcript holds a nudge of another process, or from before a restart.
+    notified: bool,
+    /// Context use at the last attempt of a handoff.
     tried: Option<u64>,
-    /// A handoff was seen, and the first answer behind it was not.
+    /// Whether the first answer after the last handoff is still pending.
     first: bool,
     /// Exchanges since the last handoff that was seen.
     since: Option<u32>,
-    treadmill: Option<Treadmill>,
+    treadmill: Option<HandoffLoop>,
 }
 
 impl ContextUse {
-    /// A request of the thread has come, cut at `cut`; `told`: the transcript holds a nudge behind that cut.
-    pub fn exchange(&mut self, cut: Option<HandoffId>, told: bool) {
+    /// Takes in a request of the thread, cut at `cut`; `notified`: the transcript holds a nudge after that cut.
+    pub fn exchange(&mut self, cut: Option<HandoffId>, notified: bool) {
         if cut != self.cut {
             self.begin(cut);
         }
         self.since = self.since.map(|n| n.saturating_add(1));
-        self.told |= told;
-        self.count_told();
+        self.notified |= notified;
+        self.count_notified();
     }
 
-    /// A handoff took effect. Whether the thread is on a treadmill since.
-    pub fn handed_over(&mut self, handoff: HandoffId) -> Option<Treadmill> {
+    /// Records a handoff. Returns the reason if the thread is in a handoff loop since.
+    pub fn handed_over(&mut self, handoff: HandoffId) -> Option<HandoffLoop> {
         let close = self.since.is_some_and(|n| n <= CLOSE);
         self.begin(Some(handoff));
         self.first = true;
         self.since = Some(0);
-        self.treadmill = close.then_some(Treadmill::CloseHandoffs);
+        self.treadmill = close.then_some(HandoffLoop::CloseHandoffs);
         self.treadmill
     }
 
-    /// A leg was answered. Whether the thread is on a treadmill since.
-    pub fn measured(&mut self, answer: Measured, limits: &Limits) -> Option<Treadmill> {
-        // An answer that tells nothing says nothing.
+    /// Records the usage of a leg. Returns the reason if the thread is in a handoff loop since.
+    pub fn measured(&mut self, answer: AnswerUsage, limits: &ModelThresholds) -> Option<HandoffLoop> {
+        // An answer without usage changes nothing.
         if answer.cut != self.cut || answer.input == 0 {
             return None;
         }
         self.measured = Some(answer.tokens);
-        self.count_told();
+        self.count_notified();
         let most = limits.nudge.into_iter().chain(limits.auto).min();
         let large = most.is_some_and(|most| answer.input >= most);
         if std::mem::take(&mut self.first) && large && self.treadmill.is_none() {
-            self.treadmill = Some(Treadmill::LargeCut);
+            self.treadmill = Some(HandoffLoop::LargeCut);
             return self.treadmill;
         }
         None
     }
 
-    /// What is to be done with the present request. `step_done`: whether the model has just finished a step; asked only where it
-    /// matters.
-    pub fn decide(&self, limits: &Limits, step_done: impl FnOnce() -> bool) -> Decision {
+    /// Decides what to do with the present request. `step_done`: whether the model has just finished a step; called
+    /// only where it matters.
+    pub fn decide(&self, limits: &ModelThresholds, step_done: impl FnOnce() -> bool) -> NudgeDecision {
         let (Some(tokens), None) = (self.measured, self.treadmill) else {
-            return Decision::Nothing;
+            return NudgeDecision::Nothing;
         };
         let waited = self
             .tried
             .is_none_or(|tried| tokens >= tried.saturating_add(TRY_AGAIN));
         if waited && limits.auto.is_some_and(|auto| tokens >= auto) {
-            return Decision::HandOff { tokens };
+            return NudgeDecision::HandOff { tokens };
         }
         let (Some(nudge), Some(late)) = (limits.nudge, limits.late) else {
-            return Decision::Nothing;
+            return NudgeDecision::Nothing;
         };
         let patience = late - nudge;
         let from = match self.nudged {
-            Some(told) => nudge.max(told.saturating_add(AGAIN)),
+            Some(last) => nudge.max(last.saturating_add(AGAIN)),
             None => nudge,
         };
         if tokens >= from && (tokens >= from.saturating_add(patience) || step_done()) {
-            return Decision::Nudge { tokens };
+            return NudgeDecision::Nudge { tokens };
         }
-        Decision::Nothing
+        NudgeDecision::Nothing
     }
 
-    /// The model is told, with the present request.
+    /// Records that the model is notified with the present request.
     pub fn nudged(&mut self) {
         self.nudged = self.measured;
     }
 
-    /// A handoff was tried and not made.
+    /// Records a failed handoff.
     pub fn tried(&mut self) {
         self.tried = self.measured;
     }
 
-    /// Whether the model was told behind the present cut.
+    /// Whether the model was notified after the present cut.
     pub fn was_nudged(&self) -> bool {
         self.nudged.is_some()
     }
@@ -251,18 +250,18 @@ impl ContextUse {
     }
 
     /// Why nothing is decided any more.
-    pub fn treadmill(&self) -> Option<Treadmill> {
+    pub fn treadmill(&self) -> Option<HandoffLoop> {
         self.treadmill
     }
 
-    /// At which use the model was told is not known: what is more is counted from the first that is.
-    fn count_told(&mut self) {
-        if self.told && self.nudged.is_none() {
+    /// The use at the notification is unknown: growth counts from the first known use.
+    fn count_notified(&mut self) {
+        if self.notified && self.nudged.is_none() {
             self.nudged = self.measured;
         }
     }
 
-    /// What was known of an older cut says nothing behind this one.
+    /// Usage before an older cut is void after this one.
     fn begin(&mut self, cut: Option<HandoffId>) {
         *self = Self {
             cut,

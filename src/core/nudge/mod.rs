@@ -1,13 +1,12 @@
-//! When a model should hand over: how full its context is, against its model's window and the thresholds of the config, and
-//! what follows. Pure.
+//! When a model should hand over: its context use against its model's window and the thresholds of the config. Pure.
 //!
 //! ```text
-//! usage of an answer ─► ContextUse ─► Decision: nothing yet | tell the model (a nudge) | hand off
+//! usage of an answer ─► ContextUse ─► NudgeDecision: nothing yet | tell the model (a nudge) | hand off
 //!                          ▲
 //!      requests, handoffs ─┘
 //! ```
-//! Knows tables of models and agents, and transcripts where it looks for a finished step. Must not know: where a nudge is put
-//! into a request, who writes a draft, clocks.
+//! Knows tables of models and agents, and transcripts where it looks for a finished step. Must not know: where a nudge
+//! is put into a request, who writes a draft, clocks.
 
 mod compaction;
 mod context_use;
@@ -19,7 +18,9 @@ mod windows;
 mod wording;
 
 pub use compaction::{AGENTS, Compaction, OLDER, PRESENT, compaction_point};
-pub use context_use::{ContextUse, Decision, Limits, Measured, NudgeOutcome, Thresholds, Treadmill};
+pub use context_use::{
+    AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, Thresholds,
+};
 pub use steps::step_done;
 pub use windows::{WindowQuery, Windows, declares_windows};
 pub use wording::{is_nudge, text};

@@ -29,7 +29,7 @@ struct WindowRule {
     tokens: u64,
 }
 
-/// A window that an agent assumes although its model's is larger: it compacts by that.
+/// A window that an agent assumes, smaller than its model's: it compacts at that size.
 #[derive(Debug, Deserialize)]
 struct AgentWindow {
     /// How the agent's `user-agent` begins.
@@ -42,7 +42,8 @@ struct AgentWindow {
 /// The number of a generation: `4-6` and `4.6` are (4, 6).
 type Generation = (u32, u32);
 
-/// The window of a model by the first rule that its name matches. `name` is in lower case and without a gateway's prefix.
+/// The window of a model by the first rule that its name matches. `name` is in lower case and without a gateway's
+/// prefix.
 pub(super) fn window(name: &str) -> Option<u64> {
     let rule = TABLE.windows.iter().find(|rule| rule.matches(name));
     rule.map(|rule| rule.tokens)
@@ -73,7 +74,8 @@ fn words(name: &str) -> impl Iterator<Item = &str> {
     name.split(['-', '.', '_', '@', ':'])
 }
 
-/// The first number of a name with the one directly after it: `opus-4-6-20260101`, `k2.5`, `v4-pro`. Dates have more digits.
+/// The first number of a name with the one directly after it: `opus-4-6-20260101`, `k2.5`, `v4-pro`. Dates have more
+/// digits.
 fn generation(name: &str) -> Option<Generation> {
     let mut words = words(name).skip_while(|word| major(word).is_none());
     let major = words.next().and_then(major)?;
@@ -81,7 +83,7 @@ fn generation(name: &str) -> Option<Generation> {
     Some((major, minor.unwrap_or(0)))
 }
 
-/// A number behind one letter at most, with only letters after it.
+/// A number after one letter at most, with only letters after it.
 fn major(word: &str) -> Option<u32> {
     let digits = word
         .strip_prefix(|c: char| c.is_ascii_lowercase())
@@ -112,7 +114,7 @@ mod tests {
                 row.since.as_ref().is_none_or(|since| generation(since).is_some()),
                 "{row:?}"
             );
-            // A name that has no more than the rule asks for takes this rule, and not one before it.
+            // A name with no more than the rule's words matches this rule, and not an earlier one.
             let mut name = format!(
                 "{}-{}",
                 row.models.trim_end_matches('-'),

@@ -2,11 +2,11 @@
 
 use crate::agents::todo::{self, TodoState};
 use crate::agents::tools::{self, ToolKind};
-use crate::transcript::{Kind, ToolCall, Transcript, Turn};
+use crate::transcript::{ToolCall, Transcript, TranscriptPartKind, TranscriptTurn};
 use crate::wire::{Role, View};
 
-/// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished items than
-/// the call before had. Turns before `from` are not the model's any more. Reads back to that earlier call, and no further.
+/// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
+/// items than the call before had. Turns before `from` are cut. Reads back to that earlier call, and no further.
 pub fn step_done(view: &View, from: usize) -> bool {
     let transcript = Transcript::of(view);
     let turns = (from..transcript.len())
@@ -18,17 +18,17 @@ pub fn step_done(view: &View, from: usize) -> bool {
     for turn in turns {
         match turn.role {
             Role::Assistant | Role::Other => models = true,
-            // What the model said before it was answered is another message.
+            // Text before the last answer belongs to another message.
             _ if models => newest = false,
             _ => continue,
         }
         for done in turn_done(&turn).into_iter().rev() {
             match (done, now) {
-                (Done::One, None) if newest => return true,
-                (Done::One, _) => {}
-                (Done::Of(count), None) if newest => now = Some(count),
-                (Done::Of(_), None) => return false,
-                (Done::Of(before), Some(count)) => return count > before,
+                (FinishedItems::One, None) if newest => return true,
+                (FinishedItems::One, _) => {}
+                (FinishedItems::Of(count), None) if newest => now = Some(count),
+                (FinishedItems::Of(_), None) => return false,
+                (FinishedItems::Of(before), Some(count)) => return count > before,
             }
         }
         if !newest && now.is_none() {
@@ -39,24 +39,24 @@ pub fn step_done(view: &View, from: usize) -> bool {
 }
 
 /// What a call says of finished items.
-enum Done {
+enum FinishedItems {
     /// So many of the whole list.
     Of(usize),
     /// One more.
     One,
 }
 
-fn turn_done(turn: &Turn<'_>) -> Vec<Done> {
+fn turn_done(turn: &TranscriptTurn<'_>) -> Vec<FinishedItems> {
     let parts = turn.parts().into_iter();
     parts
         .filter_map(|part| match part.kind {
-            Kind::Call(call) => done_in(&call),
+            TranscriptPartKind::Call(call) => done_in(&call),
             _ => None,
         })
         .collect()
 }
 
-fn done_in(call: &ToolCall<'_>) -> Option<Done> {
+fn done_in(call: &ToolCall<'_>) -> Option<FinishedItems> {
     let name = call.name?.get();
     let is_todo = |name: &str| ToolKind::of(name, &serde_json::Value::Null) == ToolKind::Todo;
     // Most calls are of other tools, whose arguments may be long.
@@ -70,11 +70,11 @@ fn done_in(call: &ToolCall<'_>) -> Option<Done> {
         None => arguments,
     };
     if let Some(state) = todo::state_of_one(&arguments) {
-        return (state == TodoState::Done).then_some(Done::One);
+        return (state == TodoState::Done).then_some(FinishedItems::One);
     }
     let list = todo::list(&arguments);
     let done = list.iter().filter(|item| item.state == TodoState::Done).count();
-    (!list.is_empty()).then_some(Done::Of(done))
+    (!list.is_empty()).then_some(FinishedItems::Of(done))
 }
 
 #[cfg(test)]

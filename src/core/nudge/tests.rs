@@ -1,4 +1,4 @@
-//! The machine against a second, slow writing of its rules that reads the whole history each time.
+//! Tests the machine against a second, slow implementation of its rules that reads the whole history each time.
 
 use proptest::prelude::*;
 use uuid::Uuid;
@@ -9,10 +9,10 @@ const WINDOW: u64 = 200_000;
 
 /// What happens to a thread.
 #[derive(Debug, Clone)]
-enum Happens {
+enum ThreadEvent {
     Exchange {
         cut: Option<u8>,
-        told: bool,
+        notified: bool,
     },
     Measured {
         cut: Option<u8>,
@@ -32,20 +32,20 @@ fn id(cut: u8) -> Uuid {
     Uuid::from_u128(u128::from(cut) + 1)
 }
 
-fn happens() -> impl Strategy<Value = Happens> {
+fn happens() -> impl Strategy<Value = ThreadEvent> {
     let cut = || prop::option::weighted(0.7, 0u8..3);
     prop_oneof![
-        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, told)| Happens::Exchange { cut, told }),
+        4 => (cut(), prop::bool::weighted(0.05)).prop_map(|(cut, notified)| ThreadEvent::Exchange { cut, notified }),
         6 => (cut(), 0u64..400_000, 0u64..9_000)
-            .prop_map(|(cut, tokens, output)| Happens::Measured { cut, tokens, output }),
-        1 => (0u8..3).prop_map(Happens::HandedOver),
-        6 => prop::bool::weighted(0.3).prop_map(|step_done| Happens::Decide { step_done }),
-        1 => Just(Happens::Failed),
+            .prop_map(|(cut, tokens, output)| ThreadEvent::Measured { cut, tokens, output }),
+        1 => (0u8..3).prop_map(ThreadEvent::HandedOver),
+        6 => prop::bool::weighted(0.3).prop_map(|step_done| ThreadEvent::Decide { step_done }),
+        1 => Just(ThreadEvent::Failed),
     ]
 }
 
 /// A session as it goes: requests of one cut that grow, with a handoff now and then.
-fn session() -> impl Strategy<Value = Vec<Happens>> {
+fn session() -> impl Strategy<Value = Vec<ThreadEvent>> {
     let turn = (
         1_000u64..30_000,
         prop::bool::weighted(0.3),
@@ -55,10 +55,10 @@ fn session() -> impl Strategy<Value = Vec<Happens>> {
     prop::collection::vec(turn, 1..60).prop_map(|turns| {
         let (mut all, mut cut, mut tokens) = (Vec::new(), None, 5_000);
         for (grows, step_done, hands_over, left) in turns {
-            all.push(Happens::Exchange { cut, told: false });
-            all.push(Happens::Decide { step_done });
+            all.push(ThreadEvent::Exchange { cut, notified: false });
+            all.push(ThreadEvent::Decide { step_done });
             tokens += grows;
-            all.push(Happens::Measured {
+            all.push(ThreadEvent::Measured {
                 cut,
                 tokens,
                 output: 500,
@@ -66,8 +66,8 @@ fn session() -> impl Strategy<Value = Vec<Happens>> {
             if hands_over {
                 let next = cut.map_or(0, |cut: u8| cut.wrapping_add(1));
                 (cut, tokens) = (Some(next), left);
-                all.push(Happens::HandedOver(next));
-                all.push(Happens::Measured {
+                all.push(ThreadEvent::HandedOver(next));
+                all.push(ThreadEvent::Measured {
                     cut,
                     tokens,
                     output: 500,
@@ -80,11 +80,11 @@ fn session() -> impl Strategy<Value = Vec<Happens>> {
 
 /// What is known at one point of a history.
 #[derive(Debug, Default)]
-struct Known {
+struct HistoryPoint {
     cut: Option<Uuid>,
     measured: Option<u64>,
     nudged_at: Option<u64>,
-    told: bool,
+    notified: bool,
     tried_at: Option<u64>,
     awaited: bool,
     treadmill: bool,
@@ -92,23 +92,23 @@ struct Known {
 }
 
 /// The rules, each in a line, over everything that has happened.
-fn known(history: &[(Happens, Decision)], room: Option<u64>) -> Known {
-    let mut known = Known::default();
+fn known(history: &[(ThreadEvent, NudgeDecision)], room: Option<u64>) -> HistoryPoint {
+    let mut known = HistoryPoint::default();
     for (what, decision) in history {
         match what {
-            Happens::Exchange { cut, told } => {
+            ThreadEvent::Exchange { cut, notified } => {
                 let cut = cut.map(id);
                 if cut != known.cut {
-                    known = Known {
+                    known = HistoryPoint {
                         cut,
                         exchanges: known.exchanges,
-                        ..Known::default()
+                        ..HistoryPoint::default()
                     };
                 }
                 known.exchanges = known.exchanges.map(|n| n + 1);
-                known.told |= *told;
+                known.notified |= *notified;
             }
-            Happens::Measured { cut, tokens, output } => {
+            ThreadEvent::Measured { cut, tokens, output } => {
                 let input = tokens.saturating_sub(*output);
                 if cut.map(id) == known.cut && input > 0 {
                     known.measured = Some(*tokens);
@@ -116,42 +116,47 @@ fn known(history: &[(Happens, Decision)], room: Option<u64>) -> Known {
                     known.awaited = false;
                 }
             }
-            Happens::HandedOver(cut) => {
+            ThreadEvent::HandedOver(cut) => {
                 let close = known.exchanges.is_some_and(|n| n <= 10);
-                known = Known {
+                known = HistoryPoint {
                     cut: Some(id(*cut)),
                     awaited: true,
                     treadmill: close,
                     exchanges: Some(0),
-                    ..Known::default()
+                    ..HistoryPoint::default()
                 };
             }
-            Happens::Decide { .. } => {
-                if matches!(decision, Decision::Nudge { .. }) {
+            ThreadEvent::Decide { .. } => {
+                if matches!(decision, NudgeDecision::Nudge { .. }) {
                     known.nudged_at = known.measured;
                 }
             }
-            Happens::Failed => known.tried_at = known.measured,
+            ThreadEvent::Failed => known.tried_at = known.measured,
         }
-        if known.told && known.nudged_at.is_none() {
+        if known.notified && known.nudged_at.is_none() {
             known.nudged_at = known.measured;
         }
     }
     known
 }
 
-fn expected(known: &Known, thresholds: &Thresholds, window: Option<u64>, step_done: bool) -> Decision {
+fn expected(
+    known: &HistoryPoint,
+    thresholds: &Thresholds,
+    window: Option<u64>,
+    step_done: bool,
+) -> NudgeDecision {
     let Some(tokens) = known.measured.filter(|_| !known.treadmill) else {
-        return Decision::Nothing;
+        return NudgeDecision::Nothing;
     };
     let auto = window
         .map(|w| (w as f64 * thresholds.auto_at) as u64)
         .filter(|at| *at > 0);
     if auto.is_some_and(|at| tokens >= at) && known.tried_at.is_none_or(|at| tokens >= at + 20_000) {
-        return Decision::HandOff { tokens };
+        return NudgeDecision::HandOff { tokens };
     }
     let Some(nudge) = nudge_of(thresholds, window) else {
-        return Decision::Nothing;
+        return NudgeDecision::Nothing;
     };
     let from = known.nudged_at.map_or(nudge, |at| nudge.max(at + 100_000));
     // A tenth of the window, or as much of the threshold in tokens.
@@ -162,8 +167,8 @@ fn expected(known: &Known, thresholds: &Thresholds, window: Option<u64>, step_do
     };
     let ten_points = (nudge as f64 * 0.1 / share) as u64;
     match tokens >= from && (step_done || tokens >= from + ten_points) {
-        true => Decision::Nudge { tokens },
-        false => Decision::Nothing,
+        true => NudgeDecision::Nudge { tokens },
+        false => NudgeDecision::Nothing,
     }
 }
 
@@ -177,7 +182,7 @@ fn nudge_of(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
         .min()
 }
 
-/// What is over this behind a handoff leaves no room for work.
+/// Context above this after a handoff leaves no room for work.
 fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
     let auto = window
         .map(|w| (w as f64 * thresholds.auto_at) as u64)
@@ -185,28 +190,36 @@ fn room(thresholds: &Thresholds, window: Option<u64>) -> Option<u64> {
     [nudge_of(thresholds, window), auto].into_iter().flatten().min()
 }
 
-fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
+fn holds(all: Vec<ThreadEvent>, thresholds: Thresholds, window: Option<u64>) -> Result<usize, TestCaseError> {
     let limits = thresholds.of(window);
     let mut machine = ContextUse::default();
-    let mut history: Vec<(Happens, Decision)> = Vec::new();
+    let mut history: Vec<(ThreadEvent, NudgeDecision)> = Vec::new();
     let mut nudges = 0;
     for what in all {
-        let mut decision = Decision::Nothing;
+        let mut decision = NudgeDecision::Nothing;
         match &what {
-            Happens::Exchange { cut, told } => machine.exchange(cut.map(id), *told),
-            Happens::Measured { cut, tokens, output } => {
+            ThreadEvent::Exchange {
+                cut,
+                notified: decided,
+            } => machine.exchange(cut.map(id), *decided),
+            ThreadEvent::Measured { cut, tokens, output } => {
                 let before = machine.treadmill();
                 let input = tokens.saturating_sub(*output);
-                let answer = Measured {
+                let answer = AnswerUsage {
                     cut: cut.map(id),
                     tokens: *tokens,
                     input,
                 };
-                let told = machine.measured(answer, &limits);
-                prop_assert_eq!(told.is_some(), before.is_none() && machine.treadmill().is_some());
+                let decided = machine.measured(answer, &limits);
+                prop_assert_eq!(
+                    decided.is_some(),
+                    before.is_none() && machine.treadmill().is_some()
+                );
             }
-            Happens::HandedOver(cut) => prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill()),
-            Happens::Decide { step_done } => {
+            ThreadEvent::HandedOver(cut) => {
+                prop_assert_eq!(machine.handed_over(id(*cut)), machine.treadmill())
+            }
+            ThreadEvent::Decide { step_done } => {
                 decision = machine.decide(&limits, || *step_done);
                 let known = known(&history, room(&thresholds, window));
                 prop_assert_eq!(
@@ -215,12 +228,12 @@ fn holds(all: Vec<Happens>, thresholds: Thresholds, window: Option<u64>) -> Resu
                     "{:?}",
                     known
                 );
-                if matches!(decision, Decision::Nudge { .. }) {
+                if matches!(decision, NudgeDecision::Nudge { .. }) {
                     machine.nudged();
                     nudges += 1;
                 }
             }
-            Happens::Failed => machine.tried(),
+            ThreadEvent::Failed => machine.tried(),
         }
         history.push((what, decision));
     }
@@ -270,7 +283,7 @@ fn at(tokens: u64) -> ContextUse {
     let mut machine = ContextUse::default();
     machine.exchange(None, false);
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: None,
             tokens,
             input: tokens,
@@ -282,27 +295,27 @@ fn at(tokens: u64) -> ContextUse {
 }
 
 #[test]
-fn the_model_is_told_at_the_end_of_a_step_or_ten_points_later() {
+fn the_model_is_notified_at_the_end_of_a_step_or_ten_points_later() {
     let limits = DEFAULT.of(Some(WINDOW));
-    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != Decision::Nothing;
-    assert!(!told(99_999, true));
-    assert!(told(100_000, true) && !told(100_000, false));
-    assert!(!told(119_999, false) && told(120_000, false));
-    assert!(told(190_000, false), "a jump over both");
+    let notifies = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
+    assert!(!notifies(99_999, true));
+    assert!(notifies(100_000, true) && !notifies(100_000, false));
+    assert!(!notifies(119_999, false) && notifies(120_000, false));
+    assert!(notifies(190_000, false), "a jump over both");
     // A window of a million: the threshold in tokens comes first, and a fifth of it is ten points of that scale.
     let limits = DEFAULT.of(Some(1_000_000));
-    let told = |tokens, step_done| at(tokens).decide(&limits, || step_done) != Decision::Nothing;
-    assert!(!told(199_999, true) && told(200_000, true));
-    assert!(!told(239_999, false) && told(240_000, false));
+    let notifies_at = |tokens, step_done| at(tokens).decide(&limits, || step_done) != NudgeDecision::Nothing;
+    assert!(!notifies_at(199_999, true) && notifies_at(200_000, true));
+    assert!(!notifies_at(239_999, false) && notifies_at(240_000, false));
     let limits = DEFAULT.of(None);
     assert_eq!(
         at(240_000).decide(&limits, || false),
-        Decision::Nudge { tokens: 240_000 }
+        NudgeDecision::Nudge { tokens: 240_000 }
     );
 }
 
 #[test]
-fn it_is_asked_for_a_finished_step_only_where_that_matters() {
+fn a_finished_step_is_looked_up_only_where_that_matters() {
     let limits = DEFAULT.of(Some(WINDOW));
     at(50_000).decide(&limits, || panic!("far from it"));
     at(150_000).decide(&limits, || panic!("late enough"));
@@ -311,12 +324,12 @@ fn it_is_asked_for_a_finished_step_only_where_that_matters() {
 }
 
 #[test]
-fn it_is_told_once_a_task_and_again_after_much_more() {
+fn the_model_is_notified_once_a_task_and_again_after_much_more() {
     let limits = DEFAULT.of(Some(1_000_000));
     let mut machine = at(250_000);
     let grow = |machine: &mut ContextUse, tokens| {
         machine.measured(
-            Measured {
+            AnswerUsage {
                 cut: None,
                 tokens,
                 input: tokens,
@@ -325,25 +338,25 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
         );
         machine.exchange(None, true);
     };
-    assert_ne!(machine.decide(&limits, || false), Decision::Nothing);
+    assert_ne!(machine.decide(&limits, || false), NudgeDecision::Nothing);
     machine.nudged();
     grow(&mut machine, 349_999);
-    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     grow(&mut machine, 350_000);
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nudge { tokens: 350_000 }
+        NudgeDecision::Nudge { tokens: 350_000 }
     );
     machine.nudged();
-    // The next task begins with nothing of that.
+    // The next task starts without that state.
     assert_eq!(machine.handed_over(id(1)), None);
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "usage from before the cut"
     );
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: None,
             tokens: 300_000,
             input: 300_000,
@@ -352,11 +365,11 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
     );
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "a late answer to what was cut"
     );
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: Some(id(1)),
             tokens: 9_000,
             input: 8_000,
@@ -365,29 +378,29 @@ fn it_is_told_once_a_task_and_again_after_much_more() {
     );
     machine.exchange(Some(id(1)), false);
     machine.measured(
-        Measured {
+        AnswerUsage {
             cut: Some(id(1)),
             tokens: 210_000,
             input: 209_000,
         },
         &limits,
     );
-    assert_ne!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_ne!(machine.decide(&limits, || true), NudgeDecision::Nothing);
 }
 
 #[test]
-fn after_a_restart_what_the_transcript_holds_was_said() {
+fn after_a_restart_nudges_in_the_transcript_count() {
     let limits = DEFAULT.of(Some(1_000_000));
     let mut machine = ContextUse::default();
     machine.exchange(Some(id(7)), true);
     assert_eq!(
         machine.decide(&limits, || true),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "not known yet"
     );
-    for (tokens, told) in [(260_000, false), (359_000, false), (360_000, true)] {
+    for (tokens, notified) in [(260_000, false), (359_000, false), (360_000, true)] {
         machine.measured(
-            Measured {
+            AnswerUsage {
                 cut: Some(id(7)),
                 tokens,
                 input: tokens,
@@ -396,8 +409,8 @@ fn after_a_restart_what_the_transcript_holds_was_said() {
         );
         machine.exchange(Some(id(7)), true);
         assert_eq!(
-            machine.decide(&limits, || true) != Decision::Nothing,
-            told,
+            machine.decide(&limits, || true) != NudgeDecision::Nothing,
+            notified,
             "{tokens}"
         );
     }
@@ -407,7 +420,7 @@ fn after_a_restart_what_the_transcript_holds_was_said() {
 fn a_treadmill_stops_it_until_there_is_room_again() {
     let limits = DEFAULT.of(Some(WINDOW));
     let mut machine = at(150_000);
-    let answer = |cut, tokens| Measured {
+    let answer = |cut, tokens| AnswerUsage {
         cut: Some(id(cut)),
         tokens,
         input: tokens,
@@ -415,24 +428,24 @@ fn a_treadmill_stops_it_until_there_is_room_again() {
     assert_eq!(machine.handed_over(id(1)), None);
     assert_eq!(
         machine.measured(answer(1, 110_000), &limits),
-        Some(Treadmill::LargeCut)
+        Some(HandoffLoop::LargeCut)
     );
     machine.exchange(Some(id(1)), false);
     machine.measured(answer(1, 180_000), &limits);
-    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     // Two handoffs within ten exchanges.
-    assert_eq!(machine.handed_over(id(2)), Some(Treadmill::CloseHandoffs));
+    assert_eq!(machine.handed_over(id(2)), Some(HandoffLoop::CloseHandoffs));
     machine.measured(answer(2, 9_000), &limits);
     for _ in 0..11 {
         machine.exchange(Some(id(2)), false);
     }
     machine.measured(answer(2, 150_000), &limits);
-    assert_eq!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_eq!(machine.decide(&limits, || true), NudgeDecision::Nothing);
     assert_eq!(machine.handed_over(id(3)), None, "eleven exchanges later");
     machine.measured(answer(3, 9_000), &limits);
     machine.exchange(Some(id(3)), false);
     machine.measured(answer(3, 150_000), &limits);
-    assert_ne!(machine.decide(&limits, || true), Decision::Nothing);
+    assert_ne!(machine.decide(&limits, || true), NudgeDecision::Nothing);
 }
 
 #[test]
@@ -445,20 +458,20 @@ fn a_handoff_that_fails_is_tried_again_later() {
     let mut machine = at(150_000);
     assert_eq!(
         machine.decide(&limits, || false),
-        Decision::HandOff { tokens: 150_000 }
+        NudgeDecision::HandOff { tokens: 150_000 }
     );
     machine.tried();
     assert_eq!(
         machine.decide(&limits, || false),
-        Decision::Nudge { tokens: 150_000 }
+        NudgeDecision::Nudge { tokens: 150_000 }
     );
     machine.nudged();
     for (tokens, decision) in [
-        (169_999, Decision::Nothing),
-        (170_000, Decision::HandOff { tokens: 170_000 }),
+        (169_999, NudgeDecision::Nothing),
+        (170_000, NudgeDecision::HandOff { tokens: 170_000 }),
     ] {
         machine.measured(
-            Measured {
+            AnswerUsage {
                 cut: None,
                 tokens,
                 input: tokens,
@@ -476,7 +489,7 @@ fn a_handoff_that_fails_is_tried_again_later() {
             .of(None),
             || false
         ),
-        Decision::Nothing,
+        NudgeDecision::Nothing,
         "a share of nothing known"
     );
 }

@@ -1,4 +1,4 @@
-//! How many tokens of context a model takes, and who says so.
+//! Context windows of models in tokens, and their sources.
 
 use super::models;
 
@@ -8,10 +8,10 @@ const WIDER: &[(&str, &str, u64)] = &[("claude-", "context-1m", 1_000_000)];
 /// Longest text that may declare windows, in bytes.
 const MAX_DECLARATION: usize = 4096;
 
-/// Windows that may be declared, in tokens. Less than the least leaves no room for an agent's own instructions.
+/// Windows that may be declared, in tokens. A smaller one leaves no room for an agent's own instructions.
 const DECLARABLE: std::ops::RangeInclusive<u64> = 4_000..=20_000_000;
 
-/// What a request says of its model's window.
+/// The members of a request that determine its model's window.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct WindowQuery<'a> {
     /// The model's name.
@@ -27,18 +27,18 @@ pub struct WindowQuery<'a> {
 /// The windows of models: those of the data file, and those of the config.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Windows {
-    /// Beginnings of names, each with its window.
+    /// Prefixes of names, each with its window.
     more: Vec<(String, u64)>,
 }
 
 impl Windows {
-    /// The windows of the data file, and these, which come first where both know a name.
+    /// The windows of the data file and of the config; the config takes precedence.
     pub fn with(more: Vec<(String, u64)>) -> Self {
         Self { more }
     }
 
-    /// The window of a request's model. The first of these that knows the model counts: what the agent declares, the config,
-    /// a beta header that widens the window, what the agent is known to assume, the model's own window.
+    /// The window of a request's model. Sources in order of precedence: the agent's declaration, the config, a beta
+    /// header that widens the window, the agent's known assumption, the model's own window.
     pub fn of(&self, query: &WindowQuery<'_>) -> Option<u64> {
         let names = [query.model, bare(query.model)];
         let configured = self.more.iter().map(|(name, window)| (name.as_str(), *window));
@@ -73,8 +73,8 @@ pub fn declares_windows(text: &str) -> bool {
     !text.is_empty() && text.len() <= MAX_DECLARATION && text.split(',').all(|one| declaration(one).is_some())
 }
 
-/// The window that a text declares for a model of these names. What is declared for every model is how much of its window the
-/// agent uses: of a model with less, all of that.
+/// The window that a text declares for a model of these names. A declaration for every model bounds the window: a
+/// smaller window of the model counts.
 fn declared(text: &str, names: [&str; 2], own: impl FnOnce() -> Option<u64>) -> Option<u64> {
     let text = if text.len() <= MAX_DECLARATION { text } else { "" };
     let all = text.split(',').filter_map(declaration);

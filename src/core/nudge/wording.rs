@@ -1,5 +1,5 @@
-//! The text of a nudge. It becomes part of a prefix that must not change: it is stored whole, and the same numbers give the
-//! same text.
+//! The text of a nudge. It becomes part of a prefix that must not change. It is stored whole, and equal numbers give
+//! equal text.
 
 /// How every nudge of this version begins.
 const OPENING: &str = "<context-notice>";
@@ -47,10 +47,13 @@ mod tests {
 
     #[test]
     fn it_states_use_and_window() {
-        let told = text(104_321, Some(200_000));
-        assert!(told.contains("about 104,321 of 200,000 tokens (52%)"), "{told}");
-        assert!(is_nudge(&told) && !is_nudge("so it is"));
-        assert!(told.contains("session_handoff") && !told.contains("[["));
+        let nudge_text = text(104_321, Some(200_000));
+        assert!(
+            nudge_text.contains("about 104,321 of 200,000 tokens (52%)"),
+            "{nudge_text}"
+        );
+        assert!(is_nudge(&nudge_text) && !is_nudge("so it is"));
+        assert!(nudge_text.contains("session_handoff") && !nudge_text.contains("[["));
         assert!(text(999, None).contains("at about 999 tokens."));
         assert!(text(1_000_000, Some(0)).contains("about 1,000,000 tokens."));
     }

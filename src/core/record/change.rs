@@ -1,38 +1,39 @@
 //! Changes to the record of a conversation.
 //!
-//! A write names what it changes and not what the whole record then is, so that processes which serve one conversation at
-//! the same time lose nothing of each other's. Every store applies changes by [`Update::on`], atomically.
+//! A write names its changes instead of the whole record. Processes that serve one conversation at the same time lose
+//! none of each other's changes. Every store applies changes by [`Update::on`], atomically.
 
 use uuid::Uuid;
 
-use super::conversation::{AskedUndo, Conversation, Repeat};
+use super::conversation::{Conversation, PendingUndo, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::omission::ThinkingOmission;
 
-/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer behind
+/// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer after
 /// its handoff.
 pub const LEFT_OUT_KEPT: usize = 32;
 
-/// Insertions listed for one key; the oldest goes first, and is then lost to a transcript that is not cut behind it.
+/// Insertions listed for one key; the oldest is dropped first, and is then missing in a transcript that is not cut
+/// after it.
 pub const INSERTIONS_KEPT: usize = 256;
 
-/// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest says all, but to a rewind.
+/// Omissions of thinking kept for one key; the oldest goes first. Of one stretch the newest is sufficient, except after
+/// a rewind.
 const OMISSIONS_KEPT: usize = 16;
 
 /// Notes of broken answers kept for one key; the oldest goes first.
 const REPEATS_KEPT: usize = 32;
 
-/// One change.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Change {
-    /// Whether requests carry the tool. A decision that another writer made since stays.
+pub enum RecordChange {
+    /// Whether requests carry the tool. A later decision of another writer stays.
     Tooled {
         /// The decision that this one replaces.
         from: Option<bool>,
         /// The new decision.
         to: bool,
     },
-    /// The handoff that the newest transcript is pinned to. What another writer noted since is newer and stays.
+    /// The handoff that the newest transcript is pinned to. A later change of another writer stays.
     Followed {
         /// The handoff that was active before.
         from: Option<HandoffId>,
@@ -43,21 +44,21 @@ pub enum Change {
     },
     /// A handoff fired.
     Fired {
-        /// Its id.
         handoff: HandoffId,
-        /// Whether it has a cut point, by which it is found while the agent may leave its answer out.
+        /// Whether it has a cut point, which finds it while the agent may omit its answer.
         placed: bool,
         /// The pairs before the cut. Pairs that another writer added since stay listed.
         pairs: Vec<Uuid>,
-        /// The note by which a repetition of its request is known in other processes.
-        repeat: Option<Repeat>,
+        /// The note by which other processes recognise a repetition of its request.
+        repeat: Option<RepeatedAnswer>,
     },
     /// A handoff of another conversation, of which this one is a copy, is found by its cut point.
     LeftOut(HandoffId),
-    /// A request was cut by the cut point of this handoff: it stays, whatever becomes of the answer that showed it.
+    /// A request was cut at this handoff's cut point, which therefore stays, whatever happens to the answer that showed
+    /// it.
     ReliedOn(HandoffId),
-    /// The answer that showed these handoffs went out whole: they are found by their sentinels, and its request is
-    /// repeated no more.
+    /// The answer with these handoffs was delivered whole: their sentinels find them, and its request will not be
+    /// repeated.
     Shown(Vec<HandoffId>),
     /// Pairs were written.
     Paired(Vec<Uuid>),
@@ -65,21 +66,21 @@ pub enum Change {
     Inserted(Vec<Uuid>),
     /// Upstream refused this thinking, and took the request without it.
     ThinkingOmitted(ThinkingOmission),
-    /// A person pinned a text, or took one away.
+    /// A person pinned or unpinned a text.
     Pins {
         /// The new text.
         pinned: Option<String>,
         /// The text that goes.
         unpinned: Option<String>,
     },
-    /// An undo was asked for from outside of the chat. It takes the place of one that waits.
-    UndoAsked(AskedUndo),
-    /// That undo waits no longer: a transcript tells it, or it was withdrawn, or cannot be done.
-    UndoOver(AskedUndo),
+    /// An undo was requested from outside of the chat. It takes the place of one that waits.
+    UndoRequested(PendingUndo),
+    /// The pending undo is over: a transcript contains it, it was withdrawn, or it cannot be done.
+    UndoOver(PendingUndo),
 }
 
-impl Change {
-    /// Makes the change. Making it twice does the same as making it once.
+impl RecordChange {
+    /// Applies the change; idempotent.
     pub fn apply(&self, record: &mut Conversation) {
         match self {
             Self::Tooled { from, to } if record.tooled == *from => record.tooled = Some(*to),
@@ -95,9 +96,9 @@ impl Change {
                 repeat,
             } => {
                 record.active = Some(*handoff);
-                // What was undone, or was to be, was about the task before.
+                // A finished or pending undo belongs to the earlier task.
                 record.undone = None;
-                record.asked_undo = None;
+                record.pending_undo = None;
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
                     list(record, *handoff);
@@ -142,9 +143,9 @@ impl Change {
                 let new = pinned.as_ref().filter(|text| !known(text)).cloned();
                 record.pins.extend(new);
             }
-            Self::UndoAsked(asked) => record.asked_undo = Some(Box::new(*asked)),
-            Self::UndoOver(asked) => {
-                record.asked_undo = record.asked_undo.take().filter(|waiting| **waiting != *asked);
+            Self::UndoRequested(undo) => record.pending_undo = Some(Box::new(*undo)),
+            Self::UndoOver(undo) => {
+                record.pending_undo = record.pending_undo.take().filter(|waiting| **waiting != *undo);
             }
         }
     }
@@ -161,8 +162,8 @@ fn list(record: &mut Conversation, handoff: HandoffId) {
 }
 
 /// Notes a broken answer in place of the one that its own answer left before.
-fn note(record: &mut Conversation, repeat: &Repeat) {
-    let replaced = |old: &Repeat| {
+fn note(record: &mut Conversation, repeat: &RepeatedAnswer) {
+    let replaced = |old: &RepeatedAnswer| {
         old.handoff == repeat.handoff
             || old.body_hash == repeat.body_hash && repeat.replaces.contains(&old.handoff)
     };
@@ -179,14 +180,14 @@ pub struct Update {
     /// The record as the writer knows it: what is changed where the store has none.
     pub known: Conversation,
     /// What changes, in order.
-    pub changes: Vec<Change>,
+    pub changes: Vec<RecordChange>,
     /// Milliseconds since the Unix epoch.
     pub now_ms: u64,
 }
 
-/// What an update came to.
+/// The result of an update.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Written {
+pub struct UpdateOutcome {
     /// The record as it was written.
     pub record: Conversation,
     /// Whether another writer had changed the record since the writer read it.
@@ -194,9 +195,9 @@ pub struct Written {
 }
 
 impl Update {
-    /// The record that the update makes of the stored one; `None` where that belongs to another principal. `step`, at least
-    /// 1, is added to the version.
-    pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<Written> {
+    /// The record that the update makes of the stored one; `None` where that belongs to another principal. `step`, at
+    /// least 1, is added to the version.
+    pub fn on(&self, stored: Option<Conversation>, step: u64) -> Option<UpdateOutcome> {
         let mut overtaken = false;
         let mut record = match stored {
             Some(stored) if stored.principal != self.known.principal => return None,
@@ -211,7 +212,7 @@ impl Update {
         }
         record.version += step;
         record.updated_ms = record.updated_ms.max(self.now_ms);
-        Some(Written { record, overtaken })
+        Some(UpdateOutcome { record, overtaken })
     }
 }
 
@@ -224,7 +225,7 @@ mod tests {
         Uuid::from_u128(n)
     }
 
-    fn changed(record: &Conversation, changes: &[Change]) -> Conversation {
+    fn changed(record: &Conversation, changes: &[RecordChange]) -> Conversation {
         let mut record = record.clone();
         for change in changes {
             change.apply(&mut record);
@@ -246,7 +247,7 @@ mod tests {
     fn the_newest_omissions_of_thinking_are_kept_once_each() {
         let mut record = Conversation::default();
         for turns in 0..2 * OMISSIONS_KEPT {
-            let change = Change::ThinkingOmitted(omission(1, turns));
+            let change = RecordChange::ThinkingOmitted(omission(1, turns));
             record = changed(&record, &[change.clone(), change]);
         }
         let kept: Vec<usize> = record
@@ -257,12 +258,12 @@ mod tests {
         assert_eq!(kept, (OMISSIONS_KEPT..2 * OMISSIONS_KEPT).collect::<Vec<_>>());
     }
 
-    fn fired(handoff: u128, pairs: Vec<Uuid>) -> Change {
-        Change::Fired {
+    fn fired(handoff: u128, pairs: Vec<Uuid>) -> RecordChange {
+        RecordChange::Fired {
             handoff: id(handoff),
             placed: true,
             pairs,
-            repeat: Some(Repeat {
+            repeat: Some(RepeatedAnswer {
                 body_hash: 9,
                 handoff: id(handoff),
                 replaces: Vec::new(),
@@ -279,13 +280,13 @@ mod tests {
             ..Conversation::default()
         };
         let all = [
-            Change::Tooled { from: None, to: true },
+            RecordChange::Tooled { from: None, to: true },
             fired(101, vec![id(1)]),
-            Change::Paired(vec![id(2)]),
-            Change::LeftOut(id(102)),
-            Change::Inserted(vec![id(3)]),
-            Change::ThinkingOmitted(omission(100, 3)),
-            Change::Pins {
+            RecordChange::Paired(vec![id(2)]),
+            RecordChange::LeftOut(id(102)),
+            RecordChange::Inserted(vec![id(3)]),
+            RecordChange::ThinkingOmitted(omission(100, 3)),
+            RecordChange::Pins {
                 pinned: Some("p".into()),
                 unpinned: None,
             },
@@ -316,19 +317,19 @@ mod tests {
     #[test]
     fn what_was_decided_since_stays() {
         let known = Conversation::default();
-        let decided = changed(&known, &[Change::Tooled { from: None, to: true }]);
-        let late = Change::Tooled {
+        let decided = changed(&known, &[RecordChange::Tooled { from: None, to: true }]);
+        let late = RecordChange::Tooled {
             from: None,
             to: false,
         };
         assert_eq!(changed(&decided, &[late]).tooled, Some(true));
-        let toggled = Change::Tooled {
+        let toggled = RecordChange::Tooled {
             from: Some(true),
             to: false,
         };
         assert_eq!(changed(&decided, &[toggled]).tooled, Some(false));
 
-        let followed = Change::Followed {
+        let followed = RecordChange::Followed {
             from: None,
             to: Some(id(1)),
             undone: None,
@@ -341,43 +342,62 @@ mod tests {
         assert_eq!(changed(&known, &[followed]).active, Some(id(1)));
     }
 
+    /// Stores contain this name.
     #[test]
-    fn an_undo_waits_until_it_is_told_withdrawn_or_overtaken_by_a_handoff() {
+    fn a_pending_undo_is_stored_under_its_first_name() {
+        let mut record = Conversation::default();
+        let undo = PendingUndo {
+            handoff: id(1),
+            undone: true,
+            at_ms: 5,
+        };
+        RecordChange::UndoRequested(undo).apply(&mut record);
+        let stored = serde_json::to_value(&record).unwrap();
+        assert_eq!(stored["asked_undo"], serde_json::to_value(undo).unwrap());
+        let read: Conversation = serde_json::from_value(stored).unwrap();
+        assert_eq!(read, record);
+    }
+
+    #[test]
+    fn an_undo_waits_until_it_is_reported_withdrawn_or_overtaken_by_a_handoff() {
         let pinned = Conversation {
             active: Some(id(1)),
             ..Conversation::default()
         };
-        let UndoAnswer::Asked(asked) = pinned.ask_undo(id(1), 5) else {
+        let UndoAnswer::Requested(undo) = pinned.request_undo(id(1), 5) else {
             panic!("the active one can be undone");
         };
-        assert!(asked.undone);
+        assert!(undo.undone);
         assert_eq!(
-            pinned.ask_undo(id(2), 5),
+            pinned.request_undo(id(2), 5),
             UndoAnswer::NotActive { active: Some(id(1)) }
         );
-        let waiting = changed(&pinned, &[Change::UndoAsked(asked)]);
-        assert_eq!(waiting.asked_undo.as_deref(), Some(&asked));
-        assert_eq!(waiting.ask_undo(id(1), 6), UndoAnswer::Withdrawn(asked));
-        let over = Change::UndoOver(asked);
-        assert_eq!(changed(&waiting, std::slice::from_ref(&over)).asked_undo, None);
-        // One that was asked for since is another one.
-        let later = AskedUndo { at_ms: 7, ..asked };
-        let again = changed(&waiting, &[Change::UndoAsked(later), over]);
-        assert_eq!(again.asked_undo.as_deref(), Some(&later));
-        // The transcript tells it: then the undo can be undone.
-        let told = Change::Followed {
+        let waiting = changed(&pinned, &[RecordChange::UndoRequested(undo)]);
+        assert_eq!(waiting.pending_undo.as_deref(), Some(&undo));
+        assert_eq!(waiting.request_undo(id(1), 6), UndoAnswer::Withdrawn(undo));
+        let over = RecordChange::UndoOver(undo);
+        assert_eq!(changed(&waiting, std::slice::from_ref(&over)).pending_undo, None);
+        // An undo that was requested later is another one.
+        let later = PendingUndo { at_ms: 7, ..undo };
+        let again = changed(&waiting, &[RecordChange::UndoRequested(later), over]);
+        assert_eq!(again.pending_undo.as_deref(), Some(&later));
+        // The transcript states it: then the undo can be undone.
+        let follow = RecordChange::Followed {
             from: Some(id(1)),
             to: None,
             undone: Some(id(1)),
         };
-        let told = changed(&pinned, &[told]);
-        assert_eq!((told.active, told.undone), (None, Some(id(1))));
-        let UndoAnswer::Asked(back) = told.ask_undo(id(1), 8) else {
+        let follow = changed(&pinned, &[follow]);
+        assert_eq!((follow.active, follow.undone), (None, Some(id(1))));
+        let UndoAnswer::Requested(back) = follow.request_undo(id(1), 8) else {
             panic!("its undo can be taken back");
         };
         assert!(!back.undone);
-        let fired = changed(&told, &[Change::UndoAsked(back), fired(3, Vec::new())]);
-        assert_eq!((fired.undone, fired.asked_undo), (None, None));
+        let fired = changed(
+            &follow,
+            &[RecordChange::UndoRequested(back), fired(3, Vec::new())],
+        );
+        assert_eq!((fired.undone, fired.pending_undo), (None, None));
     }
 
     #[test]
@@ -387,9 +407,12 @@ mod tests {
             &[fired(1, Vec::new()), fired(2, Vec::new())],
         );
         assert_eq!((listed.left_out.len(), listed.repeats.len()), (2, 2));
-        let relied = changed(&listed, &[Change::ReliedOn(id(1)), Change::ReliedOn(id(7))]);
+        let relied = changed(
+            &listed,
+            &[RecordChange::ReliedOn(id(1)), RecordChange::ReliedOn(id(7))],
+        );
         assert_eq!(relied.relied_on, [id(1)]);
-        let shown = changed(&relied, &[Change::Shown(vec![id(1), id(2)])]);
+        let shown = changed(&relied, &[RecordChange::Shown(vec![id(1), id(2)])]);
         assert_eq!((&*shown.left_out, shown.repeats.len()), (&[id(1)][..], 0));
         let mut many = shown;
         for n in 0..2 * LEFT_OUT_KEPT as u128 {
@@ -412,7 +435,7 @@ mod tests {
         };
         let update = Update {
             known: known.clone(),
-            changes: vec![Change::Paired(vec![id(1)])],
+            changes: vec![RecordChange::Paired(vec![id(1)])],
             now_ms: 5,
         };
         let new = update.on(None, 1).unwrap();

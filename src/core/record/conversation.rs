@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::ids::{HandoffId, Principal};
 use super::omission::ThinkingOmission;
 
-/// What is remembered of a conversation beside its transcript.
+/// State of a conversation besides its transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
     /// Hash of principal, wire and the agent's session id (or the opening), in hexadecimal.
@@ -23,15 +23,15 @@ pub struct Conversation {
     /// Handoffs whose answer the agent may have left out of its transcript, oldest first: found by their cut points.
     #[serde(default, rename = "cut_off", skip_serializing_if = "Vec::is_empty")]
     pub left_out: Vec<HandoffId>,
-    /// Texts that were put behind turns, oldest first. No handoff takes them out: a rewind to before it needs them.
+    /// Texts that were put after turns, oldest first. A handoff does not remove them: a rewind to before it needs them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub insertions: Vec<Uuid>,
     /// Those of them by whose cut point a request was cut.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub relied_on: Vec<HandoffId>,
-    /// Answers that may have broken off behind their sentinel, oldest first.
+    /// Answers that may have broken off after their sentinel, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub repeats: Vec<Repeat>,
+    pub repeats: Vec<RepeatedAnswer>,
     /// Thinking that upstream refused, oldest first: left out of later requests that are cut at the same handoff.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub omissions: Vec<ThinkingOmission>,
@@ -41,9 +41,9 @@ pub struct Conversation {
     /// The handoff whose undo is the last change of what the model sees in the newest transcript.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undone: Option<HandoffId>,
-    /// An undo that was asked for from outside of the chat and does not stand in a transcript yet.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked_undo: Option<Box<AskedUndo>>,
+    /// An undo that was requested from outside of the chat and does not stand in a transcript yet.
+    #[serde(default, rename = "asked_undo", skip_serializing_if = "Option::is_none")]
+    pub pending_undo: Option<Box<PendingUndo>>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.
@@ -58,23 +58,23 @@ pub struct Conversation {
 
 /// An undo that waits for the conversation's next request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AskedUndo {
-    /// The handoff.
+pub struct PendingUndo {
     pub handoff: HandoffId,
-    /// Whether it is to be undone; else its undo is to be taken back.
+    /// Whether to undo the handoff; else its undo is reverted.
     pub undone: bool,
-    /// When it was asked for, in milliseconds since the Unix epoch.
+    /// When it was requested, in milliseconds since the Unix epoch.
     pub at_ms: u64,
 }
 
-/// What comes of asking for an undo.
+/// The answer to an undo request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UndoAnswer {
-    /// The next request does it.
-    Asked(AskedUndo),
-    /// What waited was asked for by mistake: it waits no longer, and nothing changes.
-    Withdrawn(AskedUndo),
-    /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that counts.
+    /// The next request performs it.
+    Requested(PendingUndo),
+    /// The pending undo is withdrawn, and nothing changes.
+    Withdrawn(PendingUndo),
+    /// The handoff neither counts in the newest transcript, nor was it undone there last. `active`: the one that
+    /// counts.
     NotActive {
         /// The handoff that counts.
         active: Option<HandoffId>,
@@ -82,20 +82,20 @@ pub enum UndoAnswer {
 }
 
 impl Conversation {
-    /// What comes of asking that this handoff be undone, or, where it is, that its undo be taken back.
-    pub fn ask_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
-        if let Some(asked) = self
-            .asked_undo
+    /// Requests the undo of this handoff or, where it is undone, its restoration.
+    pub fn request_undo(&self, handoff: HandoffId, at_ms: u64) -> UndoAnswer {
+        if let Some(pending) = self
+            .pending_undo
             .as_deref()
-            .filter(|asked| asked.handoff == handoff)
+            .filter(|pending| pending.handoff == handoff)
         {
-            return UndoAnswer::Withdrawn(*asked);
+            return UndoAnswer::Withdrawn(*pending);
         }
         let undone = self.active == Some(handoff);
         if !undone && self.undone != Some(handoff) {
             return UndoAnswer::NotActive { active: self.active };
         }
-        UndoAnswer::Asked(AskedUndo {
+        UndoAnswer::Requested(PendingUndo {
             handoff,
             undone,
             at_ms,
@@ -103,9 +103,10 @@ impl Conversation {
     }
 }
 
-/// An answer that showed a handoff and whose end was not handed over: the same request again goes on behind it.
+/// An answer with a handoff that was not delivered to its end: a repetition of its request continues after that
+/// handoff.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Repeat {
+pub struct RepeatedAnswer {
     /// Hash of the request's body.
     pub body_hash: u64,
     /// The last handoff that the answer showed.

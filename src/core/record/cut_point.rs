@@ -5,17 +5,16 @@ use serde::{Deserialize, Serialize};
 use super::ids::{HandoffId, Principal};
 use super::insertion::Position;
 
-/// The position of a handoff in the agent's transcript, for when its sentinel is missing: an agent may abort the answer
-/// that showed the sentinel, and leave all of it out of its next request.
+/// The position of a handoff in the agent's transcript, for when its sentinel is missing. An agent may abort the answer
+/// with the sentinel, and omit that answer from its next request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CutPoint {
-    /// The handoff.
     pub handoff: HandoffId,
     /// Who may see it.
     pub principal: Principal,
     /// Key of the conversation.
     pub conversation: String,
-    /// Behind all that the transcript held.
+    /// The end of the transcript at that time.
     #[serde(flatten)]
     pub position: Position,
     /// Fingerprints of the texts since the cut before, for transcripts that come back as one text.

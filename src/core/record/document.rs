@@ -8,17 +8,15 @@ use super::ids::{HandoffId, Principal};
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandoffStatus {
-    /// It is.
     #[default]
     Active,
     /// A later one took its place.
     Superseded,
-    /// A person put it away.
+    /// Archived by a person.
     Archived,
 }
 
 impl HandoffStatus {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Active, Self::Superseded, Self::Archived];
 
     /// The name used in records and documents.
@@ -40,9 +38,8 @@ impl HandoffStatus {
 /// active.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DocumentRecord {
-    /// The handoff that it is of.
     pub handoff: HandoffId,
-    /// Whose it is.
+    /// The role of its speaker.
     pub principal: Principal,
     /// The folder of the work; empty where it is not known.
     pub repository: String,

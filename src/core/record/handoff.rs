@@ -7,13 +7,13 @@ use super::ids::{HandoffId, Principal, WireId};
 /// Who began a handoff.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Origin {
+pub enum HandoffOrigin {
     /// The model, by calling the tool.
     #[default]
     Model,
-    /// A person, by a command: the model was asked once more behind its history.
+    /// A person, by a command: the model was queried once more after its history.
     Oneshot,
-    /// A person, by a command: a model was asked with a selection from the transcript.
+    /// A person, by a command: a model was queried with a selection from the transcript.
     Bundle,
     /// A person, by a command: composed from the transcript without a model.
     Local,
@@ -23,12 +23,12 @@ pub enum Origin {
     Auto,
     /// A call of the API.
     Api,
-    /// One that only a newer version knows.
+    /// An origin of a newer version.
     #[serde(other)]
     Other,
 }
 
-impl Origin {
+impl HandoffOrigin {
     /// Every origin that this version knows.
     pub const ALL: [Self; 7] = [
         Self::Model,
@@ -73,10 +73,10 @@ pub struct Handoff {
     pub wire: WireId,
     /// The carry-over prompt, normalised.
     pub prompt: String,
-    /// Why the model handed off, where it said so.
+    /// The model's reason for the handoff, where it gave one.
     pub reason: Option<String>,
-    /// What stands between the leading system messages and the work after the cut: preamble and
-    /// carry-over prompt as JSON message elements of `wire`, separated by commas, byte for byte as sent.
+    /// Elements between the leading system messages and the work after the cut. Preamble and carry-over prompt as JSON
+    /// message elements of `wire`, comma-separated, byte for byte as sent.
     pub head: String,
     /// The handoff that was active when this one fired.
     pub parent: Option<HandoffId>,
@@ -88,9 +88,9 @@ pub struct Handoff {
     pub history_bytes: u64,
     /// Who began it.
     #[serde(default)]
-    pub origin: Origin,
-    /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the list
-    /// of tools is part of the prefix.
+    pub origin: HandoffOrigin,
+    /// Whether the requests that are cut at it have the tool that searches what was cut: decided at the cut, since the
+    /// list of tools is part of the prefix.
     #[serde(default)]
     pub recall: bool,
     /// Archived by a person: its sentinel still resumes it, but it is no longer listed as open.
@@ -100,9 +100,9 @@ pub struct Handoff {
     pub spelled_out: Option<bool>,
 }
 
-/// The first line of a carry-over prompt that tells it from others, without Markdown syntax: not a heading, which all of
-/// them begin with, unless there is nothing else.
-pub fn telling_line(prompt: &str) -> &str {
+/// The first line of a carry-over prompt that distinguishes it from others, without Markdown syntax: not a heading,
+/// which all of them begin with, unless there is nothing else.
+pub fn distinctive_line(prompt: &str) -> &str {
     let shown = |line: &&str| line.chars().any(char::is_alphanumeric);
     let mut lines = prompt.lines().map(str::trim).filter(shown);
     let is_heading = |line: &str| {
@@ -113,18 +113,17 @@ pub fn telling_line(prompt: &str) -> &str {
             || line.starts_with("**") && line.ends_with("**")
     };
     let first = lines.next().unwrap_or_default();
-    let telling = match is_heading(first) {
+    let line = match is_heading(first) {
         true => lines.find(|line| !is_heading(line)).unwrap_or(first),
         false => first,
     };
-    telling
-        .trim_start_matches(['#', '>', '-', '*', ' '])
+    line.trim_start_matches(['#', '>', '-', '*', ' '])
         .trim_end_matches('*')
 }
 
 #[cfg(test)]
 mod tests {
-    use super::telling_line;
+    use super::distinctive_line;
 
     #[test]
     fn a_handoff_is_named_by_what_it_says() {
@@ -140,7 +139,7 @@ mod tests {
             ("<handoff-context>\n## Context\nUnder way: it", "Under way: it"),
             ("", ""),
         ] {
-            assert_eq!(telling_line(prompt), line, "{prompt}");
+            assert_eq!(distinctive_line(prompt), line, "{prompt}");
         }
     }
 }

@@ -11,7 +11,6 @@ pub enum WireId {
     Anthropic,
     /// OpenAI Chat Completions and its many compatible servers.
     OpenaiChat,
-    /// OpenAI Responses.
     OpenaiResponses,
     /// Gemini generateContent.
     Gemini,

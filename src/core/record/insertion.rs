@@ -1,7 +1,7 @@
 //! An insertion: what baton puts into the model's view of a transcript, and where.
 //!
-//! A hidden pair ([`HiddenPair`](super::HiddenPair)) and the cut behind a turn ([`CutPoint`](super::CutPoint)) are insertions
-//! with records of their own; [`Insertion`] is the record of every other one.
+//! A hidden pair ([`HiddenPair`](super::HiddenPair)) and the cut after a turn ([`CutPoint`](super::CutPoint)) are
+//! insertions with records of their own; [`Insertion`] is the record of every other one.
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -11,7 +11,7 @@ use super::ids::{Principal, WireId};
 /// What every call fingerprint of this version begins with.
 pub const FINGERPRINT: &str = "~2.";
 
-/// A position in the agent's transcript: behind its first elements.
+/// A position in the agent's transcript: after its first elements.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Position {
     /// How many elements stand before it, without the leading system messages.
@@ -23,29 +23,30 @@ pub struct Position {
 /// Where something of ours stands in the agent's transcript.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Place {
-    /// In the turn that holds the sibling call: `offset` ≥ 0 stands that many parts behind the sibling
-    /// (0: right behind it), `offset` < 0 that many in front of it (-1: right in front).
+pub enum InsertionPlace {
+    /// In the turn of the sibling call. `offset` ≥ 0: that many parts after the sibling (0: right after it); `offset` <
+    /// 0: that many before it (-1: right before).
     Beside {
-        /// Id of a visible call of the same turn, as the agent echoes it; where ids may be missing
-        /// (Gemini, Ollama) a fingerprint of that call, which only its wire can find again.
+        /// Id of a visible call of the same turn, as the agent echoes it. Where ids may be missing (Gemini, Ollama), a
+        /// fingerprint of that call, which only its wire can match.
         sibling: String,
         /// Distance in visible parts, see above.
         offset: i32,
     },
     /// At the line `[[handoff-aside:ID]]`, ID being the insertion's own.
     Aside,
-    /// Behind a turn of the user's or of a tool's.
-    Behind(Position),
+    /// After a turn of the user's or of a tool's.
+    #[serde(rename = "behind")]
+    After(Position),
 }
 
-impl Place {
-    /// What an insertion here is looked up by: the sibling's id, or what of its fingerprint agents cannot drop; the digest of a
+impl InsertionPlace {
+    /// The lookup key of an insertion here: the sibling's id, the stable part of its fingerprint, or the digest of a
     /// position.
     pub fn key(&self) -> Option<&str> {
         match self {
             Self::Beside { sibling, .. } => Some(sibling_key(sibling)),
-            Self::Behind(position) => Some(&position.digest),
+            Self::After(position) => Some(&position.digest),
             Self::Aside => None,
         }
     }
@@ -54,15 +55,15 @@ impl Place {
 /// What is put in.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Content {
-    /// A text: the last one of the user's message, or behind the results of tools.
+pub enum InsertionContent {
+    /// A text: the last one of the user's message, or after the results of tools.
     Text(String),
 }
 
-/// What the model's view has and the agent's has not. It is put back on every request whose transcript has its place.
+/// A text in the model's view that the agent's transcript lacks. It is restored on every request whose transcript
+/// contains its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Insertion {
-    /// Its id.
     pub id: Uuid,
     /// Who may see it.
     pub principal: Principal,
@@ -71,17 +72,33 @@ pub struct Insertion {
     /// The wire of the transcript.
     pub wire: WireId,
     /// Where it stands.
-    pub place: Place,
-    /// What it is.
-    pub content: Content,
+    pub place: InsertionPlace,
+    pub content: InsertionContent,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
 }
 
-/// What a pair beside this sibling is looked up by: the id, or that part of a call fingerprint which no agent drops.
+/// The lookup key of a pair beside this sibling: its id, or the stable part of its call fingerprint.
 pub fn sibling_key(sibling: &str) -> &str {
     match sibling.split_once(';') {
         Some((key, _)) if key.starts_with(FINGERPRINT) => key,
         _ => sibling,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Stores contain these names.
+    #[test]
+    fn places_are_stored_under_their_first_names() {
+        let place = InsertionPlace::After(Position {
+            turns: 2,
+            digest: "d".into(),
+        });
+        let stored = r#"{"behind":{"turns":2,"digest":"d"}}"#;
+        assert_eq!(serde_json::to_string(&place).unwrap(), stored);
+        assert_eq!(serde_json::from_str::<InsertionPlace>(stored).unwrap(), place);
     }
 }

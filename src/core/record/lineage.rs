@@ -1,4 +1,4 @@
-//! Which handoff goes on from which: chains, and forks where two or more go on from one.
+//! Lineage of handoffs: chains, and forks where two or more continue one.
 
 use std::collections::{HashMap, HashSet};
 
@@ -7,20 +7,19 @@ use super::ids::HandoffId;
 
 /// A handoff in the map of its chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Placed {
-    /// The handoff.
+pub struct LineageEntry {
     pub id: HandoffId,
-    /// How many forks lead to it: those of one chain have the same depth.
+    /// Number of forks above it: the handoffs of one chain have the same depth.
     pub depth: usize,
-    /// How many go on from the one before it, this one among them; 2 and more is a fork.
+    /// Number of handoffs that continue its parent, itself included; 2 or more is a fork.
     pub siblings: usize,
-    /// How many go on from it.
+    /// Number of handoffs that continue it.
     pub children: usize,
 }
 
-/// The map of these handoffs, given newest first: each chain oldest first, the chain with the newest beginning first, and
-/// behind the handoff where it forks each of its branches. One whose parent is not among them begins a chain.
-pub fn map(handoffs: &[Handoff]) -> Vec<Placed> {
+/// The map of these handoffs, given newest first: each chain oldest first, the chain with the newest beginning first,
+/// and after the handoff where it forks each of its branches. One whose parent is not among them begins a chain.
+pub fn map(handoffs: &[Handoff]) -> Vec<LineageEntry> {
     let known: HashSet<HandoffId> = handoffs.iter().map(|handoff| handoff.id).collect();
     let mut children: HashMap<HandoffId, Vec<HandoffId>> = HashMap::new();
     let mut roots = Vec::new();
@@ -34,9 +33,9 @@ pub fn map(handoffs: &[Handoff]) -> Vec<Placed> {
     // The next one is the last.
     let mut open: Vec<(HandoffId, usize, usize)> = roots.iter().rev().map(|id| (*id, 0, 1)).collect();
     while let Some((id, depth, siblings)) = open.pop() {
-        // Taken out: where records go in a circle, none is told twice.
+        // Removed, so that in a cycle of records none is listed twice.
         let next = children.remove(&id).unwrap_or_default();
-        placed.push(Placed {
+        placed.push(LineageEntry {
             id,
             depth,
             siblings,
@@ -49,14 +48,14 @@ pub fn map(handoffs: &[Handoff]) -> Vec<Placed> {
 }
 
 /// The tree that a handoff stands in: all that have the same beginning, as in [`map`].
-pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<Placed> {
+pub fn tree(handoffs: &[Handoff], id: HandoffId) -> Vec<LineageEntry> {
     let all = map(handoffs);
     // A beginning has neither a depth nor siblings, and is nobody's child.
     let known: HashMap<HandoffId, Option<HandoffId>> = handoffs
         .iter()
         .map(|handoff| (handoff.id, handoff.parent))
         .collect();
-    let begins = |placed: &Placed| {
+    let begins = |placed: &LineageEntry| {
         let parent = known.get(&placed.id).copied().flatten();
         parent.is_none_or(|parent| !known.contains_key(&parent))
     };
@@ -70,7 +69,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::record::{Origin, WireId};
+    use crate::record::{HandoffOrigin, WireId};
 
     fn id(n: u128) -> HandoffId {
         Uuid::from_u128(n)
@@ -89,16 +88,17 @@ mod tests {
             model: None,
             created_ms: 0,
             history_bytes: 0,
-            origin: Origin::Model,
+            origin: HandoffOrigin::Model,
             recall: false,
             archived: false,
             spelled_out: None,
         }
     }
 
-    fn told(placed: &[Placed]) -> Vec<(u128, usize, usize, usize)> {
-        let told = placed.iter();
-        told.map(|it| (it.id.as_u128(), it.depth, it.siblings, it.children))
+    fn chain_of(placed: &[LineageEntry]) -> Vec<(u128, usize, usize, usize)> {
+        let entries = placed.iter();
+        entries
+            .map(|it| (it.id.as_u128(), it.depth, it.siblings, it.children))
             .collect()
     }
 
@@ -115,16 +115,16 @@ mod tests {
         ];
         let mut expected = vec![(8, 0, 1, 0), (6, 0, 1, 1), (7, 0, 1, 0)];
         expected.extend(first);
-        assert_eq!(told(&map(&all)), expected);
-        assert_eq!(told(&tree(&all, id(4))), first);
-        assert_eq!(told(&tree(&all, id(8))), [(8, 0, 1, 0)]);
+        assert_eq!(chain_of(&map(&all)), expected);
+        assert_eq!(chain_of(&tree(&all, id(4))), first);
+        assert_eq!(chain_of(&tree(&all, id(8))), [(8, 0, 1, 0)]);
         assert_eq!(tree(&all, id(77)), []);
     }
 
     #[test]
     fn a_circle_ends() {
         let all = [(3, 2), (2, 3), (1, 0)].map(handoff);
-        assert_eq!(told(&map(&all)), [(1, 0, 1, 0)]);
+        assert_eq!(chain_of(&map(&all)), [(1, 0, 1, 0)]);
     }
 
     #[test]

@@ -1,9 +1,8 @@
-//! What the store keeps: handoffs, insertions (hidden pairs, cut points, texts) and conversations, and the ids by which they
-//! refer to each other.
+//! What the store keeps: handoffs, insertions (hidden pairs, cut points, texts) and conversations, and the ids by which
+//! they refer to each other.
 //!
 //! Values only. Knows no wire but its id, no transcript, and nothing of where records are kept.
 
-mod behind;
 mod change;
 mod conversation;
 mod cut_point;
@@ -14,16 +13,17 @@ mod insertion;
 pub mod lineage;
 mod omission;
 mod pair;
+mod response_origin;
 
-pub use behind::{Behind, OpenResponse, OwedResult};
-pub use change::{Change, Update, Written};
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
-pub use conversation::{AskedUndo, Conversation, Repeat, UndoAnswer};
+pub use change::{RecordChange, Update, UpdateOutcome};
+pub use conversation::{Conversation, PendingUndo, RepeatedAnswer, UndoAnswer};
 pub use cut_point::CutPoint;
 pub use document::{DocumentRecord, HandoffStatus};
-pub use handoff::{Handoff, Origin, telling_line};
+pub use handoff::{Handoff, HandoffOrigin, distinctive_line};
 pub use ids::{HandoffId, LOCAL, Principal, WireId};
-pub use insertion::{Content, Insertion, Place, Position};
 pub use insertion::{FINGERPRINT, sibling_key};
+pub use insertion::{Insertion, InsertionContent, InsertionPlace, Position};
 pub use omission::ThinkingOmission;
 pub use pair::{HiddenPair, HiddenResult};
+pub use response_origin::{OpenResponse, PendingResult, ResponseOrigin};

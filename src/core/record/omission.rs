@@ -7,8 +7,8 @@ use super::insertion::Position;
 
 /// Thinking that stood in a request which upstream refused because its thinking did not fit its prefix.
 ///
-/// The thinking that the model produced afterwards is bound to a transcript without it. So every later request that is cut at the
-/// same handoff leaves out the thinking in front of this position, and no other.
+/// The thinking that the model produced afterwards is bound to a transcript without it. So every later request that is
+/// cut at the same handoff leaves out the thinking in front of this position, and no other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThinkingOmission {
     /// The handoff at which the refused request was cut.

@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use super::ids::{Principal, WireId};
-use super::insertion::Place;
+use super::insertion::InsertionPlace;
 
-/// What the model is told in the result of a hidden call. It becomes part of a prefix that must never change, and is
-/// stored whole: what a later version says instead is another answer.
+/// Result of a hidden call as the model reads it. It becomes part of a prefix that must never change, and is stored
+/// whole: a later version's wording is another answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "StoredResult")]
 pub struct HiddenResult {
@@ -19,7 +19,7 @@ pub struct HiddenResult {
 
 impl HiddenResult {
     /// Accepted beside other calls: it fires when the turn ends.
-    pub const QUEUED: Self = Self::told("Handoff queued; it runs when this turn ends.");
+    pub const QUEUED: Self = Self::plain("Handoff queued; it runs when this turn ends.");
     /// The prompt was empty.
     pub const EMPTY_PROMPT: Self = Self::refused(
         "Handoff refused: `prompt` is empty. Call session_handoff again with everything the next session has to know.",
@@ -36,22 +36,22 @@ impl HiddenResult {
     pub const TOO_LONG: Self = Self::refused(
         "Handoff refused: `prompt` is too long. Call session_handoff again with a shorter one.",
     );
-    /// The turn was cut off behind the call: out of room, or by a filter.
+    /// The turn was cut off after the call: out of room, or by a filter.
     pub const CUT_OFF: Self = Self::refused(
         "Handoff refused: the turn was cut off before its end. Call session_handoff again when the task is done.",
     );
-    /// The call was good, or as good as the ones before it, and no leg was left to take it or to ask again.
+    /// The call was valid, and no leg was left to execute it or to ask again.
     pub const NOT_TAKEN: Self = Self::refused(
         "Handoff refused: no more handoffs can be made in this answer. Go on with the task and call session_handoff again when it is done.",
     );
-    /// A call of another tool of ours that did not come whole, or was over the limit.
+    /// A call of another tool of ours that was incomplete, or over the limit.
     pub const NOT_WHOLE: Self = Self::refused("Not run: the call was not whole, or too long. Call it again.");
-    /// A call of another tool of ours, once more than it may be called in a turn.
+    /// A call of another tool of ours beyond its limit in a turn.
     pub const TOO_OFTEN: Self = Self::refused(
         "Not run: this tool was called as often as it may be in one turn. Go on with the task.",
     );
 
-    const fn told(text: &'static str) -> Self {
+    const fn plain(text: &'static str) -> Self {
         Self {
             text: Cow::Borrowed(text),
             error: false,
@@ -73,7 +73,6 @@ impl HiddenResult {
         }
     }
 
-    /// An error of this text.
     pub fn error(text: impl Into<String>) -> Self {
         Self {
             text: Cow::Owned(text.into()),
@@ -149,13 +148,13 @@ pub struct HiddenPair {
     pub tool: String,
     /// Upstream's id of the hidden call; empty where the wire has none.
     pub call_id: String,
-    /// The call as JSON, as it goes back into the upstream view: a content block, an element of
-    /// `tool_calls`, an item or a part, byte for byte as first put back.
+    /// The call as JSON for the upstream view: a content block, an element of `tool_calls`, an item or a part. Byte for
+    /// byte as first restored.
     pub call: String,
-    /// What the model is told.
+    /// The result that the model reads.
     pub answer: HiddenResult,
     /// Where it goes back.
-    pub place: Place,
+    pub place: InsertionPlace,
     /// Carry-over prompt and reason of an accepted call: it is pending until the turn ends.
     pub pending: Option<(String, Option<String>)>,
     /// Milliseconds since the Unix epoch.

@@ -1,8 +1,8 @@
 //! Assignments of all kinds: environments, YAML, code, nested JSON, queries, connection strings, headers, options.
 
 use super::Match;
-use super::names::{Telling, telling};
-use super::values::{self, Spelled, is_secret};
+use super::names::{SecretName, secret_name};
+use super::values::{self, ValueForm, is_secret};
 
 /// Maximum bytes of a name, and of a value that are examined. A match extends to the value's end.
 const NAME: usize = 64;
@@ -16,26 +16,26 @@ const LISTED: usize = 16;
 
 /// State of the scan over names.
 #[derive(Default)]
-pub(super) struct Names {
+pub(super) struct NameScan {
     /// End of the last name; further keywords inside it are skipped.
     name: usize,
     /// Where the last secret ended.
-    behind: usize,
+    secret_end: usize,
 }
 
 /// A value and how it is written.
-struct Value {
+struct AssignedValue {
     start: usize,
     end: usize,
-    spelled: Spelled,
+    spelled: ValueForm,
     /// Whether it is an element of a list.
     listed: bool,
 }
 
-impl Names {
+impl NameScan {
     /// Processes a keyword that is part of a name.
     pub(super) fn at(&mut self, text: &str, at: usize, found: &mut Vec<Match>) {
-        if at < self.name || at < self.behind {
+        if at < self.name || at < self.secret_end {
             return;
         }
         let bytes = text.as_bytes();
@@ -46,22 +46,22 @@ impl Names {
             .take(NAME)
             .take_while(|b| is_name(b))
             .count();
-        let behind = bytes[at..].iter().take(NAME).take_while(|b| is_name(b)).count();
-        super::worked(before + behind);
-        let (start, end) = (at - before, at + behind);
+        let after = bytes[at..].iter().take(NAME).take_while(|b| is_name(b)).count();
+        super::worked(before + after);
+        let (start, end) = (at - before, at + after);
         let end = end + second_word(&bytes[start..], end - start);
         self.name = end;
         if !may_be_assigned(bytes, start, end) {
             return;
         }
-        let Some(telling) = telling(&text[start..end]) else {
+        let Some(secret_name) = secret_name(&text[start..end]) else {
             return;
         };
-        let Some(from) = operator(bytes, start, end, telling) else {
+        let Some(from) = operator(bytes, start, end, secret_name) else {
             return;
         };
-        if matches!(telling, Telling::Authorization | Telling::Cookie)
-            && self.header(text, from, telling, found)
+        if matches!(secret_name, SecretName::Authorization | SecretName::Cookie)
+            && self.header(text, from, secret_name, found)
         {
             return;
         }
@@ -69,20 +69,30 @@ impl Names {
         for _ in 0..LISTED {
             let Some(value) = next else { return };
             super::worked(value.end - value.start);
-            self.value(text, from, telling, &value, found);
+            self.value(text, from, secret_name, &value, found);
             next = (value.listed)
-                .then(|| behind_comma(bytes, value.end))
+                .then(|| after_comma(bytes, value.end))
                 .flatten()
                 .and_then(|at| self::value(bytes, start, at));
-            next = next.map(|next| Value { listed: true, ..next });
+            next = next.map(|next| AssignedValue { listed: true, ..next });
         }
     }
 
     /// Processes a value after an operator that ends at `from`.
-    fn value(&mut self, text: &str, from: usize, telling: Telling, value: &Value, found: &mut Vec<Match>) {
+    fn value(
+        &mut self,
+        text: &str,
+        from: usize,
+        secret_name: SecretName,
+        value: &AssignedValue,
+        found: &mut Vec<Match>,
+    ) {
         let bytes = text.as_bytes();
         let inside = &bytes[value.start..value.end];
-        let simple = matches!(telling, Telling::Password | Telling::Secret | Telling::Phrase);
+        let simple = matches!(
+            secret_name,
+            SecretName::Password | SecretName::Secret | SecretName::Phrase
+        );
         let yaml = simple && !value.spelled.quoted && value.spelled.plain && bytes[from - 1] == b':';
         let words = if yaml {
             words_end(bytes, value.start)
@@ -92,8 +102,9 @@ impl Names {
         let judged = match values::schemed(inside) {
             Some(at) => values::is_token(&inside[at..]).then_some(at),
             None => {
-                let phrase = telling == Telling::Phrase && values::is_phrase(&bytes[value.start..words]);
-                (phrase || is_secret(inside, telling, value.spelled)).then_some(0)
+                let phrase =
+                    secret_name == SecretName::Phrase && values::is_phrase(&bytes[value.start..words]);
+                (phrase || is_secret(inside, secret_name, value.spelled)).then_some(0)
             }
         };
         if let Some(at) = judged {
@@ -103,14 +114,14 @@ impl Names {
             }
             found.push(Match {
                 range: value.start + at..to,
-                kind: kind(telling),
+                kind: kind(secret_name),
             });
-            self.behind = to;
+            self.secret_end = to;
         }
     }
 
     /// Processes a header; its value is the rest of the line, or of the string literal.
-    fn header(&mut self, text: &str, from: usize, telling: Telling, found: &mut Vec<Match>) -> bool {
+    fn header(&mut self, text: &str, from: usize, secret_name: SecretName, found: &mut Vec<Match>) -> bool {
         let bytes = text.as_bytes();
         let quoted = |b: &&u8| matches!(b, b' ' | b'\t' | b'"' | b'\'' | b'\\');
         let from = from + bytes[from..].iter().take(4).take_while(quoted).count();
@@ -122,8 +133,8 @@ impl Names {
         while let [inside @ .., b'\\' | b' ' | b',' | b';'] = line {
             line = inside;
         }
-        let secret = match telling {
-            Telling::Cookie => pairs(line),
+        let secret = match secret_name {
+            SecretName::Cookie => pairs(line),
             _ => values::schemed(line).filter(|at| {
                 let value = &line[*at..];
                 value.len() >= 6
@@ -142,21 +153,21 @@ impl Names {
         }
         found.push(Match {
             range: from + at..to,
-            kind: kind(telling),
+            kind: kind(secret_name),
         });
-        self.behind = to;
+        self.secret_end = to;
         true
     }
 }
 
-fn kind(telling: Telling) -> &'static str {
-    match telling {
-        Telling::Password | Telling::Phrase => "password",
-        Telling::Secret => "secret",
-        Telling::Token => "token",
-        Telling::Authorization => "credential",
-        Telling::Cookie => "cookie",
-        Telling::Key => "key",
+fn kind(secret_name: SecretName) -> &'static str {
+    match secret_name {
+        SecretName::Password | SecretName::Phrase => "password",
+        SecretName::Secret => "secret",
+        SecretName::Token => "token",
+        SecretName::Authorization => "credential",
+        SecretName::Cookie => "cookie",
+        SecretName::Key => "key",
     }
 }
 
@@ -195,7 +206,7 @@ fn may_be_assigned(bytes: &[u8], start: usize, end: usize) -> bool {
 }
 
 /// Start of the value assigned to a name.
-fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<usize> {
+fn operator(bytes: &[u8], start: usize, end: usize, secret_name: SecretName) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let mut at = 0;
     // The name's own quotes and brackets, escaped or not: "name": , ['name'] = , \"name\":
@@ -209,35 +220,35 @@ fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<
         }
         at
     };
-    let behind = blank(at);
-    let two = rest.get(behind..behind + 2).unwrap_or_default();
-    let to = match rest.get(behind)? {
+    let sign = blank(at);
+    let two = rest.get(sign..sign + 2).unwrap_or_default();
+    let to = match rest.get(sign)? {
         b'=' if two == b"==" => return None,
-        b'=' if two == b"=>" => behind + 2,
-        b':' if two == b":=" => behind + 2,
+        b'=' if two == b"=>" => sign + 2,
+        b':' if two == b":=" => sign + 2,
         b':' if two == b"::" => return None,
-        b'=' | b':' => behind + 1,
-        b'|' if two == b"||" => behind + 2,
-        b'>' if at == behind => behind + 1,
+        b'=' | b':' => sign + 1,
+        b'|' if two == b"||" => sign + 2,
+        b'>' if at == sign => sign + 1,
         // setenv("NAME", "value"), {"name": "NAME", "value": "value"}
         b',' if quoted => {
-            let rest = &rest[behind + 1..];
+            let rest = &rest[sign + 1..];
             let value = memchr::memmem::find(rest, b"value");
             let colon = value.and_then(|at| Some(at + memchr::memchr(b':', &rest[at..])?));
-            behind + 1 + colon.map_or(0, |at| at + 1)
+            sign + 1 + colon.map_or(0, |at| at + 1)
         }
         // `--password value`, `password 'value'`, `login name password value`
-        _ if behind > at => {
+        _ if sign > at => {
             let option =
                 start >= 1 && bytes[start] == b'-' || start >= 2 && &bytes[start - 2..start] == b"--";
-            let netrc = telling == Telling::Password && {
+            let netrc = secret_name == SecretName::Password && {
                 let before = &bytes[start.saturating_sub(BETWEEN * 4)..start];
                 super::worked(before.len());
                 memchr::memmem::find(before, b"login ").is_some()
                     || memchr::memmem::find(before, b"machine ").is_some()
             };
-            let sql = telling == Telling::Password && rest.get(behind) == Some(&b'\'');
-            (option || netrc || sql).then_some(behind)?
+            let sql = secret_name == SecretName::Password && rest.get(sign) == Some(&b'\'');
+            (option || netrc || sql).then_some(sign)?
         }
         _ => return None,
     };
@@ -245,7 +256,7 @@ fn operator(bytes: &[u8], start: usize, end: usize, telling: Telling) -> Option<
 }
 
 /// The examined part of the value after an operator.
-fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
+fn value(bytes: &[u8], name: usize, from: usize) -> Option<AssignedValue> {
     let rest = &bytes[from..bytes.len().min(from + BETWEEN)];
     let blanks = rest.iter().take_while(|b| matches!(b, b' ' | b'\t')).count();
     // A type before it, as in `token: &str = "…"`.
@@ -292,12 +303,12 @@ fn value(bytes: &[u8], name: usize, from: usize) -> Option<Value> {
         end -= 1;
     }
     let markup = bytes[from - 1] == b'>';
-    let spelled = Spelled {
+    let spelled = ValueForm {
         quoted,
         plain: markup || is_plain(bytes, name, from, start + len),
         next: bytes.get(start + len).copied().filter(|_| !markup),
     };
-    Some(Value {
+    Some(AssignedValue {
         start,
         end,
         spelled,
@@ -313,8 +324,8 @@ fn in_list(rest: &[u8], at: usize) -> Option<usize> {
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(at + 1 + blanks)
 }
 
-/// Where the next text of a list begins, behind one that ends at `end`.
-fn behind_comma(bytes: &[u8], end: usize) -> Option<usize> {
+/// Where the next text of a list begins, after one that ends at `end`.
+fn after_comma(bytes: &[u8], end: usize) -> Option<usize> {
     let rest = &bytes[end..bytes.len().min(end + BETWEEN)];
     let quotes = rest.iter().take_while(|b| b"\\\"'`".contains(b)).count();
     let comma = rest.get(quotes..)?.strip_prefix(b",")?;
@@ -323,7 +334,7 @@ fn behind_comma(bytes: &[u8], end: usize) -> Option<usize> {
     matches!(quote, Some(b'"' | b'\'' | b'`')).then_some(end + quotes + 1 + blanks)
 }
 
-/// The length of ` phrase` behind `seed`: a name of two words.
+/// The length of ` phrase` after `seed`: a name of two words.
 fn second_word(bytes: &[u8], name: usize) -> usize {
     const WORD: &[u8] = b" phrase";
     let seed = bytes[..name].eq_ignore_ascii_case(b"seed");
@@ -368,7 +379,7 @@ fn is_plain(bytes: &[u8], name: usize, from: usize, end: usize) -> bool {
 }
 
 /// The end of a value that was truncated for examination.
-fn whole(bytes: &[u8], value: &Value) -> usize {
+fn whole(bytes: &[u8], value: &AssignedValue) -> usize {
     if value.end < value.start + VALUE {
         return value.end;
     }

@@ -147,10 +147,10 @@ fn skip_blank(bytes: &[u8], mut at: usize, limit: usize) -> usize {
     at
 }
 
-/// A key in base64 at `start`; returns where it ends. Hits before `behind` are part of the last one.
-pub(super) fn encoded(text: &str, start: usize, behind: usize, found: &mut Vec<Match>) -> usize {
-    if start < behind {
-        return behind;
+/// A key in base64 at `start`; returns where it ends. Hits before `searched_to` are part of the last one.
+pub(super) fn encoded(text: &str, start: usize, searched_to: usize, found: &mut Vec<Match>) -> usize {
+    if start < searched_to {
+        return searched_to;
     }
     let run = text.as_bytes()[start..]
         .iter()
@@ -167,7 +167,7 @@ pub(super) struct Jwt {
     /// The part that was measured last.
     part: Range<usize>,
     /// End of the examined text: no token begins before it.
-    behind: usize,
+    scanned_to: usize,
 }
 
 impl Jwt {
@@ -176,14 +176,14 @@ impl Jwt {
         const LEAST: usize = 11;
         let bytes = text.as_bytes();
         let inside = start > 0 && (bytes[start - 1].is_ascii_alphanumeric() || bytes[start - 1] == b'_');
-        if start < self.behind || inside {
+        if start < self.scanned_to || inside {
             return;
         }
         let header = self.part_end(bytes, start);
         let dot = |at: usize| bytes.get(at) == Some(&b'.');
         // What holds of a header holds of every later one that ends with it.
         if header < start + LEAST || !dot(header) {
-            self.behind = header;
+            self.scanned_to = header;
             return;
         }
         let mut end = self.part_end(bytes, header + 1);
@@ -196,9 +196,9 @@ impl Jwt {
         }
         if plain || parts == 5 {
             push(found, start..end, "jwt");
-            self.behind = end;
+            self.scanned_to = end;
         } else {
-            self.behind = header;
+            self.scanned_to = header;
         }
     }
 
@@ -215,7 +215,7 @@ impl Jwt {
     }
 }
 
-/// `user:password@` or `token@` behind `://`.
+/// `user:password@` or `token@` after `://`.
 pub(super) fn url(text: &str, start: usize, found: &mut Vec<Match>) {
     /// Bytes of a name that may be a token.
     const TOKEN: usize = 16;
@@ -258,7 +258,7 @@ fn token_run(bytes: &[u8], at: usize) -> usize {
     at + run
 }
 
-/// A token behind `Bearer ` or `token `.
+/// A token after `Bearer ` or `token `.
 pub(super) fn bearer(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     /// Shorter ones are words.
     const LEAST: usize = 12;
@@ -281,7 +281,7 @@ fn longer(bytes: &[u8], at: usize) -> usize {
     at + run
 }
 
-/// `user:password` in base64 behind `Basic `.
+/// `user:password` in base64 after `Basic `.
 pub(super) fn basic(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     let bytes = text.as_bytes();
     let to = token_run(bytes, end);
@@ -299,7 +299,7 @@ pub(super) fn is_basic(value: &[u8]) -> bool {
         })
 }
 
-/// `user:password` behind `-u` or `--user` of a command that fetches.
+/// `user:password` after `-u` or `--user` of a command that fetches.
 pub(super) fn user(text: &str, start: usize, end: usize, found: &mut Vec<Match>) {
     let bytes = text.as_bytes();
     let rest = &bytes[end..bytes.len().min(end + NEAR)];

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
-use super::names::{self, Telling};
+use super::names::{self, SecretName};
 use super::{Match, Redactor, context, mark, replaced, scan, values};
 use crate::text::{Span, json};
 
@@ -18,13 +18,13 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
     if !all && !scan::any(text) {
         return Cow::Borrowed(text);
     }
-    let mut members = Members::default();
+    let mut members = MemberTracker::default();
     let mut edits = Vec::new();
     for (at, span) in literals(text) {
         let inner = span.inner().of(text);
         super::worked(inner.len());
         step(inner.len());
-        let telling = members.take(text, at, span, hidden);
+        let secret_name = members.take(text, at, span, hidden);
         if members.is_key {
             // A name is not a secret, unless a secret is used as a map key.
             if let Some(edit) = searched(redactor, inner, all) {
@@ -35,9 +35,9 @@ pub(super) fn json<'a>(redactor: &Redactor, text: &'a [u8], step: &mut dyn FnMut
             }
             continue;
         }
-        let secret = telling.and_then(|telling| {
+        let secret = secret_name.and_then(|secret_name| {
             let value = json::unescape(inner);
-            judged(value.as_bytes(), telling).then(|| json::quote(&mark(telling.kind())))
+            judged(value.as_bytes(), secret_name).then(|| json::quote(&mark(secret_name.kind())))
         });
         if let Some(edit) = secret.or_else(|| searched(redactor, inner, all)) {
             edits.push((span, edit));
@@ -60,42 +60,44 @@ fn searched(redactor: &Redactor, inner: &[u8], all: bool) -> Option<String> {
 
 /// What a member's position says about its value.
 #[derive(Debug, Clone, Copy)]
-enum Hint {
+enum ValueHint {
     /// By its name.
-    Name(Telling),
+    Name(SecretName),
     /// It is in an object named `headers`.
     Header,
 }
 
-impl Hint {
+impl ValueHint {
     fn kind(self) -> &'static str {
         match self {
-            Self::Name(Telling::Password | Telling::Phrase) => "password",
+            Self::Name(SecretName::Password | SecretName::Phrase) => "password",
             Self::Name(_) | Self::Header => "credential",
         }
     }
 }
 
-fn judged(value: &[u8], hint: Hint) -> bool {
+fn judged(value: &[u8], hint: ValueHint) -> bool {
     match hint {
-        Hint::Header => value.len() >= 4 && !values::is_template(value),
-        Hint::Name(telling) => values::is_secret_member(value, telling) || context::is_basic(value),
+        ValueHint::Header => value.len() >= 4 && !values::is_template(value),
+        ValueHint::Name(secret_name) => {
+            values::is_secret_member(value, secret_name) || context::is_basic(value)
+        }
     }
 }
 
 /// Follows the literals of a text and tracks the member that each belongs to.
 #[derive(Default)]
-struct Members {
+struct MemberTracker {
     /// Whether the last literal was a name.
     is_key: bool,
     /// What the last name says.
-    hint: Option<Hint>,
+    hint: Option<ValueHint>,
     /// Whether the last name is `value` or similar.
     is_value: bool,
     /// Whether the last name is `name` or similar.
     is_name: bool,
     /// What `name` says in `{"name": …, "value": …}`.
-    named: Option<Hint>,
+    named: Option<ValueHint>,
     /// Nesting depth inside an object named `headers`; 0: outside.
     depth: usize,
     /// Whether the last name was `headers`.
@@ -104,10 +106,10 @@ struct Members {
     listed: bool,
 }
 
-impl Members {
-    /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about the
-    /// literal if it is a value.
-    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<Hint> {
+impl MemberTracker {
+    /// Processes the literal at `span` and the text between literals before it, from `at`. Returns what is known about
+    /// the literal if it is a value.
+    fn take(&mut self, text: &[u8], at: usize, span: Span, hidden: bool) -> Option<ValueHint> {
         for b in &text[at..span.start] {
             match b {
                 b'{' => {
@@ -134,7 +136,7 @@ impl Members {
             return None;
         }
         if std::mem::take(&mut self.is_name) && (hidden || scan::any(inner)) {
-            self.named = names::member(&json::unescape(inner)).map(Hint::Name);
+            self.named = names::member(&json::unescape(inner)).map(ValueHint::Name);
         }
         let hint = if self.listed { self.hint } else { self.hint.take() };
         self.opens = false;
@@ -155,15 +157,17 @@ impl Members {
         const MOST: usize = 64;
         if !matches!(
             self.hint,
-            Some(Hint::Name(Telling::Password | Telling::Secret | Telling::Phrase))
+            Some(ValueHint::Name(
+                SecretName::Password | SecretName::Secret | SecretName::Phrase
+            ))
         ) {
             return None;
         }
         let start = json::blank(text, json::blank(text, span.end) + 1);
         let digits = text.get(start..)?.iter().take(MOST);
         let digits = digits.take_while(|b| b.is_ascii_digit()).count();
-        let behind = text.get(start + digits);
-        let whole = behind.is_none_or(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'}'));
+        let after = text.get(start + digits);
+        let whole = after.is_none_or(|b| b.is_ascii_whitespace() || matches!(b, b',' | b'}'));
         (digits >= LEAST && whole).then(|| Span::new(start, start + digits))
     }
 
@@ -176,12 +180,12 @@ impl Members {
         let name = (hidden || scan::any(raw) || self.depth > 0).then(|| json::unescape(raw));
         self.hint = name.and_then(|name| {
             let header = self.depth > 0 && !names::is_plain_header(&name);
-            let told = names::member(&name).map(|telling| match telling {
+            let new_hint = names::member(&name).map(|secret_name| match secret_name {
                 // It is sent to a server as a credential, whatever its form.
-                Telling::Authorization => Hint::Header,
-                other => Hint::Name(other),
+                SecretName::Authorization => ValueHint::Header,
+                other => ValueHint::Name(other),
             });
-            if header { Some(Hint::Header) } else { told }
+            if header { Some(ValueHint::Header) } else { new_hint }
         });
     }
 }
@@ -197,7 +201,7 @@ pub(super) fn stream<'a>(redactor: &Redactor, text: &'a [u8]) -> Cow<'a, [u8]> {
 
 /// The rewritten literals of matches that span several literals, in order.
 fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)> {
-    let mut joined: HashMap<&[u8], Joined> = HashMap::new();
+    let mut joined: HashMap<&[u8], JoinedStrings> = HashMap::new();
     let mut key = Span::default();
     for (_, span) in literals(text) {
         let next = json::blank(text, span.end);
@@ -217,12 +221,12 @@ fn across(text: &[u8], find: impl Fn(&str) -> Vec<Match>) -> Vec<(Span, String)>
 
 /// The joined strings under one key of a stream.
 #[derive(Default)]
-struct Joined {
+struct JoinedStrings {
     text: String,
     pieces: Vec<(Span, Range<usize>)>,
 }
 
-impl Joined {
+impl JoinedStrings {
     fn add(&mut self, span: Span, text: &str) {
         let from = self.text.len();
         self.text.push_str(text);
@@ -257,8 +261,8 @@ impl Joined {
     }
 }
 
-/// The string literals, quotes included, each with where the text before it begins that is in none. Text that ends inside
-/// one ends it.
+/// The string literals, quotes included, each with where the text before it begins that is in none. Text that ends
+/// inside one ends it.
 fn literals(text: &[u8]) -> impl Iterator<Item = (usize, Span)> {
     let mut from = 0;
     std::iter::from_fn(move || {

@@ -3,11 +3,11 @@
 //! ```text
 //! text ─► keywords (one automaton, one pass) ─► scan: each hit runs its rule, name or place ─► matches
 //! ```
-//! It finds the credential formats of `gitleaks.tsv` and `own.tsv`; values of assignments and JSON members with telling
-//! names (`names`, `values`); private keys, JWTs, passwords in URLs and commands (`context`); and the config's own secrets.
-//! In JSON each string is unescaped, searched, and rewritten only where something was found, so JSON stays valid and
-//! everything else keeps its bytes. In streams the strings under one key are searched as one text, since providers split
-//! them anywhere.
+//! It finds the credential formats of `gitleaks.tsv` and `own.tsv`, and values of assignments and JSON members with
+//! secret names (`names`, `values`). It also finds private keys, JWTs, passwords in URLs and commands (`context`), and
+//! the config's own secrets. In JSON each string is unescaped, searched, and rewritten only where something was found,
+//! so JSON stays valid and everything else keeps its bytes. In streams the strings under one key are searched as one
+//! text, since providers split them anywhere.
 //!
 //! Everything runs in linear time: the automaton reads a text once, and each hit examines a bounded number of bytes, or
 //! bytes that no other hit examines. A text without hits costs one pass. Expressions are compiled when their keyword
@@ -58,7 +58,8 @@ pub(crate) struct Match {
 }
 
 impl Redactor {
-    /// A redactor with the built-in rules and these expressions. The config has validated them; invalid ones are ignored.
+    /// A redactor with the built-in rules and these expressions. The config has validated them; invalid ones are
+    /// ignored.
     pub fn new(custom: &[String]) -> Self {
         // Built eagerly: the caller is not on the hot path.
         scan::prepare();
@@ -77,7 +78,7 @@ impl Redactor {
         }
     }
 
-    /// Also keeps what is quoted of calls from telling of files that fit these patterns (`draft.secret_files`).
+    /// Also omits files that match these patterns (`draft.secret_files`) from quoted calls.
     #[must_use]
     pub fn with_secret_files(mut self, patterns: &[String]) -> Self {
         self.secret_files = patterns.to_vec();
@@ -164,7 +165,8 @@ impl Redactor {
             .into_owned()
     }
 
-    /// Whether a header of this name has a credential as its value. For callers that see the same names again and again.
+    /// Whether a header of this name has a credential as its value. For callers that see the same names again and
+    /// again.
     pub fn is_credential_header(name: &str) -> bool {
         names::is_credential_header(name)
     }

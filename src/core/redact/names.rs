@@ -2,7 +2,7 @@
 
 /// What a name says about its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Telling {
+pub(super) enum SecretName {
     /// A password, which may be simple.
     Password,
     /// A secret, which may be simple.
@@ -19,7 +19,7 @@ pub(super) enum Telling {
     Key,
 }
 
-/// Words after the telling one that do not change its meaning.
+/// Words after the secret one that do not change its meaning.
 const QUALIFIERS: &[&str] = &[
     "value",
     "string",
@@ -251,19 +251,19 @@ pub(super) fn is_plain_header(name: &str) -> bool {
 }
 
 /// Classifies the name of a JSON member.
-pub(super) fn member(name: &str) -> Option<Telling> {
+pub(super) fn member(name: &str) -> Option<SecretName> {
     let header_key = name.len() > 4 && name.to_ascii_lowercase().ends_with("-key");
-    match telling(name) {
-        Some(Telling::Token) if name.to_ascii_lowercase().starts_with("authorization") => {
-            Some(Telling::Authorization)
+    match secret_name(name) {
+        Some(SecretName::Token) if name.to_ascii_lowercase().starts_with("authorization") => {
+            Some(SecretName::Authorization)
         }
-        Some(Telling::Key) if header_key && !harmless_key(&words(name)) => Some(Telling::Token),
+        Some(SecretName::Key) if header_key && !harmless_key(&words(name)) => Some(SecretName::Token),
         other => other,
     }
 }
 
 /// Classifies a name in code, environments, files and documents.
-pub(super) fn telling(name: &str) -> Option<Telling> {
+pub(super) fn secret_name(name: &str) -> Option<SecretName> {
     let mut words = words(name);
     while words.len() > 1
         && words.last().is_some_and(|word| {
@@ -282,22 +282,22 @@ pub(super) fn telling(name: &str) -> Option<Telling> {
     if ends(&["password", "passwd", "passwort", "passcode", "pwd", "userpass"])
         || is(&["pass", "pw", "psw", "pgpass"])
     {
-        return Some(Telling::Password);
+        return Some(SecretName::Password);
     }
     if ends(&["passphrase"])
         || is(&["mnemonic"])
         || matches!(before, "seed" | "pass" | "recovery") && last == "phrase"
     {
-        return Some(Telling::Phrase);
+        return Some(SecretName::Phrase);
     }
     if ends(&["secret"]) || is(&["creds", "credential", "credentials"]) {
-        return Some(Telling::Secret);
+        return Some(SecretName::Secret);
     }
     if ends(&["authorization"]) {
-        return Some(Telling::Authorization);
+        return Some(SecretName::Authorization);
     }
     if is(&["cookie", "cookies"]) {
-        return Some(Telling::Cookie);
+        return Some(SecretName::Cookie);
     }
     if ends(&[
         "token",
@@ -317,16 +317,16 @@ pub(super) fn telling(name: &str) -> Option<Telling> {
     ]) || is(&["auth", "jwt", "bearer"])
         || before == "auth" && last == "string"
     {
-        return Some(Telling::Token);
+        return Some(SecretName::Token);
     }
     if last == "key" || last.ends_with("_key") {
         if harmless_key(&words) {
             return None;
         }
         return Some(if KEYS.contains(&before) {
-            Telling::Token
+            SecretName::Token
         } else {
-            Telling::Key
+            SecretName::Key
         });
     }
     None
@@ -366,29 +366,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_of_secrets_are_told_from_names_about_them() {
+    fn names_of_secrets_are_distinguished_from_names_about_them() {
         for (name, wanted) in [
-            ("password", Telling::Password),
-            ("PGPASSWORD", Telling::Password),
-            ("dbPassword", Telling::Password),
-            ("DB_PASS", Telling::Password),
-            ("client_secret", Telling::Secret),
-            ("passphrase", Telling::Phrase),
-            ("SSH_KEY_PASSPHRASE", Telling::Phrase),
-            ("walletMnemonic", Telling::Phrase),
-            ("seed_phrase", Telling::Phrase),
-            ("AWS_SECRET_ACCESS_KEY", Telling::Token),
-            ("apiKey", Telling::Token),
-            ("APIKey", Telling::Token),
-            ("AccountKey", Telling::Token),
-            ("authorization_token", Telling::Token),
-            ("_authToken", Telling::Token),
-            ("Authorization", Telling::Authorization),
-            ("Set-Cookie", Telling::Cookie),
-            ("some_key", Telling::Key),
-            ("API_KEY_PROD", Telling::Token),
+            ("password", SecretName::Password),
+            ("PGPASSWORD", SecretName::Password),
+            ("dbPassword", SecretName::Password),
+            ("DB_PASS", SecretName::Password),
+            ("client_secret", SecretName::Secret),
+            ("passphrase", SecretName::Phrase),
+            ("SSH_KEY_PASSPHRASE", SecretName::Phrase),
+            ("walletMnemonic", SecretName::Phrase),
+            ("seed_phrase", SecretName::Phrase),
+            ("AWS_SECRET_ACCESS_KEY", SecretName::Token),
+            ("apiKey", SecretName::Token),
+            ("APIKey", SecretName::Token),
+            ("AccountKey", SecretName::Token),
+            ("authorization_token", SecretName::Token),
+            ("_authToken", SecretName::Token),
+            ("Authorization", SecretName::Authorization),
+            ("Set-Cookie", SecretName::Cookie),
+            ("some_key", SecretName::Key),
+            ("API_KEY_PROD", SecretName::Token),
         ] {
-            assert_eq!(telling(name), Some(wanted), "{name}");
+            assert_eq!(secret_name(name), Some(wanted), "{name}");
         }
         for name in [
             "max_tokens",
@@ -412,9 +412,9 @@ mod tests {
             "bypass",
             "x-auth-url",
         ] {
-            assert_eq!(telling(name), None, "{name}");
+            assert_eq!(secret_name(name), None, "{name}");
         }
-        assert_eq!(member("ocp-apim-subscription-key"), Some(Telling::Token));
-        assert_eq!(member("x-anything-key"), Some(Telling::Token));
+        assert_eq!(member("ocp-apim-subscription-key"), Some(SecretName::Token));
+        assert_eq!(member("x-anything-key"), Some(SecretName::Token));
     }
 }

@@ -18,7 +18,7 @@ const AHEAD_OF_SEARCH: usize = 256;
 
 /// A credential's format.
 #[derive(Debug)]
-pub(super) struct Rule {
+pub(super) struct CredentialRule {
     pub(super) name: &'static str,
     pub(super) keywords: Vec<&'static str>,
     /// Whether the keyword must not follow a letter, digit or underscore.
@@ -30,13 +30,12 @@ pub(super) struct Rule {
     compiled: OnceLock<Option<Regex>>,
 }
 
-/// All rules.
-pub(super) fn all() -> Vec<Rule> {
+pub(super) fn all() -> Vec<CredentialRule> {
     let lines = FILES.iter().flat_map(|file| file.lines());
-    lines.filter_map(Rule::parse).collect()
+    lines.filter_map(CredentialRule::parse).collect()
 }
 
-impl Rule {
+impl CredentialRule {
     fn parse(line: &'static str) -> Option<Self> {
         if line.starts_with('#') {
             return None;

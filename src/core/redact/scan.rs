@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use aho_corasick::{AhoCorasick, AhoCorasickBuilder, MatchKind};
 
-use super::rules::{self, Rule};
+use super::rules::{self, CredentialRule};
 use super::{Match, assign, context};
 
 /// Parts of names whose values may be secrets.
@@ -26,24 +26,24 @@ const NAMES: [&str; 13] = [
 ];
 
 /// Keywords of places, with the place that each belongs to.
-const CONTEXTS: [(&str, Context); 12] = [
+const CONTEXTS: [(&str, ScanContext); 12] = [
     // "-----BEGIN " in base64: keys in Kubernetes and CI.
-    ("LS0tLS1CRUdJTi", Context::Encoded),
-    ("PRIVATE KEY", Context::Pem),
-    ("eyJ", Context::Jwt),
-    ("://", Context::Url),
-    (r":\/\/", Context::Url),
-    (r":\\/\\/", Context::Url),
-    ("bearer ", Context::Bearer),
-    ("basic ", Context::Basic),
-    ("token ", Context::Bearer),
-    (" -u", Context::User),
-    ("--user", Context::User),
-    ("--proxy-user", Context::User),
+    ("LS0tLS1CRUdJTi", ScanContext::Encoded),
+    ("PRIVATE KEY", ScanContext::Pem),
+    ("eyJ", ScanContext::Jwt),
+    ("://", ScanContext::Url),
+    (r":\/\/", ScanContext::Url),
+    (r":\\/\\/", ScanContext::Url),
+    ("bearer ", ScanContext::Bearer),
+    ("basic ", ScanContext::Basic),
+    ("token ", ScanContext::Bearer),
+    (" -u", ScanContext::User),
+    ("--user", ScanContext::User),
+    ("--proxy-user", ScanContext::User),
 ];
 
 #[derive(Debug, Clone, Copy)]
-enum Context {
+enum ScanContext {
     Pem,
     Encoded,
     Jwt,
@@ -54,17 +54,17 @@ enum Context {
 }
 
 #[derive(Debug, Clone, Copy)]
-enum Act {
+enum RuleAction {
     Rule(u16),
     Name,
-    Context(Context),
+    Context(ScanContext),
 }
 
 struct Keywords {
     automaton: Option<AhoCorasick>,
     /// By pattern: the action, and the exact spelling if case matters.
-    acts: Vec<(Act, Option<&'static str>)>,
-    rules: Vec<Rule>,
+    acts: Vec<(RuleAction, Option<&'static str>)>,
+    rules: Vec<CredentialRule>,
 }
 
 static KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::new);
@@ -72,13 +72,13 @@ static KEYWORDS: LazyLock<Keywords> = LazyLock::new(Keywords::new);
 impl Keywords {
     fn new() -> Self {
         let rules = rules::all();
-        let mut words: Vec<(&'static str, Act)> = Vec::new();
+        let mut words: Vec<(&'static str, RuleAction)> = Vec::new();
         for (n, rule) in rules.iter().enumerate() {
-            let act = Act::Rule(u16::try_from(n).unwrap_or(u16::MAX));
+            let act = RuleAction::Rule(u16::try_from(n).unwrap_or(u16::MAX));
             words.extend(rule.keywords.iter().map(|word| (*word, act)));
         }
-        words.extend(NAMES.map(|word| (word, Act::Name)));
-        words.extend(CONTEXTS.map(|(word, place)| (word, Act::Context(place))));
+        words.extend(NAMES.map(|word| (word, RuleAction::Name)));
+        words.extend(CONTEXTS.map(|(word, place)| (word, RuleAction::Context(place))));
         let automaton = AhoCorasickBuilder::new()
             .ascii_case_insensitive(true)
             .match_kind(MatchKind::Standard)
@@ -115,11 +115,11 @@ pub(super) fn find(text: &str, found: &mut Vec<Match>) {
     let Some(automaton) = KEYWORDS.automaton.as_ref() else {
         return;
     };
-    let mut scan = Scan {
+    let mut scan = CredentialScan {
         text,
         found,
-        behind: HashMap::new(),
-        names: assign::Names::default(),
+        match_ends: HashMap::new(),
+        names: assign::NameScan::default(),
         pem: context::Pem::default(),
         jwt: context::Jwt::default(),
         encoded: 0,
@@ -133,43 +133,47 @@ pub(super) fn find(text: &str, found: &mut Vec<Match>) {
     scan.pem.finish(text, scan.found);
 }
 
-struct Scan<'a> {
+struct CredentialScan<'a> {
     text: &'a str,
     found: &'a mut Vec<Match>,
     /// End of each rule's last match; hits inside it are skipped.
-    behind: HashMap<u16, usize>,
-    names: assign::Names,
+    match_ends: HashMap<u16, usize>,
+    names: assign::NameScan,
     pem: context::Pem,
     jwt: context::Jwt,
     /// End of the last base64-encoded key.
     encoded: usize,
 }
 
-impl Scan<'_> {
-    fn hit(&mut self, act: Act, start: usize, end: usize) {
+impl CredentialScan<'_> {
+    fn hit(&mut self, act: RuleAction, start: usize, end: usize) {
         super::worked(end - start);
         match act {
-            Act::Rule(n) => self.rule(n, start),
-            Act::Name => self.names.at(self.text, start, self.found),
-            Act::Context(Context::Pem) => self.pem.at(self.text, start, end, self.found),
-            Act::Context(Context::Encoded) => {
+            RuleAction::Rule(n) => self.rule(n, start),
+            RuleAction::Name => self.names.at(self.text, start, self.found),
+            RuleAction::Context(ScanContext::Pem) => self.pem.at(self.text, start, end, self.found),
+            RuleAction::Context(ScanContext::Encoded) => {
                 self.encoded = context::encoded(self.text, start, self.encoded, self.found)
             }
-            Act::Context(Context::Jwt) => self.jwt.at(self.text, start, self.found),
-            Act::Context(Context::Url) => context::url(self.text, end, self.found),
-            Act::Context(Context::Bearer) => context::bearer(self.text, start, end, self.found),
-            Act::Context(Context::Basic) => context::basic(self.text, start, end, self.found),
-            Act::Context(Context::User) => context::user(self.text, start, end, self.found),
+            RuleAction::Context(ScanContext::Jwt) => self.jwt.at(self.text, start, self.found),
+            RuleAction::Context(ScanContext::Url) => context::url(self.text, end, self.found),
+            RuleAction::Context(ScanContext::Bearer) => context::bearer(self.text, start, end, self.found),
+            RuleAction::Context(ScanContext::Basic) => context::basic(self.text, start, end, self.found),
+            RuleAction::Context(ScanContext::User) => context::user(self.text, start, end, self.found),
         }
     }
 
     fn rule(&mut self, n: u16, start: usize) {
-        if self.behind.get(&n).is_some_and(|behind| start < *behind) {
+        if self
+            .match_ends
+            .get(&n)
+            .is_some_and(|match_end| start < *match_end)
+        {
             return;
         }
         let rule = &KEYWORDS.rules[usize::from(n)];
         if let Some((range, end)) = rule.at(self.text, start) {
-            self.behind.insert(n, end);
+            self.match_ends.insert(n, end);
             let kind = rule.name;
             self.found.push(Match { range, kind });
         }
@@ -177,6 +181,6 @@ impl Scan<'_> {
 }
 
 #[cfg(test)]
-pub(super) fn rules_of_ours() -> &'static [Rule] {
+pub(super) fn rules_of_ours() -> &'static [CredentialRule] {
     &KEYWORDS.rules
 }

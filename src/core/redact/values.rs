@@ -1,6 +1,6 @@
 //! Classifies values: a possible secret, or a word, a name, a type, a template or code.
 
-use super::names::Telling;
+use super::names::SecretName;
 
 /// Placeholder words for passwords in code, forms and documents.
 const WORDS: &[&str] = &[
@@ -220,15 +220,15 @@ pub(super) fn is_token(value: &[u8]) -> bool {
 
 /// How a value is written. An unquoted one may be an expression; `next` is the byte after it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Spelled {
+pub(super) struct ValueForm {
     pub(super) quoted: bool,
     /// `NAME=value` of an environment, or `name: value` on its own line: not code.
     pub(super) plain: bool,
     pub(super) next: Option<u8>,
 }
 
-/// Whether the value of a telling name is a secret.
-pub(super) fn is_secret(value: &[u8], telling: Telling, spelled: Spelled) -> bool {
+/// Whether the value of a secret name is a secret.
+pub(super) fn is_secret(value: &[u8], name: SecretName, spelled: ValueForm) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
     }
@@ -240,15 +240,15 @@ pub(super) fn is_secret(value: &[u8], telling: Telling, spelled: Spelled) -> boo
     {
         return false;
     }
-    match telling {
-        Telling::Phrase if has(value, u8::is_ascii_whitespace) => is_phrase(value),
-        Telling::Password | Telling::Secret | Telling::Phrase => is_password(value, spelled),
-        Telling::Token | Telling::Authorization | Telling::Cookie => is_token(value),
-        Telling::Key => is_key(value),
+    match name {
+        SecretName::Phrase if has(value, u8::is_ascii_whitespace) => is_phrase(value),
+        SecretName::Password | SecretName::Secret | SecretName::Phrase => is_password(value, spelled),
+        SecretName::Token | SecretName::Authorization | SecretName::Cookie => is_token(value),
+        SecretName::Key => is_key(value),
     }
 }
 
-fn is_password(value: &[u8], spelled: Spelled) -> bool {
+fn is_password(value: &[u8], spelled: ValueForm) -> bool {
     let blank = has(value, u8::is_ascii_whitespace);
     if value.len() < 4 || blank || is_place(value) || is_standin(value) {
         return false;
@@ -314,29 +314,31 @@ fn is_key(value: &[u8]) -> bool {
 }
 
 /// Whether a JSON member's string is a secret. It is a value, never code.
-pub(super) fn is_secret_member(value: &[u8], telling: Telling) -> bool {
+pub(super) fn is_secret_member(value: &[u8], name: SecretName) -> bool {
     if value.is_empty() || is_template(value) {
         return false;
     }
-    let spelled = Spelled {
+    let spelled = ValueForm {
         quoted: true,
         plain: true,
         next: None,
     };
-    match telling {
-        Telling::Authorization => {
+    match name {
+        SecretName::Authorization => {
             value.len() >= 6 && !is_standin(value) && !is_identifier(value) || schemed(value).is_some()
         }
-        Telling::Cookie => value.contains(&b'=') || is_token(value),
-        Telling::Password | Telling::Secret | Telling::Phrase if has(value, u8::is_ascii_whitespace) => {
+        SecretName::Cookie => value.contains(&b'=') || is_token(value),
+        SecretName::Password | SecretName::Secret | SecretName::Phrase
+            if has(value, u8::is_ascii_whitespace) =>
+        {
             value.len() >= 8 && !is_place(value) && !is_standin(value)
         }
-        Telling::Password | Telling::Secret | Telling::Phrase => is_password(value, spelled),
-        _ => is_secret(value, telling, spelled),
+        SecretName::Password | SecretName::Secret | SecretName::Phrase => is_password(value, spelled),
+        _ => is_secret(value, name, spelled),
     }
 }
 
-/// Where the credential begins behind a scheme of HTTP authentication.
+/// Where the credential begins after a scheme of HTTP authentication.
 pub(super) fn schemed(value: &[u8]) -> Option<usize> {
     const SCHEMES: [&str; 9] = [
         "bearer ",

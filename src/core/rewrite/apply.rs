@@ -1,7 +1,7 @@
-//! The rewrite itself: the plan's changes as edits on the request's own bytes.
+//! Applies a plan: its changes as edits on the request's own bytes.
 
-use super::plan::{Cut, Rewrite, Rewritten, SizeChange, Why};
-use super::reading::Reading;
+use super::plan::{ChangeReason, Cut, Rewrite, RewriteOutcome, SizeChange};
+use super::reading::RequestReading;
 use super::{count, cut, insertions, pairs, thinking, unescape};
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
@@ -9,7 +9,7 @@ use crate::wire::Wire;
 use crate::wire::view::{View, take_out_members};
 
 /// Rewrites a request. A rewrite that does nothing returns the same bytes.
-pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+pub fn rewrite(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     match listed(wire, reading, what) {
         Some(listed) => {
             let (found, cut) = (listed.candidates(wire), what.cut);
@@ -36,8 +36,8 @@ pub fn rewrite(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewrit
     }
 }
 
-/// The request with its lone string made a list, where elements are to go into it.
-fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Reading> {
+/// The request with a lone string converted to a list, where elements are inserted.
+fn listed(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> Option<RequestReading> {
     let uncut = matches!(what.cut, Cut::None | Cut::Text { .. });
     let owes = what.previous.is_some_and(|previous| !previous.owed.is_empty());
     if uncut && !owes && what.more.is_empty() && what.insertions.is_empty() {
@@ -51,21 +51,21 @@ fn listed(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Option<Read
     reading.again(wire, &body)
 }
 
-fn rewrite_list(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+fn rewrite_list(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     let pairs = thinking::settled_pairs(wire, reading, what);
     let pairs = pairs.as_deref().unwrap_or(what.pairs);
     rewrite_with(wire, reading, &Rewrite { pairs, ..*what })
 }
 
-/// The same with the pairs as they go out.
-fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewritten {
+/// The same with the pairs in their outgoing form.
+fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> RewriteOutcome {
     let cut = cut::cut_edits(wire, &reading.view, what.cut);
     let mut placed = Vec::new();
-    let mut changes: Vec<SizeChange> = SizeChange::of(Why::Cut, &cut).into_iter().collect();
+    let mut changes: Vec<SizeChange> = SizeChange::of(ChangeReason::Cut, &cut).into_iter().collect();
     let inserted = insertions::edits(wire, &reading.view, what);
-    changes.extend(SizeChange::of(Why::Inserted, &inserted));
+    changes.extend(SizeChange::of(ChangeReason::Inserted, &inserted));
     let omitted = thinking::edits(wire, &reading.view, what, &cut);
-    changes.extend(SizeChange::of(Why::Thinking, &omitted));
+    changes.extend(SizeChange::of(ChangeReason::Thinking, &omitted));
     let first_edits = [&inserted[..], &omitted].concat();
     let with_asides = (!what.pairs.is_empty() && !matches!(what.cut, Cut::Fresh { .. }))
         .then(|| {
@@ -79,7 +79,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
             )
         })
         .flatten();
-    // Behind these edits the transcript is another one, and places in it are others.
+    // These edits change the transcript and the places in it.
     let settled = with_asides
         .as_ref()
         .map(|_| pairs::settled(wire, &reading.view, what));
@@ -103,14 +103,14 @@ fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     let mut taken_out = 0;
     if what.tools.is_some() {
         let repairs = wire.repairs(view, from, &beside);
-        // Gemini mends a call where it stands, and no message goes.
+        // Gemini repairs a call in place and removes no message.
         taken_out = repairs.iter().filter(|e| e.with.is_empty()).count();
         beside.extend(repairs);
     }
-    changes.extend(SizeChange::of(Why::Pair, &beside));
+    changes.extend(SizeChange::of(ChangeReason::Pair, &beside));
     edits.extend(beside);
     if with_asides.is_none() {
-        // Behind the results of hidden calls that go to the same place.
+        // After the results of hidden calls that go to the same place.
         edits.extend(first_edits);
     }
     for (why, some) in independent_edits(wire, reading, what, from) {
@@ -119,7 +119,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     }
     let messages = count::messages(wire, reading, what, &cut, with_asides.is_some());
     let messages = messages.saturating_sub(taken_out);
-    Rewritten {
+    RewriteOutcome {
         rope: splice::splice(&view.body, edits),
         messages,
         placed,
@@ -128,36 +128,42 @@ fn rewrite_with(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> Rewri
     }
 }
 
-/// The edits that depend on no other one, by reason.
+/// The independent edits, by reason.
 fn independent_edits(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: &Rewrite<'_>,
     from: usize,
-) -> Vec<(Why, Vec<Edit>)> {
+) -> Vec<(ChangeReason, Vec<Edit>)> {
     let view = &reading.view;
     let mut all = vec![
-        (Why::GivenBack, unescape::edits(wire, reading, from)),
-        (Why::Reference, pairs::drop_references(wire, reading, from)),
+        (ChangeReason::GivenBack, unescape::edits(wire, reading, from)),
+        (
+            ChangeReason::Reference,
+            pairs::drop_references(wire, reading, from),
+        ),
     ];
     if let Some(ours) = what.tools {
         let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
         tool.extend(wire.companions(view));
-        all.push((Why::Tool, tool));
+        all.push((ChangeReason::Tool, tool));
     }
-    all.push((Why::Previous, previous(wire, view, what)));
-    all.push((Why::Held, members_of_own_history(wire, view, what)));
+    all.push((ChangeReason::Previous, previous(wire, view, what)));
+    all.push((ChangeReason::History, members_of_own_history(wire, view, what)));
     all.push(match what.text_only {
-        Some(how) => (Why::Draft, [more(view, what), wire.text_only(view, how)].concat()),
-        None => (Why::AskAgain, more(view, what)),
+        Some(how) => (
+            ChangeReason::Draft,
+            [more(view, what), wire.text_only(view, how)].concat(),
+        ),
+        None => (ChangeReason::AskAgain, more(view, what)),
     });
     all
 }
 
-/// Takes out what a provider reads as said of the agent's own history, where it gets another one.
+/// Removes members that describe the agent's own history, where the provider gets another one.
 fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let facts = &view.facts;
-    if !(facts.held || facts.begins_thread || facts.context_hint) {
+    if !(facts.server_side || facts.begins_thread || facts.context_hint) {
         return Vec::new();
     }
     let mut gone = Vec::new();
@@ -175,11 +181,11 @@ fn members_of_own_history(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> V
     take_out_members(text, Span::new(json::blank(text, 0), text.len()), &gone)
 }
 
-/// The earlier response by the name that upstream knows; a cut leaves it behind.
+/// The previous response by upstream's id; a cut drops it.
 fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let named = view.facts.previous.as_ref().map(|previous| &*previous.id);
     match (what.cut, what.previous.map(|previous| previous.id)) {
-        // It was an answer of our own, to the conversation's first request.
+        // Baton itself answered the conversation's first request.
         (Cut::None | Cut::Text { .. }, Some("")) => wire.previous(view, None),
         (Cut::None | Cut::Text { .. }, Some(id)) if named != Some(id) => wire.previous(view, Some(id)),
         (Cut::None | Cut::Text { .. }, _) => Vec::new(),
@@ -187,8 +193,8 @@ fn previous(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     }
 }
 
-/// The results that calls of ours wait for in the response that the request goes on from: in front of all others, since the
-/// API wants them before anything else is said.
+/// Pending results of our calls in the response that the request continues. They come before all others, since the API
+/// requires them before any other item.
 fn owed(view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     let (Cut::None | Cut::Text { .. }, Some(previous)) = (what.cut, what.previous) else {
         return Vec::new();

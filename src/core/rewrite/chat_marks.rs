@@ -1,19 +1,20 @@
-//! Finds what baton has said in a transcript: notes, drafts that were shown, and sentinels, each with the answer around it.
+//! Finds baton's own answers in a transcript: notes, drafts that were shown, and sentinels, each with the answer around
+//! it.
 
 use std::collections::HashSet;
 
 use uuid::Uuid;
 
-use super::Reading;
-use super::texts::Texts;
+use super::RequestReading;
+use super::texts::TextFinder;
 use crate::mark::{MarkKind, gap, note, sentinel};
 use crate::text::Span;
 use crate::text::cost;
 use crate::wire::Wire;
 use crate::wire::view::{OwnKind, Role, View};
 
-/// A note, or a sentinel, where it counts.
-pub(super) struct At {
+/// A note or a valid sentinel.
+pub(super) struct MarkPlace {
     pub(super) id: Uuid,
     pub(super) turn: usize,
     pub(super) part: usize,
@@ -24,16 +25,16 @@ pub(super) struct At {
 }
 
 #[derive(Default)]
-pub(super) struct Found {
-    pub(super) notes: Vec<At>,
+pub(super) struct ChatMark {
+    pub(super) notes: Vec<MarkPlace>,
     /// The lines in front of drafts that were shown while they were written.
-    pub(super) drafts: Vec<At>,
-    pub(super) opens: Vec<At>,
+    pub(super) drafts: Vec<MarkPlace>,
+    pub(super) opens: Vec<MarkPlace>,
 }
 
-impl Found {
-    pub(super) fn in_reading(wire: &dyn Wire, reading: &Reading) -> Self {
-        let mut texts = Texts::new(wire, &reading.view);
+impl ChatMark {
+    pub(super) fn in_reading(wire: &dyn Wire, reading: &RequestReading) -> Self {
+        let mut texts = TextFinder::new(wire, &reading.view);
         let mut found = Self::default();
         for (i, mark) in reading.marks.iter().enumerate() {
             let (MarkKind::Note(id) | MarkKind::Draft(id) | MarkKind::Open(id)) = mark.kind else {
@@ -45,7 +46,7 @@ impl Found {
             let Some(inside) = texts.content().parts[part].text else {
                 continue;
             };
-            let at = |span| At {
+            let at = |span| MarkPlace {
                 id,
                 turn,
                 part,
@@ -57,7 +58,7 @@ impl Found {
             } else if matches!(mark.kind, MarkKind::Draft(_)) {
                 found.drafts.push(at(mark.span));
             } else if let Some(read) = sentinel::read(&reading.view.body, inside, &reading.marks, i) {
-                let from = told_from(&reading.view.body, inside.start, read.at);
+                let from = announcement_start(&reading.view.body, inside.start, read.at);
                 found.opens.push(at(Span::new(from, read.rest)));
             }
         }
@@ -65,7 +66,7 @@ impl Found {
         let sentinels = reading.items.iter().filter(|item| item.kind == OwnKind::Sentinel);
         for item in sentinels {
             if known.insert((item.turn, item.id)) {
-                found.opens.push(At {
+                found.opens.push(MarkPlace {
                     id: item.id,
                     turn: item.turn,
                     part: 0,
@@ -77,8 +78,8 @@ impl Found {
         found
     }
 
-    /// The answers that end with the notes: each from where it begins, as far as the text in front of its note tells, and
-    /// never over another note.
+    /// The answers that end with the notes: each from where it begins, as far as the text before its note shows, and
+    /// never across another note.
     pub(super) fn answers(&self, view: &View) -> Vec<Span> {
         let mut done = 0;
         let spans = self.notes.iter().map(|at| {
@@ -90,23 +91,23 @@ impl Found {
         spans.collect()
     }
 
-    /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is the
-    /// draft, too.
-    pub(super) fn note_of(&self, draft: &At) -> Option<&At> {
+    /// The note that ends a draft which was shown; `None` where the answer broke off before: all that follows in it is
+    /// the draft, too.
+    pub(super) fn note_of(&self, draft: &MarkPlace) -> Option<&MarkPlace> {
         let from = self
             .notes
             .partition_point(|at| (at.turn, at.part) < (draft.turn, draft.part));
         let here = self.notes[from..].iter().take_while(|at| at.turn == draft.turn);
-        here.take(NOTES_BEHIND).find(|at| at.id == draft.id)
+        here.take(NOTES_AFTER).find(|at| at.id == draft.id)
     }
 }
 
-/// Notes of one turn among which a draft's own is looked for: it is the first one behind it.
-pub(super) const NOTES_BEHIND: usize = 8;
+/// Notes of one turn among which a draft's own is looked for: it is the first one after it.
+pub(super) const NOTES_AFTER: usize = 8;
 
-/// Where the answer begins in which this mark stands, behind `done`: at the last line in front of it that begins one, else
+/// The start of the answer around this mark, not before `done`: at the last line in front of it that begins one, else
 /// where its text does.
-pub(super) fn begins(view: &View, at: &At, done: usize) -> usize {
+pub(super) fn begins(view: &View, at: &MarkPlace, done: usize) -> usize {
     let text: &[u8] = &view.body;
     let mark = at.span.unwrap_or_default();
     let start = at.inside.start.max(done).min(mark.start);
@@ -116,12 +117,12 @@ pub(super) fn begins(view: &View, at: &At, done: usize) -> usize {
     hits.map(|hit| start + hit).find(line_start).unwrap_or(start)
 }
 
-/// Where begins what baton says in front of a sentinel: a line of its own, right before it.
-pub(super) fn told_from(text: &[u8], start: usize, open: usize) -> usize {
-    /// Bytes of such a line.
-    const TOLD: usize = 1024;
+/// Start of baton's announcement right before a sentinel, a line of its own.
+pub(super) fn announcement_start(text: &[u8], start: usize, open: usize) -> usize {
+    /// Maximum bytes of such a line.
+    const LONGEST: usize = 1024;
     let end = gap::before(text, start, open);
-    let from = start.max(end.saturating_sub(TOLD));
+    let from = start.max(end.saturating_sub(LONGEST));
     let line = memchr::memmem::rfind(&text[from..end], br"\n").map_or(from, |at| from + at + 2);
     match text[line..end].starts_with(note::BEGINS.as_bytes()) {
         true => line,

@@ -1,6 +1,6 @@
-//! How many messages the model sees behind its carry-over prompt.
+//! How many messages the model sees after its carry-over prompt.
 
-use super::{Cut, Reading, Rewrite};
+use super::{Cut, RequestReading, Rewrite};
 use crate::limits;
 use crate::rewrite::preamble;
 use crate::text::splice::Edit;
@@ -8,19 +8,19 @@ use crate::text::{Span, json};
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
-/// Messages in the model's view behind the carry-over prompt.
+/// Messages in the model's view after the carry-over prompt.
 pub(super) fn messages(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: &Rewrite<'_>,
     cut: &[Edit],
     applied: bool,
 ) -> usize {
     match (applied, what.cut) {
-        (false, Cut::At { .. } | Cut::Behind { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
-            behind_cut(&reading.view, what.cut, cut)
+        (false, Cut::At { .. } | Cut::BeforeTurn { .. } | Cut::Before { .. } | Cut::Fresh { .. }) => {
+            after_cut(&reading.view, what.cut, cut)
         }
-        (true, Cut::At { head, .. } | Cut::Behind { head, .. } | Cut::Before { head }) => reading
+        (true, Cut::At { head, .. } | Cut::BeforeTurn { head, .. } | Cut::Before { head }) => reading
             .view
             .turns
             .iter()
@@ -31,15 +31,15 @@ pub(super) fn messages(
     }
 }
 
-/// Messages behind the head of a cut.
-fn behind_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
+/// Messages after the head of a cut.
+fn after_cut(view: &View, cut: Cut<'_>, edits: &[Edit]) -> usize {
     let (left, kept) = match cut {
         Cut::At { candidate, .. } => {
             let whole = view.turns[candidate.turn].span;
             let left = edits.first().is_some_and(|e| e.span.end < whole.end);
             (usize::from(left), &view.turns[candidate.turn + 1..])
         }
-        Cut::Behind { turn, .. } => (0, &view.turns[turn..]),
+        Cut::BeforeTurn { turn, .. } => (0, &view.turns[turn..]),
         Cut::Before { .. } => (0, &view.turns[..]),
         Cut::None | Cut::Text { .. } | Cut::Fresh { .. } => (0, &[][..]),
     };
@@ -60,9 +60,9 @@ fn ends_a_turn(view: &View, end: usize) -> bool {
 /// Messages of a whole transcript, without system messages and preamble.
 fn counted(wire: &dyn Wire, view: &View, tags: &[String]) -> usize {
     let all = view.turns.iter().filter(|t| spoken(t.role)).count();
-    // What upstream holds of the conversation is content, too; at least the question and its answer.
-    let held = view.facts.previous.as_ref().map_or(0, |_| limits::LEAST_MESSAGES);
-    all.saturating_sub(preamble::whole_turns(wire, view, tags)) + held
+    // The part that upstream stores counts as content, too: at least the question and its answer.
+    let upstream_messages = view.facts.previous.as_ref().map_or(0, |_| limits::LEAST_MESSAGES);
+    all.saturating_sub(preamble::whole_turns(wire, view, tags)) + upstream_messages
 }
 
 fn spoken(role: Role) -> bool {
@@ -81,14 +81,14 @@ mod tests {
     use serde_json::json;
 
     use crate::record::WireId;
-    use crate::rewrite::{Reading, Rewrite, Rewritten, rewrite};
+    use crate::rewrite::{RequestReading, Rewrite, RewriteOutcome, rewrite};
     use crate::text::splice;
     use crate::tools::ToolTable;
     use crate::wire::{Operation, wire};
 
-    fn with_the_tool(side: WireId, body: &serde_json::Value) -> Rewritten {
+    fn with_the_tool(side: WireId, body: &serde_json::Value) -> RewriteOutcome {
         let side = wire(side);
-        let reading = Reading::new(side, &Bytes::from(body.to_string()), Operation::Generate).unwrap();
+        let reading = RequestReading::new(side, &Bytes::from(body.to_string()), Operation::Generate).unwrap();
         let what = Rewrite {
             tools: Some(ToolTable::handoff()),
             ..Rewrite::default()
@@ -96,8 +96,8 @@ mod tests {
         rewrite(side, &reading, &what)
     }
 
-    /// A call that lost its signature is told so where it stands: no message goes. Behind an undone handoff each call of the
-    /// current turn is one.
+    /// A call that lost its signature is marked where it stands: no message is removed. After an undone handoff each
+    /// call of the current turn is one.
     #[test]
     fn a_call_that_is_mended_counts_as_a_message() {
         let call = |name: &str, more: serde_json::Value| {

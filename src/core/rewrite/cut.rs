@@ -1,4 +1,4 @@
-//! The cut: what goes, what takes its place, and what is left of the sentinel's own turn.
+//! The cut: what is removed, what replaces it, and the rest of the sentinel's turn.
 
 use super::{Candidate, Cut, orphans};
 use crate::mark::{gap, paste_tag, sentinel};
@@ -13,7 +13,7 @@ pub(super) fn kept_from(view: &View, cut: Cut<'_>) -> usize {
     match cut {
         Cut::None | Cut::Text { .. } | Cut::Before { .. } => 0,
         Cut::At { candidate, .. } => candidate.sentinel.rest,
-        Cut::Behind { turn, .. } => view.turns[turn].span.start,
+        Cut::BeforeTurn { turn, .. } => view.turns[turn].span.start,
         Cut::Fresh { .. } => view.list.end,
     }
 }
@@ -37,12 +37,12 @@ pub(super) fn cut_edits(wire: &dyn Wire, view: &View, cut: Cut<'_>) -> Vec<Edit>
                 (Some(first), Some(last)) => {
                     vec![Edit::replace(Span::new(first.span.start, last.span.end), with)]
                 }
-                // Nothing but the system has spoken.
+                // Only system messages precede.
                 (None, Some(last)) => vec![Edit::insert(last.span.end, format!(",{with}"))],
                 (_, None) => vec![Edit::insert(view.list.end - 1, with)],
             }
         }
-        Cut::Behind { turn, head } => cut_behind(wire, view, turn, head),
+        Cut::BeforeTurn { turn, head } => cut_before_turn(wire, view, turn, head),
         Cut::At {
             candidate,
             prompt,
@@ -58,8 +58,8 @@ fn opening(wire: &dyn Wire, view: &View, from: usize, to: usize, head: &str) -> 
     all.join(",")
 }
 
-/// Cuts in front of a turn, which is not the first one behind the leading system messages.
-fn cut_behind(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
+/// Cuts in front of a turn, which is not the first one after the leading system messages.
+fn cut_before_turn(wire: &dyn Wire, view: &View, turn: usize, head: &str) -> Vec<Edit> {
     let from = view.leading();
     if turn <= from {
         return cut_edits(wire, view, Cut::Before { head });
@@ -106,10 +106,10 @@ fn left_of(text: &[u8], from: usize, inside: Span) -> &[u8] {
 }
 
 /// What is left of the sentinel's own turn.
-struct Tail {
-    /// What opens the turn again.
+struct SentinelTail {
+    /// The bytes that reopen the turn.
     prefix: String,
-    /// Offset from which its own bytes go on.
+    /// Offset from which its own bytes are kept.
     from: usize,
     /// First part that is kept.
     part: usize,
@@ -121,26 +121,26 @@ fn tail(
     candidate: &Candidate,
     prompt: Option<&str>,
     content: &TurnContent,
-) -> Option<Tail> {
+) -> Option<SentinelTail> {
     let here = content.parts.get(candidate.part)?;
     let inside = here.text?;
     let text: &[u8] = &view.body;
     let unclosed = candidate.sentinel.sealed.is_none();
     let known = candidate.sentinel.rest;
     let rest = match prompt.filter(|_| unclosed) {
-        // A person may have typed the prompt's first words.
+        // A person may have typed the first words of the prompt.
         Some(prompt) if candidate.by_user => {
             let spelled = json::spelled(left_of(text, known, inside), prompt);
-            let rest = spelled.map_or(known, |len| gap::behind(text, known + len, inside.end));
-            paste_tag::behind_closing(text, inside, rest)
+            let rest = spelled.map_or(known, |len| gap::after(text, known + len, inside.end));
+            paste_tag::after_closing(text, inside, rest)
         }
-        Some(prompt) => sentinel::behind_unclosed(text, known, inside.end, prompt),
+        Some(prompt) => sentinel::after_unclosed(text, known, inside.end, prompt),
         None => known,
     };
     let turn = view.turns[candidate.turn].span;
     let left = Span::new(rest, inside.end);
     let next = content.parts.get(candidate.part + 1);
-    // A message of nothing but blanks says nothing, also where such a text is allowed beside calls.
+    // A blank message counts as empty, also where blank text is allowed beside calls.
     let empty = if wire.drops_blank_text() || next.is_none() {
         json::unescape(left.of(text)).trim().is_empty()
     } else {
@@ -150,7 +150,7 @@ fn tail(
         (Some(list), false) => {
             let open = view.str(Span::new(turn.start, list.start + 1)).into_owned();
             let block = view.str(Span::new(here.span.start, inside.start));
-            Some(Tail {
+            Some(SentinelTail {
                 prefix: format!("{open}{block}"),
                 from: rest,
                 part: candidate.part,
@@ -158,7 +158,7 @@ fn tail(
         }
         (None, false) => {
             let prefix = view.str(Span::new(turn.start, inside.start)).into_owned();
-            Some(Tail {
+            Some(SentinelTail {
                 prefix,
                 from: rest,
                 part: candidate.part,
@@ -166,7 +166,7 @@ fn tail(
         }
         (Some(list), true) if next.is_some_and(|n| list.holds(n.span.start)) => {
             let prefix = view.str(Span::new(turn.start, list.start + 1)).into_owned();
-            Some(Tail {
+            Some(SentinelTail {
                 prefix,
                 from: next?.span.start,
                 part: candidate.part + 1,
@@ -177,7 +177,7 @@ fn tail(
             let content = list.unwrap_or(here.span);
             let absent = wire.absent_content()?;
             let prefix = format!("{}{absent}", view.str(Span::new(turn.start, content.start)));
-            Some(Tail {
+            Some(SentinelTail {
                 prefix,
                 from: content.end,
                 part: candidate.part + 1,

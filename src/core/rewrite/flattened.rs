@@ -1,7 +1,7 @@
 //! Agents that ask for a summary of their transcript flattened into one text, and the cut inside that text.
 //!
-//! Nowhere else does text in the middle of somebody's message cut a transcript: a request is one of these agents'
-//! summaries by its wording, it has no tools, and the sentinel stands in a section of the model's.
+//! Nowhere else does text in the middle of a message cut a transcript. Here the wording must be that of a known agent's
+//! summary request without tools, and the sentinel must be in a section of the model's.
 
 use std::collections::HashSet;
 use std::ops::Range;
@@ -11,24 +11,23 @@ use uuid::Uuid;
 
 use super::flattened_wordings::{WORDINGS, Wording};
 use super::text_fingerprints::fingerprint;
-use crate::mark::{self, Mark, MarkKind, sentinel};
+use crate::mark::{self, MarkKind, RawMark, sentinel};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::view::View;
 
-/// A flattened transcript.
-pub struct Flat<'a> {
+pub struct FlattenedTranscript<'a> {
     body: &'a [u8],
     wording: &'static Wording,
     /// The transcript, inside its literal.
     span: Span,
     /// Where its literal ends.
     end: usize,
-    sections: Vec<Section>,
+    sections: Vec<LabelledSection>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
+enum SectionKind {
     Assistant,
     /// The user's text or a result: in the agent's other requests, too, and in the same words.
     Shown,
@@ -36,19 +35,18 @@ enum Kind {
 }
 
 /// What begins with one label.
-struct Section {
-    kind: Kind,
-    /// Where its label stands, and where its text begins.
+struct LabelledSection {
+    kind: SectionKind,
+    /// Offsets of its label and of its text.
     at: usize,
     text: usize,
-    /// The fingerprint of its text, where that proves anything.
+    /// The fingerprint of its text, where that is evidence.
     print: Option<u32>,
 }
 
 /// A sentinel in a section of the model's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FoundSentinel {
-    /// Its id.
     pub id: Uuid,
     at: usize,
     rest: usize,
@@ -57,20 +55,20 @@ pub struct FoundSentinel {
 }
 
 /// The flattened transcript of a summary request.
-pub fn find(view: &View) -> Option<Flat<'_>> {
+pub fn find(view: &View) -> Option<FlattenedTranscript<'_>> {
     let body: &[u8] = &view.body;
     if view.tools.is_some_and(|t| t.count > 0) {
         return None;
     }
     WORDINGS.iter().find_map(|wording| {
-        literal(body, wording.told_by)?;
+        literal(body, wording.marker)?;
         let text = literal(body, wording.begins)?;
-        let (before, behind) = (escaped(wording.before), escaped(wording.behind));
+        let (before, following) = (escaped(wording.before), escaped(wording.after));
         let start = text.start + memmem::find(text.of(body), before.as_bytes())? + before.len();
-        let len = memmem::rfind(&body[start..text.end], behind.as_bytes())?;
+        let len = memmem::rfind(&body[start..text.end], following.as_bytes())?;
         let span = Span::new(start, start + len);
         let sections = sections(wording, body, span);
-        Some(Flat {
+        Some(FlattenedTranscript {
             body,
             wording,
             span,
@@ -84,7 +82,7 @@ const OPEN: &[u8] = b"[[handoff-resume:";
 const CLOSE: &[u8] = b"[[/handoff-resume:";
 const ID_CHARS: usize = 36;
 
-impl Flat<'_> {
+impl FlattenedTranscript<'_> {
     /// The sentinels in the model's sections, in order.
     pub fn sentinels(&self) -> Vec<FoundSentinel> {
         let hits: Vec<usize> = memmem::find_iter(self.span.of(self.body), OPEN)
@@ -92,35 +90,35 @@ impl Flat<'_> {
             .collect();
         let ends = hits.iter().skip(1).copied().chain([self.span.end]);
         let read = |(&at, next): (&usize, usize)| {
-            let section = self.section_of(at).filter(|s| s.kind == Kind::Assistant)?;
+            let section = self.section_of(at).filter(|s| s.kind == SectionKind::Assistant)?;
             self.read(at, next, section)
         };
         hits.iter().zip(ends).filter_map(read).collect()
     }
 
-    fn section_of(&self, at: usize) -> Option<&Section> {
-        let behind = self.sections.partition_point(|s| s.at <= at);
-        self.sections.get(behind.checked_sub(1)?)
+    fn section_of(&self, at: usize) -> Option<&LabelledSection> {
+        let following = self.sections.partition_point(|s| s.at <= at);
+        self.sections.get(following.checked_sub(1)?)
     }
 
-    fn read(&self, at: usize, next: usize, section: &Section) -> Option<FoundSentinel> {
+    fn read(&self, at: usize, next: usize, section: &LabelledSection) -> Option<FoundSentinel> {
         let id_at = at + OPEN.len();
         let id = Uuid::try_parse_ascii(self.body.get(id_at..id_at + ID_CHARS)?).ok()?;
         let open = Span::new(at, id_at + ID_CHARS + 2);
         if !self.body[..open.end].ends_with(b"]]") {
             return None;
         }
-        // A section further on may quote the closing line of another one, and a short sentinel has none.
+        // A later section may quote the closing line of another sentinel, and a short sentinel has none.
         let closed = self.closed(open.end, next.min(self.end_of(section)), id);
         let end = closed.unwrap_or_else(|| {
             let inside = Span::new(section.text, next);
-            let mark = Mark {
+            let mark = RawMark {
                 span: open,
                 kind: MarkKind::Open(id),
             };
             sentinel::read(self.body, inside, &[mark], 0).map_or(open.end, |s| s.rest)
         });
-        let rest = self.behind_blanks(end);
+        let rest = self.after_blanks(end);
         Some(FoundSentinel {
             id,
             at,
@@ -130,12 +128,12 @@ impl Flat<'_> {
     }
 
     /// Where a section ends: at the next label, or with the transcript.
-    fn end_of(&self, section: &Section) -> usize {
-        let behind = self.sections.partition_point(|s| s.at <= section.at);
-        self.sections.get(behind).map_or(self.span.end, |next| next.at)
+    fn end_of(&self, section: &LabelledSection) -> usize {
+        let following = self.sections.partition_point(|s| s.at <= section.at);
+        self.sections.get(following).map_or(self.span.end, |next| next.at)
     }
 
-    /// Behind the closing line of a sentinel: the first one with a seal, and with no other id.
+    /// After the closing line of a sentinel: the first one with a seal, and with no other id.
     fn closed(&self, from: usize, to: usize, id: Uuid) -> Option<usize> {
         let inside = self.body.get(from..to)?;
         let mut ends =
@@ -143,20 +141,20 @@ impl Flat<'_> {
         ends.next().map(|end| from + end)
     }
 
-    /// Behind the prompt that this sentinel spells out in full, and behind its closing line: the prompt may hold what
+    /// After the prompt that this sentinel spells out in full, and after its closing line: the prompt may hold what
     /// looks like a message's beginning.
-    fn behind_prompt(&self, found: &FoundSentinel, prompt: &str) -> usize {
+    fn after_prompt(&self, found: &FoundSentinel, prompt: &str) -> usize {
         let left = Span::new(found.rest, self.span.end).of(self.body);
         let Some(len) = json::spelled(left, prompt).filter(|_| !found.closed) else {
             return found.rest;
         };
-        let end = self.behind_blanks(found.rest + len);
+        let end = self.after_blanks(found.rest + len);
         let closing = self.body[end..self.span.end].starts_with(CLOSE);
         let closed = closing.then(|| mark::closing_end(self.body, end + CLOSE.len(), found.id));
-        closed.flatten().map_or(found.rest, |end| self.behind_blanks(end))
+        closed.flatten().map_or(found.rest, |end| self.after_blanks(end))
     }
 
-    fn behind_blanks(&self, mut at: usize) -> usize {
+    fn after_blanks(&self, mut at: usize) -> usize {
         while at < self.span.end {
             let raw = &self.body[at..self.span.end];
             at += match raw {
@@ -168,16 +166,16 @@ impl Flat<'_> {
         self.span.end
     }
 
-    /// Whether the transcript of a handoff leads up to its sentinel here: everything that stands in front of it was said
-    /// in the agent's own requests, by these fingerprints. What somebody quotes has his own words before it.
+    /// Whether a handoff's transcript precedes its sentinel here: by these fingerprints, all text before it comes from
+    /// the agent's own requests. A quoted sentinel has other text before it.
     pub fn leads_up_to(&self, found: &FoundSentinel, texts: &[u32]) -> bool {
         let own = self.sections.partition_point(|s| s.at <= found.at) - 1;
         let known = self.known(0..own, texts);
         self.begins_with_label() && known.is_some_and(|known| known.texts > 0)
     }
 
-    /// Whether all of this text, or all of it behind `found`, was said before a handoff was made whose sentinel does not stand
-    /// here: by the fingerprints of its transcript. Without a sentinel, words of the model's must be among them.
+    /// Whether all of this text, or all of it after `found`, predates a handoff whose sentinel is not here, by the
+    /// fingerprints of its transcript. Without a sentinel, text of the model's must be among them.
     pub fn lies_before(&self, found: Option<&FoundSentinel>, texts: &[u32]) -> bool {
         let from = found.map_or(0, |f| self.sections.partition_point(|s| s.at <= f.at));
         let Some(known) = self.known(from..self.sections.len(), texts) else {
@@ -200,17 +198,17 @@ impl Flat<'_> {
                 return None;
             }
             known.texts += 1;
-            known.models += usize::from(section.kind == Kind::Assistant);
+            known.models += usize::from(section.kind == SectionKind::Assistant);
         }
         Some(known)
     }
 
-    /// The cut at a sentinel: what stands in front of it gives way to the carry-over prompt.
+    /// The cut at a sentinel: the carry-over prompt replaces all text before it.
     pub fn cut(&self, found: &FoundSentinel, prompt: &str) -> Vec<Edit> {
-        self.cut_from(self.behind_prompt(found, prompt), prompt)
+        self.cut_from(self.after_prompt(found, prompt), prompt)
     }
 
-    /// The same where the sentinel stands behind this text, in what the agent keeps as it is.
+    /// The same where the sentinel follows this text, in the part that the agent keeps unchanged.
     pub fn cut_whole(&self, prompt: &str) -> Vec<Edit> {
         self.cut_from(self.span.end, prompt)
     }
@@ -233,9 +231,9 @@ impl Flat<'_> {
         edits
     }
 
-    /// The summary of an earlier compaction, right behind the transcript: of what stood in front of all this.
+    /// The summary of an earlier compaction, right after the transcript; it covers earlier messages.
     fn earlier_summary(&self) -> Option<Span> {
-        let start = self.span.end + escaped(self.wording.behind).len();
+        let start = self.span.end + escaped(self.wording.after).len();
         let rest = self.body.get(start..self.end)?;
         let begins = escaped(EARLIER_SUMMARY.0);
         let inside = rest.strip_prefix(begins.as_bytes())?;
@@ -248,7 +246,6 @@ impl Flat<'_> {
 /// Sections whose texts are known.
 #[derive(Default)]
 struct KnownSections {
-    /// All of them.
     texts: usize,
     /// The model's.
     models: usize,
@@ -257,7 +254,7 @@ struct KnownSections {
 /// What pi puts around the summary of its compaction before.
 const EARLIER_SUMMARY: (&str, &str) = ("<previous-summary>\n", "\n</previous-summary>");
 
-/// What takes an earlier summary's place.
+/// The replacement of an earlier summary.
 const HANDED_OVER: &str =
     "None: what came before was handed over, and the conversation above begins with what to know of it.";
 
@@ -275,25 +272,25 @@ fn escaped(text: &str) -> String {
 }
 
 /// The label that `raw` begins with: what it stands for, and its length.
-fn label(wording: &Wording, raw: &[u8]) -> Option<(Kind, usize)> {
+fn label(wording: &Wording, raw: &[u8]) -> Option<(SectionKind, usize)> {
     let of = |labels: &'static [&'static str], kind| {
         let hit = labels.iter().find(|l| raw.starts_with(l.as_bytes()));
         hit.map(|l| (kind, l.len()))
     };
-    // Longer ones first: one label may begin with another.
-    of(wording.results, Kind::Shown)
-        .or_else(|| of(wording.others, Kind::Other))
+    // Longer ones first: one label may be a prefix of another.
+    of(wording.results, SectionKind::Shown)
+        .or_else(|| of(wording.others, SectionKind::Other))
         .or_else(|| {
             raw.starts_with(wording.user.as_bytes())
-                .then_some((Kind::Shown, wording.user.len()))
+                .then_some((SectionKind::Shown, wording.user.len()))
         })
         .or_else(|| {
             let hit = raw.starts_with(wording.assistant.as_bytes());
-            hit.then_some((Kind::Assistant, wording.assistant.len()))
+            hit.then_some((SectionKind::Assistant, wording.assistant.len()))
         })
 }
 
-fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
+fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<LabelledSection> {
     let mut out = Vec::new();
     let mut line = Some(span.start);
     let mut at = span.start;
@@ -301,7 +298,7 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
         if let Some(start) = line.take()
             && let Some((kind, len)) = label(wording, &body[start..span.end])
         {
-            out.push(Section {
+            out.push(LabelledSection {
                 kind,
                 at: start,
                 text: start + len,
@@ -318,7 +315,11 @@ fn sections(wording: &Wording, body: &[u8], span: Span) -> Vec<Section> {
         }
     }
     let ends: Vec<usize> = out.iter().skip(1).map(|s| s.at).chain([span.end]).collect();
-    for (section, end) in out.iter_mut().zip(ends).filter(|(s, _)| s.kind != Kind::Other) {
+    for (section, end) in out
+        .iter_mut()
+        .zip(ends)
+        .filter(|(s, _)| s.kind != SectionKind::Other)
+    {
         section.print = fingerprint(Span::new(section.text, end).of(body));
     }
     out

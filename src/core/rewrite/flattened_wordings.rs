@@ -1,17 +1,17 @@
 //! How agents word their requests for a summary of a flattened transcript, as a table.
 
-/// How an agent words its summary requests, as seen on the wire of the versions named.
+/// An agent's wording of summary requests, as seen on the wire of the named versions.
 pub(super) struct Wording {
     /// The agent and its version.
     #[allow(dead_code, reason = "what the row is about")]
     agent: &'static str,
-    /// A text of the request, mostly the system's, that begins so.
-    pub(super) told_by: &'static str,
+    /// Prefix of a text in the request, mostly of the system's.
+    pub(super) marker: &'static str,
     /// What the text with the transcript begins with.
     pub(super) begins: &'static str,
-    /// What stands right in front of the transcript in it, and right behind.
+    /// Text right before and right after the transcript.
     pub(super) before: &'static str,
-    pub(super) behind: &'static str,
+    pub(super) after: &'static str,
     /// What stands between two messages.
     pub(super) gap: &'static str,
     /// What a message of the user's and one of the model's begin with.
@@ -19,16 +19,16 @@ pub(super) struct Wording {
     pub(super) assistant: &'static str,
     /// What tool results begin with.
     pub(super) results: &'static [&'static str],
-    /// What stands there in another spelling than in the agent's requests, or only sometimes.
+    /// Text that differs from the agent's requests, or appears only sometimes.
     pub(super) others: &'static [&'static str],
 }
 
 const PI: Wording = Wording {
     agent: "pi 0.87",
-    told_by: "You are a context summarization assistant.",
+    marker: "You are a context summarization assistant.",
     begins: "<conversation>\n",
     before: "<conversation>\n",
-    behind: "\n</conversation>\n\n",
+    after: "\n</conversation>\n\n",
     gap: "\n\n",
     user: "[User]: ",
     assistant: "[Assistant]: ",
@@ -42,15 +42,15 @@ pub(super) const WORDINGS: &[Wording] = &[
         agent: "pi 0.87, the first part of a turn",
         begins: "# Conversation\n",
         before: "# Conversation\n",
-        behind: "\n\n# Instructions\n",
+        after: "\n\n# Instructions\n",
         ..PI
     },
     Wording {
         agent: "opencode 1.18",
-        told_by: "You are a context summarization agent.",
+        marker: "You are a context summarization agent.",
         begins: "Here is the conversation so far:\n\n<conversation>\n",
         before: "<conversation>\n",
-        behind: "\n</conversation>\n\n",
+        after: "\n</conversation>\n\n",
         gap: "\n\n",
         user: "[User]: ",
         assistant: "[Assistant]: ",
@@ -65,10 +65,10 @@ pub(super) const WORDINGS: &[Wording] = &[
     },
     Wording {
         agent: "goose 1.34",
-        told_by: "## Task Context\n- An llm context limit was reached",
+        marker: "## Task Context\n- An llm context limit was reached",
         begins: "## Task Context\n- An llm context limit was reached",
         before: "\n**Conversation History:**\n",
-        behind: "\n\nWrap reasoning in `<analysis>` tags",
+        after: "\n\nWrap reasoning in `<analysis>` tags",
         gap: "\n",
         user: "[user]: ",
         assistant: "[assistant]: ",

@@ -1,4 +1,4 @@
-//! Puts texts of ours into the model's view, behind turns of the agent's transcript.
+//! Puts texts of ours into the model's view, after turns of the agent's transcript.
 
 use std::cmp::Ordering;
 use std::collections::HashSet;
@@ -7,18 +7,17 @@ use uuid::Uuid;
 
 use super::positions::digests;
 use super::{Cut, PlacedInsertion, Rewrite, cut};
-use crate::record::{Content, Insertion, Place, Position};
+use crate::record::{Insertion, InsertionContent, InsertionPlace, Position};
 use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
-/// The turn that a text goes behind at the end of a transcript; `None` where it has no place, since the last word is the
-/// model's.
+/// The turn after which a text goes at the end of a transcript; `None` where the model wrote last.
 pub fn last(view: &View) -> Option<usize> {
     before(view, view.turns.len())
 }
 
-/// The same behind the first `end` turns. What the system says behind the user stays where it is.
+/// The same after the first `end` turns. System messages after the user stay in place.
 fn before(view: &View, end: usize) -> Option<usize> {
     let turns = view.turns.get(..end)?;
     let turn = turns
@@ -27,22 +26,22 @@ fn before(view: &View, end: usize) -> Option<usize> {
     matches!(turns[turn].role, Role::User | Role::Tool).then_some(turn)
 }
 
-/// The insertions that have their place in a transcript, and the ids of those that had it in a transcript of at least so
-/// many turns: it is another one now, or was edited.
+/// The insertions with a place in the transcript, and the ids of those whose place is gone although the transcript is
+/// long enough: it is another one, or was edited.
 pub fn find<'a>(
     view: &View,
     insertions: impl IntoIterator<Item = &'a Insertion>,
 ) -> (Vec<PlacedInsertion>, Vec<Uuid>) {
     let leading = view.leading();
-    let behind = insertions
+    let after = insertions
         .into_iter()
         .filter_map(|insertion| match &insertion.place {
-            Place::Behind(position) if leading + position.turns <= view.turns.len() => {
+            InsertionPlace::After(position) if leading + position.turns <= view.turns.len() => {
                 Some((position, insertion))
             }
             _ => None,
         });
-    let mut all: Vec<(&Position, &Insertion)> = behind.collect();
+    let mut all: Vec<(&Position, &Insertion)> = after.collect();
     all.sort_by(|(a, one), (b, other)| match a.turns.cmp(&b.turns) {
         Ordering::Equal => one.id.cmp(&other.id),
         order => order,
@@ -56,9 +55,9 @@ pub fn find<'a>(
             lost.push(insertion.id);
             continue;
         };
-        // Two branches that were joined may each have one here: the older one was there first.
+        // Two joined branches may each have one here; the older one comes first.
         if taken.insert(turn) {
-            let Content::Text(text) = &insertion.content;
+            let InsertionContent::Text(text) = &insertion.content;
             placed.push(PlacedInsertion {
                 id: insertion.id,
                 turn,
@@ -69,8 +68,8 @@ pub fn find<'a>(
     (placed, lost)
 }
 
-/// Digests of the positions at which a request may have ended that the model answered, the first answer left out: what an
-/// insertion of the conversation that this one was copied from is found by.
+/// Digests of the positions at which an answered request may have ended, without the first answer. They find insertions
+/// of the conversation that this one was copied from.
 pub fn positions(view: &View) -> Vec<String> {
     let leading = view.leading();
     let Some(first) = view.turns.iter().position(|t| t.role == Role::Assistant) else {
@@ -85,7 +84,7 @@ pub fn positions(view: &View) -> Vec<String> {
     digests(view, &counts)
 }
 
-/// The edits that put the texts in, those behind the cut.
+/// The edits that put the texts in, those after the cut.
 pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<Edit> {
     if what.insertions.is_empty() || matches!(what.cut, Cut::Fresh { .. }) {
         return Vec::new();
@@ -105,7 +104,7 @@ mod tests {
 
     use super::*;
     use crate::record::WireId;
-    use crate::rewrite::{Reading, positions, rewrite};
+    use crate::rewrite::{RequestReading, positions, rewrite};
     use crate::wire::{Operation, wire};
 
     fn body(wire: WireId, turns: &[Value]) -> Bytes {
@@ -117,8 +116,8 @@ mod tests {
         json!({"model": "m", key: turns}).to_string().into()
     }
 
-    fn reading(id: WireId, turns: &[Value]) -> Reading {
-        Reading::new(wire(id), &body(id, turns), Operation::Generate).unwrap()
+    fn reading(id: WireId, turns: &[Value]) -> RequestReading {
+        RequestReading::new(wire(id), &body(id, turns), Operation::Generate).unwrap()
     }
 
     fn insertion(view: &View, text: &str) -> Insertion {
@@ -127,8 +126,8 @@ mod tests {
             principal: "local".to_owned(),
             conversation: "c".to_owned(),
             wire: WireId::Anthropic,
-            place: Place::Behind(positions::of(view)),
-            content: Content::Text(text.to_owned()),
+            place: InsertionPlace::After(positions::of(view)),
+            content: InsertionContent::Text(text.to_owned()),
             created_ms: 1,
         }
     }
@@ -142,7 +141,7 @@ mod tests {
         serde_json::from_slice(&rewrite(wire(id), &reading, &what).rope.concat()).unwrap()
     }
 
-    /// Behind a user's text, and behind results of tools: what comes before it, and the turn as it is then.
+    /// After a user's text, and after results of tools: the preceding turns, and the turn with the text.
     fn ends(id: WireId) -> Vec<(Vec<Value>, Value)> {
         let block = |kind: &str| json!({"type": kind, "text": "N \"1\""});
         let own = json!({"role": "user", "content": "N \"1\""});
@@ -224,9 +223,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_stands_behind_the_user_or_the_results_and_again_on_later_requests() {
+    fn a_text_follows_the_user_or_the_results_also_on_later_requests() {
         for id in WireId::ALL {
-            let said = |text: &str| match id {
+            let reply = |text: &str| match id {
                 WireId::Gemini => json!({"role": "model", "parts": [{"text": text}]}),
                 _ => json!({"role": "assistant", "content": text}),
             };
@@ -241,15 +240,15 @@ mod tests {
                     keys.iter().find_map(|k| sent.get(k)).unwrap().clone()
                 };
                 assert_eq!(list(&sent(id, &turns, &placed)), then, "{id:?}");
-                // The next request has more behind it; a third one another transcript before it.
-                let next = [&turns[..], &[said("Yes.")], &turns].concat();
+                // The next request has more after it; a third one another transcript before it.
+                let next = [&turns[..], &[reply("Yes.")], &turns].concat();
                 let (placed, lost) = find(&reading(id, &next).view, [&known]);
                 assert_eq!((placed.len(), lost.len()), (1, 0));
                 let mut all = then.as_array().unwrap().clone();
-                all.push(said("Yes."));
+                all.push(reply("Yes."));
                 all.extend(turns.clone());
                 assert_eq!(list(&sent(id, &next, &placed)), json!(all), "{id:?}");
-                let other = [&[said("No.")][..], &turns].concat();
+                let other = [&[reply("No.")][..], &turns].concat();
                 assert_eq!(
                     find(&reading(id, &other).view, [&known]),
                     (vec![], vec![known.id])
@@ -263,7 +262,7 @@ mod tests {
     fn a_lone_string_becomes_a_list() {
         let wire = wire(WireId::OpenaiResponses);
         let body = Bytes::from_static(br#"{"input":"Hi"}"#);
-        let reading = Reading::new(wire, &body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
         let (placed, _) = find(&reading.view, [&insertion(&reading.view, "N")]);
         let what = Rewrite {
             insertions: &placed,
@@ -275,7 +274,7 @@ mod tests {
     }
 
     #[test]
-    fn no_text_goes_behind_the_models_last_word() {
+    fn no_text_follows_the_models_last_turn() {
         let turns = [
             json!({"role": "user", "content": "Hi"}),
             json!({"role": "assistant", "content": "So"}),
@@ -284,10 +283,10 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_finds_where_texts_may_stand_behind_the_first_answer() {
+    fn a_copy_finds_where_texts_may_stand_after_the_first_answer() {
         let user = |text: &str| json!({"role": "user", "content": text});
-        let said = |text: &str| json!({"role": "assistant", "content": text});
-        let turns = [user("a"), said("b"), user("c"), user("d"), said("e"), user("f")];
+        let reply = |text: &str| json!({"role": "assistant", "content": text});
+        let turns = [user("a"), reply("b"), user("c"), user("d"), reply("e"), user("f")];
         let at = |n: usize| positions::of(&reading(WireId::OpenaiChat, &turns[..n]).view).digest;
         let view = reading(WireId::OpenaiChat, &turns).view;
         assert_eq!(super::positions(&view), [at(4), at(6)]);

@@ -1,11 +1,11 @@
 //! Finds where a handoff stands in a transcript that lacks its sentinel.
 //!
-//! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then sends
-//! the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The handoff that
-//! the answer showed stands between the two.
+//! An agent that is stopped while it reads an answer may leave all of that answer out of its next request. It then
+//! sends the transcript of the request before, byte for byte except for cache breakpoints, and new user text. The
+//! handoff that the answer showed stands between the two.
 //!
-//! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before it
-//! changed: calls without their signatures, results twice. Behind a placeholder the texts alone must be the same.
+//! Gemini CLI puts a placeholder in the answer's place. When it resumes such a session it resends the transcript before
+//! it changed: calls without their signatures, results twice. After a placeholder the texts alone must be the same.
 
 use super::positions::digests;
 use super::text_fingerprints::texts;
@@ -13,43 +13,44 @@ use crate::agents::wordings;
 use crate::record::CutPoint;
 use crate::text::json;
 use crate::wire::Wire;
-use crate::wire::view::{Part, PartKind, Role, View};
+use crate::wire::view::{Role, TurnPart, TurnPartKind, View};
 
 /// Most positions of a missing answer that are looked up in the store, the newest first: each costs a query, and a
 /// transcript may consist of user texts alone.
 const MOST_MISSING: usize = 256;
 
-/// The last of these cut points that holds in a transcript, behind turn `behind`; and the turn that it stands before,
-/// which is neither the first one nor the first behind the leading system messages.
+/// The last of these cut points that matches a transcript after turn `after`, and the turn that follows it. That turn
+/// is neither the first one nor the first after the leading system messages.
 pub fn last_in<'a>(
     wire: &dyn Wire,
     view: &View,
     points: impl IntoIterator<Item = &'a CutPoint>,
-    behind: Option<usize>,
+    after: Option<usize>,
 ) -> Option<(usize, &'a CutPoint)> {
     let leading = view.leading();
     let mut maybe: Vec<&CutPoint> = points.into_iter().collect();
     maybe.retain(|p| {
         let at = leading + p.position.turns;
-        // Nothing behind the system's word can be told from any other request that upstream holds the rest of.
-        p.position.turns > 0 && behind.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
+        // The position right after the system messages cannot be distinguished from any other request that upstream
+        // holds the rest of.
+        p.position.turns > 0 && after.is_none_or(|turn| at > turn) && answer_missing(wire, view, at)
     });
-    // Of two at one place the last listed is the newer one: ids are made by the clocks of different machines.
+    // Of two at one place the last listed is the newer one: ids come from the clocks of different machines.
     maybe.sort_by_key(|p| p.position.turns);
     let counts: Vec<usize> = maybe.iter().map(|p| p.position.turns).collect();
     let digests = digests(view, &counts);
-    let held = maybe
+    let valid = maybe
         .iter()
         .zip(digests)
         .rfind(|(p, digest)| p.position.digest == *digest || is_resent(wire, view, p));
-    held.map(|(p, _)| (leading + p.position.turns, *p))
+    valid.map(|(p, _)| (leading + p.position.turns, *p))
 }
 
-/// Digests of what a transcript holds in front of each user text that follows no answer, behind turn `behind`: where
-/// an answer may be missing. The last 256 of them, in the transcript's order.
-pub fn missing_answers(wire: &dyn Wire, view: &View, behind: Option<usize>) -> Vec<String> {
+/// Digests of what a transcript holds in front of each user text that follows no answer, after turn `after`: where an
+/// answer may be missing. The last 256 of them, in the transcript's order.
+pub fn missing_answers(wire: &dyn Wire, view: &View, after: Option<usize>) -> Vec<String> {
     let leading = view.leading();
-    let first = behind.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
+    let first = after.map_or(leading + 1, |turn| turn + 1).max(leading + 1);
     let answers_missing = |at: &usize| {
         let before = view.turns[at - 1].role;
         matches!(before, Role::User | Role::Tool) && answer_missing(wire, view, *at)
@@ -60,7 +61,8 @@ pub fn missing_answers(wire: &dyn Wire, view: &View, behind: Option<usize>) -> V
     digests(view, &counts)
 }
 
-/// Whether an answer may be missing in front of turn `at`: the user speaks there, or behind a placeholder that stands there.
+/// Whether an answer may be missing in front of turn `at`: the user speaks there, or after a placeholder that stands
+/// there.
 fn answer_missing(wire: &dyn Wire, view: &View, at: usize) -> bool {
     new_text(wire, view, at) || is_placeholder(wire, view, at) && new_text(wire, view, at + 1)
 }
@@ -71,7 +73,7 @@ fn is_placeholder(wire: &dyn Wire, view: &View, at: usize) -> bool {
         return false;
     }
     let parts = wire.content(view, at).parts;
-    let [Part { text: Some(text), .. }] = parts[..] else {
+    let [TurnPart { text: Some(text), .. }] = parts[..] else {
         return false;
     };
     wordings::is_answer_placeholder(&json::unescape(view.text(text)))
@@ -93,7 +95,7 @@ fn new_text(wire: &dyn Wire, view: &View, at: usize) -> bool {
             .content(view, at)
             .parts
             .iter()
-            .any(|p| p.kind == PartKind::Text)
+            .any(|p| p.kind == TurnPartKind::Text)
 }
 
 #[cfg(test)]
@@ -141,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transcript_with_new_text_behind_it_is_found_and_nothing_else_is() {
+    fn a_transcript_followed_by_new_text_is_found_and_nothing_else_is() {
         let before = [user("one"), call(), result(true)];
         let known = point(&view(&before));
         let found = |messages: &[Value]| {
@@ -249,9 +251,9 @@ mod tests {
         );
     }
 
-    /// What upstream holds may be all that was said: nothing of this request tells it from another one.
+    /// What upstream holds may be all that was written: this request cannot be distinguished from others.
     #[test]
-    fn nothing_behind_the_systems_word_is_no_place() {
+    fn the_start_of_the_transcript_is_no_cut_point() {
         let system = json!({"role": "system", "content": "s"});
         let known = point(&view(std::slice::from_ref(&system)));
         assert_eq!(known.position.turns, 0);

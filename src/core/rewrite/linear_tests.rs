@@ -1,4 +1,4 @@
-//! What an agent may send costs steps in proportion to its size, whatever it is made of: at 10 KB, 1 MB and 10 MB.
+//! The cost of any request is linear in its size: counted at 10 KB, 1 MB and 10 MB.
 
 use bytes::Bytes;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use super::*;
 use crate::mark::seal::SealKey;
 use crate::mark::{aside, gap, note, sentinel};
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, LOCAL, Place};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace, LOCAL};
 use crate::rewrite::preamble;
 use crate::text::cost;
 use crate::wire::{Operation, WIRES, Wire, wire};
@@ -16,7 +16,7 @@ use crate::wire::{Operation, WIRES, Wire, wire};
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
-/// How much more a byte may cost in the largest body than in the smallest one. A search that starts again inside a loop
+/// Maximum ratio of the cost per byte in the largest and the smallest body. A search that starts again inside a loop
 /// makes it a hundred times more from one size to the next.
 const MORE: f64 = 1.6;
 
@@ -78,7 +78,7 @@ pub(super) fn body(wire: WireId, messages: Vec<Value>) -> Bytes {
     body.to_string().into()
 }
 
-fn pair(wire: &dyn Wire, id: u128, place: Place) -> HiddenPair {
+fn pair(wire: &dyn Wire, id: u128, place: InsertionPlace) -> HiddenPair {
     let call = crate::wire::HiddenCall {
         id: "h".into(),
         arguments: "{}".into(),
@@ -107,7 +107,7 @@ fn filled(text: &str, bytes: usize) -> String {
 
 type Case = fn(WireId, usize) -> Vec<Value>;
 
-/// Transcripts of about so many bytes that were made to be expensive.
+/// Adversarial transcripts of about so many bytes.
 const CASES: [(&str, Case); 13] = [
     ("opening lines and one closing line", |w, n| {
         let text =
@@ -202,9 +202,9 @@ const CASES: [(&str, Case); 13] = [
     }),
 ];
 
-/// All that is done to a request before it goes on.
+/// All processing of a request before it is sent.
 fn all_of_it(wire: &dyn Wire, body: &Bytes, pairs: &[HiddenPair]) -> usize {
-    let reading = Reading::new(wire, body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(wire, body, Operation::Generate).unwrap();
     let candidates = reading.candidates(wire);
     let key = SealKey::new(*b"key").into();
     let opened = |c: &Candidate| {
@@ -257,11 +257,11 @@ fn straight(wire: &dyn Wire, name: &str, case: Case, sizes: &[usize], pairs: &[H
 }
 
 fn pairs(wire: &dyn Wire) -> Vec<HiddenPair> {
-    let beside = Place::Beside {
+    let beside = InsertionPlace::Beside {
         sibling: "call_s".into(),
         offset: 0,
     };
-    let mut all: Vec<_> = (0..64).map(|id| pair(wire, id, Place::Aside)).collect();
+    let mut all: Vec<_> = (0..64).map(|id| pair(wire, id, InsertionPlace::Aside)).collect();
     all.push(pair(wire, 1000, beside));
     all
 }
@@ -283,16 +283,16 @@ fn ten_megabytes_are_ten_times_one() {
     }
 }
 
-/// Answers of our own by the thousand: each with its command, all in one text, and undone over and over.
+/// Thousands of baton's own answers: with their commands, all in one text, and undone repeatedly.
 #[test]
 fn notes_cost_steps_in_proportion_to_the_transcript() {
     let cases: [(&str, Case); 3] = [
         ("a note in each answer", |w, n| {
-            let told = |id: u128| format!("baton: so.\n\n{}", note::line(Uuid::from_u128(id)));
+            let noted = |id: u128| format!("baton: so.\n\n{}", note::line(Uuid::from_u128(id)));
             let both = (0..n / 200).flat_map(|i| {
                 [
                     message(w, "user", &["::pins".into()]),
-                    message(w, "assistant", &[told(i as u128 + 1)]),
+                    message(w, "assistant", &[noted(i as u128 + 1)]),
                 ]
             });
             both.chain([message(w, "user", &["a".into()])]).collect()
@@ -318,16 +318,16 @@ fn notes_cost_steps_in_proportion_to_the_transcript() {
             first.into_iter().chain(undo).chain(last).collect()
         }),
     ];
-    let look = notes::Look {
+    let look = notes::NoteSearch {
         prefix: "::",
         tags: &[],
-        coming: None,
+        next_note: None,
     };
     for wire in WIRES {
         for (name, case) in cases {
             let per_byte = |size: usize| {
                 let body = body(wire.id(), case(wire.id(), size));
-                let reading = Reading::new(*wire, &body, Operation::Generate).unwrap();
+                let reading = RequestReading::new(*wire, &body, Operation::Generate).unwrap();
                 let (steps, cleaned) = cost::of(|| notes::take_out(*wire, &reading, look));
                 assert!(cleaned.is_some_and(|c| c.removed > size / 4), "{name}");
                 steps as f64 / body.len() as f64
@@ -351,7 +351,9 @@ fn pairs_by_the_thousand_cost_no_more_each() {
         .unwrap();
     for wire in WIRES {
         let cost = |count: u128| {
-            let pairs: Vec<_> = (0..count).map(|id| pair(*wire, id, Place::Aside)).collect();
+            let pairs: Vec<_> = (0..count)
+                .map(|id| pair(*wire, id, InsertionPlace::Aside))
+                .collect();
             let body = body(wire.id(), case.1(wire.id(), 150 * count as usize));
             cost::of(|| all_of_it(*wire, &body, &pairs)).0 as f64 / body.len() as f64
         };
@@ -390,19 +392,19 @@ fn calling(wire: WireId, ids: &[String], in_one: bool) -> Vec<Value> {
     all
 }
 
-/// What it costs to put back as many pairs as there are calls, by the byte. `here`: they are of this transcript, and not
-/// of another branch.
+/// What it costs to put back as many pairs as there are calls, by the byte. `here`: they are of this transcript, and
+/// not of another branch.
 fn cost_of_pairs(wire: &dyn Wire, count: usize, in_one: bool, here: bool) -> f64 {
     let ids: Vec<String> = (0..count).map(|n| format!("call_{n:08x}")).collect();
     let body = body(wire.id(), calling(wire.id(), &ids, in_one));
-    let reading = Reading::new(wire, &body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(wire, &body, Operation::Generate).unwrap();
     let siblings = match here {
         true => reading.call_names(wire),
         false => (0..count).map(|n| format!("call_x{n:08x}")).collect(),
     };
     let pairs = siblings.into_iter().enumerate().map(|(n, sibling)| {
         let offset = [0, -1, 1][n % 3];
-        pair(wire, n as u128, Place::Beside { sibling, offset })
+        pair(wire, n as u128, InsertionPlace::Beside { sibling, offset })
     });
     let pairs: Vec<HiddenPair> = pairs.collect();
     let what = Rewrite {

@@ -1,4 +1,4 @@
-//! Hidden pairs whose place in a transcript is not found any more.
+//! Hidden pairs whose place in a transcript is lost.
 
 use std::collections::HashSet;
 
@@ -6,27 +6,27 @@ use uuid::Uuid;
 
 use super::cut;
 use super::plan::Cut;
-use super::reading::Reading;
-use crate::record::{HiddenPair, Place};
+use super::reading::RequestReading;
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::wire::Wire;
 
-/// Those that were left out of a rewritten request and should not have been: of `here`, which stood beside calls of this
-/// very transcript, and of the asides in it. What went with the cut is not lost.
+/// Those that were left out of a rewritten request and should not have been: of `here`, which stood beside calls of
+/// this very transcript, and of the asides in it. Pairs before the cut are not lost.
 pub fn lost(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: Cut<'_>,
     pairs: &[HiddenPair],
     here: &[Uuid],
     placed: &[Uuid],
 ) -> Vec<Uuid> {
-    // What upstream holds of the transcript is left behind with all that stood in it.
+    // What upstream holds of the transcript is dropped with all that stood in it.
     if matches!(what, Cut::Before { .. } | Cut::Fresh { .. }) {
         return Vec::new();
     }
     let from = cut::kept_from(&reading.view, what);
     let placed: HashSet<_> = placed.iter().collect();
-    let mut lost = reading.asides_behind(from);
+    let mut lost = reading.asides_after(from);
     lost.retain(|id| !placed.contains(id));
     let here: HashSet<_> = here.iter().collect();
     let missing = pairs
@@ -34,15 +34,15 @@ pub fn lost(
         .filter(|pair| here.contains(&pair.id) && !placed.contains(&pair.id));
     let (ids, siblings): (Vec<Uuid>, Vec<&str>) = missing
         .filter_map(|pair| match &pair.place {
-            Place::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
-            Place::Aside | Place::Behind(_) => None,
+            InsertionPlace::Beside { sibling, .. } => Some((pair.id, sibling.as_str())),
+            InsertionPlace::Aside | InsertionPlace::After(_) => None,
         })
         .unzip();
     let anywhere = wire.find_calls(&reading.view, &siblings, 0);
-    let behind = wire.find_calls(&reading.view, &siblings, from);
+    let after = wire.find_calls(&reading.view, &siblings, from);
     let was_cut = anywhere
         .iter()
-        .zip(behind)
+        .zip(after)
         .map(|(a, b)| a.is_some() && b.is_none());
     let left = ids.into_iter().zip(was_cut).filter(|(_, was_cut)| !was_cut);
     lost.extend(left.map(|(id, _)| id));

@@ -1,7 +1,7 @@
 //! Turns the agent's request into the one that goes upstream: cut, hidden pairs, unescaped text, tool.
 //!
-//! Two steps, so that whoever calls can ask the store between them: `Reading` finds what may be ours,
-//! `rewrite` applies what is. Both are pure. Knows a wire only by its trait, and no socket, store or clock.
+//! Two steps, so that the caller can query the store between them: `RequestReading` finds what may be ours, `rewrite`
+//! applies what is. Both are pure. Knows a wire only by its trait, and no socket, store or clock.
 
 mod apply;
 mod chat_marks;
@@ -35,5 +35,5 @@ mod users_words;
 
 pub use apply::rewrite;
 pub use lost_pairs::lost;
-pub use plan::{Cut, GoesOn, PlacedInsertion, Rewrite, Rewritten, SizeChange, Why};
-pub use reading::{Candidate, Reading};
+pub use plan::{ChangeReason, ContinuedResponse, Cut, PlacedInsertion, Rewrite, RewriteOutcome, SizeChange};
+pub use reading::{Candidate, RequestReading};

@@ -1,19 +1,19 @@
-//! Takes out of a transcript what is never in the model's view: commands that baton answered by itself, its answers, and
-//! the sentinels of handoffs that were undone.
+//! Takes out of a transcript what is never in the model's view: commands that baton answered by itself, its answers,
+//! and the sentinels of handoffs that were undone.
 //!
-//! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo has the
-//! handoff's id: the handoff does not count behind an odd number of them. So forks and rewinds follow by themselves, and
-//! nothing of it has to be stored.
+//! An answer has the line `[[handoff-note:ID]]`, and answers the user's turn directly before it. The note of an undo
+//! has the handoff's id: the handoff does not count after an odd number of them. So forks and rewinds follow by
+//! themselves, and nothing of it has to be stored.
 
 use uuid::Uuid;
 
-use super::Reading;
-use super::chat_marks::{Found, begins};
-use super::removed_texts::Gone;
-use super::texts::Texts;
-use super::undone::History;
-pub use super::undone::Undone;
-pub use super::users_words::{Look, last_said, may_say};
+use super::RequestReading;
+use super::chat_marks::{ChatMark, begins};
+use super::removed_texts::RemovedTexts;
+use super::texts::TextFinder;
+use super::undone::UndoHistory;
+pub use super::undone::UndoneHandoffs;
+pub use super::users_words::{NoteSearch, last_message, may_say};
 use super::users_words::{own_text, unanswered};
 use crate::commands;
 use crate::mark::MarkKind;
@@ -24,30 +24,34 @@ use crate::wire::view::{OwnKind, Role, View};
 
 /// What a transcript is without them.
 #[derive(Debug, Clone)]
-pub struct Cleaned {
+pub struct CleanedTranscript {
     /// The transcript.
-    pub reading: Reading,
-    /// Bytes that went.
+    pub reading: RequestReading,
+    /// Bytes removed.
     pub removed: usize,
     /// What was undone.
-    pub undone: Undone,
+    pub undone: UndoneHandoffs,
 }
 
 /// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
-pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cleaned> {
+pub fn take_out(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<CleanedTranscript> {
     let is_ours = |kind: &MarkKind| matches!(kind, MarkKind::Note(_) | MarkKind::Draft(_));
     let noted = reading.marks.iter().any(|m| is_ours(&m.kind));
     let view = &reading.view;
     let unanswered = unanswered(wire, view, look);
-    if !noted && unanswered.is_empty() && look.coming.is_none() {
+    if !noted && unanswered.is_empty() && look.next_note.is_none() {
         return None;
     }
-    let marks = Found::in_reading(wire, reading);
-    let asked = last_users(view);
-    let mut gone = Gone::default();
+    let marks = ChatMark::in_reading(wire, reading);
+    let last_user = last_users(view);
+    let mut gone = RemovedTexts::default();
     for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
         gone.text(answer.turn, answer.part, span);
-        if let Some(user) = asked[answer.turn] {
+        if let Some(user) = last_user[answer.turn] {
             gone.command(wire, view, user, look);
         }
     }
@@ -60,21 +64,21 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
         };
         gone.text(draft.turn, draft.part, Span::new(from, end));
         gone.texts_between(wire, view, draft.turn, draft.part + 1, note.map(|note| note.part));
-        if let Some(user) = asked[draft.turn] {
+        if let Some(user) = last_user[draft.turn] {
             gone.command(wire, view, user, look);
         }
     }
     for turn in unanswered {
         gone.command(wire, view, turn, look);
     }
-    let history = History::of(view, &marks, look.coming);
+    let history = UndoHistory::of(view, &marks, look.next_note);
     for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),
             None => {
                 gone.whole(open.turn);
                 // It may stand in an answer to a command.
-                if let Some(user) = asked[open.turn] {
+                if let Some(user) = last_user[open.turn] {
                     gone.command(wire, view, user, look);
                 }
             }
@@ -85,27 +89,35 @@ pub fn take_out(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Cl
         return None;
     }
     let body = splice::flat(splice::splice(&view.body, edits));
-    // An agent that counts tokens may have said nothing yet but a command.
+    // An agent that counts tokens may have emitted nothing yet but a command.
     let mut left = reading.again(wire, &body)?;
     left.view.facts.summary = view.facts.summary;
     left.view.tools = left.view.tools.filter(|_| view.tools.is_some());
-    let is_said = |role: Role| !matches!(role, Role::System | Role::Tools);
-    left.view.turns.iter().any(|t| is_said(t.role)).then(|| Cleaned {
-        removed: view.body.len().saturating_sub(body.len()),
-        reading: left,
-        undone: history.undone,
-    })
+    let is_spoken = |role: Role| !matches!(role, Role::System | Role::Tools);
+    left.view
+        .turns
+        .iter()
+        .any(|t| is_spoken(t.role))
+        .then(|| CleanedTranscript {
+            removed: view.body.len().saturating_sub(body.len()),
+            reading: left,
+            undone: history.undone,
+        })
 }
 
-/// The transcript without the command that the user's last turn is: what a handoff is made of that it asks for. `None` where
-/// nothing else is there.
-pub fn without_last(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Reading> {
+/// The transcript without the command in the user's last turn: the source of the handoff that the command requests.
+/// `None` where nothing else is there.
+pub fn without_last(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<RequestReading> {
     let view = &reading.view;
     let last = view.turns.iter().rposition(|t| t.role == Role::User)?;
-    let mut gone = Gone::default();
+    let mut gone = RemovedTexts::default();
     gone.command(wire, view, last, look);
-    let history = History {
-        undone: Undone::default(),
+    let history = UndoHistory {
+        undone: UndoneHandoffs::default(),
     };
     let edits = gone.edits(wire, view, &history);
     if edits.is_empty() {
@@ -114,12 +126,17 @@ pub fn without_last(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Optio
     reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
 }
 
-/// The transcript without the lines that hold the places of these asides, as far as they stand behind offset `from`. `None`
+/// The transcript without the lines that hold the places of these asides, as far as they follow offset `from`. `None`
 /// where it has none of them, or nothing else.
-pub fn without_asides(wire: &dyn Wire, reading: &Reading, asides: &[Uuid], from: usize) -> Option<Reading> {
+pub fn without_asides(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    asides: &[Uuid],
+    from: usize,
+) -> Option<RequestReading> {
     let view = &reading.view;
-    let mut texts = Texts::new(wire, view);
-    let mut gone = Gone::default();
+    let mut texts = TextFinder::new(wire, view);
+    let mut gone = RemovedTexts::default();
     let is_meant = |id: &Uuid, at: usize| at >= from && asides.contains(id);
     for mark in &reading.marks {
         let MarkKind::Aside(id) = mark.kind else { continue };
@@ -134,8 +151,8 @@ pub fn without_asides(wire: &dyn Wire, reading: &Reading, asides: &[Uuid], from:
             gone.whole(item.turn);
         }
     }
-    let history = History {
-        undone: Undone::default(),
+    let history = UndoHistory {
+        undone: UndoneHandoffs::default(),
     };
     let edits = gone.edits(wire, view, &history);
     if edits.is_empty() {
@@ -144,12 +161,16 @@ pub fn without_asides(wire: &dyn Wire, reading: &Reading, asides: &[Uuid], from:
     reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
 }
 
-/// What stands in place of a command where a request beside the session quotes it.
+/// Placeholder for a command that a request beside the session quotes.
 const QUOTED: &str = "(a command)";
 
-/// A request beside the session that quotes what the person said last, without the command that this is: something else
-/// stands there, since such a request asks about nothing else. `None` where its last user's turn has none.
-pub fn without_quoted(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Option<Reading> {
+/// A request beside the session that quotes the person's last text, with a placeholder for the command. A placeholder
+/// is needed, since such a request has no other content. `None` where its last user's turn has none.
+pub fn without_quoted(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<RequestReading> {
     let view = &reading.view;
     let turn = view.turns.iter().rposition(|t| t.role == Role::User)?;
     let texts = wire.content(view, turn).parts.into_iter().filter_map(|p| p.text);
@@ -170,8 +191,8 @@ pub fn without_quoted(wire: &dyn Wire, reading: &Reading, look: Look<'_>) -> Opt
     reading.again(wire, &splice::flat(splice::splice(&view.body, edits)))
 }
 
-/// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back as
-/// several elements.
+/// Of each turn, the user's turn that an answer in it is to: the one directly before, though the answer may come back
+/// as several elements.
 fn last_users(view: &View) -> Vec<Option<usize>> {
     let mut last = None;
     let turns = view.turns.iter().enumerate();

@@ -1,19 +1,19 @@
-//! Removes results behind a cut whose calls were cut: upstream refuses a result without its call.
+//! Removes results after a cut whose calls were cut: upstream refuses a result without its call.
 
 use std::collections::HashSet;
 
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
+use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{OpenCalls, Wire, view};
 
-/// Edits that take them out, wherever behind turn `cut` they stand. `left` is what is left of that turn.
-pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[Part]) -> Vec<Edit> {
+/// Edits that take them out, wherever after turn `cut` they stand. `left` is what is left of that turn.
+pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[TurnPart]) -> Vec<Edit> {
     let place = (cut, left.iter().map(|part| part.span).collect());
     let (mut calls, known) = match view.shared.open_calls(&place) {
-        Some((open, known)) => (Calls::new(&view.body, open), known),
+        Some((open, known)) => (CallIds::new(&view.body, open), known),
         None => {
-            let mut calls = Calls::new(&view.body, OpenCalls::default());
+            let mut calls = CallIds::new(&view.body, OpenCalls::default());
             calls.made(left);
             (calls, 0)
         }
@@ -22,7 +22,7 @@ pub(super) fn dropped(wire: &dyn Wire, view: &View, cut: usize, left: &[Part]) -
     let kept = view.shared.kept();
     let mut edits = Vec::new();
     for turn in from..=view.turns.len() {
-        // Behind the turns that later requests begin with as well. Where results were lost, those look again.
+        // After the turns that later requests share. Where results were lost, later requests search again.
         if turn == kept && turn > from && edits.is_empty() {
             view.shared.keep_open_calls(&place, &calls.open);
         }
@@ -58,19 +58,19 @@ fn without(view: &View, turn: usize, content: &TurnContent, lost: &[bool]) -> Ve
     })
 }
 
-/// Up to so many calls of one message are compared one by one: a set costs more.
+/// Maximum calls of one message that are compared one by one: a set costs more.
 const FEW: usize = 16;
 
-/// Calls behind the cut.
-struct Calls<'a> {
+/// Calls after the cut.
+struct CallIds<'a> {
     text: &'a [u8],
     open: OpenCalls,
-    /// Ids of the calls before the last message that are in the set, into which they go when somebody asks for one of them.
+    /// Number of ids before the last message that are in the set; they are inserted on demand.
     in_set: usize,
     set: HashSet<&'a [u8]>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallIds<'a> {
     fn new(text: &'a [u8], open: OpenCalls) -> Self {
         Self {
             text,
@@ -86,8 +86,8 @@ impl<'a> Calls<'a> {
         open.before.append(&mut open.last);
     }
 
-    fn made(&mut self, parts: &[Part]) {
-        for call in parts.iter().filter(|p| p.kind == PartKind::Call) {
+    fn made(&mut self, parts: &[TurnPart]) {
+        for call in parts.iter().filter(|p| p.kind == TurnPartKind::Call) {
             self.open.unanswered += 1;
             match call.id {
                 Some(id) => self.open.last.push(id),
@@ -109,9 +109,9 @@ impl<'a> Calls<'a> {
         self.set.contains(id)
     }
 
-    /// Whether a part answers one of them, or is no result at all.
-    fn answers(&mut self, part: &Part) -> bool {
-        if part.kind != PartKind::Result {
+    /// Whether a part answers one of them, or is no result.
+    fn answers(&mut self, part: &TurnPart) -> bool {
+        if part.kind != TurnPartKind::Result {
             return true;
         }
         match part.id {

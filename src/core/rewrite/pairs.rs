@@ -2,18 +2,18 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::texts::Texts;
-use super::{Cut, Reading, Rewrite, SizeChange, Why, cut};
+use super::texts::TextFinder;
+use super::{ChangeReason, Cut, RequestReading, Rewrite, SizeChange, cut};
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::Span;
 use crate::text::splice::{self, Edit};
 use crate::wire::view::{OwnKind, Role, TurnContent, View};
-use crate::wire::{Beside, Wire};
+use crate::wire::{SiblingPair, Wire};
 
-/// Whether a pair stands in the very message that is cut: its place may be in front of text that an agent glued to
-/// the sentinel, and that is a place only once the cut is made.
-fn beside_in_cut_message(wire: &dyn Wire, reading: &Reading, what: &Rewrite<'_>) -> bool {
+/// Whether a pair belongs to the message that is cut. Its place may be before text that an agent appended to the
+/// sentinel, and exists only after the cut.
+fn beside_in_cut_message(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -> bool {
     let Cut::At { candidate, .. } = what.cut else {
         return false;
     };
@@ -31,31 +31,31 @@ fn beside<'a>(
 ) -> impl Iterator<Item = (&'a HiddenPair, &'a str)> + use<'a> {
     let wire = wire.id();
     pairs.iter().filter_map(move |pair| match &pair.place {
-        Place::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
+        InsertionPlace::Beside { sibling, .. } if pair.wire == wire => Some((pair, sibling.as_str())),
         _ => None,
     })
 }
 
-/// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so that
-/// only an agent which joins answers comes near; what is beyond stays a line of text.
+/// Times that a body is read again for asides that share a turn. An answer has [`crate::limits::ASK_AGAIN`] of them, so
+/// only an agent that joins answers comes near. Further ones stay a line of text.
 const ASIDE_ROUNDS: usize = 16;
 
 /// Applies the cut and puts texts in, then puts the asides' pairs back; `None` where the cut need not come first.
 pub(super) fn put_asides(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     (cut, inserted): (&[Edit], &[Edit]),
     what: &Rewrite<'_>,
     placed: &mut Vec<uuid::Uuid>,
     changes: &mut Vec<SizeChange>,
-) -> Option<Reading> {
+) -> Option<RequestReading> {
     let mine = what
         .pairs
         .iter()
-        .filter(|p| p.place == Place::Aside && p.wire == wire.id());
+        .filter(|p| p.place == InsertionPlace::Aside && p.wire == wire.id());
     let mut known: HashMap<uuid::Uuid, &HiddenPair> = mine.map(|p| (p.id, p)).collect();
-    // Results that go would be taken for those that a pair stands beside.
-    let mended = matches!(what.cut, Cut::At { .. } | Cut::Behind { .. }) && cut.len() > 1;
+    // Removed results would be taken for siblings of a pair.
+    let mended = matches!(what.cut, Cut::At { .. } | Cut::BeforeTurn { .. }) && cut.len() > 1;
     let asides = reading.asides().iter().any(|id| known.contains_key(id));
     if !asides && !mended && !beside_in_cut_message(wire, reading, what) {
         return None;
@@ -67,21 +67,21 @@ pub(super) fn put_asides(
         if edits.is_empty() {
             return Some(now);
         }
-        changes.extend(SizeChange::of(Why::Pair, &edits));
+        changes.extend(SizeChange::of(ChangeReason::Pair, &edits));
         body = splice::flat(splice::splice(&body, edits));
     }
     reading.again(wire, &body)
 }
 
-/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice is
-/// put back once.
+/// Puts back one aside of each turn: the edits of one turn do not touch another. An aside that an agent resends twice
+/// is put back once.
 fn aside_round(
     wire: &dyn Wire,
-    now: &Reading,
+    now: &RequestReading,
     known: &mut HashMap<uuid::Uuid, &HiddenPair>,
     placed: &mut Vec<uuid::Uuid>,
 ) -> Vec<Edit> {
-    let mut texts = Texts::new(wire, &now.view);
+    let mut texts = TextFinder::new(wire, &now.view);
     let mut touched = HashSet::new();
     let mut all = Vec::new();
     for mark in &now.marks {
@@ -107,15 +107,15 @@ fn aside_round(
     all
 }
 
-/// What a round has: pairs that wait, turns that were edited, pairs that were placed, edits.
-type Round<'a, 'b> = (
+/// State of a round: pending pairs, edited turns, placed pairs, edits.
+type PairRound<'a, 'b> = (
     &'a mut HashMap<uuid::Uuid, &'b HiddenPair>,
     &'a mut HashSet<usize>,
     &'a mut Vec<uuid::Uuid>,
     &'a mut Vec<Edit>,
 );
 
-fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, all): Round<'_, '_>) {
+fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, all): PairRound<'_, '_>) {
     if edits.is_empty() {
         return;
     }
@@ -125,9 +125,9 @@ fn take(edits: Vec<Edit>, id: uuid::Uuid, turn: usize, (known, touched, placed, 
     all.extend(edits);
 }
 
-/// References to items of ours that nothing came of: upstream has never heard of them. What stood where the model had said
-/// nothing is said in full, as it is to upstream where an agent sends its items whole.
-pub(super) fn drop_references(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
+/// References to items of ours that upstream does not know. The item in place of an empty turn is sent in full, as by
+/// agents that send whole items.
+pub(super) fn drop_references(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
     let turns = &reading.view.turns;
     let lost = reading
         .items
@@ -135,11 +135,11 @@ pub(super) fn drop_references(wire: &dyn Wire, reading: &Reading, from: usize) -
         .filter(|i| i.reference && turns[i.turn].span.start >= from);
     lost.map(|i| {
         let whole = turns[i.turn].span;
-        if let Some(said) = wire
+        if let Some(spoken) = wire
             .filler(&reading.view, i)
             .filter(|_| i.kind == OwnKind::Filler)
         {
-            return Edit::replace(whole, said);
+            return Edit::replace(whole, spoken);
         }
         Edit::delete(match (i.turn.checked_sub(1), turns.get(i.turn + 1)) {
             (Some(before), _) => Span::new(turns[before].span.end, whole.end),
@@ -160,7 +160,7 @@ pub(super) fn settled(wire: &dyn Wire, view: &View, what: &Rewrite<'_>) -> Vec<H
     };
     let mut settled = settled.into_iter();
     for pair in pairs.iter_mut().filter(|pair| pair.wire == wire.id()) {
-        if let Place::Beside { sibling, .. } = &mut pair.place
+        if let InsertionPlace::Beside { sibling, .. } = &mut pair.place
             && let Some(settled) = settled.next()
         {
             *sibling = settled;
@@ -184,9 +184,9 @@ pub(super) fn put_besides(
     let (pairs, siblings): (Vec<_>, Vec<_>) = beside(wire, what.pairs).unzip();
     let found = wire.find_calls(view, &siblings, from);
     let known = pairs.iter().zip(&found);
-    let besides: Vec<Beside<'_>> = known
+    let besides: Vec<SiblingPair<'_>> = known
         .clone()
-        .filter_map(|(pair, at)| Some(Beside { at: (*at)?, pair }))
+        .filter_map(|(pair, at)| Some(SiblingPair { at: (*at)?, pair }))
         .collect();
     let missing: Vec<_> = known
         .filter(|(_, at)| at.is_none())

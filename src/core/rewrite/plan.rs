@@ -1,4 +1,4 @@
-//! What to do to a request, and what was done.
+//! The plan of a rewrite, and its outcome.
 
 use crate::tools::ToolTable;
 use bytes::Bytes;
@@ -18,31 +18,31 @@ pub enum Cut<'a> {
     At {
         /// The sentinel.
         candidate: &'a Candidate,
-        /// The handoff's prompt where the transcript showed it: what is left of it behind a sentinel that lost its
-        /// closing line is not the model's work.
+        /// The handoff's prompt where the transcript showed it: its rest after a sentinel without a closing line is not
+        /// the model's text.
         prompt: Option<&'a str>,
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
     /// In front of a turn: the answer that showed the sentinel was left out by the agent.
-    Behind {
+    BeforeTurn {
         /// The first turn that is kept.
         turn: usize,
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// Inside a text that holds a flattened transcript: a summary is asked for.
+    /// Inside a text that holds a flattened transcript: a summary is requested.
     Text {
         /// What goes, and what takes its place, as inside of a JSON string.
         edits: &'a [Edit],
     },
-    /// In front of all that is not the system's: the request goes on from a response that ended with a
-    /// handoff, and upstream's own memory of it is left behind (Responses).
+    /// Before all but the system messages: the request continues a response that ended with a handoff, and drops
+    /// upstream's stored history (Responses).
     Before {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
     },
-    /// Behind its end: a leg that starts afresh.
+    /// After its end: a leg with a fresh context.
     Fresh {
         /// Preamble and carry-over prompt, as elements.
         head: &'a str,
@@ -52,17 +52,15 @@ pub enum Cut<'a> {
 /// An insertion that has its place in a transcript.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PlacedInsertion {
-    /// Its id.
     pub id: uuid::Uuid,
-    /// The turn that its text goes behind: the user's, or a tool's.
+    /// The turn that its text goes after: the user's, or a tool's.
     pub turn: usize,
-    /// The text.
     pub text: String,
 }
 
 /// The response that a request goes on from, as upstream knows it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct GoesOn<'a> {
+pub struct ContinuedResponse<'a> {
     /// Upstream's id of it; empty: there is none.
     pub id: &'a str,
     /// Results, as elements, that calls in it wait for: they go in front of all that the agent sends.
@@ -72,7 +70,6 @@ pub struct GoesOn<'a> {
 /// What to do to a request; by default nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Rewrite<'a> {
-    /// The cut.
     pub cut: Cut<'a>,
     /// Our tools, where they go in.
     pub tools: Option<&'a ToolTable>,
@@ -82,58 +79,57 @@ pub struct Rewrite<'a> {
     pub insertions: &'a [PlacedInsertion],
     /// Thinking of the model's between the cut and this turn is left out: upstream has refused it.
     pub omitted: Option<usize>,
-    /// Elements to append: the model is asked again.
+    /// Elements to append: the model is queried again.
     pub more: &'a [String],
-    /// The response that the request goes on from, where upstream has another than the agent knows, or something in it is
-    /// open. A cut drops the reference.
-    pub previous: Option<GoesOn<'a>>,
+    /// The response that the request goes on from, where upstream has another than the agent knows, or something in it
+    /// is open. A cut drops the reference.
+    pub previous: Option<ContinuedResponse<'a>>,
     /// Tags by which a preamble is recognised, for counting.
     pub tags: &'a [String],
-    /// The model is asked for a text alone: a draft.
+    /// The model is requested to write a text alone: a draft.
     pub text_only: Option<TextOnly>,
 }
 
 /// Why bytes were changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Why {
-    /// History before the active handoff gave way to preamble and carry-over prompt.
+pub enum ChangeReason {
+    /// Preamble and carry-over prompt replaced the history before the active handoff.
     Cut,
-    /// A hidden pair was put back, or what stands in for one that is lost.
+    /// A hidden pair was restored, or replaced by a placeholder.
     Pair,
-    /// A text of ours was put behind a turn.
+    /// A text of ours was put after a turn.
     Inserted,
     /// Thinking that upstream had refused was left out.
     Thinking,
-    /// A model's own text, broken up on its way down, was given back whole.
+    /// A model's own text, escaped in the response, was unescaped.
     GivenBack,
     /// The tool was added, with what it needs.
     Tool,
-    /// The model is asked again behind a refused call.
+    /// The model is queried again after a refused call.
     AskAgain,
-    /// The model is asked for the document of a handoff.
+    /// The model is requested to write a handoff's document.
     Draft,
     /// References to items of ours were taken out, of which upstream has never heard.
     Reference,
-    /// The response that it goes on from has another name upstream, or was left behind.
+    /// The response that it goes on from has another name upstream, or is not continued.
     Previous,
-    /// The provider was asked to hold the agent's own history, or was told something of it, which it does not get.
-    Held,
+    /// Members that have the provider hold the agent's own history, or describe that history, were removed.
+    #[serde(rename = "held")]
+    History,
     /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
     Note,
-    /// Only of a message, where a transcript is cut: what the agent's harness puts first, kept in front of the
-    /// carry-over prompt.
+    /// Of a message in a cut transcript: the harness's preamble, kept before the carry-over prompt.
     Preamble,
 }
 
 /// What one reason changed, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SizeChange {
-    /// The reason.
-    pub why: Why,
-    /// Bytes that went.
+    pub why: ChangeReason,
+    /// Bytes removed.
     pub removed: usize,
-    /// Bytes that came.
+    /// Bytes added.
     pub added: usize,
     /// The handoff that a cut is at, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -142,7 +138,7 @@ pub struct SizeChange {
 
 impl SizeChange {
     /// What these edits change for this reason; `None`: there are none.
-    pub fn of(why: Why, edits: &[Edit]) -> Option<Self> {
+    pub fn of(why: ChangeReason, edits: &[Edit]) -> Option<Self> {
         let removed = edits.iter().map(|e| e.span.len()).sum();
         let added = edits.iter().map(|e| e.with.len()).sum();
         (!edits.is_empty()).then_some(Self {
@@ -154,12 +150,12 @@ impl SizeChange {
     }
 }
 
-/// What came of it.
+/// The outcome of a rewrite.
 #[derive(Debug, Clone)]
-pub struct Rewritten {
+pub struct RewriteOutcome {
     /// The body to send.
     pub rope: Vec<Bytes>,
-    /// Messages in the model's view behind the carry-over prompt; system messages and preamble not counted.
+    /// Messages in the model's view after the carry-over prompt; system messages and preamble not counted.
     pub messages: usize,
     /// Pairs that found their place, in the transcript's order.
     pub placed: Vec<uuid::Uuid>,
@@ -169,13 +165,31 @@ pub struct Rewritten {
     pub changes: Vec<SizeChange>,
 }
 
-impl Rewritten {
+impl RewriteOutcome {
     /// The same, its cut named by the handoff that it is at.
     #[must_use]
     pub fn cut_at(mut self, handoff: Option<HandoffId>) -> Self {
-        for change in self.changes.iter_mut().filter(|change| change.why == Why::Cut) {
+        for change in self
+            .changes
+            .iter_mut()
+            .filter(|change| change.why == ChangeReason::Cut)
+        {
             change.handoff = handoff;
         }
         self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The journal contains this name.
+    #[test]
+    fn a_reason_is_stored_under_its_first_name() {
+        assert_eq!(
+            serde_json::to_string(&ChangeReason::History).unwrap(),
+            r#""held""#
+        );
     }
 }

@@ -13,7 +13,7 @@ use crate::wire::view::View;
 /// Hexadecimal digits of a digest: 128 bits.
 const DIGITS: usize = 32;
 
-/// The position behind all that a transcript holds.
+/// The position after all that a transcript holds.
 pub fn of(view: &View) -> Position {
     let turns = view.turns.len() - view.leading();
     Position {
@@ -22,7 +22,7 @@ pub fn of(view: &View) -> Position {
     }
 }
 
-/// Digests of the first so many elements behind the leading system messages, for each of `counts`, which ascend.
+/// Digests of the first so many elements after the leading system messages, for each of `counts`, which ascend.
 pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
     if counts.is_empty() {
         return Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
 }
 
 fn add(hash: &mut Sha256, part: &[u8]) {
-    // With its length in front, no part can pass for two.
+    // The length prefix keeps parts distinct.
     hash.update((part.len() as u64).to_be_bytes());
     hash.update(part);
 }
@@ -58,13 +58,13 @@ fn hexadecimal(digest: &[u8]) -> String {
 /// JSON without its members `cache_control`: agents move those to the newest message.
 pub fn without_breakpoints(raw: &[u8]) -> Cow<'_, [u8]> {
     const KEY: &[u8] = b"\"cache_control\"";
-    // Made once: for a short text it takes longer to make than to search.
+    // Built once: for a short text, building takes longer than searching.
     static FINDER: LazyLock<memmem::Finder<'static>> = LazyLock::new(|| memmem::Finder::new(KEY));
     let mut kept: Vec<u8> = Vec::new();
     let mut done = 0;
     for at in FINDER.find_iter(raw) {
         let colon = json::blank(raw, at + KEY.len());
-        // Inside a string the closing quote would be escaped; a string that is this word has no colon behind it.
+        // Inside a string the closing quote would be escaped; a string that is this word has no colon after it.
         if at < done || raw.get(colon) != Some(&b':') {
             continue;
         }

@@ -4,8 +4,8 @@ use memchr::memmem;
 
 use crate::text::cost;
 use crate::text::{Span, json};
-use crate::wire::view::{PartKind, Role, View};
-use crate::wire::{Part, SharedTurns, TurnContent, Wire};
+use crate::wire::view::{Role, TurnPartKind, View};
+use crate::wire::{SharedTurns, TurnContent, TurnPart, Wire};
 
 /// The preamble of a transcript, as JSON of its wire.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -62,14 +62,14 @@ fn take_turn(
     };
     let summaries = content.parts.iter().take_while(|p| is_summary(p)).count();
     let all = content.parts.len() - summaries;
-    let behind = content.parts[summaries..].iter();
+    let after = content.parts[summaries..].iter();
     let until = last.map_or(all, |last| last.saturating_sub(summaries));
-    let harness = behind
+    let harness = after
         .clone()
         .take(until)
         .take_while(|p| is_tagged(view, p, tags))
         .count();
-    let blocks = behind.take(harness).map(|p| clean(&view.str(p.span)));
+    let blocks = after.take(harness).map(|p| clean(&view.str(p.span)));
     if all == 0 && summaries > 0 {
         return true;
     }
@@ -90,7 +90,7 @@ fn take_turn(
 fn take_string(
     wire: &dyn Wire,
     view: &View,
-    part: Option<&Part>,
+    part: Option<&TurnPart>,
     tags: &[String],
     found: &mut Preamble,
 ) -> bool {
@@ -111,8 +111,8 @@ fn clean(block: &str) -> String {
     json::without(block, "cache_control").into_owned()
 }
 
-fn is_tagged(view: &View, part: &Part, tags: &[String]) -> bool {
-    let Some(inside) = part.text.filter(|_| part.kind == PartKind::Text) else {
+fn is_tagged(view: &View, part: &TurnPart, tags: &[String]) -> bool {
+    let Some(inside) = part.text.filter(|_| part.kind == TurnPartKind::Text) else {
         return false;
     };
     let raw = view.text(inside);
@@ -136,8 +136,8 @@ fn may_be_tagged(raw: &[u8], tags: &[String]) -> bool {
     }
 }
 
-/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends with
-/// the tagged section behind it, or with the text.
+/// Length of the tagged sections at the start of a text. A tag `<x …` ends with `</x>`; a heading ends after the
+/// following tagged section, or with the text.
 pub(super) fn tagged_len(text: &str, tags: &[String]) -> usize {
     let mut at = 0;
     loop {
@@ -165,7 +165,7 @@ fn section_len(rest: &str, tag: &str) -> usize {
         .take_while(|c| c.is_alphanumeric() || matches!(c, '_' | '-'))
         .collect();
     let close = format!("</{name}>");
-    // Behind the opening tag: what is read once is stepped over, and no text is read again.
+    // After the opening tag: text that was read is skipped, so that nothing is read twice.
     let end = memmem::find(&rest.as_bytes()[from..], close.as_bytes())
         .map_or(rest.len(), |i| from + i + close.len());
     cost::add(end);
@@ -230,9 +230,9 @@ fn lone(wire: &dyn Wire, view: &View, element: &str) -> TurnContent {
     wire.content(&alone, 0)
 }
 
-/// Turns of a dropped part that are sent all the same, in order: system messages from before the model first
-/// spoke, unless they were for a turn that is over, and whatever changes which tools exist. Where the provider holds what
-/// came before, the model has spoken there.
+/// Turns of a dropped part that are sent nevertheless, in order. They are system messages before the model's first
+/// turn, unless they belong to a finished turn, and changes of the available tools. Where the provider holds what came
+/// before, the model has spoken there.
 pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<String> {
     let mut spoken = view.facts.previous.is_some();
     let last_user = (from..to).rfind(|&turn| view.turns[turn].role == Role::User);
@@ -264,18 +264,18 @@ pub fn re_emitted(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Vec<S
 }
 
 /// A provider's summary that stands for changes of which tools exist.
-struct Summed {
+struct ToolSummary {
     turn: usize,
     changes: String,
 }
 
 /// The last of them in these turns.
-fn last_summed(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Option<Summed> {
+fn last_summed(wire: &dyn Wire, view: &View, from: usize, to: usize) -> Option<ToolSummary> {
     (from..to).rev().find_map(|turn| {
         let content = wire.content(view, turn);
         let mut summaries = content.parts.iter().rev().filter(|part| is_summary(part));
         let changes = summaries.find_map(|part| wire.compacted_changes(view, part))?;
-        Some(Summed { turn, changes })
+        Some(ToolSummary { turn, changes })
     })
 }
 
@@ -288,8 +288,8 @@ fn is_over(wire: &dyn Wire, view: &View, turn: usize, last_user: Option<usize>) 
 fn may_be_compacted(view: &View, from: usize, to: usize) -> bool {
     let word = memmem::Finder::new(b"\"compaction\"");
     let turns = view.turns.get(from..to).unwrap_or_default();
-    // A summary stands in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes: the
-    // results of calls.
+    // A summary stands in a turn of the model's, or before its first one. The other turns hold nearly all of the bytes:
+    // the results of calls.
     let mut spoken = false;
     let mut turns = turns.iter().filter(|turn| {
         spoken |= turn.role == Role::Assistant;
@@ -304,12 +304,12 @@ fn is_compaction(wire: &dyn Wire, view: &View, turn: usize) -> bool {
     !parts.is_empty() && parts.iter().all(is_summary)
 }
 
-fn is_summary(part: &Part) -> bool {
-    part.kind == PartKind::Compaction
+fn is_summary(part: &TurnPart) -> bool {
+    part.kind == TurnPartKind::Compaction
 }
 
-fn is_change(part: &Part) -> bool {
-    part.kind == PartKind::ToolChange
+fn is_change(part: &TurnPart) -> bool {
+    part.kind == TurnPartKind::ToolChange
 }
 
 /// A system message with nothing but its changes of tools.
@@ -320,7 +320,12 @@ fn tool_changes(wire: &dyn Wire, view: &View, turn: usize) -> Option<String> {
 }
 
 /// A message with nothing but these parts of its content; `None` where nothing is left of it.
-fn parts_alone(wire: &dyn Wire, view: &View, turn: usize, keep: impl Fn(&Part) -> bool) -> Option<String> {
+fn parts_alone(
+    wire: &dyn Wire,
+    view: &View,
+    turn: usize,
+    keep: impl Fn(&TurnPart) -> bool,
+) -> Option<String> {
     let whole = view.turns[turn].span;
     let content = wire.content(view, turn);
     let kept: Vec<_> = content.parts.iter().filter(|part| keep(part)).collect();

@@ -1,35 +1,34 @@
-//! What in a request looks like ours, and where it counts.
+//! Finds text of baton's form in a request, and where it is valid.
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
 use memchr::memmem;
 
-use super::texts::Texts;
+use super::texts::TextFinder;
 use crate::mark::sentinel::{self, Sentinel};
-use crate::mark::{self, Mark, MarkKind};
+use crate::mark::{self, MarkKind, RawMark};
 use crate::mark::{paste_tag, pasted};
 use crate::text::Span;
-use crate::wire::view::{OwnItem, OwnKind, PartKind, Role, View};
-use crate::wire::{CallMemo, Operation, Scanned, SharedTurns, Unread, Wire};
+use crate::wire::view::{OwnItem, OwnKind, Role, TurnPartKind, View};
+use crate::wire::{BodyFacts, CallMemo, Operation, SharedTurns, UnreadReason, Wire};
 
 /// A request, and everything in it that looks like ours.
 #[derive(Debug, Clone)]
-pub struct Reading {
+pub struct RequestReading {
     /// The request.
     pub view: View,
-    pub(super) marks: Vec<Mark>,
+    pub(super) marks: Vec<RawMark>,
     /// Where else the word stands that all marks have: a line that a person pasted may not be a mark.
     others: Vec<usize>,
     pub(super) items: Vec<OwnItem>,
 }
 
-/// A sentinel in a place where it counts; whether its id does is for the store and the seal to say.
+/// A sentinel in a place where it counts; the store and the seal decide whether its id is valid.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Candidate {
     /// What was read.
     pub sentinel: Sentinel,
-    /// Its turn.
     pub turn: usize,
     /// Its part of that turn.
     pub part: usize,
@@ -39,13 +38,13 @@ pub struct Candidate {
     pub id_range: Option<(uuid::Uuid, uuid::Uuid)>,
 }
 
-impl Reading {
+impl RequestReading {
     /// Reads a request body.
     ///
     /// # Errors
     /// The wire cannot read it: it is relayed as it is.
-    pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, Unread> {
-        Self::scanned(wire, body, operation, &Scanned::default())
+    pub fn new(wire: &dyn Wire, body: &Bytes, operation: Operation) -> Result<Self, UnreadReason> {
+        Self::scanned(wire, body, operation, &BodyFacts::default())
     }
 
     /// Reads a request body that was scanned while it arrived.
@@ -56,8 +55,8 @@ impl Reading {
         wire: &dyn Wire,
         body: &Bytes,
         operation: Operation,
-        scanned: &Scanned,
-    ) -> Result<Self, Unread> {
+        scanned: &BodyFacts,
+    ) -> Result<Self, UnreadReason> {
         let view = wire.read_scanned(body, operation, scanned)?;
         let list = view.list.of(body);
         let (marks, others) = match scanned.prescan.words(view.list) {
@@ -89,10 +88,10 @@ impl Reading {
     /// changed. What its path says stays.
     pub fn again(&self, wire: &dyn Wire, body: &Bytes) -> Option<Self> {
         let mut again = Self::new(wire, body, Operation::Generate).ok()?;
-        let (facts, said) = (&mut again.view.facts, &self.view.facts);
-        facts.model.clone_from(&said.model);
-        facts.stream = said.stream;
-        facts.ours = said.ours;
+        let (facts, earlier) = (&mut again.view.facts, &self.view.facts);
+        facts.model.clone_from(&earlier.model);
+        facts.stream = earlier.stream;
+        facts.ours = earlier.ours;
         Some(again)
     }
 
@@ -101,20 +100,20 @@ impl Reading {
         let opens = (0..self.marks.len())
             .rev()
             .filter(|&i| matches!(self.marks[i].kind, MarkKind::Open(_)));
-        let mut texts = Texts::new(wire, &self.view);
+        let mut texts = TextFinder::new(wire, &self.view);
         let mut all: Vec<Candidate> = opens.filter_map(|i| self.candidate(&mut texts, i)).collect();
-        let mut told: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
+        let mut known: HashSet<_> = all.iter().map(|c| (c.turn, c.sentinel.id)).collect();
         let items = self.items.iter().filter(|i| i.kind == OwnKind::Sentinel);
-        let untold = items.filter(|i| told.insert((i.turn, i.id)));
-        all.extend(untold.map(|i| self.by_item(i)).collect::<Vec<_>>());
+        let unseen = items.filter(|i| known.insert((i.turn, i.id)));
+        all.extend(unseen.map(|i| self.by_item(i)).collect::<Vec<_>>());
         all.extend(self.pasted(wire));
         all.sort_by_key(|c| std::cmp::Reverse(c.sentinel.at));
         all
     }
 
-    /// Lines at the start of user texts that are no marks, and were meant to be.
+    /// Lines at the start of user texts that are malformed marks.
     fn pasted(&self, wire: &dyn Wire) -> Vec<Candidate> {
-        let mut texts = Texts::new(wire, &self.view);
+        let mut texts = TextFinder::new(wire, &self.view);
         let mut seen = None;
         let mut all = Vec::new();
         for &at in &self.others {
@@ -124,7 +123,7 @@ impl Reading {
             let Some(inside) = texts.content().parts[part].text else {
                 continue;
             };
-            // The first word of a text tells.
+            // The first word of a text decides.
             if seen.replace(inside) == Some(inside) {
                 continue;
             }
@@ -151,7 +150,7 @@ impl Reading {
         all
     }
 
-    /// A sentinel of which nothing is left but its item's id: the whole item is the sentinel.
+    /// A sentinel of which only the item's id remains: the whole item is the sentinel.
     fn by_item(&self, item: &OwnItem) -> Candidate {
         let span = self.view.turns[item.turn].span;
         Candidate {
@@ -168,7 +167,7 @@ impl Reading {
         }
     }
 
-    fn candidate(&self, texts: &mut Texts<'_>, i: usize) -> Option<Candidate> {
+    fn candidate(&self, texts: &mut TextFinder<'_>, i: usize) -> Option<Candidate> {
         let at = self.marks[i].span.start;
         let (turn, part) = texts.at(at, &[Role::Assistant, Role::User])?;
         let inside = texts.content().parts[part].text?;
@@ -182,7 +181,7 @@ impl Reading {
         }
         let mut sentinel = sentinel::read(&self.view.body, inside, &self.marks, i)?;
         if by_user {
-            sentinel.rest = paste_tag::behind_closing(&self.view.body, inside, sentinel.rest);
+            sentinel.rest = paste_tag::after_closing(&self.view.body, inside, sentinel.rest);
         }
         Some(Candidate {
             sentinel,
@@ -195,11 +194,11 @@ impl Reading {
 
     /// Ids of the asides in the model's turns, each once.
     pub fn asides(&self) -> Vec<uuid::Uuid> {
-        self.asides_behind(0)
+        self.asides_after(0)
     }
 
-    /// Those at or behind offset `from`.
-    pub(super) fn asides_behind(&self, from: usize) -> Vec<uuid::Uuid> {
+    /// Those at or after offset `from`.
+    pub(super) fn asides_after(&self, from: usize) -> Vec<uuid::Uuid> {
         let models = |at| {
             let turn = self.view.turn_at(at);
             at >= from && turn.is_some_and(|t| self.view.turns[t].role == Role::Assistant)
@@ -208,14 +207,14 @@ impl Reading {
             MarkKind::Aside(id) if models(m.span.start) => Some(id),
             _ => None,
         });
-        let behind = |i: &&OwnItem| i.kind == OwnKind::Aside && self.view.turns[i.turn].span.start >= from;
-        let by_item = self.items.iter().filter(behind).map(|i| i.id);
+        let after = |i: &&OwnItem| i.kind == OwnKind::Aside && self.view.turns[i.turn].span.start >= from;
+        let by_item = self.items.iter().filter(after).map(|i| i.id);
         let mut seen = HashSet::new();
         by_text.chain(by_item).filter(|id| seen.insert(*id)).collect()
     }
 
-    /// What hidden pairs may name the transcript's visible calls by: ids, as the agent echoes them in the calls,
-    /// and in results that are turns of their own (their calls may be upstream's to remember).
+    /// Names by which hidden pairs refer to the transcript's visible calls: the ids in calls, and in results that are
+    /// turns of their own, whose calls upstream may store.
     pub fn call_names(&self, wire: &dyn Wire) -> Vec<String> {
         let mut seen = HashSet::new();
         let back = self.call_names_back(wire, 0).map(|(_, name)| name);
@@ -225,8 +224,8 @@ impl Reading {
         all
     }
 
-    /// The same, each with its turn, from the transcript's end back to the turn `from`, as far as it is asked for; a name
-    /// comes again where its result does.
+    /// The same, each with its turn, from the transcript's end back to the turn `from`, as far as it is requested; a
+    /// name comes again where its result does.
     pub fn call_names_back<'a>(
         &'a self,
         wire: &'a dyn Wire,
@@ -248,20 +247,20 @@ impl Reading {
     fn answered(&self, wire: &dyn Wire, turn: usize) -> Vec<String> {
         let parts = wire.content(&self.view, turn).parts.into_iter();
         parts
-            .filter(|p| p.kind == PartKind::Result)
+            .filter(|p| p.kind == TurnPartKind::Result)
             .filter_map(|p| Some(self.view.str(p.id?).into_owned()))
             .collect()
     }
 }
 
-fn shifted(mark: Mark, by: usize) -> Mark {
+fn shifted(mark: RawMark, by: usize) -> RawMark {
     let shift = |s: Span| Span::new(s.start + by, s.end + by);
     let kind = match mark.kind {
         MarkKind::Close(id, seal) => MarkKind::Close(id, shift(seal)),
         MarkKind::Broken(slash) => MarkKind::Broken(shift(slash)),
         other => other,
     };
-    Mark {
+    RawMark {
         span: shift(mark.span),
         kind,
     }
@@ -272,7 +271,7 @@ mod tests {
     use super::*;
     use crate::wire::anthropic::Anthropic;
 
-    /// What a tool fetched may be made of nothing but marks: it costs one look a turn, and names nothing.
+    /// A tool's result may consist of marks alone: it costs one step a turn, and contains no valid mark.
     #[test]
     fn a_result_full_of_marks_is_read_at_once() {
         let id = "00000000-0000-7000-8000-000000000000";
@@ -282,7 +281,7 @@ mod tests {
             {"role": "user", "content": page},
         ]});
         let body = Bytes::from(body.to_string());
-        let reading = Reading::new(&Anthropic, &body, Operation::Generate).unwrap();
+        let reading = RequestReading::new(&Anthropic, &body, Operation::Generate).unwrap();
         assert!(reading.candidates(&Anthropic).len() <= 1);
         assert!(reading.asides().is_empty());
     }

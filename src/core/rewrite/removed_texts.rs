@@ -8,23 +8,23 @@ use crate::text::cost;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{self, Part, PartKind, Role, View};
+use crate::wire::view::{self, Role, TurnPart, TurnPartKind, View};
 
-use super::undone::History;
-use super::users_words::{Look, own_text};
+use super::undone::UndoHistory;
+use super::users_words::{NoteSearch, own_text};
 
-/// How Claude Code tells of a command of the person's own that it expanded.
+/// Tags of a person's own command that Claude Code expanded.
 pub(super) const INVOCATIONS: [&str; 2] = ["<command-message>", "<command-name>"];
 
 /// What goes: stretches of texts by turn and part, and whole turns.
 #[derive(Default)]
-pub(super) struct Gone {
+pub(super) struct RemovedTexts {
     pub(super) texts: HashMap<(usize, usize), Vec<Span>>,
     pub(super) turns: HashSet<usize>,
-    pub(super) asked: HashSet<usize>,
+    pub(super) commands: HashSet<usize>,
 }
 
-impl Gone {
+impl RemovedTexts {
     pub(super) fn text(&mut self, turn: usize, part: usize, span: Span) {
         self.texts.entry((turn, part)).or_default().push(span);
     }
@@ -41,7 +41,7 @@ impl Gone {
         let parts = wire.content(view, turn).parts;
         let to = to.unwrap_or(parts.len()).min(parts.len());
         for (n, part) in parts.iter().enumerate().take(to).skip(from) {
-            if let (PartKind::Text, Some(inside)) = (part.kind, part.text) {
+            if let (TurnPartKind::Text, Some(inside)) = (part.kind, part.text) {
                 self.text(turn, n, inside);
             }
         }
@@ -52,8 +52,8 @@ impl Gone {
     }
 
     /// The command in a user's turn.
-    pub(super) fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: Look<'_>) {
-        if self.asked.insert(turn)
+    pub(super) fn command(&mut self, wire: &dyn Wire, view: &View, turn: usize, look: NoteSearch<'_>) {
+        if self.commands.insert(turn)
             && let Some((part, span, text)) = own_text(wire, view, turn, look.tags)
             && commands::is_or_was_command(&text, look.prefix)
         {
@@ -62,18 +62,18 @@ impl Gone {
         }
     }
 
-    /// What the agent says beside a command that it expanded: that it was called, and how.
+    /// The agent's text beside a command that it expanded: the invocation.
     pub(super) fn invocation(&mut self, wire: &dyn Wire, view: &View, turn: usize) {
         let parts = wire.content(view, turn).parts.into_iter().enumerate();
         for (n, inside) in parts.filter_map(|(n, part)| Some((n, part.text?))) {
-            let said = view.text(inside);
-            if INVOCATIONS.iter().any(|tag| said.starts_with(tag.as_bytes())) {
+            let words = view.text(inside);
+            if INVOCATIONS.iter().any(|tag| words.starts_with(tag.as_bytes())) {
                 self.text(turn, n, inside);
             }
         }
     }
 
-    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, history: &History) -> Vec<Edit> {
+    pub(super) fn edits(&self, wire: &dyn Wire, view: &View, history: &UndoHistory) -> Vec<Edit> {
         let mut turns: Vec<usize> = self.texts.keys().map(|(turn, _)| *turn).collect();
         if history.undone.is_any() {
             let models = |turn: &usize| view.turns[*turn].role == Role::Assistant;
@@ -110,7 +110,7 @@ impl Gone {
         wire: &dyn Wire,
         view: &View,
         turn: usize,
-        history: &History,
+        history: &UndoHistory,
     ) -> Option<Vec<Edit>> {
         let content = wire.content(view, turn);
         let mut edits = Vec::new();
@@ -118,7 +118,7 @@ impl Gone {
         let is_models = view.turns[turn].role == Role::Assistant;
         for (n, part) in content.parts.iter().enumerate() {
             if is_models && history.undone.is_stale(part.span.start) {
-                lost[n] |= part.kind == PartKind::Thinking;
+                lost[n] |= part.kind == TurnPartKind::Thinking;
                 edits.extend(wire.unbind(view, turn, part));
             }
             if let (Some(spans), Some(inside)) = (self.texts.get(&(turn, n)), part.text) {
@@ -128,7 +128,7 @@ impl Gone {
                 }
             }
         }
-        let says = |(n, part): (usize, &Part)| !lost[n] && part.kind != PartKind::Thinking;
+        let says = |(n, part): (usize, &TurnPart)| !lost[n] && part.kind != TurnPartKind::Thinking;
         if !lost.contains(&true) {
             return Some(edits);
         }
@@ -172,7 +172,7 @@ pub(super) fn without(view: &View, inside: Span, spans: &[Span]) -> Option<Vec<E
     let mut at = inside.start;
     for span in spans {
         let from = gap::before(text, inside.start, span.start).max(at);
-        let to = gap::behind(text, span.end.max(from), inside.end);
+        let to = gap::after(text, span.end.max(from), inside.end);
         left |= says(&text[at..from]);
         let between = left && says(&text[to..inside.end]);
         edits.push(Edit::replace(
@@ -201,14 +201,15 @@ pub(super) fn says(raw: &[u8]) -> bool {
     false
 }
 
-/// Elements of the same answer that say nothing: an agent may keep a stream's chunks as elements of their own.
+/// Empty elements of the same answer: an agent may store a stream's chunks as elements.
 pub(super) fn blank_neighbours(wire: &dyn Wire, view: &View, lost: &mut [bool]) {
     let answers: Vec<usize> = (0..lost.len())
         .filter(|&n| lost[n] && view.turns[n].role == Role::Assistant)
         .collect();
     let blank = |turn: usize| {
         let parts = wire.content(view, turn).parts;
-        let says_nothing = |p: &Part| p.kind == PartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
+        let says_nothing =
+            |p: &TurnPart| p.kind == TurnPartKind::Text && p.text.is_some_and(|t| !says(view.text(t)));
         parts.iter().all(says_nothing)
     };
     let mut done = 0;

@@ -1,4 +1,4 @@
-//! Turns that an earlier request had are not read again, and the rewrite comes to the same.
+//! Turns of an earlier request are not read again, and the rewrite is the same.
 
 use std::sync::Arc;
 
@@ -12,14 +12,15 @@ use super::*;
 use crate::mark::{gap, sentinel};
 use crate::record::WireId;
 use crate::text::{cost, splice};
-use crate::wire::{KnownTurns, Operation, Scanned, SharedTurns, WIRES, Wire, wire};
+use crate::wire::{BodyFacts, KnownTurns, Operation, SharedTurns, WIRES, Wire, wire};
 
 const IDS: [Uuid; 2] = [
     Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11),
     Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12),
 ];
 
-/// One message, by a number: texts, calls and results in any order, marks of ours, and beginnings of them that were broken up.
+/// One message, by a number: texts, calls and results in any order, marks of ours, and beginnings of them that were
+/// broken up.
 fn drawn(w: WireId, n: u8) -> Value {
     let id = format!("call_{}", n % 5);
     let texts = |all: &[&str]| all.iter().map(|t| (*t).to_owned()).collect::<Vec<_>>();
@@ -39,7 +40,7 @@ fn drawn(w: WireId, n: u8) -> Value {
 }
 
 /// The request and its changes with each cut that its transcript offers.
-fn rewritten(wire: &dyn Wire, reading: &Reading) -> Vec<(Bytes, usize)> {
+fn rewritten(wire: &dyn Wire, reading: &RequestReading) -> Vec<(Bytes, usize)> {
     let head = wire.carry_over(&[], "Go on.");
     let candidates = reading.candidates(wire);
     let cuts = candidates.iter().map(|candidate| Cut::At {
@@ -60,17 +61,17 @@ fn rewritten(wire: &dyn Wire, reading: &Reading) -> Vec<(Bytes, usize)> {
 }
 
 /// Reads a body of which `earlier` is known; keeps the turns of its first `len` bytes.
-fn read_behind(
+fn read_after(
     wire: &dyn Wire,
     body: &Bytes,
     earlier: Option<Arc<KnownTurns>>,
     len: usize,
-) -> (Reading, Option<Arc<KnownTurns>>) {
-    let scanned = Scanned {
+) -> (RequestReading, Option<Arc<KnownTurns>>) {
+    let scanned = BodyFacts {
         turns: earlier.clone(),
-        ..Scanned::default()
+        ..BodyFacts::default()
     };
-    let mut reading = Reading::scanned(wire, body, Operation::Generate, &scanned).unwrap();
+    let mut reading = RequestReading::scanned(wire, body, Operation::Generate, &scanned).unwrap();
     let own = KnownTurns::new(reading.view.list, &reading.view.turns, len).map(Arc::new);
     reading.view.shared = SharedTurns::new(earlier, own.clone());
     (reading, own)
@@ -94,10 +95,10 @@ proptest! {
             let mut earlier = None;
             for (count, part) in counts {
                 let text = body(wire.id(), messages[..count].to_vec());
-                let plain = Reading::new(wire, &text, Operation::Generate).unwrap();
+                let plain = RequestReading::new(wire, &text, Operation::Generate).unwrap();
                 // The next one begins with the list's elements, and then has a comma.
                 let len = ((plain.view.list.end - 1) as f64 * part) as usize;
-                let (reading, own) = read_behind(wire, &text, earlier, len);
+                let (reading, own) = read_after(wire, &text, earlier, len);
                 prop_assert_eq!(&reading.view.turns, &plain.view.turns);
                 prop_assert_eq!(reading.view.list, plain.view.list);
                 prop_assert_eq!(rewritten(wire, &reading), rewritten(wire, &plain));
@@ -107,8 +108,8 @@ proptest! {
     }
 }
 
-/// A long conversation of which all but the last turns are known: only these cost steps where a request is read, where results
-/// without their calls are looked for, and marks that were broken up across texts.
+/// A long conversation of which all but the last turns are known. Only the last turns cost steps: in reading, in the
+/// search for orphaned results, and in the search for marks split across texts.
 #[test]
 fn known_turns_cost_nothing() {
     for id in [WireId::Anthropic, WireId::OpenaiChat] {
@@ -122,17 +123,17 @@ fn known_turns_cost_nothing() {
         let short = body(id, messages[..messages.len() - 10].to_vec());
         let long = body(id, messages);
         let looked_at = |text: &Bytes, earlier| {
-            let end = Reading::new(wire, text, Operation::Generate)
+            let end = RequestReading::new(wire, text, Operation::Generate)
                 .unwrap()
                 .view
                 .list
                 .end;
-            let scanned = Scanned {
+            let scanned = BodyFacts {
                 turns: earlier,
-                ..Scanned::default()
+                ..BodyFacts::default()
             };
             let (read, view) = cost::of(|| wire.read_scanned(text, Operation::Generate, &scanned));
-            let (reading, own) = read_behind(wire, text, scanned.turns, end - 1);
+            let (reading, own) = read_after(wire, text, scanned.turns, end - 1);
             assert_eq!(reading.view.turns, view.unwrap().turns);
             let (paired, lost) = cost::of(|| orphans::dropped(wire, &reading.view, 1, &[]));
             let (unbroken, slashes) = cost::of(|| unescape::edits(wire, &reading, 0));

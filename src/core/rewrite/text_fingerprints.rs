@@ -1,11 +1,12 @@
-//! Fingerprints of the texts in a transcript, by which they are known again where the transcript comes back in another form.
+//! Fingerprints of the texts in a transcript, by which they are known again where the transcript comes back in another
+//! form.
 
 use std::collections::HashSet;
 use std::ops::Range;
 
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{Part, PartKind, View};
+use crate::wire::view::{TurnPart, TurnPartKind, View};
 
 /// Bytes of JSON of which the first line of a text is taken.
 const LINE_BYTES: usize = 4096;
@@ -14,8 +15,8 @@ const LINE_CHARS: usize = 200;
 /// Texts of a transcript that are remembered, the newest ones.
 const MOST_TEXTS: usize = 4096;
 
-/// Fingerprints of the texts in these turns of a transcript, the newest turn first, of each one's first line: what user and
-/// model said, and what tools told.
+/// Fingerprints of the texts in these turns of a transcript, the newest turn first, of each one's first line: the texts
+/// of user and model, and of tools.
 pub fn texts(wire: &dyn Wire, view: &View, turns: Range<usize>) -> Vec<u32> {
     let mut seen = HashSet::new();
     let mut out = Vec::new();
@@ -34,11 +35,10 @@ pub fn texts(wire: &dyn Wire, view: &View, turns: Range<usize>) -> Vec<u32> {
     out
 }
 
-/// The insides of the literals in which a part says something. Calls and reasoning have sections of their own, which prove
-/// nothing.
-fn texts_of(body: &[u8], part: &Part) -> Vec<Span> {
+/// The insides of a part's text literals. Calls and reasoning have sections of their own, which are no evidence.
+fn texts_of(body: &[u8], part: &TurnPart) -> Vec<Span> {
     match (part.kind, part.text) {
-        (PartKind::Call | PartKind::Thinking | PartKind::ToolChange, _) => Vec::new(),
+        (TurnPartKind::Call | TurnPartKind::Thinking | TurnPartKind::ToolChange, _) => Vec::new(),
         (_, Some(text)) => vec![text],
         (_, None) => {
             let mut all = values(body, part.span);
@@ -65,8 +65,8 @@ fn values(body: &[u8], span: Span) -> Vec<Span> {
     all
 }
 
-/// Of the first line of a text that is not blank; `None` where there is none. FNV-1a: it tells texts apart that nobody
-/// made up to be alike.
+/// Of the first line of a text that is not blank; `None` where there is none. FNV-1a: it distinguishes texts that
+/// nobody crafted to collide.
 pub(super) fn fingerprint(raw: &[u8]) -> Option<u32> {
     let text = json::unescape(&raw[..raw.len().min(LINE_BYTES)]);
     let line = text.lines().map(str::trim).find(|l| !l.is_empty())?;

@@ -3,11 +3,11 @@
 use crate::text::Span;
 use crate::text::cost;
 use crate::wire::Wire;
-use crate::wire::view::{PartKind, Role, TurnContent, View};
+use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
 
-/// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however many
-/// there are.
-pub(super) struct Texts<'a> {
+/// Finds texts by offset. Offsets in the order of turns, in either direction, cost one walk over each turn, however
+/// many there are.
+pub(super) struct TextFinder<'a> {
     wire: &'a dyn Wire,
     view: &'a View,
     turn: Option<usize>,
@@ -16,7 +16,7 @@ pub(super) struct Texts<'a> {
     spans: Vec<(Span, usize)>,
 }
 
-impl<'a> Texts<'a> {
+impl<'a> TextFinder<'a> {
     pub(super) fn new(wire: &'a dyn Wire, view: &'a View) -> Self {
         Self {
             wire,
@@ -42,7 +42,7 @@ impl<'a> Texts<'a> {
         Some((turn, *part))
     }
 
-    /// The content of the turn that was asked for last.
+    /// The content of the turn that was requested last.
     pub(super) fn content(&self) -> &TurnContent {
         &self.content
     }
@@ -50,7 +50,7 @@ impl<'a> Texts<'a> {
     fn take_apart(&mut self, turn: usize) {
         self.content = self.wire.content(self.view, turn);
         let parts = self.content.parts.iter().enumerate();
-        let texts = parts.filter(|(_, p)| p.kind == PartKind::Text);
+        let texts = parts.filter(|(_, p)| p.kind == TurnPartKind::Text);
         self.spans = texts.filter_map(|(i, p)| Some((p.text?, i))).collect();
         self.spans.sort_unstable();
         self.turn = Some(turn);

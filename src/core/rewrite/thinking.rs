@@ -1,17 +1,17 @@
-//! Leaves out thinking that upstream has refused to take back.
+//! Leaves out thinking that upstream refused.
 
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
 use super::positions::digests;
-use super::{Cut, Reading, Rewrite, cut};
+use super::{Cut, RequestReading, Rewrite, cut};
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, Place, Position};
+use crate::record::{HiddenPair, InsertionPlace, Position};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, PartKind, View};
-use crate::wire::{NOTHING_SAID, Wire};
+use crate::wire::view::{self, TurnPartKind, View};
+use crate::wire::{EMPTY_TURN, Wire};
 
 /// The turn up to which these omissions leave thinking out; `None` where none of them has its place in the transcript.
 pub fn omitted_until(view: &View, omissions: &[Position]) -> Option<usize> {
@@ -34,7 +34,7 @@ pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>, cut: &[Edi
         return Vec::new();
     };
     let from = match what.cut {
-        Cut::At { .. } | Cut::Behind { .. } => cut.first().map_or(0, |edit| edit.span.end),
+        Cut::At { .. } | Cut::BeforeTurn { .. } => cut.first().map_or(0, |edit| edit.span.end),
         Cut::Before { .. } => 0,
         // Nothing is pinned, or nothing of the transcript is sent as turns.
         Cut::None | Cut::Text { .. } | Cut::Fresh { .. } => return Vec::new(),
@@ -55,7 +55,10 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
         .flat_map(|part| wire.omit(view, turn, part))
         .collect();
     let spans: Vec<Span> = parts.iter().map(|part| part.span).collect();
-    let lost: Vec<bool> = parts.iter().map(|part| part.kind == PartKind::Thinking).collect();
+    let lost: Vec<bool> = parts
+        .iter()
+        .map(|part| part.kind == TurnPartKind::Thinking)
+        .collect();
     let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
         return edits;
     };
@@ -67,7 +70,7 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
     match (view::kept(&spans, &lost), view.turns.get(turn + 1)) {
         (Some(kept), _) => edits.extend(kept),
         (None, _) if is_opened_by_cut => {
-            edits.extend(wire.own_part(NOTHING_SAID).map(|part| Edit::replace(only, part)));
+            edits.extend(wire.own_part(EMPTY_TURN).map(|part| Edit::replace(only, part)));
         }
         (None, Some(next)) => {
             edits = vec![Edit::delete(Span::new(
@@ -80,17 +83,18 @@ fn in_turn(wire: &dyn Wire, view: &View, turn: usize, from: usize) -> Vec<Edit> 
     edits
 }
 
-/// The pairs, those in front of the turn that the rewrite names without what binds their calls to thinking; `None`: as they are.
+/// The pairs, those in front of the turn that the rewrite names without what binds their calls to thinking; `None`: as
+/// they are.
 pub(super) fn settled_pairs(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     what: &Rewrite<'_>,
 ) -> Option<Vec<HiddenPair>> {
     let until = what.omitted.filter(|_| !what.pairs.is_empty())?;
     let view = &reading.view;
     let siblings = what.pairs.iter().map(|pair| match &pair.place {
-        Place::Beside { sibling, .. } => sibling.as_str(),
-        Place::Aside | Place::Behind(_) => "",
+        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
+        InsertionPlace::Aside | InsertionPlace::After(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let found = wire.find_calls(view, &siblings, cut::kept_from(view, what.cut));
@@ -123,7 +127,7 @@ pub(super) fn keep_insertions(view: &View, inserted: &mut [Edit], omitted: &[Edi
         };
         let text = String::from_utf8_lossy(&edit.with).into_owned();
         let element = text.trim_matches(',');
-        // An omission takes the comma before it or the one behind it.
+        // An omission takes the comma before it or the one after it.
         let takes_comma_before = view.body.get(json::blank(&view.body, around.start)) == Some(&b',');
         *edit = match takes_comma_before {
             true => Edit::insert(around.start, format!(",{element}")),
@@ -139,14 +143,14 @@ mod tests {
 
     use super::*;
     use crate::record::{HiddenResult, WireId};
-    use crate::rewrite::{SizeChange, Why, positions, rewrite};
+    use crate::rewrite::{ChangeReason, SizeChange, positions, rewrite};
     use crate::wire::{Operation, wire};
 
     const HEAD: &str = r#"{"role":"user","content":"P"}"#;
 
-    fn reading(id: WireId, key: &str, turns: &Value) -> Reading {
+    fn reading(id: WireId, key: &str, turns: &Value) -> RequestReading {
         let body = json!({"model": "m", key: turns}).to_string();
-        Reading::new(wire(id), &Bytes::from(body), Operation::Generate).unwrap()
+        RequestReading::new(wire(id), &Bytes::from(body), Operation::Generate).unwrap()
     }
 
     fn user(text: &str) -> Value {
@@ -173,7 +177,8 @@ mod tests {
         json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "x"}]})
     }
 
-    /// The model's view of a transcript of Anthropic's, cut at its sentinel, without the thinking of its first `until` turns.
+    /// The model's view of a transcript of Anthropic's, cut at its sentinel, without the thinking of its first `until`
+    /// turns.
     fn sent(turns: &Value, until: usize, pairs: &[HiddenPair]) -> (Vec<Value>, Vec<SizeChange>) {
         let wire = wire(WireId::Anthropic);
         let reading = reading(WireId::Anthropic, "messages", turns);
@@ -193,7 +198,7 @@ mod tests {
         (body["messages"].as_array().unwrap().clone(), rewritten.changes)
     }
 
-    /// A message in which a handoff happened, with these blocks behind its sentinel.
+    /// A message in which a handoff happened, with these blocks after its sentinel.
     fn handed_over(blocks: &[Value]) -> Value {
         let seal = crate::mark::seal::SealKey::new(b"k").seal("local", Uuid::from_u128(7), "P");
         let sentinel = crate::mark::sentinel::full(Uuid::from_u128(7), None, "P", &seal);
@@ -230,7 +235,7 @@ mod tests {
         assert!(
             changes
                 .iter()
-                .any(|change| change.why == Why::Thinking && change.added == 0)
+                .any(|change| change.why == ChangeReason::Thinking && change.added == 0)
         );
     }
 
@@ -243,10 +248,10 @@ mod tests {
             user("Go on.")
         ]);
         let (view, _) = sent(&turns, 3, &[]);
-        assert_eq!(view[1], model(json!([say(NOTHING_SAID)])));
+        assert_eq!(view[1], model(json!([say(EMPTY_TURN)])));
     }
 
-    /// A hidden call whose place is at a block that goes keeps its place, wherever that is.
+    /// A hidden call beside a removed block keeps its place.
     #[test]
     fn hidden_calls_beside_thinking_stay() {
         let hidden = json!({"type": "tool_use", "id": "h", "name": "session_handoff", "input": {}});
@@ -259,7 +264,7 @@ mod tests {
             call_id: "h".to_owned(),
             call: hidden.to_string(),
             answer: HiddenResult::QUEUED,
-            place: Place::Beside {
+            place: InsertionPlace::Beside {
                 sibling: sibling.to_owned(),
                 offset,
             },
@@ -274,11 +279,11 @@ mod tests {
             model(json!(blocks)),
             result("c1")
         ]);
-        let (before, behind) = (
+        let (before, after) = (
             json!([say("t"), hidden, call("c1")]),
             json!([say("t"), call("c1"), hidden]),
         );
-        for (offset, expected) in [(-1, &before), (-2, &before), (0, &behind), (1, &behind)] {
+        for (offset, expected) in [(-1, &before), (-2, &before), (0, &after), (1, &after)] {
             let (view, _) = sent(&turns, 5, &[pair("c1", offset)]);
             assert_eq!(view[3]["content"], *expected, "{offset}");
         }
@@ -301,7 +306,7 @@ mod tests {
         assert_eq!(omitted_until(&now.view, &[other, at(5)]), None);
     }
 
-    /// A reasoning item goes whole; what was made behind it goes without its id, since the API asks for both together.
+    /// A reasoning item is removed whole; the item after it loses its id, since the API requires both together.
     #[test]
     fn reasoning_items_go_with_the_ids_of_what_follows() {
         let wire = wire(WireId::OpenaiResponses);
@@ -313,7 +318,7 @@ mod tests {
         let items = json!([user("Hi"), reasoning, function, output, later, user("Go on.")]);
         let reading = reading(WireId::OpenaiResponses, "input", &items);
         let what = Rewrite {
-            cut: Cut::Behind { turn: 1, head: HEAD },
+            cut: Cut::BeforeTurn { turn: 1, head: HEAD },
             omitted: Some(4),
             ..Rewrite::default()
         };
@@ -325,11 +330,11 @@ mod tests {
         );
     }
 
-    /// A signature gives way to the word that stands in for one, at calls; elsewhere it goes.
+    /// At calls a placeholder replaces the signature; elsewhere it is removed.
     #[test]
     fn signatures_are_stood_in_for() {
         let wire = wire(WireId::Gemini);
-        let said = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
+        let user_text = |text: &str| json!({"role": "user", "parts": [{"text": text}]});
         let signed = |part: Value, signature: &str| {
             let mut part = part;
             part["thoughtSignature"] = json!(signature);
@@ -341,10 +346,10 @@ mod tests {
         let parts = json!([thought, signed(text.clone(), "a"), signed(function.clone(), "b")]);
         let response =
             json!({"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]});
-        let contents = json!([said("Hi"), {"role": "model", "parts": parts}, response]);
+        let contents = json!([user_text("Hi"), {"role": "model", "parts": parts}, response]);
         let reading = reading(WireId::Gemini, "contents", &contents);
         let what = Rewrite {
-            cut: Cut::Behind {
+            cut: Cut::BeforeTurn {
                 turn: 1,
                 head: r#"{"role":"user","parts":[{"text":"P"}]}"#,
             },
@@ -356,7 +361,7 @@ mod tests {
         let parts = json!([text, signed(function.clone(), word)]);
         assert_eq!(
             sent["contents"],
-            json!([said("P"), {"role": "model", "parts": parts}, response])
+            json!([user_text("P"), {"role": "model", "parts": parts}, response])
         );
         let stored = signed(function.clone(), "b").to_string();
         assert_eq!(

@@ -7,11 +7,11 @@ use uuid::Uuid;
 use crate::text::Span;
 use crate::wire::view::{Role, View};
 
-use super::chat_marks::{At, Found};
+use super::chat_marks::{ChatMark, MarkPlace};
 
-/// The handoffs that were undone, and those that were and are not.
+/// The handoffs that are undone, and those that were restored.
 #[derive(Debug, Clone, Default)]
-pub struct Undone {
+pub struct UndoneHandoffs {
     /// Ids of the notes that stand an odd number of times: handoffs that do not count, and notes of other answers.
     pub(super) now: HashSet<Uuid>,
     /// Handoffs that were undone at any time.
@@ -20,15 +20,16 @@ pub struct Undone {
     pub last: Option<Uuid>,
     /// Where the last undo stands, or where the last one was taken back.
     toggled: Option<usize>,
-    /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever undone.
+    /// From each of these offsets of the transcript on, the handoff that counted there; empty where nothing was ever
+    /// undone.
     states: Vec<(usize, Option<Uuid>)>,
-    /// Where the handoff stands that counts now: what is in front of it is not sent, and stays as it is, since texts of ours
-    /// behind it are found by all that is in front of them.
+    /// Position of the active handoff. What precedes it is not sent and stays unchanged, since the positions of later
+    /// texts of ours are digests of all that precedes them.
     from: usize,
 }
 
-impl Undone {
-    /// Whether what the model said at this offset of the transcript was said behind another one than it has now.
+impl UndoneHandoffs {
+    /// Whether the model's text at this offset was written after another prefix than it has now.
     pub(super) fn is_stale(&self, offset: usize) -> bool {
         let Some((_, now)) = self.states.last() else {
             return false;
@@ -64,26 +65,27 @@ impl Undone {
 }
 
 /// What the notes say of the handoffs.
-pub(super) struct History {
-    pub(super) undone: Undone,
+pub(super) struct UndoHistory {
+    pub(super) undone: UndoneHandoffs,
 }
 
-impl History {
-    pub(super) fn of(view: &View, found: &Found, coming: Option<Uuid>) -> Self {
-        let asked = last_asking(view);
-        let start = |at: &At| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
-        let mut all: Vec<(usize, bool, &At)> = found.opens.iter().map(|at| (start(at), true, at)).collect();
+impl UndoHistory {
+    pub(super) fn of(view: &View, found: &ChatMark, next_note: Option<Uuid>) -> Self {
+        let turns_of_users = last_asking(view);
+        let start = |at: &MarkPlace| at.span.map_or(view.turns[at.turn].span.start, |span| span.start);
+        let mut all: Vec<(usize, bool, &MarkPlace)> =
+            found.opens.iter().map(|at| (start(at), true, at)).collect();
         all.extend(found.notes.iter().map(|at| (start(at), false, at)));
         all.sort_by_key(|(at, ..)| *at);
-        let coming = coming.map(|id| At {
+        let next_note = next_note.map(|id| MarkPlace {
             id,
             turn: view.turns.len(),
             part: 0,
             span: None,
             inside: Span::default(),
         });
-        all.extend(coming.iter().map(|at| (view.list.end, false, at)));
-        let mut undone = Undone::default();
+        all.extend(next_note.iter().map(|at| (view.list.end, false, at)));
+        let mut undone = UndoneHandoffs::default();
         let mut opened: HashMap<Uuid, usize> = HashMap::new();
         let mut counting: BTreeSet<(usize, Uuid)> = BTreeSet::new();
         let mut states = vec![(0, None)];
@@ -99,8 +101,8 @@ impl History {
                 undone.last = None;
             } else {
                 // An answer that an agent resends twice answers one turn.
-                let asked = asked[mark.turn];
-                if counted.insert(mark.id, asked) == Some(asked) {
+                let turns_of_users = turns_of_users[mark.turn];
+                if counted.insert(mark.id, turns_of_users) == Some(turns_of_users) {
                     continue;
                 }
                 let counts = undone.now.remove(&mark.id);

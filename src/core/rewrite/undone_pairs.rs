@@ -1,28 +1,28 @@
-//! What an undo makes of hidden pairs, which stand in the model's view again, or in another one than they were made in.
+//! Effects of an undo on hidden pairs, which reappear in the model's view or change their prefix.
 
 use std::collections::HashMap;
 
 use bytes::Bytes;
 
-use super::Reading;
-use super::undone::Undone;
+use super::RequestReading;
+use super::undone::UndoneHandoffs;
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::wire::view::{OwnKind, View};
 use crate::wire::{Operation, Wire};
 
-/// Changes the pairs of a transcript in which handoffs were undone. A call that was queued in front of an undo, or of the place
-/// where one was taken back, is void: it must not fire again. And a call that was made behind another prefix than it has now loses what binds it to that, as the model's
-/// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in which
-/// calls without ids are known. Returns of each whether it stands there.
+/// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
+/// where one was taken back, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
+/// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in
+/// which calls without ids are known. Returns of each whether it stands there.
 pub fn settle(
     wire: &dyn Wire,
     received: &Bytes,
     now: &View,
-    undone: &Undone,
+    undone: &UndoneHandoffs,
     pairs: &mut [HiddenPair],
 ) -> Vec<bool> {
-    let Ok(reading) = Reading::new(wire, received, Operation::Generate) else {
+    let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
     let places = offsets(wire, &reading, now, pairs);
@@ -41,7 +41,12 @@ pub fn settle(
 }
 
 /// Where each pair stands.
-fn offsets(wire: &dyn Wire, reading: &Reading, now: &View, pairs: &[HiddenPair]) -> Vec<Option<usize>> {
+fn offsets(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    now: &View,
+    pairs: &[HiddenPair],
+) -> Vec<Option<usize>> {
     let view = &reading.view;
     let marks = reading.marks.iter().filter_map(|mark| match mark.kind {
         MarkKind::Aside(id) => Some((id, mark.span.start)),
@@ -51,8 +56,8 @@ fn offsets(wire: &dyn Wire, reading: &Reading, now: &View, pairs: &[HiddenPair])
     let items = items.map(|item| (item.id, view.turns[item.turn].span.start));
     let asides: HashMap<_, _> = marks.chain(items).collect();
     let siblings = pairs.iter().map(|pair| match &pair.place {
-        Place::Beside { sibling, .. } => sibling.as_str(),
-        Place::Aside | Place::Behind(_) => "",
+        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
+        InsertionPlace::Aside | InsertionPlace::After(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let mut calls = wire.find_calls(view, &siblings, 0);
@@ -72,7 +77,7 @@ fn offsets(wire: &dyn Wire, reading: &Reading, now: &View, pairs: &[HiddenPair])
     });
     let mut places: Vec<Option<usize>> = calls.collect();
     for (place, pair) in places.iter_mut().zip(pairs) {
-        if matches!(pair.place, Place::Aside) {
+        if matches!(pair.place, InsertionPlace::Aside) {
             *place = asides.get(&pair.id).copied();
         }
     }
@@ -84,7 +89,7 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::super::notes::{self, Look};
+    use super::super::notes::{self, NoteSearch};
     use super::*;
     use crate::record::{HiddenResult, WireId};
     use crate::wire::wire;
@@ -99,7 +104,7 @@ mod tests {
             call_id: format!("hid_{call}"),
             call: "{}".to_owned(),
             answer: HiddenResult::QUEUED,
-            place: Place::Beside {
+            place: InsertionPlace::Beside {
                 sibling: call.to_owned(),
                 offset: 0,
             },
@@ -109,12 +114,12 @@ mod tests {
     }
 
     /// The transcript without notes and undone sentinels.
-    fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::Cleaned {
-        let reading = Reading::new(side, body, Operation::Generate).unwrap();
-        let look = Look {
+    fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::CleanedTranscript {
+        let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
+        let look = NoteSearch {
             prefix: "::",
             tags: &[],
-            coming: None,
+            next_note: None,
         };
         notes::take_out(side, &reading, look).unwrap()
     }
@@ -126,13 +131,13 @@ mod tests {
         let id = Uuid::now_v7();
         let call = |id: &str| json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "x", "input": {}}]});
         let result = |id: &str| json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": ""}]});
-        let said = |who: &str, text: String| json!({"role": who, "content": text});
+        let message = |who: &str, text: String| json!({"role": who, "content": text});
         let body = json!({"model": "m", "max_tokens": 9, "messages": [
-            said("user", "Go.".to_owned()), call("toolu_1"), result("toolu_1"),
-            said("assistant", format!("[[handoff-resume:{id}]]\n*Handed over. From here on.*\n\nGoal.\n[[/handoff-resume:AAAAAAAAAAAAAAAAAAAAAA]]")),
-            said("user", "::handoff undo".to_owned()),
-            said("assistant", format!("baton: the handoff was undone.\n\n[[handoff-note:{id}]]")),
-            said("user", "On.".to_owned()), call("toolu_2"), result("toolu_2"),
+            message("user", "Go.".to_owned()), call("toolu_1"), result("toolu_1"),
+            message("assistant", format!("[[handoff-resume:{id}]]\n*Handed over. From here on.*\n\nGoal.\n[[/handoff-resume:AAAAAAAAAAAAAAAAAAAAAA]]")),
+            message("user", "::handoff undo".to_owned()),
+            message("assistant", format!("baton: the handoff was undone.\n\n[[handoff-note:{id}]]")),
+            message("user", "On.".to_owned()), call("toolu_2"), result("toolu_2"),
         ]});
         let (body, side) = (Bytes::from(body.to_string()), wire(WireId::Anthropic));
         let cleaned = cleaned(side, &body);
@@ -149,13 +154,13 @@ mod tests {
         assert_eq!(waits, [false, true, true]);
     }
 
-    /// Calls that have no ids are known by the numbers of their messages, and what baton said is none of these; equal ones are
-    /// told apart, too.
+    /// Calls that have no ids are known by the numbers of their messages, and baton's answers are none of these; equal
+    /// calls are distinguished, too.
     #[test]
     fn a_call_without_an_id_is_void_by_its_place_too() {
         let id = Uuid::now_v7();
-        let said = |who: &str, text: String| json!({"role": who, "parts": [{"text": text}]});
-        let user = |text: &str| said("user", text.to_owned());
+        let message = |who: &str, text: String| json!({"role": who, "parts": [{"text": text}]});
+        let user = |text: &str| message("user", text.to_owned());
         let call = || json!({"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}}]});
         let result =
             || json!({"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {}}}]});
@@ -169,9 +174,9 @@ mod tests {
             result(),
             call(),
             result(),
-            said("model", sentinel),
+            message("model", sentinel),
             user("::handoff undo"),
-            said("model", note),
+            message("model", note),
             user("On."),
             call(),
             result(),

@@ -2,8 +2,8 @@
 
 use memchr::memmem;
 
-use super::Reading;
-use super::texts::Texts;
+use super::RequestReading;
+use super::texts::TextFinder;
 use crate::mark::MarkKind;
 use crate::mark::escape::Escaper;
 use crate::text::Span;
@@ -12,8 +12,8 @@ use crate::text::splice::Edit;
 use crate::wire::Wire;
 use crate::wire::view::{Role, View};
 
-/// Removes the backslashes that escaping inserted, at or behind offset `from`.
-pub(super) fn edits(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit> {
+/// Removes the backslashes that escaping inserted, at or after offset `from`.
+pub(super) fn edits(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Edit> {
     let mut slashes = in_one_text(wire, reading, from);
     slashes.extend(across_texts(wire, &reading.view, from));
     slashes.sort_by_key(|s| s.start);
@@ -21,8 +21,8 @@ pub(super) fn edits(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Edit
     slashes.into_iter().map(Edit::delete).collect()
 }
 
-fn in_one_text(wire: &dyn Wire, reading: &Reading, from: usize) -> Vec<Span> {
-    let mut texts = Texts::new(wire, &reading.view);
+fn in_one_text(wire: &dyn Wire, reading: &RequestReading, from: usize) -> Vec<Span> {
+    let mut texts = TextFinder::new(wire, &reading.view);
     let broken = reading.marks.iter().filter(|m| m.span.start >= from);
     broken
         .filter_map(|m| match m.kind {

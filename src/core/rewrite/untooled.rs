@@ -1,18 +1,18 @@
 //! Why a request does not get the tool: one table of reasons, used by the response header, the log, the journal and the
 //! page.
 
-use crate::wire::view::{Choice, View};
+use crate::wire::view::{ToolChoice, View};
 
 macro_rules! reasons {
     ($($id:ident = $name:literal, $about:literal;)*) => {
         /// Why a request goes out without the tool.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         #[allow(missing_docs, reason = "the table says it")]
-        pub enum Untooled {
+        pub enum ToolOmission {
             $($id,)*
         }
 
-        impl Untooled {
+        impl ToolOmission {
             /// Every reason.
             pub const ALL: &'static [Self] = &[$(Self::$id),*];
 
@@ -42,7 +42,7 @@ reasons! {
     StructuredOutput = "structured_output", "the output is bound to a format, which a sentinel would break";
     ManyChoices = "many_choices", "the request asks for more than one answer at once";
     SmallOutput = "small_output", "the request leaves the answer too little room for a call (1,024 tokens)";
-    ProviderHeld = "provider_held", "the provider holds the conversation, or runs the request in the background";
+    ServerSideHistory = "provider_held", "the provider holds the conversation, or runs the request in the background";
     Summary = "summary", "the request is a summary or another one beside the conversation";
     CountProbe = "count_probe", "the request counts tools alone, beside no conversation, so a tool of baton's would be counted as one of them";
     BoundHistory = "bound_history", "the conversation was under way without the tool, and its thinking is bound to that; a new session gets it";
@@ -57,27 +57,27 @@ reasons! {
     Signed = "signed", "the body is signed or has a digest, or is of an API that is not read, so it is relayed as it is";
 }
 
-impl Untooled {
+impl ToolOmission {
     /// The reason of that name.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|reason| reason.name() == name)
     }
 }
 
-/// Tools beyond which no provider is known to accept one more.
+/// Maximum tools that any known provider accepts.
 const MOST_TOOLS: usize = 127;
 
 /// Why this request, taken alone, should not get the tool.
-pub fn unfit(view: &View) -> Option<Untooled> {
+pub fn unfit(view: &View) -> Option<ToolOmission> {
     let f = &view.facts;
     let full = view.tools.is_some_and(|t| t.count >= MOST_TOOLS);
     no_room(view)
-        .or(full.then_some(Untooled::TooManyTools))
-        .or((f.choice != Choice::Auto).then_some(Untooled::ToolChoice))
-        .or(f.structured.then_some(Untooled::StructuredOutput))
-        .or(f.cramped.then_some(Untooled::SmallOutput))
-        .or(f.summary.then_some(Untooled::Summary))
-        .or(f.begins_thread.then_some(Untooled::ProviderHeld))
+        .or(full.then_some(ToolOmission::TooManyTools))
+        .or((f.choice != ToolChoice::Auto).then_some(ToolOmission::ToolChoice))
+        .or(f.structured.then_some(ToolOmission::StructuredOutput))
+        .or(f.cramped.then_some(ToolOmission::SmallOutput))
+        .or(f.summary.then_some(ToolOmission::Summary))
+        .or(f.begins_thread.then_some(ToolOmission::ServerSideHistory))
 }
 
 /// Whether there is room for a second tool of ours.
@@ -86,15 +86,15 @@ pub fn has_room_for_two(view: &View) -> bool {
 }
 
 /// Why the tool cannot be added at all.
-pub fn no_room(view: &View) -> Option<Untooled> {
+pub fn no_room(view: &View) -> Option<ToolOmission> {
     match view.tools {
-        Some(tools) if tools.taken => Some(Untooled::NameTaken),
+        Some(tools) if tools.taken => Some(ToolOmission::NameTaken),
         Some(tools) if tools.client => match &view.facts {
-            facts if facts.held => Some(Untooled::ProviderHeld),
-            facts if facts.many => Some(Untooled::ManyChoices),
+            facts if facts.server_side => Some(ToolOmission::ServerSideHistory),
+            facts if facts.many => Some(ToolOmission::ManyChoices),
             _ => None,
         },
-        _ => Some(Untooled::NoClientTools),
+        _ => Some(ToolOmission::NoClientTools),
     }
 }
 
@@ -104,18 +104,18 @@ mod tests {
 
     #[test]
     fn every_reason_has_a_name_of_its_own_that_a_header_can_carry() {
-        for reason in Untooled::ALL {
-            assert_eq!(Untooled::named(reason.name()), Some(*reason));
+        for reason in ToolOmission::ALL {
+            assert_eq!(ToolOmission::named(reason.name()), Some(*reason));
             assert!(reason.name().bytes().all(|b| b.is_ascii_lowercase() || b == b'_'));
             assert!(!reason.about().ends_with('.'));
         }
-        assert_eq!(Untooled::named("x"), None);
+        assert_eq!(ToolOmission::named("x"), None);
     }
 
     #[test]
     fn the_documentation_has_every_reason_as_it_is() {
         let page = include_str!("../../../docs/untooled.md");
-        for reason in Untooled::ALL {
+        for reason in ToolOmission::ALL {
             let row = format!("| `{}` | {} |\n", reason.name(), reason.about());
             assert!(page.contains(&row), "{row}");
         }

@@ -1,4 +1,4 @@
-//! What the person says in a user's turn, without what the agent's harness puts in front of it.
+//! The person's text in a user's turn, without the text of the agent's harness before it.
 
 use memchr::memmem;
 use uuid::Uuid;
@@ -8,24 +8,24 @@ use crate::agents::wordings::{self, UserText};
 use crate::commands;
 use crate::text::{Span, json};
 use crate::wire::Wire;
-use crate::wire::view::{PartKind, Role, View};
+use crate::wire::view::{Role, TurnPartKind, View};
 
-/// What to look for beside notes.
+/// What to search for besides notes.
 #[derive(Debug, Clone, Copy)]
-pub struct Look<'a> {
-    /// What commands begin with; empty: nothing.
+pub struct NoteSearch<'a> {
+    /// Prefix of commands; empty: none.
     pub prefix: &'a str,
     /// Tags by which text of the agent's harness is known.
     pub tags: &'a [String],
-    /// A note that the answer to this request will begin with: what it undoes is undone in the request already.
-    pub coming: Option<Uuid>,
+    /// The note at the start of this request's answer: its undo applies to this request already.
+    pub next_note: Option<Uuid>,
 }
 
 /// Occurrences of the prefix in a turn up to which each is looked at: a turn with more of them, mostly code, is cheaper
 /// read by its parts.
 const LOOKED_AT: usize = 8;
 
-/// Whether the last user's turn may begin with this prefix: told by its bytes, since most do not.
+/// Whether the last user's turn may begin with this prefix: decided by its bytes, since most do not.
 pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     if prefix.is_empty() {
         return false;
@@ -38,9 +38,9 @@ pub fn may_say(wire: &dyn Wire, view: &View, prefix: &str) -> bool {
     may_begin(wire, view, turn, prefix)
 }
 
-/// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed before it
-/// had one. The last turn is still to be answered.
-pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: Look<'_>) -> Vec<usize> {
+/// The users' turns with a command that no answer follows: the agent left the answer out, or a process was killed
+/// before it had one. The last turn is still to be answered.
+pub(super) fn unanswered(wire: &dyn Wire, view: &View, look: NoteSearch<'_>) -> Vec<usize> {
     if look.prefix.is_empty() {
         return Vec::new();
     }
@@ -71,7 +71,7 @@ fn may_begin(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     found.next().is_some() && may_begin_a_part(wire, view, turn, prefix)
 }
 
-/// Whether a text may start at `at`: behind a quote, or behind what the agent's harness puts in front of it.
+/// Whether a text may start at `at`: after a quote, or after what the agent's harness puts in front of it.
 fn may_start(raw: &[u8], at: usize) -> bool {
     match raw[..at].last() {
         Some(b'"' | b' ' | b'>') => true,
@@ -83,7 +83,7 @@ fn may_start(raw: &[u8], at: usize) -> bool {
 /// [`may_begin`] by the texts of the turn's parts alone: results of calls, where code stands, are passed by.
 fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> bool {
     let parts = wire.content(view, turn).parts;
-    let texts = parts.iter().filter(|p| p.kind == PartKind::Text);
+    let texts = parts.iter().filter(|p| p.kind == TurnPartKind::Text);
     let mut texts = texts.filter_map(|p| p.text);
     texts.any(|inside| {
         // With the quote in front of it.
@@ -93,9 +93,9 @@ fn may_begin_a_part(wire: &dyn Wire, view: &View, turn: usize, prefix: &str) -> 
     })
 }
 
-/// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's harness
-/// puts in front of it. `None` where there is none.
-pub fn last_said(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
+/// The own text of the last user's turn, which must be the last turn of the transcript: without what the agent's
+/// harness puts in front of it. `None` where there is none.
+pub fn last_message(wire: &dyn Wire, view: &View, tags: &[String]) -> Option<String> {
     let is_aside = |role: Role| matches!(role, Role::System | Role::Tools);
     let turn = view.turns.iter().rposition(|t| !is_aside(t.role))?;
     if view.turns[turn].role != Role::User {
@@ -114,18 +114,18 @@ pub(super) fn own_text(
     let content = wire.content(view, turn);
     let texts = content.parts.iter().enumerate();
     texts
-        .filter(|(_, p)| p.kind == PartKind::Text)
+        .filter(|(_, p)| p.kind == TurnPartKind::Text)
         .find_map(|(n, p)| {
             let inside = p.text?;
-            let said = json::unescape(view.text(inside));
-            let tagged = tagged_len(&said, tags);
-            let own = said[tagged..].trim();
+            let words = json::unescape(view.text(inside));
+            let tagged = tagged_len(&words, tags);
+            let own = words[tagged..].trim();
             if own.is_empty() || wordings::user_text(own, tags) == UserText::Harness {
                 return None;
             }
             let from = match tagged {
                 0 => inside.start,
-                _ => inside.start + json::spelled(view.text(inside), &said[..tagged])?,
+                _ => inside.start + json::spelled(view.text(inside), &words[..tagged])?,
             };
             Some((n, Span::new(from, inside.end), own.to_owned()))
         })
@@ -138,7 +138,7 @@ mod tests {
     use crate::wire::{Operation, wire};
 
     /// Whether a last turn of a result with so much code, and of this text, may begin with a command.
-    fn may_say_behind(code: usize, text: &str) -> bool {
+    fn may_be_text(code: usize, text: &str) -> bool {
         let body = serde_json::json!({
             "model": "m",
             "messages": [
@@ -155,16 +155,16 @@ mod tests {
     }
 
     #[test]
-    fn a_command_is_seen_behind_any_amount_of_code() {
+    fn a_command_is_seen_after_any_amount_of_code() {
         for code in [0, 1, 2, 3, 4, 5, 50] {
             for command in [
                 "::handoff",
                 " \n::handoff",
                 "<system-reminder>x</system-reminder>::pin a",
             ] {
-                assert!(may_say_behind(code, command), "{code} {command}");
+                assert!(may_be_text(code, command), "{code} {command}");
             }
-            assert!(!may_say_behind(code, "std::mem is a module"), "{code}");
+            assert!(!may_be_text(code, "std::mem is a module"), "{code}");
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Counts work in tests: bytes walked or copied, and comparisons. Counts are the same in every run, which time on a
-//! shared machine is not. Outside of debug builds this is a no-op.
+//! Counts work in tests: bytes walked or copied, and comparisons. Unlike time on a shared machine, counts are the same
+//! in every run. Outside of debug builds this is a no-op.
 
 #[cfg(any(test, debug_assertions))]
 thread_local! {

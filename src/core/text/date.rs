@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use time::UtcDateTime;
+
 /// Seconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30Z`.
 pub fn rfc3339(seconds: u64) -> String {
     let mut date = date_and_time(seconds);
@@ -17,26 +19,20 @@ pub fn rfc3339_micros(since: Duration) -> String {
     date
 }
 
-/// Days to a date as in Howard Hinnant's `civil_from_days`.
+/// Times beyond the calendar's last year are written as its last second.
 fn date_and_time(seconds: u64) -> String {
-    let (days, rest) = (seconds / 86_400 + 719_468, seconds % 86_400);
-    let (era, day_of_era) = (days / 146_097, days % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let shifted = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * shifted + 2) / 5 + 1;
-    let month = if shifted < 10 { shifted + 3 } else { shifted - 9 };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
+    let at = UtcDateTime::from_unix_timestamp(seconds).unwrap_or(UtcDateTime::MAX);
     let mut date = String::with_capacity(32);
-    match year {
-        0..10_000 => digits(&mut date, year, 4),
-        _ => date.push_str(&year.to_string()),
+    match at.year() {
+        year @ 0..10_000 => digits(&mut date, year.unsigned_abs().into(), 4),
+        year => date.push_str(&year.to_string()),
     }
-    push(&mut date, '-', month, 2);
-    push(&mut date, '-', day, 2);
-    push(&mut date, 'T', rest / 3600, 2);
-    push(&mut date, ':', rest / 60 % 60, 2);
-    push(&mut date, ':', rest % 60, 2);
+    push(&mut date, '-', u8::from(at.month()).into(), 2);
+    push(&mut date, '-', at.day().into(), 2);
+    push(&mut date, 'T', at.hour().into(), 2);
+    push(&mut date, ':', at.minute().into(), 2);
+    push(&mut date, ':', at.second().into(), 2);
     date
 }
 
@@ -67,6 +63,7 @@ mod tests {
             assert_eq!(rfc3339(seconds), date);
         }
         assert_eq!(rfc3339(253_402_300_800), "10000-01-01T00:00:00Z");
+        assert_eq!(rfc3339(u64::MAX), "999999-12-31T23:59:59Z");
         let micros = Duration::new(951_782_399, 1_234_999);
         assert_eq!(rfc3339_micros(micros), "2000-02-28T23:59:59.001234Z");
     }

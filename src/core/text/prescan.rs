@@ -7,13 +7,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use super::Span;
-use super::json::{self, Walk};
-use super::scan::Follow;
-pub use super::scan::Stretch;
+use super::json::{self, WalkResult};
+pub use super::scan::ScannedStretch;
+use super::scan::StreamScan;
 
 /// Scans a growing body.
 pub struct Prescanner {
-    follow: Follow,
+    follow: StreamScan,
     word: &'static [u8],
 }
 
@@ -21,19 +21,19 @@ impl Prescanner {
     /// A scan that also notes every occurrence of `word`, which has at least two bytes.
     pub fn seeking(word: &'static [u8]) -> Self {
         Self {
-            follow: Follow::seeking(word),
+            follow: StreamScan::seeking(word),
             word,
         }
     }
 
-    /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and tells what is new in it: for
+    /// Scans `text`, all of the body up to a number of whole blocks of 64 bytes, and returns what is new in it: for
     /// [`Prescanner::pass`].
-    pub fn stretch(&mut self, text: &[u8]) -> Stretch {
+    pub fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
         self.follow.stretch(text)
     }
 
-    /// Passes by a stretch without scanning it. It was told of at this place of a body that began alike.
-    pub fn pass(&mut self, stretch: &Stretch) {
+    /// Passes by a stretch without scanning it. An equal body had it at this place.
+    pub fn pass(&mut self, stretch: &ScannedStretch) {
         self.follow.pass(stretch);
     }
 
@@ -57,7 +57,7 @@ pub struct Prescan {
     /// The word that was looked for, and where it stands.
     words: Option<(&'static [u8], Vec<usize>)>,
     containers: Option<usize>,
-    /// Reading goes forward: where to look first.
+    /// Where to search first, since reading goes forward.
     next: AtomicUsize,
 }
 
@@ -67,15 +67,15 @@ impl Prescan {
     /// # Errors
     /// As [`json::value_end`].
     #[inline]
-    pub fn value_end(&self, text: &[u8], at: usize) -> Walk {
-        // A body that came at once was not scanned.
+    pub fn value_end(&self, text: &[u8], at: usize) -> WalkResult {
+        // A body that arrived at once was not scanned.
         match self.spans.is_empty() {
             true => json::value_end(text, at),
             false => self.known_end(text, at),
         }
     }
 
-    fn known_end(&self, text: &[u8], at: usize) -> Walk {
+    fn known_end(&self, text: &[u8], at: usize) -> WalkResult {
         match self.known(at) {
             Some(end) => Ok(end),
             None => json::value_end(text, at),
@@ -84,8 +84,8 @@ impl Prescan {
 
     fn known(&self, at: usize) -> Option<usize> {
         let from = self.next.load(Relaxed);
-        let behind = self.spans.get(from).is_none_or(|s| s.start > at);
-        let i = match behind {
+        let passed = self.spans.get(from).is_none_or(|s| s.start > at);
+        let i = match passed {
             true => self.spans.partition_point(|s| s.start < at),
             false => from + self.spans[from..].iter().take_while(|s| s.start < at).count(),
         };
@@ -171,7 +171,7 @@ mod tests {
         (&prescan.spans, words, prescan.containers)
     }
 
-    /// Whatever is passed by, the scan comes to the same.
+    /// A scan with skipped stretches gives the same result.
     fn is_passed_by(text: &[u8]) {
         let plain = prescanned(text, &[]);
         for stretch in [64, 192] {

@@ -1,11 +1,11 @@
 //! Finds where a string, an object or an array ends, 64 bytes at a time: the two walks that see every byte of a body.
 //!
-//! Nearly all of an agent's history is text inside strings: a block of that costs two comparisons of all its bytes, a
-//! dozen steps for its escapes, and no branch that a processor could not guess. Safe SIMD (`fearless_simd`), as wide as
-//! the processor has it; what is found is the same as byte by byte, also in text that is no JSON.
+//! Nearly all of an agent's history is text inside strings. A block of text costs two comparisons of all its bytes, a
+//! dozen steps for its escapes, and no unpredictable branch. Safe SIMD (`fearless_simd`), as wide as the processor has
+//! it; what is found is the same as byte by byte, also in text that is no JSON.
 //!
-//! What walks blocks is generic over the processor's vectors and inlined into the one place that chooses among
-//! them (`dispatch!`): vector code in a function of its own would be compiled for the oldest processor.
+//! The block walks are generic over the processor's vectors and inlined into the one place that selects them
+//! (`dispatch!`). Vector code in a function of its own would be compiled for the oldest processor.
 
 mod block;
 mod follow;
@@ -13,9 +13,9 @@ mod follow;
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch, u8x16};
 
-use self::block::{BLOCK, Block, Quoted, Strings, literal};
-pub(crate) use self::follow::Follow;
-pub use self::follow::Stretch;
+use self::block::{BLOCK, LaneBlock, StringBits, Strings, literal};
+pub use self::follow::ScannedStretch;
+pub(crate) use self::follow::StreamScan;
 
 /// Bytes per step for short values, with the vectors that every processor has.
 const SHORT: usize = 16;
@@ -43,7 +43,7 @@ pub(crate) fn string_end(text: &[u8], at: usize) -> Option<usize> {
 fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usize> {
     let mut carried = 0;
     while from < text.len() {
-        let block = Block::at(simd, text, from);
+        let block = LaneBlock::at(simd, text, from);
         let ends = block.is(b'"') & !literal(block.is(b'\\'), &mut carried);
         if ends != 0 {
             return Some(from + ends.trailing_zeros() as usize + 1);
@@ -53,8 +53,8 @@ fn long_string_end<S: Simd>(simd: S, text: &[u8], mut from: usize) -> Option<usi
     None
 }
 
-/// Where, at or behind `at`, the first byte stands that is more than text inside a string: a quote, a backslash, an
-/// opening bracket, a control character. The text's end where there is none.
+/// Offset of the first byte from `at` on that is more than text inside a string: a quote, a backslash, an opening
+/// bracket, a control character. The text's end where there is none.
 #[inline]
 pub(crate) fn special(text: &[u8], mut at: usize) -> usize {
     while let Some(bytes) = text.get(at..).and_then(|rest| rest.first_chunk::<SHORT>()) {
@@ -86,8 +86,8 @@ fn container_end_by<S: Simd>(simd: S, text: &[u8], at: usize) -> Option<usize> {
     let mut strings = Strings::default();
     let mut from = at;
     while from < text.len() {
-        let block = Block::at(simd, text, from);
-        if let Some(Quoted { inside, .. }) = strings.over(&block, text, at, from) {
+        let block = LaneBlock::at(simd, text, from);
+        if let Some(StringBits { inside, .. }) = strings.over(&block, text, at, from) {
             let (opens, closes) = (block.is_bracket(b'{') & !inside, block.is_bracket(b'}') & !inside);
             if let Some(bit) = close(&mut depth, opens, closes) {
                 return Some(from + bit as usize + 1);

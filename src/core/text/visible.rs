@@ -9,8 +9,8 @@ use std::fmt::Write;
 
 /// Whether a character acts on a terminal or disguises the text around it.
 ///
-/// Controls are Unicode's `Cc` (C0, DEL, C1). The others are its format characters (`Cf`) and those that have no glyph by
-/// definition (`Default_Ignorable_Code_Point`), without the variation selectors that emoji need.
+/// Controls are Unicode's `Cc` (C0, DEL, C1). The others are its format characters (`Cf`) and those that have no glyph
+/// by definition (`Default_Ignorable_Code_Point`), without the variation selectors that emoji need.
 pub fn acts(c: char) -> bool {
     c.is_control()
         || matches!(c,
@@ -75,8 +75,8 @@ fn style_length(text: &str) -> Option<usize> {
         .then_some("\u{1b}[".len() + end + 1)
 }
 
-/// JSON text with every character that [`acts`] as `\uXXXX`; JSON itself allows most of them in strings. The value is the
-/// same.
+/// JSON text with every character that [`acts`] as `\uXXXX`; JSON itself allows most of them in strings. The value is
+/// the same.
 pub fn json(text: &str) -> Cow<'_, str> {
     if is_plain(text) {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! The words of texts, and how much a word tells of the text that holds it (BM25).
+//! The words of texts, and the weight of a word for the text that holds it (BM25).
 
 /// Bytes beyond which a run of letters is data (base64) and no word.
 const LONGEST: usize = 64;
@@ -6,11 +6,11 @@ const LONGEST: usize = 64;
 /// Bytes of a path; longer ones are lists.
 const LONGEST_PATH: usize = 128;
 
-/// What a word says less the more often it stands in a text, and what the text's length takes from it: the usual values.
+/// What a word says less the more often it stands in a text, and what the text's length takes from it: the usual
+/// values.
 const K1: f32 = 1.2;
 const B: f32 = 0.75;
 
-/// What a word is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WordKind {
     /// A run of letters, digits and underscores.
@@ -21,11 +21,11 @@ pub enum WordKind {
     Path,
 }
 
-/// Tells every word of a text: `src/StreamMerge.rs` is `src`, `StreamMerge`, `Stream`, `Merge`, `rs`, itself, and the file's
-/// name. Words of one byte are left out.
+/// Visits every word of a text: `src/StreamMerge.rs` is `src`, `StreamMerge`, `Stream`, `Merge`, `rs`, itself, and the
+/// file's name. Words of one byte are left out.
 pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
     let bytes = text.as_bytes();
-    let mut run = Run::default();
+    let mut run = WordRun::default();
     let mut at = 0;
     while at < bytes.len() {
         let from = at;
@@ -59,8 +59,8 @@ pub fn each<'t>(text: &'t str, found: &mut impl FnMut(WordKind, &'t str)) {
     run.close(text, found);
 }
 
-/// What a byte is to a word: nothing, a part of it, such a one at which a part of an identifier may begin, or the first byte
-/// of a character that has to be looked at.
+/// Class of a byte in a word: none, inner byte, possible start of an identifier's part, or first byte of a character
+/// that must be decoded.
 const GAP: u8 = 0;
 const PLAIN: u8 = 1;
 const DIVIDED: u8 = 2;
@@ -83,16 +83,16 @@ const CLASSES: [u8; 256] = {
 
 /// Words that one character joins.
 #[derive(Default)]
-struct Run {
+struct WordRun {
     start: usize,
     end: usize,
-    /// Where the part behind the last slash begins.
+    /// Where the part after the last slash begins.
     file: usize,
     /// Whether a slash or a dot is among what joins.
     is_path: bool,
 }
 
-impl Run {
+impl WordRun {
     /// The next word begins at `from`.
     fn join<'t>(&mut self, text: &'t str, from: usize, found: &mut impl FnMut(WordKind, &'t str)) {
         let by = text.as_bytes()[self.end..from].first().copied();
@@ -157,8 +157,8 @@ fn begins_part(word: &[u8], at: usize) -> bool {
 /// A hash of the word in small letters, by which it is known. Not kept: another version may have another one.
 pub fn hash(word: &str) -> u64 {
     match word.is_ascii() {
-        // Of the characters that words and paths are made of, this bit makes large letters small ones and tells no two others
-        // apart no more.
+        // Of the characters that words and paths are made of, this bit makes large letters small and merges no two
+        // others.
         true => folded(word.as_bytes(), 0x2020_2020_2020_2020),
         false => folded(word.to_lowercase().as_bytes(), 0),
     }
@@ -180,12 +180,12 @@ fn folded(bytes: &[u8], mask: u64) -> u64 {
     mix(mix(hash, u64::from_le_bytes(last) | mask), MIX)
 }
 
-/// How much it tells that a text holds a word which `held` of `count` texts hold.
-pub fn rarity(count: f32, held: f32) -> f32 {
-    ((count - held + 0.5) / (held + 0.5) + 1.0).ln()
+/// Weight of a word that `containing` of `count` texts hold.
+pub fn rarity(count: f32, containing: f32) -> f32 {
+    ((count - containing + 0.5) / (containing + 0.5) + 1.0).ln()
 }
 
-/// How much it tells that a word stands `found` times in a text of `length` words, where `mean` is the usual length.
+/// Weight of a word that occurs `found` times in a text of `length` words, where `mean` is the mean length.
 pub fn weight(found: f32, length: f32, mean: f32) -> f32 {
     let norm = K1 * (1.0 - B + B * length / mean);
     found * (K1 + 1.0) / (found + norm)

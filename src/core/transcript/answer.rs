@@ -1,24 +1,24 @@
-//! An answer of a provider, or of ours to the agent: a reply in one piece, or the stream as it went by. Its parts are put
-//! together from where their pieces stand, on any wire.
+//! An answer of a provider, or of ours to the agent: a reply in one piece, or the stream as it went by. Its parts are
+//! joined from their pieces, on any wire.
 
 use memchr::{memchr, memmem};
 
-use super::literal::{Arguments, Text};
+use super::literal::{CallArguments, JsonText};
 use super::prose;
 use crate::text::{Span, json};
 
-/// What an answer says.
+/// The content of an answer.
 #[derive(Debug, Default)]
-pub struct Answered<'a> {
+pub struct AnswerContent<'a> {
     /// Its parts, in order.
-    pub parts: Vec<AnsweredPart<'a>>,
+    pub parts: Vec<AnswerPart<'a>>,
     body: &'a [u8],
 }
 
 /// What a part of an answer is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Said {
-    /// Something said.
+pub enum AnswerPartKind {
+    /// A statement.
     Text,
     /// Reasoning.
     Thinking,
@@ -26,36 +26,33 @@ pub enum Said {
     Call,
     /// What the model says instead of an answer that it refuses.
     Refusal,
-    /// An error.
     Error,
 }
 
-/// A part of an answer.
 #[derive(Debug)]
-pub struct AnsweredPart<'a> {
+pub struct AnswerPart<'a> {
     body: &'a [u8],
-    /// What it is.
-    pub said: Said,
+    pub kind: AnswerPartKind,
     /// The tool that is called.
-    pub name: Option<Text<'a>>,
+    pub name: Option<JsonText<'a>>,
     /// The values that its text is made of, in order: strings, or the JSON of arguments.
     pub pieces: Vec<Span>,
-    /// Tells parts of one kind apart, where the wire numbers them.
+    /// Number of the part among those of its kind, where the wire numbers them.
     key: Option<u64>,
 }
 
-impl AnsweredPart<'_> {
+impl AnswerPart<'_> {
     /// Its text, put together.
     pub fn text(&self) -> String {
         let pieces = self.pieces.iter();
         pieces
-            .map(|piece| Arguments::new(self.body, *piece).get())
+            .map(|piece| CallArguments::new(self.body, *piece).get())
             .collect()
     }
 }
 
-impl<'a> Answered<'a> {
-    /// Reads an answer. What is not understood has no parts.
+impl<'a> AnswerContent<'a> {
+    /// Reads an answer. Unknown shapes have no parts.
     pub fn of(body: &'a [u8]) -> Self {
         let mut answered = Self {
             parts: Vec::new(),
@@ -77,7 +74,7 @@ impl<'a> Answered<'a> {
     pub fn as_read(&self) -> Option<String> {
         let mut out = String::new();
         for part in &self.parts {
-            if part.said == Said::Call {
+            if part.kind == AnswerPartKind::Call {
                 out.push_str(&part.name.map(|name| name.get()).unwrap_or_default());
                 out.push('\n');
                 prose::text_as_read(&part.text(), &mut out);
@@ -94,7 +91,7 @@ impl<'a> Answered<'a> {
         let mut at = 0;
         while at < self.body.len() {
             let end = memchr(b'\n', &self.body[at..]).map_or(self.body.len(), |len| at + len);
-            // Up to the line's end: a value that breaks off must not be looked for in all that follows.
+            // Up to the line's end: the search for a truncated value must not run through the rest.
             let text = &self.body[..end];
             let data = at
                 + if text[at..].starts_with(b"data:") {
@@ -114,21 +111,21 @@ impl<'a> Answered<'a> {
     }
 
     /// Adds to the part under way.
-    fn add(&mut self, said: Said, key: Option<u64>, piece: Option<Span>) {
+    fn add(&mut self, kind: AnswerPartKind, key: Option<u64>, piece: Option<Span>) {
         let Some(piece) = piece else { return };
         match self.parts.last_mut() {
-            Some(last) if last.said == said && last.key == key => last.pieces.push(piece),
+            Some(last) if last.kind == kind && last.key == key => last.pieces.push(piece),
             _ if piece.len() <= "\"\"".len() => {}
-            _ => self.begin(said, key, None, Some(piece)),
+            _ => self.begin(kind, key, None, Some(piece)),
         }
     }
 
-    fn begin(&mut self, said: Said, key: Option<u64>, name: Option<Span>, piece: Option<Span>) {
+    fn begin(&mut self, kind: AnswerPartKind, key: Option<u64>, name: Option<Span>, piece: Option<Span>) {
         let body = self.body;
-        self.parts.push(AnsweredPart {
+        self.parts.push(AnswerPart {
             body,
-            said,
-            name: name.and_then(|name| Text::literal(body, name)),
+            kind,
+            name: name.and_then(|name| JsonText::literal(body, name)),
             pieces: piece.into_iter().collect(),
             key,
         });
@@ -138,8 +135,8 @@ impl<'a> Answered<'a> {
     fn call(&mut self, key: Option<u64>, name: Option<Span>, arguments: Option<Span>) {
         let arguments = arguments.filter(|span| span.of(self.body) != b"null");
         match name {
-            Some(_) => self.begin(Said::Call, key, name, arguments),
-            None => self.add(Said::Call, key, arguments),
+            Some(_) => self.begin(AnswerPartKind::Call, key, name, arguments),
+            None => self.add(AnswerPartKind::Call, key, arguments),
         }
     }
 
@@ -168,7 +165,7 @@ impl<'a> Answered<'a> {
             message,
         ] = json::pick(text, event, keys);
         if let Some(error) = error.filter(|error| error.of(text) != b"null") {
-            return self.begin(Said::Error, None, None, Some(error));
+            return self.begin(AnswerPartKind::Error, None, None, Some(error));
         }
         if let Some(kind) = kind {
             self.anthropic(text, event, kind.inner().of(text));
@@ -204,10 +201,10 @@ impl<'a> Answered<'a> {
             }
             b"content_block_delta" => {
                 let Some(delta) = delta else { return };
-                let [said, thought, input] = strings(text, delta, ["text", "thinking", "partial_json"]);
-                self.add(Said::Text, key, said);
-                self.add(Said::Thinking, key, thought);
-                self.add(Said::Call, key, input);
+                let [words, thought, input] = strings(text, delta, ["text", "thinking", "partial_json"]);
+                self.add(AnswerPartKind::Text, key, words);
+                self.add(AnswerPartKind::Thinking, key, thought);
+                self.add(AnswerPartKind::Call, key, input);
             }
             b"message" => {
                 for (i, block) in elements(text, content).into_iter().enumerate() {
@@ -219,10 +216,10 @@ impl<'a> Answered<'a> {
     }
 
     fn block(&mut self, text: &[u8], block: Span, key: Option<u64>, whole: bool) {
-        let [said, thought, name] = strings(text, block, ["text", "thinking", "name"]);
+        let [words, thought, name] = strings(text, block, ["text", "thinking", "name"]);
         match json::get_string(text, block, "type").as_deref() {
-            Some("text") => self.begin(Said::Text, key, None, said),
-            Some("thinking") => self.begin(Said::Thinking, key, None, thought),
+            Some("text") => self.begin(AnswerPartKind::Text, key, None, words),
+            Some("thinking") => self.begin(AnswerPartKind::Thinking, key, None, thought),
             Some("tool_use") => {
                 let input = json::get(text, block, "input").filter(|_| whole);
                 self.call(key, name, input);
@@ -236,10 +233,10 @@ impl<'a> Answered<'a> {
         let delta = delta.filter(|delta| delta.of(text) != b"null").or(message);
         let Some(delta) = delta else { return };
         let keys = ["reasoning_content", "reasoning", "content", "refusal"];
-        let [thought, also, said, refusal] = strings(text, delta, keys);
-        self.add(Said::Thinking, None, thought.or(also));
-        self.add(Said::Text, None, said);
-        self.add(Said::Refusal, None, refusal);
+        let [thought, also, content, refusal] = strings(text, delta, keys);
+        self.add(AnswerPartKind::Thinking, None, thought.or(also));
+        self.add(AnswerPartKind::Text, None, content);
+        self.add(AnswerPartKind::Refusal, None, refusal);
         for (i, call) in elements(text, json::get(text, delta, "tool_calls"))
             .into_iter()
             .enumerate()
@@ -257,12 +254,14 @@ impl<'a> Answered<'a> {
     }
 
     fn responses(&mut self, text: &[u8], event: Span, kind: &[u8]) {
-        let said = match kind {
-            b"response.output_text.delta" => Said::Text,
-            b"response.refusal.delta" => Said::Refusal,
-            b"response.reasoning_summary_text.delta" | b"response.reasoning_text.delta" => Said::Thinking,
+        let part_kind = match kind {
+            b"response.output_text.delta" => AnswerPartKind::Text,
+            b"response.refusal.delta" => AnswerPartKind::Refusal,
+            b"response.reasoning_summary_text.delta" | b"response.reasoning_text.delta" => {
+                AnswerPartKind::Thinking
+            }
             b"response.function_call_arguments.delta" | b"response.custom_tool_call_input.delta" => {
-                Said::Call
+                AnswerPartKind::Call
             }
             b"response.output_item.added" => {
                 let [index, item] = json::pick(text, event, ["output_index", "item"]);
@@ -276,7 +275,7 @@ impl<'a> Answered<'a> {
         };
         let key = number(text, json::get(text, event, "output_index"));
         let [delta] = strings(text, event, ["delta"]);
-        self.add(said, key, delta);
+        self.add(part_kind, key, delta);
     }
 
     /// An item of a whole response.
@@ -288,27 +287,27 @@ impl<'a> Answered<'a> {
             let arguments = arguments.filter(|span| span.of(text) != b"null");
             self.call(key, name, arguments.or(input));
         }
-        let said = match kind.is_some_and(|kind| kind.of(text) == b"\"reasoning\"") {
-            true => Said::Thinking,
-            false => Said::Text,
+        let part_kind = match kind.is_some_and(|kind| kind.of(text) == b"\"reasoning\"") {
+            true => AnswerPartKind::Thinking,
+            false => AnswerPartKind::Text,
         };
         let parts = elements(text, content).into_iter().chain(elements(text, summary));
         for part in parts {
             let [words, refusal] = strings(text, part, ["text", "refusal"]);
-            self.add(said, key, words);
-            self.add(Said::Refusal, key, refusal);
+            self.add(part_kind, key, words);
+            self.add(AnswerPartKind::Refusal, key, refusal);
         }
     }
 
     fn gemini(&mut self, text: &[u8], candidate: Span) {
         for part in elements(text, json::at_path(text, candidate, &["content", "parts"])) {
             let [thought, call] = json::pick(text, part, ["thought", "functionCall"]);
-            let said = match thought.is_some_and(|thought| json::is_true(thought.of(text))) {
-                true => Said::Thinking,
-                false => Said::Text,
+            let part_kind = match thought.is_some_and(|thought| json::is_true(thought.of(text))) {
+                true => AnswerPartKind::Thinking,
+                false => AnswerPartKind::Text,
             };
             let [words] = strings(text, part, ["text"]);
-            self.add(said, None, words);
+            self.add(part_kind, None, words);
             let name = call.and_then(|call| strings(text, call, ["name"])[0]);
             if let (Some(call), Some(_)) = (call, name) {
                 self.call(None, name, json::get(text, call, "args"));
@@ -317,16 +316,16 @@ impl<'a> Answered<'a> {
     }
 
     fn ollama(&mut self, text: &[u8], message: Span) {
-        let [thought, said] = strings(text, message, ["thinking", "content"]);
-        self.add(Said::Thinking, None, thought);
-        self.add(Said::Text, None, said);
+        let [thought, content] = strings(text, message, ["thinking", "content"]);
+        self.add(AnswerPartKind::Thinking, None, thought);
+        self.add(AnswerPartKind::Text, None, content);
         for call in elements(text, json::get(text, message, "tool_calls")) {
             self.function(text, None, json::get(text, call, "function"));
         }
     }
 
-    /// Whether an answer may hold a plain word, be it in pieces: `holds` is asked of the answer, and of what the members that
-    /// carry text have together. It is a fast look: an answer that may is put together, and looked through in earnest.
+    /// Whether an answer may hold a plain word, be it in pieces: `holds` tests the answer, and what the members that
+    /// carry text have together. It is a fast filter: a matching answer is joined and searched exactly.
     pub fn may_hold(body: &[u8], holds: impl Fn(&[u8]) -> bool) -> bool {
         if holds(body) {
             return true;

@@ -1,35 +1,34 @@
-//! How a command ended: a table of the agents' shell tools and of the words in which their results tell an exit code,
-//! which is evidence beside the text and the flag (`agents::ending` decides). A stated code must be right: what is not
-//! surely told is not known.
+//! How a command ended: a table of the agents' shell tools and of the words in which their results state an exit code.
+//! That code is evidence beside the text and the flag (`agents::ending` decides). A stated code must be right: an
+//! uncertain code is unknown.
 //!
-//! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33,
-//! pi 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results tell nothing.
+//! Read off the requests of Claude Code 2.1.330, Codex 0.169.0, Gemini CLI 0.61.0, goose 1.34.0, OpenCode 1.18.33, pi
+//! 0.87.1 and Qwen Code 0.24.4 (`tests/golden/transcripts`). OpenCode's results have none.
 
-use super::agents::Agent;
-use super::part::{Part, ToolCall, ToolResult};
+use super::agents::AgentKind;
+use super::part::{ToolCall, ToolResult, TranscriptPart};
 use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::may_run_commands;
 use crate::agents::tools::{self, ToolKind};
 use crate::text::{Span, json};
 
-/// A shell tool.
-struct Shell {
-    agent: Agent,
+struct ShellTool {
+    agent: AgentKind,
     tools: &'static [&'static str],
-    told: CodeForm,
-    silent: Silent,
+    code_form: CodeForm,
+    silent: MissingCode,
 }
 
-/// Where a result tells the exit code.
+/// Where a result states the exit code.
 #[derive(Clone, Copy)]
 enum CodeForm {
-    /// Behind this, at the start of a failed result.
+    /// After this, at the start of a failed result.
     AtStart(&'static str),
-    /// Behind one of these, on a line of the head: in front of the line `Output:`.
+    /// After one of these, on a line of the head: in front of the line `Output:`.
     InHead,
-    /// Behind `Exit Code: `, on one of the labelled lines at the end.
+    /// After `Exit Code: `, on one of the labelled lines at the end.
     InLabels,
-    /// Behind this, on the last line.
+    /// After this, on the last line.
     AtEnd(&'static str),
     /// As `exit_code` of the one text that is a JSON object.
     AsJson,
@@ -37,9 +36,9 @@ enum CodeForm {
     Never,
 }
 
-/// What it means that a result tells none.
+/// Meaning of a result without an exit code.
 #[derive(Clone, Copy)]
-enum Silent {
+enum MissingCode {
     /// Nothing.
     Unknown,
     /// Zero, where the result is no error and not of a command that still runs.
@@ -47,18 +46,18 @@ enum Silent {
     /// Zero, but for commands whose exit code 1 the agent does not take for a failure.
     ZeroUnlessJudged,
     /// Zero, where the text begins so.
-    ZeroBehind(&'static str),
+    ZeroAfter(&'static str),
 }
 
-const SHELLS: [Shell; 8] = [
-    Shell {
-        agent: Agent::ClaudeCode,
+const SHELLS: [ShellTool; 8] = [
+    ShellTool {
+        agent: AgentKind::ClaudeCode,
         tools: &["Bash"],
-        told: CodeForm::AtStart("Exit code "),
-        silent: Silent::ZeroUnlessJudged,
+        code_form: CodeForm::AtStart("Exit code "),
+        silent: MissingCode::ZeroUnlessJudged,
     },
-    Shell {
-        agent: Agent::Codex,
+    ShellTool {
+        agent: AgentKind::Codex,
         tools: &[
             "exec_command",
             "write_stdin",
@@ -67,44 +66,44 @@ const SHELLS: [Shell; 8] = [
             "container.exec",
             "local_shell",
         ],
-        told: CodeForm::InHead,
-        silent: Silent::Unknown,
+        code_form: CodeForm::InHead,
+        silent: MissingCode::Unknown,
     },
-    Shell {
-        agent: Agent::Codex,
+    ShellTool {
+        agent: AgentKind::Codex,
         tools: &["exec"],
-        told: CodeForm::AsJson,
-        silent: Silent::Unknown,
+        code_form: CodeForm::AsJson,
+        silent: MissingCode::Unknown,
     },
-    Shell {
-        agent: Agent::GeminiCli,
+    ShellTool {
+        agent: AgentKind::GeminiCli,
         tools: &["run_shell_command"],
-        told: CodeForm::InLabels,
-        silent: Silent::ZeroBehind("Output: "),
+        code_form: CodeForm::InLabels,
+        silent: MissingCode::ZeroAfter("Output: "),
     },
-    Shell {
-        agent: Agent::QwenCode,
+    ShellTool {
+        agent: AgentKind::QwenCode,
         tools: &["run_shell_command"],
-        told: CodeForm::InLabels,
-        silent: Silent::Unknown,
+        code_form: CodeForm::InLabels,
+        silent: MissingCode::Unknown,
     },
-    Shell {
-        agent: Agent::Goose,
+    ShellTool {
+        agent: AgentKind::Goose,
         tools: &["shell", "developer__shell"],
-        told: CodeForm::AtEnd("Command exited with code "),
-        silent: Silent::Unknown,
+        code_form: CodeForm::AtEnd("Command exited with code "),
+        silent: MissingCode::Unknown,
     },
-    Shell {
-        agent: Agent::Pi,
+    ShellTool {
+        agent: AgentKind::Pi,
         tools: &["bash"],
-        told: CodeForm::AtEnd("Command exited with code "),
-        silent: Silent::Zero,
+        code_form: CodeForm::AtEnd("Command exited with code "),
+        silent: MissingCode::Zero,
     },
-    Shell {
-        agent: Agent::OpenCode,
+    ShellTool {
+        agent: AgentKind::OpenCode,
         tools: &["bash"],
-        told: CodeForm::Never,
-        silent: Silent::Unknown,
+        code_form: CodeForm::Never,
+        silent: MissingCode::Unknown,
     },
 ];
 
@@ -133,29 +132,29 @@ pub(super) fn is_shell(tool: &str) -> bool {
 
 /// How a call ended, from the call and the part that answers it.
 pub(super) fn end(
-    agent: Option<Agent>,
+    agent: Option<AgentKind>,
     call: &ToolCall<'_>,
-    answer: &Part<'_>,
+    answer: &TranscriptPart<'_>,
     result: &ToolResult<'_>,
 ) -> LineEnd {
     let name = call.name.map(|name| name.get()).unwrap_or_default();
     let shell = shell_of(agent, &name);
     let command = match ran(&name, call) {
-        Ran::Command(command) => Some(command),
-        Ran::Unknown => None,
-        Ran::Nothing => return flagged(result),
+        CallCommand::Command(command) => Some(command),
+        CallCommand::Unknown => None,
+        CallCommand::Nothing => return flagged(result),
     };
     let texts = answer.texts();
     let all: String = texts.iter().map(|text| text.get()).collect();
     let text = all.strip_prefix("<untrusted_context>\n").unwrap_or(&all);
     let text = text.trim_end().trim_end_matches("</untrusted_context>");
-    let code = match shell.map(|shell| shell.told) {
+    let code = match shell.map(|shell| shell.code_form) {
         _ if result.exit.is_some() => result.exit,
         Some(CodeForm::AsJson) => {
-            let mut told = texts.iter().filter_map(|text| json_code(&text.get()));
-            told.next().filter(|_| told.next().is_none())
+            let mut codes = texts.iter().filter_map(|text| json_code(&text.get()));
+            codes.next().filter(|_| codes.next().is_none())
         }
-        Some(form) => told(form, text, result),
+        Some(form) => reported_code(form, text, result),
         None => json_code(text),
     };
     let evidence = Evidence {
@@ -167,7 +166,7 @@ pub(super) fn end(
     };
     let end = evidence.decide();
     match command {
-        // What is not known to run commands says with its flag alone that it went well.
+        // For tools that run no commands the error flag alone decides.
         None if end.failed.is_none() && !end.reads_failed => LineEnd {
             failed: result.error,
             ..end
@@ -176,8 +175,8 @@ pub(super) fn end(
     }
 }
 
-/// The shell tool of this name. Some names are those of several agents, whose ways of telling differ.
-fn shell_of(agent: Option<Agent>, name: &str) -> Option<&'static Shell> {
+/// The shell tool of this name. Some names belong to several agents, whose forms differ.
+fn shell_of(agent: Option<AgentKind>, name: &str) -> Option<&'static ShellTool> {
     let mut known = SHELLS.iter().filter(|shell| shell.tools.contains(&name));
     match agent {
         Some(agent) => known.find(|shell| shell.agent == agent),
@@ -186,7 +185,7 @@ fn shell_of(agent: Option<Agent>, name: &str) -> Option<&'static Shell> {
 }
 
 /// What a call may have run.
-enum Ran {
+enum CallCommand {
     Command(String),
     /// A tool that no table knows: whatever it ran.
     Unknown,
@@ -194,9 +193,9 @@ enum Ran {
     Nothing,
 }
 
-fn ran(name: &str, call: &ToolCall<'_>) -> Ran {
+fn ran(name: &str, call: &ToolCall<'_>) -> CallCommand {
     if !may_run_commands(name) {
-        return Ran::Nothing;
+        return CallCommand::Nothing;
     }
     let arguments = call
         .arguments
@@ -204,9 +203,9 @@ fn ran(name: &str, call: &ToolCall<'_>) -> Ran {
         .unwrap_or_default();
     let (inner, arguments) = tools::through(name, &arguments).unwrap_or((name.to_owned(), arguments));
     match ToolKind::of(&inner, &arguments) {
-        ToolKind::Shell => Ran::Command(tools::command(&arguments).unwrap_or_default()),
-        ToolKind::Other if may_run_commands(&inner) => Ran::Unknown,
-        _ => Ran::Nothing,
+        ToolKind::Shell => CallCommand::Command(tools::command(&arguments).unwrap_or_default()),
+        ToolKind::Other if may_run_commands(&inner) => CallCommand::Unknown,
+        _ => CallCommand::Nothing,
     }
 }
 
@@ -219,8 +218,8 @@ fn flagged(result: &ToolResult<'_>) -> LineEnd {
     }
 }
 
-fn told(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
-    match told {
+fn reported_code(codes: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
+    match codes {
         CodeForm::AtStart(words) => number(text.strip_prefix(words).filter(|_| result.error == Some(true))?),
         CodeForm::InHead => in_head(text).or_else(|| json_code(text)),
         CodeForm::InLabels => in_labels(text),
@@ -229,14 +228,16 @@ fn told(told: CodeForm, text: &str, result: &ToolResult<'_>) -> Option<i32> {
     }
 }
 
-fn is_silent_zero(silent: Silent, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> bool {
+fn is_silent_zero(silent: MissingCode, text: &str, call: &ToolCall<'_>, result: &ToolResult<'_>) -> bool {
     let runs = STILL_RUNNING.iter().any(|words| text.starts_with(words));
     let failed = result.error == Some(true);
     let zero = match silent {
-        Silent::Unknown => false,
-        Silent::Zero => result.error == Some(false),
-        Silent::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
-        Silent::ZeroBehind(words) => text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "]),
+        MissingCode::Unknown => false,
+        MissingCode::Zero => result.error == Some(false),
+        MissingCode::ZeroUnlessJudged => result.error == Some(false) && !is_judged(call),
+        MissingCode::ZeroAfter(words) => {
+            text.starts_with(words) && !has_label(text, &["Signal: ", "Error: "])
+        }
     };
     zero && !runs && !failed
 }
@@ -248,7 +249,7 @@ fn is_judged(call: &ToolCall<'_>) -> bool {
     };
     let words = command.split(|c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '/'));
     let before = std::iter::once("").chain(words.clone());
-    // `cargo test` is no `test`.
+    // `cargo test` is not the command `test`.
     let mut judged = words.zip(before).filter(|(word, _)| JUDGED.contains(word));
     judged.any(|(word, before)| word != "test" || !RUNNERS.contains(&before))
 }
@@ -263,7 +264,7 @@ fn in_head(text: &str) -> Option<i32> {
         .find_map(number)
 }
 
-/// Labels of the lines behind the output, as Gemini CLI and its kin write them.
+/// Labels of the lines after the output, as Gemini CLI and its kin write them.
 const LABELS: [&str; 5] = [
     "Error: ",
     "Exit Code: ",
@@ -295,7 +296,7 @@ pub(super) fn of_members(body: &[u8], object: Span) -> Option<i32> {
     std::str::from_utf8(code.of(body)).ok()?.parse().ok()
 }
 
-/// The code in a JSON object that tells one, or whose metadata do.
+/// The code in a JSON object that states one, or whose metadata do.
 fn json_code(text: &str) -> Option<i32> {
     let json = text.trim().as_bytes();
     let whole: Span = json::whole(json).ok().filter(|_| json.first() == Some(&b'{'))?;
@@ -315,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn codes_are_told_in_head_labels_and_last_line_and_nowhere_else() {
+    fn codes_are_read_from_head_labels_and_last_line_and_nowhere_else() {
         assert_eq!(
             in_head("Chunk ID: 1\nProcess exited with code 3\nOutput:\nx"),
             Some(3)

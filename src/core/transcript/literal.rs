@@ -1,4 +1,4 @@
-//! Texts and arguments as they stand in a body. Their escapes are undone when somebody asks.
+//! Texts and arguments as in the body. Their escapes are decoded on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -9,13 +9,13 @@ use crate::text::{Span, json};
 
 /// The inside of a JSON string, with its escapes.
 #[derive(Clone, Copy)]
-pub struct Text<'a> {
+pub struct JsonText<'a> {
     body: &'a [u8],
     /// Where it stands in the body, between its quotes.
     pub span: Span,
 }
 
-impl<'a> Text<'a> {
+impl<'a> JsonText<'a> {
     pub(super) fn new(body: &'a [u8], span: Span) -> Self {
         Self { body, span }
     }
@@ -30,7 +30,7 @@ impl<'a> Text<'a> {
         json::unescape(self.raw())
     }
 
-    /// As it stands in the body.
+    /// The raw bytes in the body.
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }
@@ -58,13 +58,13 @@ impl<'a> Text<'a> {
     }
 }
 
-impl PartialEq<str> for Text<'_> {
+impl PartialEq<str> for JsonText<'_> {
     fn eq(&self, other: &str) -> bool {
         self.get() == other
     }
 }
 
-impl fmt::Debug for Text<'_> {
+impl fmt::Debug for JsonText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?}", self.get())
     }
@@ -72,20 +72,20 @@ impl fmt::Debug for Text<'_> {
 
 /// The arguments of a call: JSON, JSON in a string, or free text, as the wire and the tool have it.
 #[derive(Clone, Copy)]
-pub struct Arguments<'a> {
+pub struct CallArguments<'a> {
     body: &'a [u8],
     /// The value in the body.
     pub span: Span,
 }
 
-impl<'a> Arguments<'a> {
+impl<'a> CallArguments<'a> {
     pub(super) fn new(body: &'a [u8], span: Span) -> Self {
         Self { body, span }
     }
 
     /// As text: JSON for most tools, free text for some.
     pub fn get(&self) -> Cow<'a, str> {
-        match Text::literal(self.body, self.span) {
+        match JsonText::literal(self.body, self.span) {
             Some(text) => text.get(),
             None => String::from_utf8_lossy(self.span.of(self.body)),
         }
@@ -93,7 +93,7 @@ impl<'a> Arguments<'a> {
 
     /// At most so many of its first bytes.
     pub fn beginning(&self, bytes: usize) -> Cow<'a, str> {
-        match Text::literal(self.body, self.span) {
+        match JsonText::literal(self.body, self.span) {
             Some(text) => text.beginning(bytes),
             None => {
                 let end = self.span.end.min(self.span.start.saturating_add(bytes));
@@ -114,7 +114,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-impl fmt::Debug for Arguments<'_> {
+impl fmt::Debug for CallArguments<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.get())
     }

@@ -1,11 +1,11 @@
-//! What a message is made of, on any wire. Messages are told apart by their members: a Responses item has a type, a Gemini
-//! content has parts, all others have content, and calls in it or beside it.
+//! What a message is made of, on any wire. Messages are distinguished by their members: a Responses item has a type, a
+//! Gemini content has parts, all others have content, and calls in it or beside it.
 
 use super::exits;
-use super::literal::{Arguments, Text};
-use super::part::{Kind, Part, ToolCall, ToolResult};
+use super::literal::{CallArguments, JsonText};
+use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 use crate::text::Span;
-use crate::text::json::{self, Malformed};
+use crate::text::json::{self, InvalidJson};
 use crate::wire::Role;
 
 /// Members that hold reasoning beside the content, best first: some servers send the same text under several names.
@@ -19,7 +19,7 @@ const THOUGHTS: [&[u8]; 5] = [
 
 /// The members of a message that say what it is made of.
 #[derive(Default)]
-struct Message {
+struct MessageMembers {
     span: Span,
     /// The inside of its type, where it has one.
     kind: Option<Span>,
@@ -40,18 +40,18 @@ struct Message {
     /// The tool that a message of Ollama's answers for.
     tool: Option<Span>,
     arguments: Option<Span>,
-    /// What a reasoning item tells in short.
+    /// The summary of a reasoning item.
     summary: Option<Span>,
     output: Option<Span>,
 }
 
-impl Message {
+impl MessageMembers {
     fn read(body: &[u8], span: Span) -> Self {
         let mut found = Self {
             span,
             ..Self::default()
         };
-        // Of a message that breaks off, what stands before that is read.
+        // A truncated message is read up to its end.
         let _ = json::object(body, span.start, |key, at| {
             let end = json::value_end(body, at)?;
             found.member(body, key, Span::new(at, end));
@@ -89,22 +89,32 @@ impl Message {
 }
 
 /// The parts of the message at `span`; none where it is not JSON.
-pub(super) fn parts<'a>(body: &'a [u8], span: Span, role: Role) -> Vec<Part<'a>> {
-    if let Some(text) = Text::literal(body, span) {
-        return vec![Part::new(body, span, Kind::Text(text), [Some(span), None])];
+pub(super) fn parts<'a>(body: &'a [u8], span: Span, role: Role) -> Vec<TranscriptPart<'a>> {
+    if let Some(text) = JsonText::literal(body, span) {
+        return vec![TranscriptPart::new(
+            body,
+            span,
+            TranscriptPartKind::Text(text),
+            [Some(span), None],
+        )];
     }
-    let message = Message::read(body, span);
+    let message = MessageMembers::read(body, span);
     let kind = message.kind.filter(|kind| kind.of(body) != b"message");
     match (kind, message.parts) {
-        (Some(kind), None) => vec![message.item(body, Text::new(body, kind))],
+        (Some(kind), None) => vec![message.item(body, JsonText::new(body, kind))],
         (_, Some(parts)) => blocks(body, parts),
         _ if role == Role::Tool => vec![message.tool_result(body)],
         // A reference to an item that the provider holds may leave its type out.
         _ if message.content.is_none() && message.calls.is_none() && message.id.is_some() => {
-            let nameless = Text::new(body, Span::default());
-            vec![Part::new(body, span, Kind::Other(nameless), [None; 2])]
+            let nameless = JsonText::new(body, Span::default());
+            vec![TranscriptPart::new(
+                body,
+                span,
+                TranscriptPartKind::Other(nameless),
+                [None; 2],
+            )]
         }
-        _ => message.said(body),
+        _ => message.parts(body),
     }
 }
 
@@ -112,20 +122,24 @@ fn is_there(body: &[u8], value: Span) -> bool {
     !matches!(value.of(body), b"null" | b"\"\"" | b"[]" | b"{}")
 }
 
-impl Message {
+impl MessageMembers {
     /// A message whose reasoning and calls may stand beside its content.
-    fn said<'a>(&self, body: &'a [u8]) -> Vec<Part<'a>> {
-        let part = |span, kind, said| Part::new(body, span, kind, [said, None]);
+    fn parts<'a>(&self, body: &'a [u8]) -> Vec<TranscriptPart<'a>> {
+        let part = |span, kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         let thought = self.thoughts.into_iter().flatten().next();
         let mut all: Vec<_> = thought
-            .map(|value| part(value, Kind::Thinking, Some(value)))
+            .map(|value| part(value, TranscriptPartKind::Thinking, Some(value)))
             .into_iter()
             .collect();
         all.extend(self.content.map_or(Vec::new(), |content| blocks(body, content)));
         let images = self.images.map_or(Vec::new(), |list| json::elements(body, list));
-        all.extend(images.into_iter().map(|span| part(span, Kind::Image, None)));
+        all.extend(
+            images
+                .into_iter()
+                .map(|span| part(span, TranscriptPartKind::Image, None)),
+        );
         for (name, value) in &self.beside {
-            let kind = Kind::Other(Text::new(body, *name));
+            let kind = TranscriptPartKind::Other(JsonText::new(body, *name));
             all.push(part(*value, kind, Some(*value).filter(|v| body[v.start] == b'"')));
         }
         let calls = self.calls.map_or(Vec::new(), |list| json::elements(body, list));
@@ -135,77 +149,82 @@ impl Message {
     }
 
     /// A tool's message: all of it is one result. Ollama's names its tool, and is no more than its content.
-    fn tool_result<'a>(&self, body: &'a [u8]) -> Part<'a> {
+    fn tool_result<'a>(&self, body: &'a [u8]) -> TranscriptPart<'a> {
         let mut part = self.result(body, self.content, None);
         part.span = self.tool.and(self.content).unwrap_or(part.span);
         part
     }
 
-    fn result<'a>(&self, body: &'a [u8], content: Option<Span>, exit: Option<i32>) -> Part<'a> {
-        let literal = |value: Option<Span>| Text::literal(body, value?);
+    fn result<'a>(&self, body: &'a [u8], content: Option<Span>, exit: Option<i32>) -> TranscriptPart<'a> {
+        let literal = |value: Option<Span>| JsonText::literal(body, value?);
         let result = ToolResult {
             call: literal(self.call_id),
             name: literal(self.tool.or(self.name)),
             error: None,
             exit,
         };
-        Part::new(body, self.span, Kind::Result(result), [content, None])
+        TranscriptPart::new(
+            body,
+            self.span,
+            TranscriptPartKind::Result(result),
+            [content, None],
+        )
     }
 
     /// An item of the Responses API that is no message.
-    fn item<'a>(&self, body: &'a [u8], kind: Text<'a>) -> Part<'a> {
-        let part = |kind, said| Part::new(body, self.span, kind, said);
+    fn item<'a>(&self, body: &'a [u8], kind: JsonText<'a>) -> TranscriptPart<'a> {
+        let part = |kind, words| TranscriptPart::new(body, self.span, kind, words);
         match kind.raw() {
-            b"reasoning" => part(Kind::Thinking, [self.summary, self.content]),
-            b"additional_tools" | b"configuration_update" => part(Kind::ToolChange, [None; 2]),
+            b"reasoning" => part(TranscriptPartKind::Thinking, [self.summary, self.content]),
+            b"additional_tools" | b"configuration_update" => part(TranscriptPartKind::ToolChange, [None; 2]),
             b"mcp_approval_request" => self.item_call(body, kind, self.id),
             raw if raw.ends_with(b"_call") && self.call_id.is_some() => {
                 self.item_call(body, kind, self.call_id)
             }
             b"mcp_approval_response" => self.result(body, None, None),
             raw if raw.ends_with(b"_output") => self.result(body, self.output, exit_of(body, self.output)),
-            b"item_reference" => part(Kind::Other(kind), [None; 2]),
-            _ => part(Kind::Other(kind), [Some(self.span), None]),
+            b"item_reference" => part(TranscriptPartKind::Other(kind), [None; 2]),
+            _ => part(TranscriptPartKind::Other(kind), [Some(self.span), None]),
         }
     }
 
     /// A call that is an item: tools of the provider's own design are named by the item's type.
-    fn item_call<'a>(&self, body: &'a [u8], kind: Text<'a>, id: Option<Span>) -> Part<'a> {
-        let literal = |value: Option<Span>| Text::literal(body, value?);
+    fn item_call<'a>(&self, body: &'a [u8], kind: JsonText<'a>, id: Option<Span>) -> TranscriptPart<'a> {
+        let literal = |value: Option<Span>| JsonText::literal(body, value?);
         let end = kind.span.end.saturating_sub("_call".len());
-        let built_in = Text::new(body, Span::new(kind.span.start, end.max(kind.span.start)));
+        let built_in = JsonText::new(body, Span::new(kind.span.start, end.max(kind.span.start)));
         let call = ToolCall {
             id: literal(id),
             name: literal(self.name).or(Some(built_in)),
-            arguments: self.arguments.map(|span| Arguments::new(body, span)),
+            arguments: self.arguments.map(|span| CallArguments::new(body, span)),
         };
-        Part::new(body, self.span, Kind::Call(call), [None; 2])
+        TranscriptPart::new(body, self.span, TranscriptPartKind::Call(call), [None; 2])
     }
 }
 
 /// An element of `tool_calls`: what it calls stands in a member of its own.
-fn beside_call<'a>(body: &'a [u8], call: Span) -> Part<'a> {
+fn beside_call<'a>(body: &'a [u8], call: Span) -> TranscriptPart<'a> {
     let [id, function, custom] = json::pick(body, call, ["id", "function", "custom"]);
     call_part(body, call, function.or(custom).unwrap_or(call), id)
 }
 
 /// A call whose name and arguments are members of `inside`.
-fn call_part<'a>(body: &'a [u8], span: Span, inside: Span, id: Option<Span>) -> Part<'a> {
+fn call_part<'a>(body: &'a [u8], span: Span, inside: Span, id: Option<Span>) -> TranscriptPart<'a> {
     let keys = ["name", "arguments", "args", "input", "id"];
     let [name, arguments, args, input, own] = json::pick(body, inside, keys);
-    let literal = |value: Option<Span>| Text::literal(body, value?);
+    let literal = |value: Option<Span>| JsonText::literal(body, value?);
     let call = ToolCall {
         id: literal(id.or(own)).filter(|id| !id.span.is_empty()),
         name: literal(name),
         arguments: arguments
             .or(args)
             .or(input)
-            .map(|span| Arguments::new(body, span)),
+            .map(|span| CallArguments::new(body, span)),
     };
-    Part::new(body, span, Kind::Call(call), [None; 2])
+    TranscriptPart::new(body, span, TranscriptPartKind::Call(call), [None; 2])
 }
 
-/// The exit code of a `shell_call_output`: of the last command that it tells of.
+/// The exit code of a `shell_call_output`: of its last command.
 fn exit_of(body: &[u8], output: Option<Span>) -> Option<i32> {
     let last = json::elements(body, output?).pop()?;
     let code = json::at_path(body, last, &["outcome", "exit_code"])?;
@@ -213,12 +232,12 @@ fn exit_of(body: &[u8], output: Option<Span>) -> Option<i32> {
 }
 
 /// The parts of a content: a string, a list of blocks, or a single block.
-fn blocks<'a>(body: &'a [u8], content: Span) -> Vec<Part<'a>> {
+fn blocks<'a>(body: &'a [u8], content: Span) -> Vec<TranscriptPart<'a>> {
     let mut all = Vec::new();
     match body.get(content.start) {
         Some(b'"') => {
-            let kind = Kind::Text(Text::new(body, content.inner()));
-            all.push(Part::new(body, content, kind, [Some(content), None]));
+            let kind = TranscriptPartKind::Text(JsonText::new(body, content.inner()));
+            all.push(TranscriptPart::new(body, content, kind, [Some(content), None]));
         }
         Some(b'{') => all.extend(block(body, content.start).ok()),
         Some(b'[') => {
@@ -238,7 +257,7 @@ fn blocks<'a>(body: &'a [u8], content: Span) -> Vec<Part<'a>> {
 
 /// The members of a block that say what it is.
 #[derive(Default)]
-struct Block {
+struct BlockMembers {
     kind: Option<Span>,
     text: Option<Span>,
     thinking: Option<Span>,
@@ -254,13 +273,18 @@ struct Block {
     first: Option<Span>,
 }
 
-fn block<'a>(body: &'a [u8], at: usize) -> Result<Part<'a>, Malformed> {
+fn block<'a>(body: &'a [u8], at: usize) -> Result<TranscriptPart<'a>, InvalidJson> {
     if body.get(at) != Some(&b'{') {
         let span = Span::new(at, json::value_end(body, at)?);
-        let named = Text::new(body, Span::default());
-        return Ok(Part::new(body, span, Kind::Other(named), [Some(span), None]));
+        let named = JsonText::new(body, Span::default());
+        return Ok(TranscriptPart::new(
+            body,
+            span,
+            TranscriptPartKind::Other(named),
+            [Some(span), None],
+        ));
     }
-    let mut found = Block::default();
+    let mut found = BlockMembers::default();
     let end = json::object(body, at, |key, at| {
         let end = json::value_end(body, at)?;
         let value = Span::new(at, end);
@@ -285,9 +309,9 @@ fn block<'a>(body: &'a [u8], at: usize) -> Result<Part<'a>, Malformed> {
     Ok(found.part(body, Span::new(at, end)))
 }
 
-impl Block {
-    fn part<'a>(&self, body: &'a [u8], span: Span) -> Part<'a> {
-        let part = |kind, said: Option<Span>| Part::new(body, span, kind, [said, None]);
+impl BlockMembers {
+    fn part<'a>(&self, body: &'a [u8], span: Span) -> TranscriptPart<'a> {
+        let part = |kind, words: Option<Span>| TranscriptPart::new(body, span, kind, [words, None]);
         if let Some(call) = self.call {
             return call_part(body, span, call, None);
         }
@@ -298,47 +322,50 @@ impl Block {
             b"tool_use" => call_part(body, span, span, self.id),
             b"tool_result" => {
                 let result = ToolResult {
-                    call: self.answered.map(|id| Text::new(body, id)),
+                    call: self.answered.map(|id| JsonText::new(body, id)),
                     name: None,
                     error: Some(self.error),
                     exit: None,
                 };
-                part(Kind::Result(result), self.content)
+                part(TranscriptPartKind::Result(result), self.content)
             }
-            b"thinking" | b"redacted_thinking" => part(Kind::Thinking, self.thinking),
-            b"tool_addition" | b"tool_removal" => part(Kind::ToolChange, None),
-            b"image" | b"image_url" | b"input_image" => part(Kind::Image, None),
+            b"thinking" | b"redacted_thinking" => part(TranscriptPartKind::Thinking, self.thinking),
+            b"tool_addition" | b"tool_removal" => part(TranscriptPartKind::ToolChange, None),
+            b"image" | b"image_url" | b"input_image" => part(TranscriptPartKind::Image, None),
             _ => self.untyped(body, span),
         }
     }
 
     /// Texts, and whatever has no type or one that is not known.
-    fn untyped<'a>(&self, body: &'a [u8], span: Span) -> Part<'a> {
-        let part = |kind, said| Part::new(body, span, kind, [said, None]);
+    fn untyped<'a>(&self, body: &'a [u8], span: Span) -> TranscriptPart<'a> {
+        let part = |kind, words| TranscriptPart::new(body, span, kind, [words, None]);
         if self.thought {
-            return part(Kind::Thinking, self.text);
+            return part(TranscriptPartKind::Thinking, self.text);
         }
         if let Some(text) = self.text {
-            return part(Kind::Text(Text::new(body, text.inner())), Some(text));
+            return part(
+                TranscriptPartKind::Text(JsonText::new(body, text.inner())),
+                Some(text),
+            );
         }
         if let Some(data) = self.data {
             let is_image = ["mimeType", "mime_type"]
                 .iter()
                 .any(|key| json::get_string(body, data, key).is_some_and(|mime| mime.starts_with("image/")));
             if is_image {
-                return part(Kind::Image, None);
+                return part(TranscriptPartKind::Image, None);
             }
         }
         let name = self.kind.or(self.first).unwrap_or_default();
-        let said = Some(span).filter(|_| self.data.is_none());
-        part(Kind::Other(Text::new(body, name)), said)
+        let words = Some(span).filter(|_| self.data.is_none());
+        part(TranscriptPartKind::Other(JsonText::new(body, name)), words)
     }
 }
 
 /// Gemini's result. An object with an `error` is how a tool says that it failed.
-fn function_response<'a>(body: &'a [u8], span: Span, inside: Span) -> Part<'a> {
+fn function_response<'a>(body: &'a [u8], span: Span, inside: Span) -> TranscriptPart<'a> {
     let [name, id, response] = json::pick(body, inside, ["name", "id", "response"]);
-    let literal = |value: Option<Span>| Text::literal(body, value?);
+    let literal = |value: Option<Span>| JsonText::literal(body, value?);
     let error = response.and_then(|response| json::get(body, response, "error"));
     let result = ToolResult {
         call: literal(id).filter(|id| !id.span.is_empty()),
@@ -346,5 +373,5 @@ fn function_response<'a>(body: &'a [u8], span: Span, inside: Span) -> Part<'a> {
         error: Some(error.is_some_and(|error| is_there(body, error))),
         exit: response.and_then(|response| exits::of_members(body, response)),
     };
-    Part::new(body, span, Kind::Result(result), [response, None])
+    TranscriptPart::new(body, span, TranscriptPartKind::Result(result), [response, None])
 }

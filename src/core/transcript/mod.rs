@@ -1,13 +1,13 @@
-//! One reading of a transcript, for people and for whatever is made from transcripts: whose turn it is, what was said,
-//! which tools were called, what they answered. Pure.
+//! One reading of a transcript, for people and for whatever is made from transcripts: whose turn it is, what was
+//! written, which tools were called, what they answered. Pure.
 //!
-//! Everything is a span of the body: nothing is copied, parts are read when a turn is asked for them, and a string
-//! loses its escapes when its text is asked for. Time and memory are proportional to what is read.
+//! Everything is a span of the body: nothing is copied, parts are read on request, and a string loses its escapes when
+//! its text is requested. Time and memory are proportional to what is read.
 //!
-//! [`View`] says where the turns are and whose, and this room takes that from it. What a turn is made of it reads for
-//! itself: `wire`'s own reading of parts tells what a rewrite may edit, and stops at a result's edge; this one tells
-//! what is said, down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not
-//! collide, so a message that stands alone can be read as well (the journal has many of those).
+//! [`View`] says where the turns are and whose, and this room takes that from it. The parts of a turn are read here a
+//! second time. `wire`'s reading of parts covers what a rewrite may edit, and stops at a result's edge. This one reads
+//! down to the texts of results, and never edits. One reader knows the shapes of all wires, which do not collide, so a
+//! message that stands alone can be read as well (the journal has many of those).
 //!
 //! Must not know: what is done with a transcript, stores, policies.
 
@@ -33,14 +33,14 @@ use crate::mark::{self, MarkKind};
 use crate::text::Span;
 use crate::wire::{Role, View};
 
-pub use agents::Agent;
-pub use answer::{Answered, AnsweredPart, Said};
-pub use literal::{Arguments, Text};
-pub use part::{Kind, Part, ToolCall, ToolResult};
+pub use agents::AgentKind;
+pub use answer::{AnswerContent, AnswerPart, AnswerPartKind};
+pub use literal::{CallArguments, JsonText};
+pub use part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
 pub use prose::as_read;
 pub use request::{OfferedTool, Surroundings, SystemPrompt, named_members};
 pub use tool_use::ToolUse;
-pub use turn::Turn;
+pub use turn::TranscriptTurn;
 
 /// A request's transcript.
 #[derive(Clone, Copy)]
@@ -59,18 +59,18 @@ pub struct PreambleParts {
 
 /// A line of ours in a transcript. Whether it counts is not decided here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mark {
+pub struct TranscriptMark {
     /// The turn that it stands in.
     pub turn: usize,
     /// Its bytes, from the first bracket to the last.
     pub span: Span,
     /// What it says.
-    pub kind: Marked,
+    pub kind: MarkMeaning,
 }
 
 /// What a line of ours says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Marked {
+pub enum MarkMeaning {
     /// A handoff happened here: what follows, up to the closing line, is its carry-over prompt.
     Handoff(Uuid),
     /// The carry-over prompt ends here.
@@ -96,9 +96,9 @@ impl<'a> Transcript<'a> {
     }
 
     /// The turn at this place, from 0.
-    pub fn turn(&self, at: usize) -> Option<Turn<'a>> {
+    pub fn turn(&self, at: usize) -> Option<TranscriptTurn<'a>> {
         let turn = self.view.turns.get(at)?;
-        Some(Turn {
+        Some(TranscriptTurn {
             body: &self.view.body,
             span: turn.span,
             role: turn.role,
@@ -106,9 +106,9 @@ impl<'a> Transcript<'a> {
     }
 
     /// All turns, in order.
-    pub fn turns(&self) -> impl DoubleEndedIterator<Item = Turn<'a>> + use<'a> {
+    pub fn turns(&self) -> impl DoubleEndedIterator<Item = TranscriptTurn<'a>> + use<'a> {
         let body: &'a [u8] = &self.view.body;
-        self.view.turns.iter().map(move |turn| Turn {
+        self.view.turns.iter().map(move |turn| TranscriptTurn {
             body,
             span: turn.span,
             role: turn.role,
@@ -121,7 +121,7 @@ impl<'a> Transcript<'a> {
     }
 
     /// Every text that the system says: beside the turns, then in turns of its own, in order.
-    pub fn system_texts(&self) -> Vec<Text<'a>> {
+    pub fn system_texts(&self) -> Vec<JsonText<'a>> {
         let beside = self.surroundings().system;
         let own = self.turns().filter(|turn| turn.role == Role::System);
         let mut all: Vec<_> = beside.iter().flat_map(SystemPrompt::texts).collect();
@@ -130,7 +130,7 @@ impl<'a> Transcript<'a> {
     }
 
     /// The names of all tools that are offered: beside the turns and by turns, those in a namespace each by itself.
-    pub fn tool_names(&self) -> Vec<Text<'a>> {
+    pub fn tool_names(&self) -> Vec<JsonText<'a>> {
         let mut tools = self.surroundings().tools;
         for turn in self.turns().filter(|turn| turn.role == Role::Tools) {
             tools.extend(OfferedTool::of_item(turn.body, turn.span));
@@ -140,12 +140,12 @@ impl<'a> Transcript<'a> {
     }
 
     /// The agent that sends this, where its system prompt or the opening of its first message says so.
-    pub fn agent(&self) -> Option<Agent> {
+    pub fn agent(&self) -> Option<AgentKind> {
         let opening = self.turns().find(|turn| turn.role == Role::User);
         let opening = opening.map_or(Vec::new(), |turn| turn.parts());
         let mut texts = self.system_texts();
-        texts.extend(opening.iter().flat_map(Part::texts));
-        Agent::of(&texts)
+        texts.extend(opening.iter().flat_map(TranscriptPart::texts));
+        AgentKind::of(&texts)
     }
 
     /// Every call of a tool with its result, in the order of the calls.
@@ -153,10 +153,11 @@ impl<'a> Transcript<'a> {
         tool_use::all(self.turns())
     }
 
-    /// What the agent's harness put before the first real user text: whatever of the user begins with one of these tags.
+    /// What the agent's harness put before the first real user text: whatever of the user begins with one of these
+    /// tags.
     pub fn preamble(&self, tags: &[String]) -> PreambleParts {
-        let is_tagged = |part: &Part<'_>| match part.kind {
-            Kind::Text(text) => {
+        let is_tagged = |part: &TranscriptPart<'_>| match part.kind {
+            TranscriptPartKind::Text(text) => {
                 let text = text.get();
                 let text = text.trim_start();
                 tags.iter()
@@ -183,19 +184,19 @@ impl<'a> Transcript<'a> {
     }
 
     /// Lines of ours, in order.
-    pub fn marks(&self) -> Vec<Mark> {
+    pub fn marks(&self) -> Vec<TranscriptMark> {
         let list = self.view.text(self.view.list);
         let at = self.view.list.start;
         let marks = mark::marks(list).into_iter().filter_map(|mark| {
             let kind = match mark.kind {
-                MarkKind::Open(id) => Marked::Handoff(id),
-                MarkKind::Close(..) => Marked::HandoffEnd,
-                MarkKind::Aside(id) => Marked::Aside(id),
+                MarkKind::Open(id) => MarkMeaning::Handoff(id),
+                MarkKind::Close(..) => MarkMeaning::HandoffEnd,
+                MarkKind::Aside(id) => MarkMeaning::Aside(id),
                 MarkKind::Note(_) | MarkKind::Draft(_) | MarkKind::Broken(_) => return None,
             };
             let span = Span::new(mark.span.start + at, mark.span.end + at);
             let turn = self.view.turn_at(span.start)?;
-            Some(Mark { turn, span, kind })
+            Some(TranscriptMark { turn, span, kind })
         });
         marks.collect()
     }

@@ -2,63 +2,66 @@
 
 use std::fmt;
 
-use super::literal::{Arguments, Text};
+use super::literal::{CallArguments, JsonText};
 use super::texts;
 use crate::text::Span;
 
 /// One part of a turn.
 #[derive(Clone, Copy)]
-pub struct Part<'a> {
+pub struct TranscriptPart<'a> {
     body: &'a [u8],
     /// The block, the item, or the string where there is no block around it.
     pub span: Span,
-    /// What it is.
-    pub kind: Kind<'a>,
+    pub kind: TranscriptPartKind<'a>,
     /// The values in which its texts stand.
-    said: [Option<Span>; 2],
+    text_spans: [Option<Span>; 2],
 }
 
-impl<'a> Part<'a> {
-    pub(super) fn new(body: &'a [u8], span: Span, kind: Kind<'a>, said: [Option<Span>; 2]) -> Self {
+impl<'a> TranscriptPart<'a> {
+    pub(super) fn new(
+        body: &'a [u8],
+        span: Span,
+        kind: TranscriptPartKind<'a>,
+        text_spans: [Option<Span>; 2],
+    ) -> Self {
         Self {
             body,
             span,
             kind,
-            said,
+            text_spans,
         }
     }
 
-    /// Its texts, in order: what is said, thought, or answered by a tool. Arguments of a call are not among them.
-    pub fn texts(&self) -> Vec<Text<'a>> {
+    /// Its texts, in order: speech, thinking, or results of a tool. Arguments of a call are not among them.
+    pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
-        for value in self.said.into_iter().flatten() {
+        for value in self.text_spans.into_iter().flatten() {
             texts::collect(self.body, value, &mut all);
         }
         all
     }
 
-    /// As it stands in the body.
+    /// The raw bytes in the body.
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }
 
     /// The value that holds a result's content, in its wire's shape.
     pub fn content(&self) -> Option<&'a [u8]> {
-        Some(self.said[0]?.of(self.body))
+        Some(self.text_spans[0]?.of(self.body))
     }
 }
 
-impl fmt::Debug for Part<'_> {
+impl fmt::Debug for TranscriptPart<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:?} {:?}", self.kind, self.texts())
     }
 }
 
-/// What a part is.
 #[derive(Debug, Clone, Copy)]
-pub enum Kind<'a> {
-    /// Something said.
-    Text(Text<'a>),
+pub enum TranscriptPartKind<'a> {
+    /// A statement.
+    Text(JsonText<'a>),
     /// A call of one of the agent's tools.
     Call(ToolCall<'a>),
     /// What a tool answered.
@@ -70,27 +73,27 @@ pub enum Kind<'a> {
     /// A change of which tools exist.
     ToolChange,
     /// Anything else, by the name that the wire has for it.
-    Other(Text<'a>),
+    Other(JsonText<'a>),
 }
 
 /// A call of one of the agent's tools.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolCall<'a> {
     /// The id that its result names; some wires have none.
-    pub id: Option<Text<'a>>,
+    pub id: Option<JsonText<'a>>,
     /// The tool.
-    pub name: Option<Text<'a>>,
+    pub name: Option<JsonText<'a>>,
     /// What it is called with.
-    pub arguments: Option<Arguments<'a>>,
+    pub arguments: Option<CallArguments<'a>>,
 }
 
 /// What a tool answered. Its texts are the part's.
 #[derive(Debug, Clone, Copy)]
 pub struct ToolResult<'a> {
     /// The id of the call.
-    pub call: Option<Text<'a>>,
+    pub call: Option<JsonText<'a>>,
     /// The tool, where the result names it.
-    pub name: Option<Text<'a>>,
+    pub name: Option<JsonText<'a>>,
     /// Whether the tool failed; `None` where the wire has no place to say so.
     pub error: Option<bool>,
     /// The exit code, where the wire has a place for it.

@@ -1,10 +1,10 @@
-//! JSON as a person reads it: strings without their escapes, arguments in a string opened, nothing that is there for
-//! machines. Of a message or of any other part of a request. In time proportional to the text.
+//! JSON as a person reads it: strings without escapes, JSON in strings decoded, no members for machines. Of a message
+//! or of any other part of a request. In time proportional to the text.
 
-use crate::text::json::Walk;
+use crate::text::json::WalkResult;
 use crate::text::{Span, json};
 
-/// Members that stand in every message and that nobody reads.
+/// Members that every message has and no person reads.
 const UNREAD: [&str; 14] = [
     "type",
     "role",
@@ -66,14 +66,14 @@ struct Depth {
     opened: usize,
 }
 
-/// Whether `text` is JSON all the way down; if not, what stands before the place where it is not has been said by then.
+/// Whether `text` is JSON all the way down; if not, the text before the invalid place is in `out` already.
 fn whole(text: &[u8], depth: Depth, out: &mut String) -> bool {
     let walked = value(text, json::blank(text, 0), depth, out);
     walked.is_ok_and(|end| json::blank(text, end) == text.len())
 }
 
 /// Where the value at `at` ends.
-fn value(text: &[u8], at: usize, depth: Depth, out: &mut String) -> Walk {
+fn value(text: &[u8], at: usize, depth: Depth, out: &mut String) -> WalkResult {
     if depth.value > DEEPEST {
         return json::value_end(text, at);
     }
@@ -102,7 +102,7 @@ fn value(text: &[u8], at: usize, depth: Depth, out: &mut String) -> Walk {
 }
 
 /// A member as the page shows it: `"path": "src/main.rs"`.
-fn member(text: &[u8], key: &str, at: usize, depth: Depth, out: &mut String) -> Walk {
+fn member(text: &[u8], key: &str, at: usize, depth: Depth, out: &mut String) -> WalkResult {
     if NAMELESS.contains(&key) {
         return value(text, at, depth, out);
     }
@@ -114,28 +114,28 @@ fn member(text: &[u8], key: &str, at: usize, depth: Depth, out: &mut String) -> 
         return value(text, at, depth, out);
     }
     let end = json::value_end(text, at)?;
-    let said = match text[at] {
+    let shown = match text[at] {
         b'"' => format!("\"{}\"", json::unescape(Span::new(at, end).inner().of(text))),
         _ => String::from_utf8_lossy(&text[at..end]).into_owned(),
     };
-    line(&format!("\"{key}\": {said}"), out);
+    line(&format!("\"{key}\": {shown}"), out);
     Ok(end)
 }
 
-fn opened(said: &str, depth: Depth, out: &mut String) {
-    if depth.opened < OPENED && said.trim_start().starts_with(['{', '[']) {
+fn opened(shown: &str, depth: Depth, out: &mut String) {
+    if depth.opened < OPENED && shown.trim_start().starts_with(['{', '[']) {
         let before = out.len();
         let deeper = Depth {
             opened: depth.opened + 1,
             ..depth
         };
-        if whole(said.as_bytes(), deeper, out) {
+        if whole(shown.as_bytes(), deeper, out) {
             return;
         }
         // Brackets alone make no JSON.
         out.truncate(before);
     }
-    line(said, out);
+    line(shown, out);
 }
 
 fn line(text: &str, out: &mut String) {

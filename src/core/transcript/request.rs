@@ -1,6 +1,6 @@
-//! What stands around the turns of a request: system prompts, and the tools that are offered.
+//! The request without its turns: system prompts and offered tools.
 
-use super::literal::Text;
+use super::literal::JsonText;
 use super::texts;
 use crate::text::{Span, json};
 
@@ -30,7 +30,7 @@ const SCHEMAS: [&str; 4] = [
 ];
 
 /// Members of an object, key (inside its quotes) and value.
-type Members = Vec<(Span, Span)>;
+type ObjectMembers = Vec<(Span, Span)>;
 
 /// What the model reads of a request beside its turns.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +75,7 @@ pub fn named_members(body: &[u8]) -> Vec<(String, Span)> {
 }
 
 /// The members of a body, and where it wraps the request in one of them, which.
-fn members(body: &[u8]) -> (Members, Option<usize>) {
+fn members(body: &[u8]) -> (ObjectMembers, Option<usize>) {
     let all = json::members(body, json::whole(body).unwrap_or_default());
     let wraps = |(key, value): &(Span, Span)| {
         WRAPPERS.contains(&key.of(body)) && value.of(body).first() == Some(&b'{')
@@ -88,7 +88,7 @@ fn members(body: &[u8]) -> (Members, Option<usize>) {
 }
 
 /// The members of the request itself.
-fn request(body: &[u8]) -> Members {
+fn request(body: &[u8]) -> ObjectMembers {
     let (all, wrapper) = members(body);
     match wrapper {
         Some(at) => json::members(body, all[at].1),
@@ -107,12 +107,12 @@ pub struct SystemPrompt<'a> {
 
 impl<'a> SystemPrompt<'a> {
     /// The member's name.
-    pub fn key(&self) -> Text<'a> {
-        Text::new(self.body, self.key)
+    pub fn key(&self) -> JsonText<'a> {
+        JsonText::new(self.body, self.key)
     }
 
     /// Its texts, in order.
-    pub fn texts(&self) -> Vec<Text<'a>> {
+    pub fn texts(&self) -> Vec<JsonText<'a>> {
         let mut all = Vec::new();
         for block in self.blocks() {
             texts::collect(self.body, block, &mut all);
@@ -178,20 +178,20 @@ impl<'a> OfferedTool<'a> {
     }
 
     /// Its name. A tool of the provider's own is known by its type, or by its only member.
-    pub fn name(&self) -> Option<Text<'a>> {
-        let literal = |of: Span, key| Text::literal(self.body, json::get(self.body, of, key)?);
+    pub fn name(&self) -> Option<JsonText<'a>> {
+        let literal = |of: Span, key| JsonText::literal(self.body, json::get(self.body, of, key)?);
         let only = || {
             let (key, _) = *json::members(self.body, self.span).first()?;
-            Some(Text::new(self.body, key))
+            Some(JsonText::new(self.body, key))
         };
         literal(self.function(), "name")
             .or_else(|| literal(self.span, "type"))
             .or_else(only)
     }
 
-    /// What the model is told of it.
-    pub fn description(&self) -> Option<Text<'a>> {
-        Text::literal(self.body, json::get(self.body, self.function(), "description")?)
+    /// The result that the model reads.
+    pub fn description(&self) -> Option<JsonText<'a>> {
+        JsonText::literal(self.body, json::get(self.body, self.function(), "description")?)
     }
 
     /// The schema of its arguments.

@@ -1,7 +1,7 @@
-//! The texts in a value: what a person would read of it, and nothing that is there for machines.
+//! The texts in a value that a person would read.
 
-use super::literal::Text;
-use crate::text::json::Walk;
+use super::literal::JsonText;
+use crate::text::json::WalkResult;
 use crate::text::{Span, json};
 
 /// Values are looked into so deep. A block is stepped over once to find its type, so that there must be a bound.
@@ -54,19 +54,19 @@ const UNREAD: &[&[u8]] = &[
 ];
 
 /// Appends the texts of the value at `span`, in order, each once. A value that breaks off has those before that.
-pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<Text<'a>>) {
+pub(super) fn collect<'a>(body: &'a [u8], span: Span, out: &mut Vec<JsonText<'a>>) {
     let _ = value(body, span.start, 0, out);
 }
 
 /// Where the value at `at` ends.
-fn value<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<Text<'a>>) -> Walk {
+fn value<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<JsonText<'a>>) -> WalkResult {
     if depth > DEEPEST {
         return json::value_end(body, at);
     }
     match body.get(at) {
         Some(b'"') => {
             let end = json::string_end(body, at)?;
-            out.push(Text::new(body, Span::new(at, end).inner()));
+            out.push(JsonText::new(body, Span::new(at, end).inner()));
             Ok(end)
         }
         Some(b'[') => json::array(body, at, |at| value(body, at, depth + 1, out)),
@@ -75,7 +75,7 @@ fn value<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<Text<'a>>) -
     }
 }
 
-fn object<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<Text<'a>>) -> Walk {
+fn object<'a>(body: &'a [u8], at: usize, depth: usize, out: &mut Vec<JsonText<'a>>) -> WalkResult {
     let kind = json::get(body, Span::new(at, at), "type").filter(|kind| body[kind.start] == b'"');
     if kind.is_some_and(|kind| MEDIA.contains(&kind.inner().of(body))) {
         return json::value_end(body, at);

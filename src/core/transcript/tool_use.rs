@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::agents::Agent;
+use super::agents::AgentKind;
 use super::exits;
-use super::part::{Kind, Part, ToolCall, ToolResult};
-use super::turn::Turn;
+use super::part::{ToolCall, ToolResult, TranscriptPart, TranscriptPartKind};
+use super::turn::TranscriptTurn;
 use crate::agents::ending::LineEnd;
 
 /// A call of a tool, and what came of it.
@@ -13,19 +13,18 @@ use crate::agents::ending::LineEnd;
 pub struct ToolUse<'a> {
     /// The turn that calls.
     pub turn: usize,
-    /// The call.
     pub call: ToolCall<'a>,
     /// The part that the call is.
-    pub part: Part<'a>,
+    pub part: TranscriptPart<'a>,
     /// The turn that answers, with the part that does.
-    pub answer: Option<(usize, Part<'a>)>,
+    pub answer: Option<(usize, TranscriptPart<'a>)>,
 }
 
 impl<'a> ToolUse<'a> {
     /// The tool's result.
     pub fn result(&self) -> Option<ToolResult<'a>> {
         match self.answer?.1.kind {
-            Kind::Result(result) => Some(result),
+            TranscriptPartKind::Result(result) => Some(result),
             _ => None,
         }
     }
@@ -35,9 +34,9 @@ impl<'a> ToolUse<'a> {
         self.call.name.is_some_and(|name| exits::is_shell(&name.get()))
     }
 
-    /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since some tools of one name tell in different
-    /// words. Nothing is known where it has no result.
-    pub fn end(&self, agent: Option<Agent>) -> LineEnd {
+    /// How it ended; `agent` is the one that ran it (`Transcript::agent`), since tools of one name differ in wording.
+    /// Nothing is known where it has no result.
+    pub fn end(&self, agent: Option<AgentKind>) -> LineEnd {
         match (self.answer, self.result()) {
             (Some((_, answer)), Some(result)) => exits::end(agent, &self.call, &answer, &result),
             _ => LineEnd::default(),
@@ -45,26 +44,26 @@ impl<'a> ToolUse<'a> {
     }
 
     /// The exit code of the command that it ran, where it is known.
-    pub fn exit(&self, agent: Option<Agent>) -> Option<i32> {
+    pub fn exit(&self, agent: Option<AgentKind>) -> Option<i32> {
         self.end(agent).code
     }
 
-    /// Whether it failed, where that is known: that a command's result is no error does not say that it went well.
-    pub fn failed(&self, agent: Option<Agent>) -> Option<bool> {
+    /// Whether it failed, where that is known: a command's result without the error flag may still be a failure.
+    pub fn failed(&self, agent: Option<AgentKind>) -> Option<bool> {
         self.end(agent).failed
     }
 }
 
-/// Calls by what results name them by, oldest first.
+/// Calls by the keys that results use, oldest first.
 #[derive(Default)]
-struct Calls<'a> {
+struct CallsById<'a> {
     by_id: HashMap<&'a [u8], VecDeque<usize>>,
     /// Those without an id, which results can only name by their tool.
     without_id: HashMap<&'a [u8], VecDeque<usize>>,
     by_name: HashMap<&'a [u8], VecDeque<usize>>,
 }
 
-impl<'a> Calls<'a> {
+impl<'a> CallsById<'a> {
     fn add(&mut self, call: &ToolCall<'a>, at: usize) {
         let name = call.name.map_or(&b""[..], |name| name.raw());
         let by_id = match call.id {
@@ -75,8 +74,8 @@ impl<'a> Calls<'a> {
         self.by_name.entry(name).or_default().push_back(at);
     }
 
-    /// The call that a result answers: the one of its id, or the first of its tool that waits. A server that counts ids up
-    /// may begin again, so that of calls with the same id the first that waits is meant.
+    /// The call that a result answers: the one of its id, or the first of its tool that waits. A server with counted
+    /// ids may repeat them; then the first pending call of that id is meant.
     fn answered(&mut self, result: &ToolResult<'a>, waits: impl Fn(usize) -> bool) -> Option<usize> {
         let name = result.name.map_or(&b""[..], |name| name.raw());
         let first = |calls: &mut HashMap<&'a [u8], VecDeque<usize>>, key: &[u8]| {
@@ -90,13 +89,13 @@ impl<'a> Calls<'a> {
     }
 }
 
-pub(super) fn all<'a>(turns: impl Iterator<Item = Turn<'a>>) -> Vec<ToolUse<'a>> {
+pub(super) fn all<'a>(turns: impl Iterator<Item = TranscriptTurn<'a>>) -> Vec<ToolUse<'a>> {
     let mut uses: Vec<ToolUse<'a>> = Vec::new();
-    let mut calls = Calls::default();
+    let mut calls = CallsById::default();
     for (turn, element) in turns.enumerate() {
         for part in element.parts() {
             match part.kind {
-                Kind::Call(call) => {
+                TranscriptPartKind::Call(call) => {
                     calls.add(&call, uses.len());
                     uses.push(ToolUse {
                         turn,
@@ -105,7 +104,7 @@ pub(super) fn all<'a>(turns: impl Iterator<Item = Turn<'a>>) -> Vec<ToolUse<'a>>
                         answer: None,
                     });
                 }
-                Kind::Result(result) => {
+                TranscriptPartKind::Result(result) => {
                     if let Some(at) = calls.answered(&result, |at| uses[at].answer.is_none()) {
                         uses[at].answer = Some((turn, part));
                     }

@@ -1,24 +1,24 @@
 //! A turn: what one speaker put into the transcript in one piece.
 
 use super::message;
-use super::part::Part;
+use super::part::TranscriptPart;
 use crate::text::{Span, json};
 use crate::wire::Role;
 
 /// A message, an item or a content: what one speaker put there in one piece.
 #[derive(Clone, Copy)]
-pub struct Turn<'a> {
+pub struct TranscriptTurn<'a> {
     pub(super) body: &'a [u8],
     /// The whole element, in the body.
     pub span: Span,
-    /// Whose it is.
+    /// The role of its speaker.
     pub role: Role,
 }
 
-/// Members that tell when a message was made. No request of today's APIs has one; answers do, and agents that keep them.
+/// Members with a message's time. No request of today's APIs has one; answers do, and agents that keep them.
 const TIMES: [&str; 4] = ["timestamp", "created_at", "createTime", "created"];
 
-impl<'a> Turn<'a> {
+impl<'a> TranscriptTurn<'a> {
     /// A message that stands alone: `message` is one JSON value.
     pub fn alone(message: &'a [u8], role: Role) -> Self {
         Self {
@@ -29,11 +29,11 @@ impl<'a> Turn<'a> {
     }
 
     /// What it is made of, in the order in which the model reads it.
-    pub fn parts(&self) -> Vec<Part<'a>> {
+    pub fn parts(&self) -> Vec<TranscriptPart<'a>> {
         message::parts(self.body, self.span, self.role)
     }
 
-    /// As it stands in the body.
+    /// The raw bytes in the body.
     pub fn raw(&self) -> &'a [u8] {
         self.span.of(self.body)
     }

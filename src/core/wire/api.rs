@@ -1,4 +1,4 @@
-//! What differs from API to API, a trait for each file of a wire's folder. All of it is pure.
+//! The differences between APIs: one trait for each file of a wire's folder. Pure.
 
 use std::ops::Range;
 
@@ -8,16 +8,16 @@ use super::call_fingerprint;
 use super::error::Errors;
 use super::fingerprints::CallMemo;
 use super::framing::Framing;
-use super::known_turns::Scanned;
-use super::leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Watch};
+use super::known_turns::BodyFacts;
+use super::leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch};
 use super::local_answer::{AnswerShape, LocalAnswer};
-use super::sibling_calls::{self, Beside, CallAt};
-use super::view::{Operation, OwnItem, Part, PartKind, Role, TurnContent, Unread, View};
+use super::sibling_calls::{self, CallAt, SiblingPair};
+use super::view::{Operation, OwnItem, Role, TurnContent, TurnPart, TurnPartKind, UnreadReason, View};
 use crate::mark::gap;
 use crate::record::{HiddenPair, HiddenResult, WireId};
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::tools::{Names, ToolTable};
+use crate::tools::{ToolNames, ToolTable};
 
 /// One provider API.
 pub trait Wire:
@@ -48,14 +48,19 @@ pub trait Requests {
     ///
     /// # Errors
     /// It is not JSON, not of this wire's shape, or repeats a key that a rewrite would touch.
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread>;
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason>;
 
     /// Indexes a request body.
     ///
     /// # Errors
     /// As [`Self::read_scanned`].
-    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, Unread> {
-        self.read_scanned(body, operation, &Scanned::default())
+    fn read(&self, body: &Bytes, operation: Operation) -> Result<View, UnreadReason> {
+        self.read_scanned(body, operation, &BodyFacts::default())
     }
 
     /// The edit that adds our tools; `None` where there is no list to add them to.
@@ -66,7 +71,7 @@ pub trait Requests {
         Vec::new()
     }
 
-    /// What must be mended behind a cut in turn `cut`; `None`: results right behind it whose calls are gone.
+    /// The repairs after a cut in turn `cut`; `None`: results right after it without their calls.
     fn repair(&self, _view: &View, _cut: usize) -> Option<Vec<Edit>> {
         None
     }
@@ -97,17 +102,17 @@ pub trait Requests {
         true
     }
 
-    /// What stands in for the content of a message that has calls and no text left.
+    /// The placeholder for the content of a message with calls and without text.
     fn absent_content(&self) -> Option<&'static str> {
         None
     }
 
-    /// Members around the transcript by which a provider holds the agent's own history: not what a cut or our tool makes of it.
+    /// Members around the transcript by which a provider holds the agent's own history: without a cut or our tool.
     fn holding_members(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Members around the transcript that say something of the agent's history, none of which a later leg has.
+    /// Members around the transcript that describe the agent's history, which a later leg does not have.
     fn first_leg_members(&self) -> &'static [&'static str] {
         &[]
     }
@@ -134,7 +139,7 @@ pub trait Turns {
     }
 
     /// The changes of which tools exist that a provider's summary stands for, as an element.
-    fn compacted_changes(&self, _view: &View, _part: &Part) -> Option<String> {
+    fn compacted_changes(&self, _view: &View, _part: &TurnPart) -> Option<String> {
         None
     }
 
@@ -146,15 +151,15 @@ pub trait Turns {
     /// Whether the transcript holds anything bound to its prefix (signed thinking, encrypted reasoning).
     fn bound(&self, view: &View) -> bool;
 
-    /// The edits that take out of a part of the model's, or of the turn that it stands in, what binds it to its prefix: its
-    /// prefix is another one now. Reasoning itself goes as a whole.
-    fn unbind(&self, _view: &View, _turn: usize, _part: &Part) -> Vec<Edit> {
+    /// The edits that remove a part's or its turn's binding to a prefix that has changed. Reasoning itself goes as a
+    /// whole.
+    fn unbind(&self, _view: &View, _turn: usize, _part: &TurnPart) -> Vec<Edit> {
         Vec::new()
     }
 
-    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it. Thinking
-    /// itself goes as a whole.
-    fn omit(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+    /// The edits at a part of the model's that is sent back although upstream has refused the thinking in front of it.
+    /// Thinking itself goes as a whole.
+    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         self.unbind(view, turn, part)
     }
 
@@ -173,7 +178,7 @@ pub trait Turns {
         None
     }
 
-    /// In place of a reference to an item of ours that stands where the model had said nothing: the item, whole.
+    /// In place of a reference to an item of ours that stands where the model had written nothing: the item, whole.
     fn filler(&self, _view: &View, _item: &OwnItem) -> Option<String> {
         None
     }
@@ -186,30 +191,30 @@ pub trait Turns {
 
 /// Texts of ours in the model's view.
 pub trait Texts: Turns {
-    /// The edits that put a text of ours behind what the user or a tool says in this turn: as the last text of the user's
-    /// message, or as a message of the user's own. None for another's turn.
+    /// The edits that append a text of ours to a turn of the user's or a tool's. It becomes the last text of the user's
+    /// message, or a message of its own. None for another's turn.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit>;
 }
 
 /// Hidden pairs: how their siblings are named and found, and how they are put back.
 pub trait Pairs: Turns {
-    /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is of
-    /// the same view, and makes the way over many turns a short one.
+    /// What hidden pairs name the calls of this turn by: the calls' ids, where the wire has nothing better. `memo` is
+    /// of the same view, and caches the walk over many turns.
     fn call_names(&self, view: &View, turn: usize, _memo: &mut CallMemo) -> Vec<String> {
         let calls = self
             .content(view, turn)
             .parts
             .into_iter()
-            .filter(|p| p.kind == PartKind::Call);
+            .filter(|p| p.kind == TurnPartKind::Call);
         calls.filter_map(|p| Some(view.str(p.id?).into_owned())).collect()
     }
 
-    /// Where the calls stand that hidden pairs name as their siblings, at or behind offset `from`.
+    /// Where the calls stand that hidden pairs name as their siblings, at or after offset `from`.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         sibling_calls::find_by_ids(|turn| self.content(view, turn), view, siblings, from)
     }
 
-    /// The siblings by names that hold while what stands before the calls is edited, where their own do not.
+    /// The siblings by names that survive edits before the calls, where their own do not.
     fn settled(&self, _view: &View, _siblings: &[&str], _from: usize) -> Option<Vec<String>> {
         None
     }
@@ -229,13 +234,13 @@ pub trait Pairs: Turns {
         vec![true; siblings.len()]
     }
 
-    /// Last edits of a request with the tool, `edits` being made already: what a hidden pair that is lost
-    /// would otherwise be refused for. Turns before `from` do not go out.
+    /// Final edits of a request with the tool, after `edits`: repairs without which a lost hidden pair would be
+    /// refused. Turns before `from` do not go out.
     fn repairs(&self, _view: &View, _from: usize, _edits: &[Edit]) -> Vec<Edit> {
         Vec::new()
     }
 
-    /// The call as it goes back into the upstream view: a block, an element, an item or a part.
+    /// The call as restored in the upstream view: a block, an element, an item or a part.
     fn hidden_call(&self, call: &HiddenCall) -> String;
 
     /// The result of a hidden call that stands alone: upstream holds the call itself (Responses).
@@ -244,10 +249,10 @@ pub trait Pairs: Turns {
     }
 
     /// The edits that put each of these pairs back beside its sibling; none for one that has no place there.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>>;
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>>;
 
-    /// The same for pairs whose siblings' calls are not in the transcript, only their results, at or behind offset
-    /// `from`: upstream holds the calls, or the agent refers to them by item id. With the result's turn.
+    /// The same for pairs whose siblings have only results in the transcript, at or after offset `from`. Upstream
+    /// stores the calls, or the agent refers to them by item id. With the result's turn.
     fn put_by_results(
         &self,
         _view: &View,
@@ -269,7 +274,6 @@ pub trait Pairs: Turns {
     ) -> Vec<Edit>;
 }
 
-/// Streams.
 pub trait Streams {
     /// How streams are framed where the request does not say.
     fn framing(&self) -> Framing {
@@ -277,16 +281,16 @@ pub trait Streams {
     }
 
     /// The machine that reads this wire's streams.
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect>;
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect>;
 }
 
 /// Replies in one piece.
 pub trait Replies {
     /// Reads a reply that came in one piece.
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport>;
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport>;
 
-    /// The same with its calls named by where the transcript will have them, behind the request `view`.
-    fn reply_to(&self, _view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    /// The same with its calls named by where the transcript will have them, after the request `view`.
+    fn reply_to(&self, _view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         self.reply(body, watch)
     }
 
@@ -294,25 +298,25 @@ pub trait Replies {
     /// front of them all: the first leg is a later one.
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes;
 
-    /// A reply with what it echoes of the request as the agent asked it.
-    fn as_asked(&self, _view: &View, reply: Bytes) -> Bytes {
+    /// A reply whose echo of the request is the agent's own.
+    fn shaped_for(&self, _view: &View, reply: Bytes) -> Bytes {
         reply
     }
 }
 
-/// What a model said, told back to it.
+/// What a model wrote, returned to it.
 pub trait AskAgain {
     /// The messages that ask the model again after a refused call: its own message as it streamed it, then
     /// the results, as elements to append to the transcript. `pairs` are of its first calls of ours, in order;
     /// further ones are left out. `ours`: the names of our tools.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String>;
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String>;
 }
 
 /// How a request that goes on asks for a text alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TextOnly {
-    /// No tool may be called, and a bound of the output is added where there is none. A server that refused this is asked
-    /// with nothing added, and with the choice of tools left to the model.
+    /// No tool may be called, and a bound of the output is added where there is none. A server that refused this is
+    /// queried with nothing added, and with the choice of tools left to the model.
     pub forbids_calls: bool,
     /// Most tokens of output; the request's own bound holds where it is smaller.
     pub max_tokens: u64,
@@ -341,10 +345,10 @@ pub trait TextRequests {
 /// Answers of our own.
 pub trait Compose {
     /// A whole answer of our own, in this wire's success shape: nothing goes upstream.
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
+    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes;
 
-    /// What a stream of our own begins with, in front of its first text; a dialect learns from it what an answer is known by.
-    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
+    /// What a stream of our own begins with, in front of its first text; a dialect takes the answer's identity from it.
+    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening;
 }
 
 /// The beginning of a stream of our own.
@@ -352,6 +356,6 @@ pub trait Compose {
 pub struct StreamOpening {
     /// Frames as upstream would send them.
     pub frames: Bytes,
-    /// Whether the agent gets them: some wires have no frame that says nothing.
+    /// Whether the agent gets them: some wires have no empty frame.
     pub is_shown: bool,
 }

@@ -1,27 +1,27 @@
-//! Names a call so that it is found again where ids are missing or were dropped on the way:
-//! by its id, its thought signature, and its name, arguments and place, whatever of them is left.
+//! Identifies a call where ids are missing or were dropped: by its id, its thought signature, its name, arguments and
+//! place, as far as they remain.
 //!
 //! A fingerprint is kept as text in a hidden pair's place: `~2.CALL.PLACE;SIGNATURE.ID`, the first three hashes in
-//! hexadecimal, the third or `-`. What stands before the semicolon is what no agent drops: pairs are looked up by it.
-//! Older versions wrote `~SIGNATURE.CALL.PLACE.ID`, with a place only where id and signature were missing. A sibling
-//! without the tilde is a plain id.
+//! hexadecimal, the third or `-`. No agent drops the part before the semicolon: it is the lookup key of pairs. Older
+//! versions wrote `~SIGNATURE.CALL.PLACE.ID`, with a place only where id and signature were missing. A sibling without
+//! the tilde is a plain id.
 
 use std::collections::HashMap;
 
 use crate::record::{FINGERPRINT as VERSION, sibling_key};
 use crate::text::{Span, json};
 
-/// What agents put in place of a signature that they do not have. It identifies no call.
+/// Agents' placeholder for a missing signature. It identifies no call.
 /// <https://ai.google.dev/gemini-api/docs/thought-signatures>
 const PLACEHOLDER_SIGNATURES: [&str; 2] = [
     "skip_thought_signature_validator",
     "context_engineering_is_the_way_to_go",
 ];
 
-/// Depth at which arguments are hashed as they are spelled: deeper ones are nobody's.
+/// Depth from which arguments are hashed as raw text: no real arguments are deeper.
 const DEPTH: u32 = 32;
 
-/// What a call can be known by.
+/// The features that identify a call.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Fingerprint {
     /// Written by an older version.
@@ -36,7 +36,7 @@ pub(super) struct Fingerprint {
 /// Where in a transcript a message stands.
 pub(super) type MessageNumber = u64;
 
-/// The fingerprints of one message's calls, in order: equal calls are told apart by their order.
+/// The fingerprints of one message's calls, in order: equal calls are distinguished by their order.
 #[derive(Debug, Default)]
 pub(super) struct Fingerprints {
     /// How many calls of the same name and arguments there were.
@@ -82,14 +82,14 @@ impl Fingerprints {
     }
 }
 
-/// What a call's name and arguments come to.
+/// Hash of a call's name and arguments.
 pub(super) fn same(text: &[u8], call: &Traits) -> u64 {
     let name = call.name.map_or(0, |n| digest(text, n, 0));
     let arguments = call.arguments.map_or(EMPTY, |a| digest(text, a, 0));
     mix(name, arguments)
 }
 
-/// What of a call's name no other call has, wherever it stands: an id that was drawn at random, or a signature.
+/// The globally unique part of a call's name: a random id, or a signature.
 pub fn unique_part(sibling: &str) -> Option<&str> {
     if !sibling.starts_with('~') {
         return is_random(sibling).then_some(sibling);
@@ -101,7 +101,7 @@ pub fn unique_part(sibling: &str) -> Option<&str> {
 }
 
 impl Fingerprint {
-    /// What is left of it whatever an agent drops.
+    /// The part that no agent drops.
     pub(super) fn key(&self) -> String {
         format!(
             "{VERSION}{:016x}.{:016x}",
@@ -159,7 +159,7 @@ impl Fingerprint {
         })
     }
 
-    /// How surely `found` is the same call: 0 not at all, more is better.
+    /// Match quality of `found`: 0 is no match, more is better.
     pub(super) fn likeness(&self, found: &Self) -> u8 {
         let here = self.place.is_some() && self.place == found.place;
         let both_ids = !self.id.is_empty() && !found.id.is_empty();
@@ -196,7 +196,7 @@ fn hash(field: &str) -> Option<Option<u64>> {
     }
 }
 
-/// Whether an id was drawn and not counted: it has a run of letters and digits that is long enough to be met once.
+/// Whether an id is random and not counted: it has a run of letters and digits long enough to be unique.
 pub(super) fn is_random(id: &str) -> bool {
     /// `call_` and eight of them is the shortest that servers make.
     const LEAST: usize = 8;
@@ -216,7 +216,7 @@ pub(super) fn older_place(index: usize, opening: u64) -> MessageNumber {
     mix(index as u64, opening)
 }
 
-/// What a text comes to.
+/// Hash of a text.
 pub(super) fn of_text(text: &str) -> u64 {
     fnv(text.as_bytes())
 }
@@ -270,15 +270,17 @@ fn digest(text: &[u8], value: Span, depth: u32) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::fingerprint_index::Index;
+    use super::super::fingerprint_index::FingerprintIndex;
     use super::*;
 
     fn best<T: Copy>(wanted: &Fingerprint, found: impl IntoIterator<Item = (Fingerprint, T)>) -> Option<T> {
-        Index::new(found.into_iter().collect()).find(wanted).copied()
+        FingerprintIndex::new(found.into_iter().collect())
+            .find(wanted)
+            .copied()
     }
 
     fn is_surely(wanted: &Fingerprint, found: &Fingerprint) -> bool {
-        Index::new(vec![(found.clone(), ())]).proves(wanted)
+        FingerprintIndex::new(vec![(found.clone(), ())]).proves(wanted)
     }
 
     fn fingerprint_at(call: &str, place: MessageNumber) -> Fingerprint {
@@ -315,7 +317,7 @@ mod tests {
         assert_eq!(sibling_key("call;1"), "call;1");
     }
 
-    /// Text for text as it was written: stores hold it.
+    /// Stores contain exactly this text.
     #[test]
     fn fingerprints_of_older_versions_are_read() {
         let made = fingerprint(WHOLE);

@@ -1,15 +1,15 @@
 //! Thinking that a provider dropped from a request without an error, as its answer reports in `input_transformations`.
 //!
-//! Anthropic: `{type: "thinking_dropped", path, reason: prefix_binding_mismatch | model_binding_mismatch}`, with the beta
-//! `thinking-binding-controls-2026-08-01`. OpenAI Responses: `{type: "reasoning", action: "removed", reason: prefix_mismatch |
-//! model_mismatch | …}`.
+//! Anthropic: `{type: "thinking_dropped", path, reason: prefix_binding_mismatch | model_binding_mismatch}`, with the
+//! beta `thinking-binding-controls-2026-08-01`. OpenAI Responses: `{type: "reasoning", action: "removed", reason:
+//! prefix_mismatch | model_mismatch | …}`.
 
 use crate::text::{Span, json};
 
 /// Types of an entry that says that thinking was dropped.
 const TYPES: [&str; 2] = ["thinking_dropped", "reasoning"];
 
-/// Reasons that say that something before the thinking is not what it was.
+/// Reasons that report a changed prefix of the thinking.
 const PREFIX: [&str; 2] = ["prefix_binding_mismatch", "prefix_mismatch"];
 
 /// By design: reasoning of an earlier turn.
@@ -18,9 +18,9 @@ const TURN_BOUNDARY: &str = "turn_boundary";
 /// How many blocks of thinking were dropped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DroppedThinking {
-    /// Since their prefix is another one.
+    /// Because their prefix changed.
     pub prefix: u32,
-    /// For another reason, mostly since the model is another one.
+    /// For another reason, mostly because the model changed.
     pub other: u32,
 }
 
@@ -49,7 +49,6 @@ impl DroppedThinking {
         (text.get(list.start) == Some(&b'[')).then(|| Self::read(text, list))
     }
 
-    /// All of them.
     pub fn total(self) -> u32 {
         self.prefix.saturating_add(self.other)
     }

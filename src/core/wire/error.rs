@@ -1,8 +1,8 @@
-//! Errors: the shape in which a provider tells of one, what its own say, and the header that it expects a key in.
+//! Errors: a provider's shape of errors, our own errors in that shape, and the header that carries the key.
 
 use crate::text::{Span, json};
 
-/// An error of our own, to be told in a wire's shape.
+/// An error of our own, to be reported in a wire's shape.
 #[derive(Debug, Clone, Copy)]
 pub struct OwnError<'a> {
     /// HTTP status.
@@ -18,7 +18,7 @@ pub trait Errors {
     /// The body of an error of our own, as JSON in the provider's error shape.
     fn error_body(&self, error: OwnError<'_>) -> String;
 
-    /// The event of a stream (server-sent) that tells an error of this body, on one line.
+    /// The event of a stream (server-sent) that states an error of this body, on one line.
     fn error_event(&self, body: &str) -> String {
         format!("data: {body}\n\n")
     }
@@ -28,17 +28,17 @@ pub trait Errors {
         BEARER
     }
 
-    /// Whether upstream checks that blocks come back behind the prefix they were made for.
+    /// Whether upstream checks that returned blocks follow their original prefix.
     fn binds_prefixes(&self) -> bool {
         false
     }
 
-    /// Whether an error answer (status 400) says that they did not.
+    /// Whether an error answer (status 400) reports a mismatch of that check.
     fn is_prefix_mismatch(&self, _body: &[u8]) -> bool {
         false
     }
 
-    /// Whether upstream may refuse thinking that comes back to it.
+    /// Whether upstream may refuse returned thinking.
     fn may_refuse_thinking(&self) -> bool {
         self.binds_prefixes()
     }
@@ -88,14 +88,14 @@ pub fn key_header(wire: &(impl Errors + ?Sized), target: &str, key: &str) -> Key
     }
 }
 
-/// Whether a reply in one piece is an error, or tells of one: all APIs have it in a member of the same name, which
-/// may be there and null.
-pub fn tells_error(body: &[u8]) -> bool {
+/// Whether a reply in one piece is or contains an error: all APIs have it in a member of the same name, which may be
+/// there and null.
+pub fn is_error(body: &[u8]) -> bool {
     let whole = json::whole(body).ok();
     whole.and_then(|whole| error_in(body, whole)).is_some()
 }
 
-/// The error that the object `whole` tells.
+/// The error in the object `whole`.
 pub(crate) fn error_in(data: &[u8], whole: Span) -> Option<Span> {
     let object = data.get(whole.start) == Some(&b'{');
     let error = json::get(data, whole, "error").filter(|_| object)?;

@@ -5,17 +5,17 @@ use std::collections::HashMap;
 use super::call_fingerprint::{Fingerprint, MessageNumber, PLACED, is_random};
 
 /// Calls by what names them, so that each of many fingerprints finds its own without a walk over all of them.
-pub(super) struct Index<T> {
+pub(super) struct FingerprintIndex<T> {
     all: Vec<(Fingerprint, T)>,
     /// The first call that has this name.
-    first: HashMap<Name, usize>,
+    first: HashMap<CallName, usize>,
     /// Calls by name and arguments alone, for the fingerprints of older versions.
-    alike: HashMap<u64, [Alike; 4]>,
+    alike: HashMap<u64, [EqualCalls; 4]>,
 }
 
 /// What one call may be found by.
 #[derive(PartialEq, Eq, Hash)]
-enum Name {
+enum CallName {
     Id(String),
     IdAt(String, MessageNumber),
     Signed(u64),
@@ -25,29 +25,29 @@ enum Name {
 
 /// Calls that are equal, and have an id and a signature or not.
 #[derive(Default, Clone, Copy)]
-struct Alike {
+struct EqualCalls {
     count: usize,
     first: usize,
 }
 
-impl<T> Index<T> {
+impl<T> FingerprintIndex<T> {
     pub(super) fn new(all: Vec<(Fingerprint, T)>) -> Self {
         let mut first = HashMap::new();
-        let mut alike: HashMap<u64, [Alike; 4]> = HashMap::new();
+        let mut alike: HashMap<u64, [EqualCalls; 4]> = HashMap::new();
         for (n, (fingerprint, _)) in all.iter().enumerate() {
-            let mut name = |name: Name| {
+            let mut name = |name: CallName| {
                 first.entry(name).or_insert(n);
             };
             let place = fingerprint.place.unwrap_or_default();
             if !fingerprint.id.is_empty() {
-                name(Name::Id(fingerprint.id.clone()));
-                name(Name::IdAt(fingerprint.id.clone(), place));
+                name(CallName::Id(fingerprint.id.clone()));
+                name(CallName::IdAt(fingerprint.id.clone(), place));
             }
             if let Some(signature) = fingerprint.signature {
-                name(Name::Signed(signature));
-                name(Name::SignedAt(signature, place));
+                name(CallName::Signed(signature));
+                name(CallName::SignedAt(signature, place));
             }
-            name(Name::At(fingerprint.call, fingerprint.place));
+            name(CallName::At(fingerprint.call, fingerprint.place));
             let equal = &mut alike.entry(fingerprint.call).or_default()[fingerprint.kind()];
             if equal.count == 0 {
                 equal.first = n;
@@ -60,7 +60,7 @@ impl<T> Index<T> {
     /// The call most like this one, the first among equals.
     pub(super) fn find(&self, wanted: &Fingerprint) -> Option<&T> {
         let found = self.surely(wanted).or_else(|| {
-            let here = self.first.get(&Name::At(wanted.call, wanted.place)).copied();
+            let here = self.first.get(&CallName::At(wanted.call, wanted.place)).copied();
             here.filter(|&n| wanted.likeness(&self.all[n].0) == PLACED)
         });
         let found = found.or_else(|| self.guess(wanted));
@@ -72,11 +72,11 @@ impl<T> Index<T> {
         let place = wanted.place.unwrap_or_default();
         let by_id = (!wanted.id.is_empty()).then(|| {
             let id = || wanted.id.clone();
-            [Name::IdAt(id(), place), Name::Id(id())]
+            [CallName::IdAt(id(), place), CallName::Id(id())]
         });
         let by_signature = wanted
             .signature
-            .map(|s| [Name::SignedAt(s, place), Name::Signed(s)]);
+            .map(|s| [CallName::SignedAt(s, place), CallName::Signed(s)]);
         let names = by_id.into_iter().chain(by_signature).flatten();
         names.filter_map(|name| self.first.get(&name).copied()).next()
     }
@@ -94,8 +94,8 @@ impl<T> Index<T> {
 
     /// Whether the call is surely here, by what nobody else has: an id that was drawn at random, or a signature.
     pub(super) fn proves(&self, wanted: &Fingerprint) -> bool {
-        let has = |name: Name| self.first.contains_key(&name);
-        wanted.signature.is_some_and(|s| has(Name::Signed(s)))
-            || is_random(&wanted.id) && has(Name::Id(wanted.id.clone()))
+        let has = |name: CallName| self.first.contains_key(&name);
+        wanted.signature.is_some_and(|s| has(CallName::Signed(s)))
+            || is_random(&wanted.id) && has(CallName::Id(wanted.id.clone()))
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::call_fingerprint::{self, Fingerprint, Fingerprints, MessageNumber, Traits};
-use super::fingerprint_index::Index;
+use super::fingerprint_index::FingerprintIndex;
 use super::sibling_calls::CallAt;
 use super::view::{Role, View};
 use crate::text::{Span, json};
@@ -16,50 +16,49 @@ use crate::tools::TOOL_NAME;
 const FROM_END: &str = "~@";
 
 /// How a wire's transcript is read.
-pub(super) trait Source: Copy + 'static {
+pub(super) trait FingerprintSource: Copy + 'static {
     /// The calls of one of the model's turns, in order.
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn>;
 
     /// The insides of the texts of one of the user's turns, in order.
-    fn said(self, view: &View, turn: usize) -> Vec<Span>;
+    fn user_texts(self, view: &View, turn: usize) -> Vec<Span>;
 }
 
-/// A call in a turn.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallInTurn {
     /// What it is known by.
     pub(super) traits: Traits,
     /// Which part of its turn it is.
     pub(super) part: usize,
-    /// What a cut has to stand before for the call to be sent.
+    /// Offset that a cut must precede for the call to be sent.
     pub(super) start: usize,
 }
 
 /// A call in a transcript.
 #[derive(Debug, Clone, Copy)]
-struct Known {
+struct KnownCall {
     turn: usize,
     call: CallInTurn,
     /// Its name and arguments.
     same: u64,
 }
 
-/// What is known of a transcript from one look at it to the next.
+/// Cache of a transcript's calls between lookups.
 #[derive(Debug, Default)]
 pub struct CallMemo {
-    places: Option<Places>,
+    places: Option<SharedPlaces>,
     /// The messages that were read last, with their calls: a message's place depends on the one before it.
-    read: Vec<(Range<usize>, Arc<[Known]>)>,
+    read: Vec<(Range<usize>, Arc<[KnownCall]>)>,
     /// The message whose calls were named last.
-    named: Option<(Range<usize>, Keys)>,
+    named: Option<(Range<usize>, CallKeys)>,
 }
 
 /// What the calls of a message are named by, each with its turn, in order.
-type Keys = Vec<(usize, String)>;
+type CallKeys = Vec<(usize, String)>;
 
-/// What places have in common.
+/// Data shared by all places.
 #[derive(Debug)]
-struct Places {
+struct SharedPlaces {
     opening: u64,
     /// Of each turn, how many messages of the model's have begun.
     messages: Vec<u32>,
@@ -74,10 +73,10 @@ pub(super) fn message(view: &View, turn: usize) -> Range<usize> {
     start..end
 }
 
-impl Places {
-    fn new(source: impl Source, view: &View) -> Self {
+impl SharedPlaces {
+    fn new(source: impl FingerprintSource, view: &View) -> Self {
         let first = view.turns.iter().position(|t| t.role == Role::User);
-        let opening = first.and_then(|t| source.said(view, t).pop());
+        let opening = first.and_then(|t| source.user_texts(view, t).pop());
         let (mut begun, mut speaks) = (0, false);
         let count = view.turns.iter().map(|turn| {
             let models = turn.role == Role::Assistant;
@@ -106,15 +105,20 @@ impl Places {
 }
 
 /// Reads a message's calls, or has them already.
-fn calls(source: impl Source, view: &View, message: Range<usize>, memo: &mut CallMemo) -> Arc<[Known]> {
+fn calls(
+    source: impl FingerprintSource,
+    view: &View,
+    message: Range<usize>,
+    memo: &mut CallMemo,
+) -> Arc<[KnownCall]> {
     if let Some((_, known)) = memo.read.iter().find(|(range, _)| *range == message) {
         return Arc::clone(known);
     }
-    let known: Arc<[Known]> = message
+    let known: Arc<[KnownCall]> = message
         .clone()
         .flat_map(|turn| {
             let calls = source.calls(view, turn).into_iter();
-            calls.map(move |call| Known {
+            calls.map(move |call| KnownCall {
                 turn,
                 call,
                 same: call_fingerprint::same(&view.body, &call.traits),
@@ -126,9 +130,9 @@ fn calls(source: impl Source, view: &View, message: Range<usize>, memo: &mut Cal
     known
 }
 
-/// What led to the message that begins at `start`: the calls before it, else the user's last words. Harnesses come
-/// and go with tagged texts, which are nobody's words.
-fn lead(source: impl Source, view: &View, start: usize, memo: &mut CallMemo) -> u64 {
+/// The context of the message that begins at `start`: the calls before it, else the user's last words. Tagged texts of
+/// harnesses vary and are ignored.
+fn lead(source: impl FingerprintSource, view: &View, start: usize, memo: &mut CallMemo) -> u64 {
     let models = |t: &usize| view.turns[*t].role == Role::Assistant;
     let Some(last) = (0..start).rev().find(models) else {
         return 0;
@@ -141,7 +145,7 @@ fn lead(source: impl Source, view: &View, start: usize, memo: &mut CallMemo) -> 
     }
     let texts = (last + 1..start)
         .rev()
-        .flat_map(|t| source.said(view, t).into_iter().rev());
+        .flat_map(|t| source.user_texts(view, t).into_iter().rev());
     let mut words = texts.map(|span| json::unescape(view.text(span)));
     let words = words.find_map(|text| {
         let text = text.trim();
@@ -152,12 +156,12 @@ fn lead(source: impl Source, view: &View, start: usize, memo: &mut CallMemo) -> 
 
 /// The fingerprints of a message's calls. Those of older versions had other places.
 fn fingerprints(
-    source: impl Source,
+    source: impl FingerprintSource,
     view: &View,
     message: &Range<usize>,
     older: bool,
     memo: &mut CallMemo,
-) -> Vec<(Fingerprint, Known)> {
+) -> Vec<(Fingerprint, KnownCall)> {
     let known = calls(source, view, message.clone(), memo);
     if known.is_empty() {
         return Vec::new();
@@ -167,19 +171,19 @@ fn fingerprints(
     } else {
         lead(source, view, message.start, memo)
     };
-    let places = memo.places.get_or_insert_with(|| Places::new(source, view));
+    let places = memo.places.get_or_insert_with(|| SharedPlaces::new(source, view));
     let place = if older {
         call_fingerprint::older_place(message.start, places.opening)
     } else {
         places.of(view, message.start, lead)
     };
     let mut fingerprints = Fingerprints::default();
-    let fingerprint = |k: &Known| (fingerprints.of(&view.body, k.call.traits, k.same, place), *k);
+    let fingerprint = |k: &KnownCall| (fingerprints.of(&view.body, k.call.traits, k.same, place), *k);
     known.iter().map(fingerprint).collect()
 }
 
 /// The place of the answer to this request.
-pub(super) fn place_of_answer(source: impl Source, view: &View) -> MessageNumber {
+pub(super) fn place_of_answer(source: impl FingerprintSource, view: &View) -> MessageNumber {
     let mut memo = CallMemo::default();
     let end = view.turns.len();
     // An answer may go on with the message that the request ends with.
@@ -188,11 +192,16 @@ pub(super) fn place_of_answer(source: impl Source, view: &View) -> MessageNumber
         _ => end,
     };
     let lead = lead(source, view, start, &mut memo);
-    Places::new(source, view).of(view, start, lead)
+    SharedPlaces::new(source, view).of(view, start, lead)
 }
 
 /// What the calls of a turn are named by.
-pub(super) fn call_names(source: impl Source, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
+pub(super) fn call_names(
+    source: impl FingerprintSource,
+    view: &View,
+    turn: usize,
+    memo: &mut CallMemo,
+) -> Vec<String> {
     let named = memo.named.take().filter(|(range, _)| range.contains(&turn));
     let named = named.unwrap_or_else(|| {
         let message = message(view, turn);
@@ -209,8 +218,13 @@ pub(super) fn call_names(source: impl Source, view: &View, turn: usize, memo: &m
     keys
 }
 
-/// Every call at or behind offset `from`, with its fingerprint.
-fn all(source: impl Source, view: &View, from: usize, older: bool) -> Vec<(Fingerprint, Known)> {
+/// Every call at or after offset `from`, with its fingerprint.
+fn all(
+    source: impl FingerprintSource,
+    view: &View,
+    from: usize,
+    older: bool,
+) -> Vec<(Fingerprint, KnownCall)> {
     let mut memo = CallMemo::default();
     let mut turn = view.turns.partition_point(|t| t.span.end <= from);
     let mut found = Vec::new();
@@ -227,9 +241,9 @@ fn all(source: impl Source, view: &View, from: usize, older: bool) -> Vec<(Finge
     found
 }
 
-/// The calls that these siblings name, at or behind offset `from`: one walk over the transcript for all of them.
+/// The calls that these siblings name, at or after offset `from`: one walk over the transcript for all of them.
 pub(super) fn find_calls(
-    source: impl Source,
+    source: impl FingerprintSource,
     view: &View,
     siblings: &[&str],
     from: usize,
@@ -245,7 +259,7 @@ pub(super) fn find_calls(
         let index = if wanted.is_older() { &mut older } else { &mut newer };
         let index = index.get_or_insert_with(|| {
             let all = all(source, view, from, wanted.is_older()).into_iter();
-            Index::new(
+            FingerprintIndex::new(
                 all.map(|(fingerprint, known)| (fingerprint, known.at()))
                     .collect(),
             )
@@ -255,7 +269,7 @@ pub(super) fn find_calls(
     found.collect()
 }
 
-impl Known {
+impl KnownCall {
     fn at(&self) -> CallAt {
         CallAt {
             turn: self.turn,
@@ -265,12 +279,12 @@ impl Known {
 }
 
 /// The agent's own calls, last ones first.
-fn visible<S: Source>(source: S, view: &View) -> impl Iterator<Item = CallAt> + use<'_, S> {
+fn visible<S: FingerprintSource>(source: S, view: &View) -> impl Iterator<Item = CallAt> + use<'_, S> {
     let turns = (0..view.turns.len()).rev();
     let models = turns.filter(|&t| view.turns[t].role == Role::Assistant);
     let calls = models.flat_map(move |turn| {
         let calls = source.calls(view, turn).into_iter().rev();
-        calls.map(move |call| Known { turn, call, same: 0 })
+        calls.map(move |call| KnownCall { turn, call, same: 0 })
     });
     let agents = calls.filter(move |known| {
         let name = known.call.traits.name.and_then(|n| json::string(&view.body, n));
@@ -280,7 +294,12 @@ fn visible<S: Source>(source: S, view: &View) -> impl Iterator<Item = CallAt> + 
 }
 
 /// The siblings by their distance from the transcript's end.
-pub(super) fn settled(source: impl Source, view: &View, siblings: &[&str], from: usize) -> Vec<String> {
+pub(super) fn settled(
+    source: impl FingerprintSource,
+    view: &View,
+    siblings: &[&str],
+    from: usize,
+) -> Vec<String> {
     let found = find_calls(source, view, siblings, from);
     let distances: HashMap<CallAt, usize> = visible(source, view).zip(1..).collect();
     let distance = |at: CallAt| distances.get(&at).copied();
@@ -291,8 +310,8 @@ pub(super) fn settled(source: impl Source, view: &View, siblings: &[&str], from:
 }
 
 /// Of each sibling, whether the call that it names is surely in the transcript.
-pub(super) fn prove(source: impl Source, view: &View, siblings: &[&str]) -> Vec<bool> {
-    let index = Index::new(all(source, view, 0, false));
+pub(super) fn prove(source: impl FingerprintSource, view: &View, siblings: &[&str]) -> Vec<bool> {
+    let index = FingerprintIndex::new(all(source, view, 0, false));
     let proven = siblings
         .iter()
         .map(|sibling| index.proves(&Fingerprint::read(sibling)));

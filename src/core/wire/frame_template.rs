@@ -1,9 +1,9 @@
 //! Templates of a stream's frames: most frames are passed on without being parsed. They differ from the frame before
 //! only in the piece of text that they carry and in a number or two.
 //!
-//! A template is learned from a frame that was parsed: its bytes, with holes where later frames may differ. A frame that
-//! fits the template has the same members with the same values outside of the holes. So it means the same, and gets the
-//! same edits.
+//! A template is learned from a frame that was parsed: its bytes, with holes where later frames may differ. A frame
+//! that fits the template has the same members with the same values outside of the holes. So it means the same, and
+//! gets the same edits.
 
 use memchr::memchr2;
 
@@ -27,14 +27,14 @@ pub(super) enum Hole {
     Count,
 }
 
-/// What becomes of the next frame, which may fit the template of an earlier one.
+/// Result of matching the next frame with a template.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pass {
-    /// It must be read.
+pub enum FramePass {
+    /// The frame must be parsed.
     Unread,
-    /// It goes on as it is, so many bytes.
+    /// The frame passes unchanged; its length in bytes.
     Same(usize),
-    /// These bytes go on as they were written anew.
+    /// The frame passes rewritten; its length in bytes.
     Changed(usize),
 }
 
@@ -46,7 +46,7 @@ pub(super) struct FrameTemplate {
     /// The same, as it goes on.
     shown: Vec<u8>,
     /// The holes, each with what stands before it; then the end of the frame.
-    steps: Vec<Step>,
+    steps: Vec<TemplateStep>,
     /// Whether a frame does not go on as it came, whatever is in its holes.
     changes: bool,
     /// The object of the last frame that fitted.
@@ -54,7 +54,7 @@ pub(super) struct FrameTemplate {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Step {
+struct TemplateStep {
     /// End of what is `given` before the hole.
     given: usize,
     /// End of what is `shown` before it.
@@ -67,7 +67,7 @@ struct Step {
 
 /// What stands in the holes of a frame that fits.
 #[derive(Default)]
-struct Found {
+struct HoleValues {
     holes: [Span; HOLES],
     count: Option<u64>,
     len: usize,
@@ -80,9 +80,9 @@ impl FrameTemplate {
     }
 
     /// Learns from a frame: `edits` were made in its `data`, and later ones may differ in its `holes`. Nothing is
-    /// learned of data that are no piece of the frame, nor where an edit touches a hole: it may be due to what is
-    /// in it. An object may be taken out with its member. The frame must end with a line feed, so that its end is
-    /// known without the byte behind it.
+    /// learned from data outside the frame, nor where an edit touches a hole: the edit may depend on its content. An
+    /// object may be taken out with its member. The frame must end with a line feed, so that its end is known without
+    /// the byte after it.
     pub(super) fn learn(&mut self, raw: &[u8], data: &[u8], holes: &[(Span, Hole)], edits: &[Edit]) {
         self.forget();
         let offset = (data.as_ptr() as usize).wrapping_sub(raw.as_ptr() as usize);
@@ -105,7 +105,7 @@ impl FrameTemplate {
         self.draw(raw, &holes, &edits);
     }
 
-    /// Writes down what stands around the holes, before and behind the edits.
+    /// Writes down what stands around the holes, before and after the edits.
     fn draw(&mut self, raw: &[u8], holes: &[(Span, Option<Hole>)], edits: &[(Span, &[u8])]) {
         self.given.clear();
         self.shown.clear();
@@ -128,7 +128,7 @@ impl FrameTemplate {
                 self.shown.extend_from_slice(&raw[shown..span.start]);
                 shown = span.end;
             }
-            self.steps.push(Step {
+            self.steps.push(TemplateStep {
                 given: self.given.len(),
                 shown: self.shown.len(),
                 hole,
@@ -138,11 +138,16 @@ impl FrameTemplate {
         self.changes = self.given != self.shown || self.steps.iter().any(|step| !step.kept);
     }
 
-    /// Passes on the frame at the start of `raw` if it fits: unchanged, or rewritten into `out`. `count` maps the event's
-    /// number to the one that is shown.
-    pub(super) fn pass(&mut self, raw: &[u8], count: impl FnOnce(u64) -> u64, out: &mut Vec<u8>) -> Pass {
+    /// Passes on the frame at the start of `raw` if it fits: unchanged, or rewritten into `out`. `count` maps the
+    /// event's number to the one that is shown.
+    pub(super) fn pass(
+        &mut self,
+        raw: &[u8],
+        count: impl FnOnce(u64) -> u64,
+        out: &mut Vec<u8>,
+    ) -> FramePass {
         let Some(found) = self.fit(raw) else {
-            return Pass::Unread;
+            return FramePass::Unread;
         };
         let object = self.steps.iter().zip(&found.holes);
         for (_, span) in object.filter(|(step, _)| step.hole == Some(Hole::Object)) {
@@ -151,19 +156,19 @@ impl FrameTemplate {
         }
         let number = found.count.map(count);
         if !self.changes && number == found.count {
-            return Pass::Same(found.len);
+            return FramePass::Same(found.len);
         }
         self.write(raw, &found, number, out);
-        Pass::Changed(found.len)
+        FramePass::Changed(found.len)
     }
 
-    /// The object of the last frame that fitted since this was asked before.
+    /// The object of the last frame that fitted since the previous call.
     pub(super) fn take_object(&mut self) -> Option<Vec<u8>> {
         Some(std::mem::take(&mut self.object)).filter(|object| !object.is_empty())
     }
 
-    fn fit(&self, raw: &[u8]) -> Option<Found> {
-        let mut found = Found::default();
+    fn fit(&self, raw: &[u8]) -> Option<HoleValues> {
+        let mut found = HoleValues::default();
         let (mut at, mut given) = (0, 0);
         for (i, step) in self.steps.iter().enumerate() {
             let rest = raw.get(at..)?.strip_prefix(&self.given[given..step.given])?;
@@ -188,7 +193,7 @@ impl FrameTemplate {
         None
     }
 
-    fn write(&self, raw: &[u8], found: &Found, number: Option<u64>, out: &mut Vec<u8>) {
+    fn write(&self, raw: &[u8], found: &HoleValues, number: Option<u64>, out: &mut Vec<u8>) {
         let mut shown = 0;
         for (i, step) in self.steps.iter().enumerate() {
             out.extend_from_slice(&self.shown[shown..step.shown]);
@@ -208,8 +213,8 @@ fn touches(edit: Span, hole: Span, kind: Hole) -> bool {
     edit.start <= hole.end && hole.start <= edit.end && !(covers && kind == Hole::Object)
 }
 
-/// End of the inside of a string that begins at `at`; `None` where it needs a look: the model's text with a bracket
-/// or an escape that spells one, or what is no JSON.
+/// End of the inside of a string that begins at `at`. `None` where it must be parsed: model text with a bracket or an
+/// escaped one, or invalid JSON.
 fn string(raw: &[u8], mut at: usize, watched: bool) -> Option<usize> {
     loop {
         at = scan::special(raw, at);

@@ -1,7 +1,7 @@
 //! Cuts a stream of bytes into frames.
 //!
-//! Bytes go in as they come from the network; whole frames come out as ranges of one buffer, so that frames that are not
-//! changed can be sent on in one piece.
+//! Bytes go in as they arrive; whole frames come out as ranges of one buffer. Unchanged frames can be forwarded in one
+//! piece.
 
 use std::ops::Range;
 
@@ -9,24 +9,24 @@ use bytes::{Bytes, BytesMut};
 
 use super::framing::{Framing, Scanner};
 
-/// Whole frames in one buffer, one behind the other.
+/// Whole frames in one buffer, one after the other.
 #[derive(Debug, Clone, Default)]
-pub struct Batch {
+pub struct FrameBatch {
     /// The buffer.
     pub buf: Bytes,
     /// The frames in it, blank lines included; they follow each other without a gap.
     pub frames: Vec<Range<usize>>,
 }
 
-/// A frame grew over the limit; what was held of it is given back.
+/// A frame grew over the limit; its buffered bytes are given back.
 #[derive(Debug)]
-pub struct Oversize(pub Bytes);
+pub struct OversizeFrame(pub Bytes);
 
 /// Finds the frames in a stream of bytes.
 #[derive(Debug)]
 pub struct Framer {
-    held: Vec<Bytes>,
-    held_len: usize,
+    buffered: Vec<Bytes>,
+    buffered_len: usize,
     scan: Scanner,
     limit: usize,
 }
@@ -40,8 +40,8 @@ impl Framer {
     /// The same for streams of another framing.
     pub fn of(framing: Framing, limit: usize) -> Self {
         Self {
-            held: Vec::new(),
-            held_len: 0,
+            buffered: Vec::new(),
+            buffered_len: 0,
             scan: Scanner::new(framing),
             limit,
         }
@@ -49,58 +49,58 @@ impl Framer {
 
     /// Whether the next byte is a frame's first one.
     pub(crate) fn is_between_frames(&self) -> bool {
-        self.held_len == 0 && self.scan.is_between_frames()
+        self.buffered_len == 0 && self.scan.is_between_frames()
     }
 
     /// Takes the next bytes and returns the frames that are complete now.
     ///
     /// # Errors
     /// An unfinished frame grew over the limit.
-    pub fn push(&mut self, chunk: Bytes) -> Result<Batch, Oversize> {
+    pub fn push(&mut self, chunk: Bytes) -> Result<FrameBatch, OversizeFrame> {
         let ends = self.scan.ends_in(&chunk);
         let Some(&last) = ends.last() else {
-            self.held_len += chunk.len();
-            self.held.push(chunk);
-            return if self.held_len > self.limit {
-                Err(Oversize(self.take_held()))
+            self.buffered_len += chunk.len();
+            self.buffered.push(chunk);
+            return if self.buffered_len > self.limit {
+                Err(OversizeFrame(self.take_buffered()))
             } else {
-                Ok(Batch::default())
+                Ok(FrameBatch::default())
             };
         };
-        let offset = self.held_len;
+        let offset = self.buffered_len;
         let whole = chunk.slice(..last);
         let rest = chunk.slice(last..);
         let buf = if offset == 0 {
             whole
         } else {
-            self.held.push(whole);
-            self.take_held()
+            self.buffered.push(whole);
+            self.take_buffered()
         };
         let mut from = 0;
         let frames = ends
             .iter()
             .map(|end| std::mem::replace(&mut from, end + offset)..end + offset)
             .collect();
-        self.held_len = rest.len();
-        self.held.clear();
+        self.buffered_len = rest.len();
+        self.buffered.clear();
         if !rest.is_empty() {
-            self.held.push(rest);
+            self.buffered.push(rest);
         }
-        Ok(Batch { buf, frames })
+        Ok(FrameBatch { buf, frames })
     }
 
     /// What is left when the stream has ended: an unfinished frame, perhaps nothing.
     pub fn finish(&mut self) -> Bytes {
-        self.take_held()
+        self.take_buffered()
     }
 
-    fn take_held(&mut self) -> Bytes {
-        self.held_len = 0;
-        if self.held.len() == 1 {
-            return self.held.pop().unwrap_or_default();
+    fn take_buffered(&mut self) -> Bytes {
+        self.buffered_len = 0;
+        if self.buffered.len() == 1 {
+            return self.buffered.pop().unwrap_or_default();
         }
         let mut all = BytesMut::new();
-        for piece in self.held.drain(..) {
+        for piece in self.buffered.drain(..) {
             all.extend_from_slice(&piece);
         }
         all.freeze()
@@ -166,10 +166,10 @@ mod tests {
                 .frames
                 .is_empty()
         );
-        let Err(Oversize(held)) = framer.push(Bytes::from_static(b"23")) else {
+        let Err(OversizeFrame(oversize)) = framer.push(Bytes::from_static(b"23")) else {
             panic!()
         };
-        assert_eq!(held, "data: 123");
+        assert_eq!(oversize, "data: 123");
     }
 
     proptest! {

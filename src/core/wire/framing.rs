@@ -1,4 +1,4 @@
-//! How the events of a stream are told apart: one of three framings, whatever the events mean.
+//! How the events of a stream are distinguished: one of three framings, whatever the events mean.
 
 use std::borrow::Cow;
 
@@ -7,7 +7,6 @@ use memchr::{memchr_iter, memchr2};
 
 use super::sse;
 
-/// A framing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Framing {
     /// Server-sent events.
@@ -94,7 +93,7 @@ impl ArrayWriter {
 /// Finds where frames end; what it knows survives from one read to the next.
 #[derive(Debug)]
 pub(super) enum Scanner {
-    Sse(sse::Scan),
+    Sse(sse::FrameEndScan),
     Lines,
     Elements(Elements),
 }
@@ -102,22 +101,22 @@ pub(super) enum Scanner {
 impl Scanner {
     pub(super) fn new(framing: Framing) -> Self {
         match framing {
-            Framing::Sse => Self::Sse(sse::Scan::default()),
+            Framing::Sse => Self::Sse(sse::FrameEndScan::default()),
             Framing::Lines => Self::Lines,
             Framing::JsonArray => Self::Elements(Elements::default()),
         }
     }
 
-    /// Whether nothing is left over from what came before.
+    /// Whether no state is left from earlier bytes.
     pub(super) fn is_between_frames(&self) -> bool {
         match self {
-            Self::Sse(scan) => *scan == sse::Scan::LineStart,
+            Self::Sse(scan) => *scan == sse::FrameEndScan::LineStart,
             Self::Lines => true,
             Self::Elements(_) => false,
         }
     }
 
-    /// Offsets in `chunk` behind each frame's end.
+    /// Offsets in `chunk` after each frame's end.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         match self {
             Self::Sse(scan) => scan.ends_in(chunk),
@@ -127,18 +126,18 @@ impl Scanner {
     }
 }
 
-/// Objects in an array, or one behind another without one.
+/// Objects in an array, or one after another without one.
 #[derive(Debug, Default)]
 pub(super) struct Elements {
     depth: usize,
     /// Depth at which the elements stand: 1 inside an array.
     base: usize,
-    text: Text,
+    text: StringState,
 }
 
 /// Whether a byte belongs to a string.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-enum Text {
+enum StringState {
     #[default]
     Outside,
     Inside,
@@ -151,19 +150,19 @@ impl Elements {
         let mut at = 0;
         while at < chunk.len() {
             match self.text {
-                Text::Inside => match memchr2(b'"', b'\\', &chunk[at..]) {
+                StringState::Inside => match memchr2(b'"', b'\\', &chunk[at..]) {
                     Some(hit) => {
                         at += hit;
                         self.text = if chunk[at] == b'"' {
-                            Text::Outside
+                            StringState::Outside
                         } else {
-                            Text::Escape
+                            StringState::Escape
                         };
                     }
                     None => break,
                 },
-                Text::Escape => self.text = Text::Inside,
-                Text::Outside => {
+                StringState::Escape => self.text = StringState::Inside,
+                StringState::Outside => {
                     if self.structure(chunk[at]) {
                         ends.push(at + 1);
                     }
@@ -177,7 +176,7 @@ impl Elements {
     /// One byte outside of strings; whether it ends an element.
     fn structure(&mut self, byte: u8) -> bool {
         match byte {
-            b'"' => self.text = Text::Inside,
+            b'"' => self.text = StringState::Inside,
             b'[' if self.depth == 0 => (self.depth, self.base) = (1, 1),
             b'{' | b'[' => self.depth += 1,
             b'}' | b']' => {

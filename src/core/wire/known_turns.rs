@@ -1,5 +1,5 @@
-//! Turns that were read before: an agent sends its whole conversation again with each request, so that a body mostly begins as
-//! an earlier one did.
+//! Turns that were read before. An agent resends its whole conversation with each request, so that a body mostly begins
+//! like an earlier one.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -9,7 +9,7 @@ use crate::text::prescan::Prescan;
 
 /// What is known of a body before it is read.
 #[derive(Debug, Default)]
-pub struct Scanned {
+pub struct BodyFacts {
     /// What a scan found while it arrived.
     pub prescan: Prescan,
     /// The turns of its beginning, where a body that was read on the same wire began alike.
@@ -22,19 +22,19 @@ pub struct KnownTurns {
     /// Where the array of turns begins.
     list: usize,
     turns: Vec<Turn>,
-    found: Mutex<Found>,
+    found: Mutex<RewriteFindings>,
 }
 
-/// What needs not be looked for again in known turns: as the last rewrite left it.
+/// Findings in known turns that need no second search, from the last rewrite.
 #[derive(Debug, Default)]
-struct Found {
-    /// Behind this cut each result has its call, and these are open at the end.
+struct RewriteFindings {
+    /// After this cut each result has its call, and these are open at the end.
     open_calls: Option<(CutTurn, OpenCalls)>,
     /// From this turn on, none of the model's has a beginning of a mark that was broken up across texts.
     unbroken: Option<usize>,
 }
 
-/// The calls that results behind some turn may answer.
+/// The calls that results after some turn may answer.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OpenCalls {
     /// Ids of the last message's calls: nearly all results answer those.
@@ -90,12 +90,13 @@ impl KnownTurns {
         if self.list == list { &self.turns } else { &[] }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Found> {
+    fn lock(&self) -> MutexGuard<'_, RewriteFindings> {
         self.found.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// What a request shares with others: the turns that it begins with as an earlier one did, and those with which later ones may.
+/// What a request shares with others: the turns that it begins with as an earlier one did, and those with which later
+/// ones may.
 #[derive(Debug, Clone, Default)]
 pub struct SharedTurns {
     earlier: Option<Arc<KnownTurns>>,
@@ -113,8 +114,8 @@ impl SharedTurns {
         self.own.as_ref().map_or(0, |own| own.count())
     }
 
-    /// The calls that are open at the end of the turns that are known, where these were looked through behind the same cut; and
-    /// how many turns that are.
+    /// The calls that are open at the end of the turns that are known, where these were looked through after the same
+    /// cut; and how many turns that are.
     pub(crate) fn open_calls(&self, cut: &CutTurn) -> Option<(OpenCalls, usize)> {
         let earlier = self.earlier.as_ref()?;
         let found = earlier.lock();
@@ -122,7 +123,7 @@ impl SharedTurns {
         Some((calls.clone(), earlier.count()))
     }
 
-    /// Keeps the calls that are open at the end of the turns that are kept, behind a cut among these.
+    /// Keeps the calls that are open at the end of the turns that are kept, after a cut among these.
     pub(crate) fn keep_open_calls(&self, cut: &CutTurn, calls: &OpenCalls) {
         let fits = |own: &&Arc<KnownTurns>| cut.1.len() + calls.spans() <= own.most_spans();
         if let Some(own) = self.own.as_ref().filter(fits) {

@@ -4,9 +4,9 @@ use super::served::ServedBy;
 use bytes::Bytes;
 
 use super::dropped_thinking::DroppedThinking;
-use super::frame_template::Pass;
+use super::frame_template::FramePass;
 use super::framing::Framing;
-use crate::tools::{Names, TOOL_NAME};
+use crate::tools::{TOOL_NAME, ToolNames};
 
 /// Tokens of one leg, as its provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -21,14 +21,13 @@ pub struct Usage {
     pub cache_write_1h: u64,
     /// Output tokens, reasoning included.
     pub output: u64,
-    /// Of these, reasoning.
     pub reasoning: u64,
 }
 
 /// Why a leg ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Stop {
-    /// It has not: no terminal event was seen.
+pub enum StopReason {
+    /// No terminal event was seen.
     #[default]
     Open,
     /// The model was done.
@@ -45,7 +44,7 @@ pub enum Stop {
     Error,
 }
 
-impl Stop {
+impl StopReason {
     /// Whether the model's turn came to its own end.
     pub fn natural(self) -> bool {
         matches!(self, Self::Done | Self::Calls)
@@ -112,12 +111,11 @@ pub struct LegReport {
     /// Whether the last visible part may not be a message's last one (Anthropic: thinking).
     pub unfit: bool,
     /// Why it ended.
-    pub stop: Stop,
+    pub stop: StopReason,
     /// Whether its last event was seen.
     pub ended: bool,
     /// A later leg that ended in an error before anything of it was shown: it may be tried again.
     pub again: bool,
-    /// Its usage.
     pub usage: Usage,
     /// The model that answered.
     pub served: ServedBy,
@@ -135,24 +133,24 @@ impl LegReport {
         self.hidden.iter().any(|call| call.tool == tool)
     }
 
-    /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent
-    /// sends it back. `said`: something was shown before this leg.
-    pub fn leaves_unfit(&self, said: bool) -> bool {
+    /// Whether a message that ends with this leg, its hidden calls dropped, would be refused when the agent sends it
+    /// back. `emitted`: something was shown before this leg.
+    pub fn leaves_unfit(&self, emitted: bool) -> bool {
         let dropped = !self.hidden.is_empty() && self.calls.is_empty();
-        dropped && (self.unfit || (self.parts == 0 && !said))
+        dropped && (self.unfit || (self.parts == 0 && !emitted))
     }
 }
 
 /// What is looked for in a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Watch {
+pub struct ResponseWatch {
     /// The tools whose calls are ours to hide: it was we who offered them.
-    pub hide: Names,
+    pub hide: ToolNames,
     /// Bytes of a hidden call's arguments that are collected.
-    pub held_bytes: usize,
+    pub buffered_bytes: usize,
 }
 
-/// What a model said in one leg, kept so that it can be asked again.
+/// Output of a model in one leg, kept for a follow-up.
 #[derive(Debug, Clone)]
 pub enum LegOutput {
     /// The stream's frames, as they came.
@@ -161,14 +159,14 @@ pub enum LegOutput {
     Reply(Bytes),
 }
 
-/// A leg of an exchange that is answered in one piece.
+/// A leg of an exchange without streaming.
 #[derive(Debug, Clone)]
 pub struct Leg {
     /// Upstream's body.
     pub body: Bytes,
     /// What was found in it.
     pub report: LegReport,
-    /// A sentinel or aside to be shown behind it.
+    /// A sentinel or aside to be shown after it.
     pub then: Option<String>,
 }
 
@@ -177,7 +175,7 @@ pub struct Leg {
 pub enum Ending {
     /// As the last leg ended.
     Own,
-    /// As the last leg ended, but without the call: it asked for no tool.
+    /// As the last leg ended, but without the call and without a stop for tools.
     WithoutCall,
     /// After the sentinel (stop mode); the input side of usage is what the next request will send.
     Stopped {
@@ -193,10 +191,10 @@ pub enum Ending {
 
 /// A wire's stream machine: frames of one leg after another go in, what the agent may see comes out.
 ///
-/// Nothing visible is held. The terminal frames of a leg wait inside when a hidden call was seen or
-/// `hold_ends` was asked for; `close` sends them (or their replacement), `next_leg` forgets them.
+/// Nothing visible is buffered. The terminal frames of a leg wait inside when a hidden call was seen or `hold_ends` was
+/// requested; `close` sends them (or their replacement), `next_leg` forgets them.
 pub trait Dialect: Send {
-    /// How the frames are told apart.
+    /// How the frames are distinguished.
     fn framing(&self) -> Framing {
         Framing::Sse
     }
@@ -208,12 +206,12 @@ pub trait Dialect: Send {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>);
 
     /// Takes the frame at the start of `raw` without parsing it, where it fits the template of one that was parsed: it
-    /// goes on unchanged, or is rewritten into `changed`. `Unread` is always right, and slower.
-    fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> Pass {
-        Pass::Unread
+    /// goes on unchanged, or is rewritten into `changed`. `UnreadReason` is always right, and slower.
+    fn pass(&mut self, _raw: &[u8], _changed: &mut Vec<u8>) -> FramePass {
+        FramePass::Unread
     }
 
-    /// Takes what the frames told that went by unread: asked before a report is.
+    /// Takes the values of frames that passed unread: called before the report is read.
     fn settle(&mut self) {}
 
     /// What the present leg has come to so far.
@@ -225,8 +223,8 @@ pub trait Dialect: Send {
     /// Whether terminal frames are waiting.
     fn holds_end(&self) -> bool;
 
-    /// The calls that are ours to hide from here on: the next leg may be offered other tools of ours than the one before.
-    fn hide(&mut self, tools: Names);
+    /// Sets the calls to hide from here on: the next leg may offer other tools of ours.
+    fn hide(&mut self, tools: ToolNames);
 
     /// Frames that follow belong to another leg; its opening is swallowed.
     fn next_leg(&mut self);
@@ -244,13 +242,13 @@ pub trait Dialect: Send {
         self.end_text(text, out);
     }
 
-    /// Begins such a text that is said in pieces. Nothing else is said before it ends.
+    /// Begins such a text, which arrives in pieces. Nothing else is emitted before it ends.
     fn begin_text(&mut self, out: &mut Vec<Bytes>);
 
     /// Its next piece.
     fn text_piece(&mut self, piece: &str, out: &mut Vec<Bytes>);
 
-    /// Its end; `text`: all that its pieces said.
+    /// Ends it; `text`: all of its pieces.
     fn end_text(&mut self, _text: &str, _out: &mut Vec<Bytes>) {}
 
     /// A keep-alive in the wire's own form.

@@ -20,12 +20,11 @@ pub struct LocalAnswer<'a> {
     pub request_bytes: usize,
 }
 
-/// How the agent wants it.
+/// The form of the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AnswerShape {
     /// In one piece.
     Whole,
-    /// As a stream.
     Stream(Framing),
 }
 
@@ -45,7 +44,7 @@ impl LocalAnswer<'_> {
         (self.text.len() as u64).div_ceil(BYTES_PER_TOKEN)
     }
 
-    /// The answer's id behind a wire's prefix.
+    /// The answer's id after a wire's prefix.
     pub(super) fn id(&self, prefix: &str) -> String {
         format!("{prefix}baton_{}", self.id.simple())
     }

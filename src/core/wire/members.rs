@@ -1,12 +1,12 @@
 //! Edits of the members that stand around a transcript: settings put in, replaced, taken out.
 
 use super::TextOnly;
-use super::view::{Choice, View, kept};
+use super::view::{ToolChoice, View, kept};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 
 /// Whether a key is this name.
-pub(super) type IsNamed = fn(&[u8], &str) -> bool;
+pub(super) type NameTest = fn(&[u8], &str) -> bool;
 
 /// A key is its name, letter by letter.
 pub(super) fn exactly(key: &[u8], name: &str) -> bool {
@@ -14,15 +14,15 @@ pub(super) fn exactly(key: &[u8], name: &str) -> bool {
 }
 
 /// The members of the object that holds the transcript.
-pub(super) struct Members<'v> {
+pub(super) struct TranscriptMembers<'v> {
     view: &'v View,
     all: Vec<(Span, Span)>,
-    named: IsNamed,
+    named: NameTest,
 }
 
-impl<'v> Members<'v> {
+impl<'v> TranscriptMembers<'v> {
     /// Those of the body, or of the envelope in it.
-    pub(super) fn of(view: &'v View, named: IsNamed) -> Self {
+    pub(super) fn of(view: &'v View, named: NameTest) -> Self {
         let text: &[u8] = &view.body;
         let mut all = json::members(text, Span::new(json::blank(text, 0), text.len()));
         while !all.iter().any(|(_, value)| *value == view.list) {
@@ -60,7 +60,7 @@ impl<'v> Members<'v> {
         json::number(value?.of(&self.view.body))
     }
 
-    /// Sets a member; a new one stands behind the transcript.
+    /// Sets a member; a new one follows the transcript.
     pub(super) fn set(&self, name: &str, value: &str) -> Edit {
         match self.get(name) {
             Some(now) => Edit::replace(now, value.to_owned()),
@@ -85,7 +85,10 @@ impl<'v> Members<'v> {
     /// Sets `tool_choice` for a request for a text alone; `none` and `auto` are how the wire writes the two choices.
     pub(super) fn tool_choice(&self, how: TextOnly, none: &str, auto: &str) -> Option<Edit> {
         let wanted = other_choice(self.view, how)?;
-        Some(self.set("tool_choice", if wanted == Choice::None { none } else { auto }))
+        Some(self.set(
+            "tool_choice",
+            if wanted == ToolChoice::None { none } else { auto },
+        ))
     }
 
     /// Makes `turn` the only turn of the transcript.
@@ -93,8 +96,8 @@ impl<'v> Members<'v> {
         Edit::replace(self.view.list, format!("[{turn}]"))
     }
 
-    /// Takes out what a request without tools cannot have, and where the model is another one, what that may not know; a
-    /// model that the body names is replaced.
+    /// Takes out what a request without tools cannot have, and where the model is another one, what that may not know;
+    /// a model that the body names is replaced.
     pub(super) fn without_tools(
         &self,
         with_tools: &[&str],
@@ -133,12 +136,12 @@ pub(super) fn bounded(own: Option<u64>, most: u64) -> Option<String> {
 }
 
 /// The choice of tools that a request for a text alone has, where it is another than its own.
-pub(super) fn other_choice(view: &View, how: TextOnly) -> Option<Choice> {
+pub(super) fn other_choice(view: &View, how: TextOnly) -> Option<ToolChoice> {
     let wanted = match how.forbids_calls {
-        true => Choice::None,
-        false => Choice::Auto,
+        true => ToolChoice::None,
+        false => ToolChoice::Auto,
     };
-    // Without tools there is nothing to choose, and servers refuse to be told.
+    // Without tools there is no choice, and servers refuse the member.
     let has_tools = view.tools.is_some_and(|tools| tools.count > 0);
     (has_tools && view.facts.choice != wanted).then_some(wanted)
 }

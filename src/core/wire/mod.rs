@@ -1,7 +1,7 @@
-//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (what a message
-//! is made of), `texts` (texts of ours put in), `pairs` (hidden pairs put back), `stream` (what upstream streams), `reply` (what it answers in one piece),
-//! `ask_again` (what the model said, told back to it), `compose` (an answer of our own), `error`, `usage`. Each implements
-//! one of the traits of `api`; what a wire needs besides stands in files of its own.
+//! Provider APIs. A wire is a folder with the same files in each: `request` (what an agent sends), `turns` (the parts
+//! of a message), `texts` (inserted texts), `pairs` (restored hidden pairs). `stream` and `reply` read upstream's
+//! answers. `ask_again` returns the model's output to it, `compose` makes an answer of our own; `error` and `usage`
+//! complete the set. Each implements one of the traits of `api`; what a wire needs besides stands in files of its own.
 //!
 //! Knows JSON and a provider's rules. Knows nothing of stores, sockets or policies, and there is no
 //! translation between wires.
@@ -44,22 +44,21 @@ pub use api::{
 pub use call_fingerprint::unique_part;
 pub use dropped_thinking::DroppedThinking;
 pub(crate) use error::error_in;
-pub use error::{Errors, OwnError, tells_error};
+pub use error::{Errors, OwnError, is_error};
 pub use fingerprints::CallMemo;
-pub use frame_template::Pass;
+pub use frame_template::FramePass;
 pub use framing::Framing;
-pub use known_turns::{KnownTurns, OpenCalls, Scanned, SharedTurns};
-pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, Stop, Usage, Watch};
+pub use known_turns::{BodyFacts, KnownTurns, OpenCalls, SharedTurns};
+pub use leg::{Dialect, Ending, HiddenCall, Leg, LegOutput, LegReport, ResponseWatch, StopReason, Usage};
 pub use local_answer::{AnswerShape, LocalAnswer};
-pub use own_text::NOTHING_SAID;
+pub use own_text::EMPTY_TURN;
 pub use served::ServedBy;
-pub use sibling_calls::{Beside, CallAt};
+pub use sibling_calls::{CallAt, SiblingPair};
 pub use view::{
-    Choice, Facts, Operation, OwnItem, OwnKind, Part, PartKind, Previous, Role, Tools, Turn, TurnContent,
-    Unread, View,
+    Operation, OwnItem, OwnKind, PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn,
+    TurnContent, TurnPart, TurnPartKind, UnreadReason, View,
 };
 
-/// The wire of that id.
 pub fn wire(id: WireId) -> &'static dyn Wire {
     match id {
         WireId::Anthropic => &anthropic::Anthropic,
@@ -70,7 +69,6 @@ pub fn wire(id: WireId) -> &'static dyn Wire {
     }
 }
 
-/// All wires.
 pub const WIRES: &[&dyn Wire] = &[
     &anthropic::Anthropic,
     &openai_chat::OpenaiChat,

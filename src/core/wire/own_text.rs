@@ -6,7 +6,7 @@ use crate::text::splice::Edit;
 
 /// Shown where a turn would otherwise hold nothing, or end in thinking: agents send such a message back, and
 /// it is refused.
-pub const NOTHING_SAID: &str = "(The session goes on.)";
+pub const EMPTY_TURN: &str = "(The session goes on.)";
 
 /// A block of plain text.
 pub(super) fn block(text: &str) -> String {
@@ -20,7 +20,7 @@ pub(super) fn among_blocks(content: &TurnContent, block: &str) -> Option<Vec<Edi
     Some(vec![Edit::insert(list.end - 1, format!("{comma}{block}"))])
 }
 
-/// A string made a block, which opens with `open`, with the other block behind it.
+/// A string made a block, which opens with `open`, with the other block after it.
 pub(super) fn as_blocks(content: &TurnContent, open: &str, block: &str) -> Option<Vec<Edit>> {
     let literal = content.parts.first().filter(|part| part.text.is_some())?.span;
     Some(vec![
@@ -29,8 +29,8 @@ pub(super) fn as_blocks(content: &TurnContent, open: &str, block: &str) -> Optio
     ])
 }
 
-/// The block behind one that stands in the place of a list.
-pub(super) fn behind_lone_block(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
+/// The block after one that stands in the place of a list.
+pub(super) fn after_lone_block(content: &TurnContent, block: &str) -> Option<Vec<Edit>> {
     let only = content.parts.first()?.span;
     Some(vec![
         Edit::insert(only.start, "["),
@@ -48,7 +48,7 @@ pub(super) fn in_string(content: &TurnContent, text: &str) -> Option<Vec<Edit>> 
     )])
 }
 
-/// A message behind a turn.
+/// A message after a turn.
 pub(super) fn message(turn: &Turn, message: String) -> Vec<Edit> {
     vec![Edit::insert(turn.span.end, format!(",{message}"))]
 }

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 
 use memchr::memmem;
 
-use super::view::{self, Part, PartKind, Role, TurnContent, View};
-use crate::record::{HiddenPair, Place};
+use super::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::cost;
 use crate::text::splice::Edit;
 
@@ -16,7 +16,6 @@ const FEW: usize = 4;
 /// Where a call stands in a transcript.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallAt {
-    /// Its turn.
     pub turn: usize,
     /// Which part of the turn it is.
     pub part: usize,
@@ -24,14 +23,14 @@ pub struct CallAt {
 
 /// A hidden pair and the call that it goes beside.
 #[derive(Debug, Clone, Copy)]
-pub struct Beside<'a> {
+pub struct SiblingPair<'a> {
     /// The sibling.
     pub at: CallAt,
-    /// The pair.
     pub pair: &'a HiddenPair,
 }
 
-/// The calls of these ids at or behind offset `from`, where `parts_of` tells what a turn is made of, as [`Pairs::find_calls`](super::Pairs::find_calls) tells them.
+/// The calls of these ids at or after offset `from`, where `parts_of` reads a turn's parts, as
+/// [`Pairs::find_calls`](super::Pairs::find_calls) returns them.
 pub(super) fn find_by_ids(
     parts_of: impl Fn(usize) -> TurnContent,
     view: &View,
@@ -54,10 +53,10 @@ pub(super) fn find_by_ids(
             continue;
         }
         let parts = parts_of(turn).parts.into_iter().enumerate();
-        let calls = parts.filter(|(_, p)| p.kind == PartKind::Call);
+        let calls = parts.filter(|(_, p)| p.kind == TurnPartKind::Call);
         for (part, id) in calls.filter_map(|(part, p)| Some((part, p.id?))) {
-            let asked = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
-            if let Some(missing @ None) = asked {
+            let wanted_here = wanted.get_mut(view.text(id)).filter(|_| id.start > from);
+            if let Some(missing @ None) = wanted_here {
                 *missing = Some(CallAt { turn, part });
                 left -= 1;
             }
@@ -85,23 +84,24 @@ fn find_by_id(parts_of: impl Fn(usize) -> TurnContent, view: &View, id: &str, fr
     found
 }
 
-/// The edits that put pairs back where content and calls are two lists of a message: the call among the calls, which
-/// alone are counted, and the `result` right behind the message.
+/// The edits that restore pairs where content and calls are two lists of a message. The call goes among the calls,
+/// which alone count; the `result` goes right after the message.
 pub(super) fn among_calls(
     parts_of: impl Fn(usize) -> TurnContent,
     view: &View,
-    besides: &[Beside<'_>],
+    besides: &[SiblingPair<'_>],
     result: fn(&HiddenPair) -> String,
 ) -> Vec<Vec<Edit>> {
     // Of each message, its calls, and which of its parts they are.
-    let mut messages: HashMap<usize, (Vec<Part>, Vec<usize>)> = HashMap::new();
-    let edits = besides.iter().map(|Beside { at, pair }| {
+    let mut messages: HashMap<usize, (Vec<TurnPart>, Vec<usize>)> = HashMap::new();
+    let edits = besides.iter().map(|SiblingPair { at, pair }| {
         let (calls, numbers) = messages.entry(at.turn).or_insert_with(|| {
             let parts = parts_of(at.turn).parts.into_iter().enumerate();
-            let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
+            let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
             calls.map(|(number, part)| (part, number)).unzip()
         });
-        let (Place::Beside { offset, .. }, Ok(sibling)) = (&pair.place, numbers.binary_search(&at.part))
+        let (InsertionPlace::Beside { offset, .. }, Ok(sibling)) =
+            (&pair.place, numbers.binary_search(&at.part))
         else {
             return Vec::new();
         };

@@ -11,25 +11,25 @@ use crate::text::splice::{self, Edit};
 
 /// What the last bytes seen say about a frame's end; it survives from one read to the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Scan {
+pub(super) enum FrameEndScan {
     /// Inside a line.
     Line,
     /// At the start of a line: a line break here ends the frame.
     #[default]
     LineStart,
-    /// Behind a carriage return that ended a line; a line feed may belong to it.
+    /// After a carriage return that ended a line; a line feed may belong to it.
     Return,
-    /// Behind a carriage return that ended the frame; a line feed may belong to it.
+    /// After a carriage return that ended the frame; a line feed may belong to it.
     EndReturn,
 }
 
-impl Scan {
-    /// Offsets in `chunk` behind each frame's end.
+impl FrameEndScan {
+    /// Offsets in `chunk` after each frame's end.
     pub(super) fn ends_in(&mut self, chunk: &[u8]) -> Vec<usize> {
         let mut ends = Vec::new();
         let mut at = 0;
         while at < chunk.len() {
-            if *self == Scan::Line {
+            if *self == FrameEndScan::Line {
                 match memchr2(b'\n', b'\r', &chunk[at..]) {
                     Some(hit) => at += hit,
                     None => break,
@@ -37,8 +37,8 @@ impl Scan {
             }
             let (next, ended) = step(*self, chunk[at]);
             if ended {
-                // Behind this byte; a frame ended by a lone return ends before the byte that shows it.
-                ends.push(if *self == Scan::EndReturn && chunk[at] != b'\n' {
+                // After this byte; a frame ended by a lone return ends before the byte that shows it.
+                ends.push(if *self == FrameEndScan::EndReturn && chunk[at] != b'\n' {
                     at
                 } else {
                     at + 1
@@ -51,17 +51,17 @@ impl Scan {
     }
 }
 
-/// One byte at or behind a line's end.
-fn step(scan: Scan, byte: u8) -> (Scan, bool) {
+/// One byte at or after a line's end.
+fn step(scan: FrameEndScan, byte: u8) -> (FrameEndScan, bool) {
     match (scan, byte) {
-        (Scan::EndReturn, b'\n') => (Scan::LineStart, true),
-        (Scan::EndReturn, b'\r') => (Scan::EndReturn, true),
-        (Scan::EndReturn, _) => (Scan::Line, true),
-        (Scan::Line, b'\n') | (Scan::Return, b'\n') => (Scan::LineStart, false),
-        (Scan::Line, b'\r') => (Scan::Return, false),
-        (Scan::LineStart, b'\n') => (Scan::LineStart, true),
-        (Scan::LineStart | Scan::Return, b'\r') => (Scan::EndReturn, false),
-        (_, _) => (Scan::Line, false),
+        (FrameEndScan::EndReturn, b'\n') => (FrameEndScan::LineStart, true),
+        (FrameEndScan::EndReturn, b'\r') => (FrameEndScan::EndReturn, true),
+        (FrameEndScan::EndReturn, _) => (FrameEndScan::Line, true),
+        (FrameEndScan::Line, b'\n') | (FrameEndScan::Return, b'\n') => (FrameEndScan::LineStart, false),
+        (FrameEndScan::Line, b'\r') => (FrameEndScan::Return, false),
+        (FrameEndScan::LineStart, b'\n') => (FrameEndScan::LineStart, true),
+        (FrameEndScan::LineStart | FrameEndScan::Return, b'\r') => (FrameEndScan::EndReturn, false),
+        (_, _) => (FrameEndScan::Line, false),
     }
 }
 

@@ -84,7 +84,7 @@ fn calls_are_forbidden_and_the_output_is_bounded_where_the_wire_says_it() {
 }
 
 #[test]
-fn a_server_that_refused_is_asked_with_nothing_added() {
+fn after_a_refusal_the_request_has_nothing_added() {
     for (id, body) in [
         (
             WireId::Anthropic,

@@ -7,7 +7,7 @@ use crate::text::Span;
 pub struct Turn {
     /// The whole element.
     pub span: Span,
-    /// Whose it is.
+    /// The role of its speaker.
     pub role: Role,
 }
 

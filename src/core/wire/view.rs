@@ -1,6 +1,6 @@
 //! A request as spans: what a rewrite has to know of it, and nothing else.
 
-use crate::tools::{Names, Tool, ToolTable};
+use crate::tools::{Tool, ToolNames, ToolTable};
 use std::fmt;
 
 use bytes::Bytes;
@@ -24,7 +24,7 @@ pub enum Operation {
 
 /// Why a body is relayed as it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unread {
+pub enum UnreadReason {
     /// Not JSON at this offset.
     NotJson(usize),
     /// JSON, and not of the shape this wire has.
@@ -42,10 +42,9 @@ pub struct View {
     pub list: Span,
     /// Its elements, in order.
     pub turns: Vec<Turn>,
-    /// The list of tools.
-    pub tools: Option<Tools>,
+    pub tools: Option<ToolList>,
     /// What decides whether the tool is offered.
-    pub facts: Facts,
+    pub facts: RequestFacts,
     /// What of its turns other requests have, too.
     pub shared: SharedTurns,
 }
@@ -113,7 +112,7 @@ impl View {
 
 /// The list of tools in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Tools {
+pub struct ToolList {
     /// Offset of the list's closing bracket: where ours goes.
     pub end: usize,
     /// How many there are.
@@ -126,8 +125,8 @@ pub struct Tools {
     pub old_style: bool,
 }
 
-impl Tools {
-    /// The edit that puts our tools behind the others, each written by `entry`.
+impl ToolList {
+    /// The edit that puts our tools after the others, each written by `entry`.
     pub fn with(&self, ours: &ToolTable, entry: impl Fn(&mut String, &Tool) -> fmt::Result) -> Edit {
         /// Room for names, brackets and a comma.
         const REST: usize = 128;
@@ -137,7 +136,7 @@ impl Tools {
             if self.count + n > 0 {
                 text.push(',');
             }
-            // Nothing fails that writes into memory.
+            // Writing into memory cannot fail.
             let _ = entry(&mut text, tool);
         }
         Edit::insert(self.end, text)
@@ -146,7 +145,7 @@ impl Tools {
 
 /// Whether the model may choose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Choice {
+pub enum ToolChoice {
     /// It may.
     #[default]
     Auto,
@@ -158,24 +157,24 @@ pub enum Choice {
 
 /// What decides whether the tool is offered, and a few things worth logging.
 #[derive(Debug, Clone, Default)]
-pub struct Facts {
+pub struct RequestFacts {
     /// Model as requested.
     pub model: Option<String>,
-    /// Whether a stream was asked for.
+    /// Whether a stream was requested.
     pub stream: bool,
     /// `tool_choice` and its kin.
-    pub choice: Choice,
+    pub choice: ToolChoice,
     /// A system prompt beside the transcript.
     pub system: bool,
     /// Output bound to a JSON schema: a sentinel would break it.
     pub structured: bool,
-    /// More than one choice was asked for.
+    /// More than one choice was requested.
     pub many: bool,
     /// Too little room for a call (`max_tokens` and its kin).
     pub cramped: bool,
     /// The provider holds the conversation, or runs the request in the background.
-    pub held: bool,
-    /// Anthropic: the provider is asked to hold the conversation from this request on, which has all of it.
+    pub server_side: bool,
+    /// Anthropic: the provider is requested to hold the conversation from this request on, which has all of it.
     pub begins_thread: bool,
     /// It says how much of its history the agent could clear.
     pub context_hint: bool,
@@ -184,45 +183,40 @@ pub struct Facts {
     /// A session id from the body.
     pub session: Option<String>,
     /// The names of our tools: calls of these are not the agent's.
-    pub ours: Names,
-    /// Chat: whether the agent asked for usage in the stream.
+    pub ours: ToolNames,
+    /// Chat: whether the agent requested usage in the stream.
     pub wants_usage: bool,
     /// Responses: the provider does not store the response, so that no later request goes on from it by its id.
     pub unstored: bool,
     /// Responses: the response this request goes on from. The provider holds what came before it.
-    pub previous: Option<Previous>,
+    pub previous: Option<PreviousResponse>,
 }
 
 /// A reference to an earlier response, as the agent knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Previous {
+pub struct PreviousResponse {
     /// Its literal in the body.
     pub value: Span,
-    /// Its id.
     pub id: String,
 }
 
 /// What an item of ours is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OwnKind {
-    /// A sentinel.
     Sentinel,
-    /// An aside.
     Aside,
-    /// It stands where the model had said nothing: [`NOTHING_SAID`](super::NOTHING_SAID).
+    /// It stands where the model had written nothing: [`EMPTY_TURN`](super::EMPTY_TURN).
     Filler,
     /// An answer that baton gave by itself.
     LocalAnswer,
 }
 
-/// An item of ours that its own id gives away (Responses), whatever became of its text.
+/// An item of ours that is recognised by its id (Responses), whatever became of its text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct OwnItem {
-    /// Its turn.
     pub turn: usize,
     /// The handoff's id, or the aside's; nil where it is neither.
     pub id: uuid::Uuid,
-    /// What it is.
     pub kind: OwnKind,
     /// Nothing but a reference, which means nothing to upstream.
     pub reference: bool,
@@ -232,7 +226,7 @@ pub struct OwnItem {
 #[derive(Debug, Clone, Default)]
 pub struct TurnContent {
     /// Its parts, in order.
-    pub parts: Vec<Part>,
+    pub parts: Vec<TurnPart>,
     /// The content array, brackets included; `None` where the content is a string or nothing.
     pub list: Option<Span>,
 }
@@ -240,38 +234,34 @@ pub struct TurnContent {
 impl TurnContent {
     /// The call with this id.
     pub fn call(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.with_id(PartKind::Call, text, id)
+        self.with_id(TurnPartKind::Call, text, id)
     }
 
     /// The result with this call's id.
     pub fn result(&self, text: &[u8], id: &str) -> Option<usize> {
-        self.with_id(PartKind::Result, text, id)
+        self.with_id(TurnPartKind::Result, text, id)
     }
 
-    fn with_id(&self, kind: PartKind, text: &[u8], id: &str) -> Option<usize> {
+    fn with_id(&self, kind: TurnPartKind, text: &[u8], id: &str) -> Option<usize> {
         self.parts
             .iter()
             .position(|p| p.kind == kind && p.id.is_some_and(|s| s.of(text) == id.as_bytes()))
     }
 }
 
-/// One part of a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct TurnPart {
     /// The block, or the string literal where the content is a string.
     pub span: Span,
-    /// What it is.
-    pub kind: PartKind,
+    pub kind: TurnPartKind,
     /// The inside of its text literal.
     pub text: Option<Span>,
     /// The inside of its call id literal (calls and results).
     pub id: Option<Span>,
 }
 
-/// What a part is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum PartKind {
-    /// Text.
+pub enum TurnPartKind {
     Text,
     /// A call of a tool.
     Call,
@@ -287,14 +277,14 @@ pub enum PartKind {
     Other,
 }
 
-/// The edit that puts a hidden call `raw` back `offset` parts behind (or in front of) `parts[part]`.
-pub fn beside(parts: &[Part], part: usize, offset: i32, raw: &str) -> Edit {
-    let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+/// The edit that puts a hidden call `raw` back `offset` parts after (or before) `parts[part]`.
+pub fn beside(parts: &[TurnPart], part: usize, offset: i32, raw: &str) -> Edit {
+    let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
     if offset < 0 {
-        let at = parts[part.saturating_sub(away - 1)].span.start;
+        let at = parts[part.saturating_sub(distance - 1)].span.start;
         Edit::insert(at, format!("{raw},"))
     } else {
-        let at = parts[(part + away).min(parts.len() - 1)].span.end;
+        let at = parts[(part + distance).min(parts.len() - 1)].span.end;
         Edit::insert(at, format!(",{raw}"))
     }
 }

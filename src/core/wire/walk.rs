@@ -2,31 +2,31 @@
 
 use bytes::Bytes;
 
-use super::known_turns::{Scanned, SharedTurns};
-use super::view::{Facts, Role, Tools, Turn, View};
-use super::{Operation, Unread};
+use super::known_turns::{BodyFacts, SharedTurns};
+use super::view::{RequestFacts, Role, ToolList, Turn, View};
+use super::{Operation, UnreadReason};
 use crate::text::Span;
-use crate::text::json::{self, Malformed, Walk};
+use crate::text::json::{self, InvalidJson, WalkResult};
 use crate::text::prescan::Prescan;
 use crate::tools::TOOL_NAME;
 
 /// A body whose transcript is its `messages`; `member` reads each other top-level member (text, key, value).
 pub(super) fn view(
-    (bytes, scanned): (&Bytes, &Scanned),
+    (bytes, scanned): (&Bytes, &BodyFacts),
     operation: Operation,
     keys: &[&str],
     role: impl Fn(&[u8]) -> Role,
-    member: impl Fn((&[u8], &Prescan), &[u8], Span, &mut Facts, &mut Option<Tools>),
-) -> Result<View, Unread> {
+    member: impl Fn((&[u8], &Prescan), &[u8], Span, &mut RequestFacts, &mut Option<ToolList>),
+) -> Result<View, UnreadReason> {
     let text: &[u8] = bytes;
     let mut view = View {
         body: bytes.clone(),
         list: Span::default(),
         turns: Vec::new(),
         tools: None,
-        facts: Facts {
+        facts: RequestFacts {
             summary: operation == Operation::Compact,
-            ..Facts::default()
+            ..RequestFacts::default()
         },
         shared: SharedTurns::default(),
     };
@@ -47,7 +47,7 @@ pub(super) fn view(
         Ok(end)
     })?;
     if view.turns.is_empty() {
-        return Err(Unread::OtherShape);
+        return Err(UnreadReason::OtherShape);
     }
     Ok(view)
 }
@@ -58,13 +58,14 @@ pub(super) fn view(
 pub(super) fn body(
     text: &[u8],
     keys: &[&str],
-    mut member: impl FnMut(&[u8], usize) -> Walk,
-) -> Result<(), Unread> {
+    mut member: impl FnMut(&[u8], usize) -> WalkResult,
+) -> Result<(), UnreadReason> {
     let start = json::blank(text, 0);
     if text.get(start) != Some(&b'{') {
-        return Err(
-            json::whole(text).map_or_else(|Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape)
-        );
+        return Err(json::whole(text).map_or_else(
+            |InvalidJson(at)| UnreadReason::NotJson(at),
+            |_| UnreadReason::OtherShape,
+        ));
     }
     let mut seen = 0u32;
     let mut repeated = false;
@@ -76,26 +77,26 @@ pub(super) fn body(
         }
         member(key, at)
     });
-    let end = end.map_err(|Malformed(at)| Unread::NotJson(at))?;
+    let end = end.map_err(|InvalidJson(at)| UnreadReason::NotJson(at))?;
     if json::blank(text, end) != text.len() {
-        return Err(Unread::NotJson(end));
+        return Err(UnreadReason::NotJson(end));
     }
     if repeated {
-        Err(Unread::RepeatedKey)
+        Err(UnreadReason::RepeatedKey)
     } else {
         Ok(())
     }
 }
 
-/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none. Messages that are
-/// known are not walked again.
+/// Walks an array of messages; `role` reads the literal of a message's role. What is no array holds none. Messages that
+/// are known are not walked again.
 fn messages(
-    (text, scanned): (&[u8], &Scanned),
+    (text, scanned): (&[u8], &BodyFacts),
     at: usize,
     role: impl Fn(&[u8]) -> Role,
     turns: &mut Vec<Turn>,
-) -> Walk {
-    let Scanned {
+) -> WalkResult {
+    let BodyFacts {
         prescan,
         turns: known,
     } = scanned;
@@ -123,7 +124,7 @@ fn messages(
         Ok(turn.span.end)
     };
     match known.last() {
-        Some(last) => json::array_behind(text, last.span.end, message),
+        Some(last) => json::array_from(text, last.span.end, message),
         None => json::array(text, at, message),
     }
 }
@@ -134,12 +135,12 @@ pub(super) fn typed_tools(
     (text, prescan): (&[u8], &Prescan),
     value: Span,
     client: impl Fn(&str) -> bool,
-) -> Option<Tools> {
+) -> Option<ToolList> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
     let all = json::pick_each_by(text, value, ["type", "name"], |at| prescan.value_end(text, at));
-    let mut tools = Tools {
+    let mut tools = ToolList {
         end: value.end - 1,
         count: all.len(),
         client: false,

@@ -7,11 +7,11 @@ use uuid::Uuid;
 use super::Inspector;
 use super::query::{ApiResult, Unanswered, body_in_json, shown};
 use super::responses::{FullResponse, JSON, error, respond};
-use crate::state::jobs::drafts::{CancelRefusal, DraftRecord, DraftSpec, DraftState};
+use crate::state::jobs::drafts::{CancelRefusal, DraftOrder, DraftRecord, DraftState};
 use crate::state::store::DocumentFilter;
-use baton_core::handoffs::draft::{self, DraftAsk, Failure, Preset};
+use baton_core::handoffs::draft::{self, DraftFailure, DraftRequest, Preset};
 use baton_core::limits;
-use baton_core::record::Origin;
+use baton_core::record::HandoffOrigin;
 
 /// The header by which a repeated request is recognised.
 const IDEMPOTENCY_KEY: &str = "idempotency-key";
@@ -86,9 +86,9 @@ impl Fields {
 }
 
 /// What is wanted: a carry-over prompt as it is given, or a draft of one.
-fn wanted(body: Map<String, Value>) -> Result<DraftSpec, BadField> {
+fn wanted(body: Map<String, Value>) -> Result<DraftOrder, BadField> {
     let mut fields = Fields(body);
-    let methods = draft::Method::ALL.map(draft::Method::name);
+    let methods = draft::DraftMethod::ALL.map(draft::DraftMethod::name);
     let presets = Preset::ALL.map(|(name, _)| name);
     let prompt = fields.document("prompt")?;
     if prompt.is_some()
@@ -98,9 +98,9 @@ fn wanted(body: Map<String, Value>) -> Result<DraftSpec, BadField> {
     {
         return bad(field, "a prompt needs no draft: leave it out, or the prompt");
     }
-    let ask = DraftAsk {
-        origin: Origin::Api,
-        method: fields.named("method", &methods, draft::Method::named)?,
+    let ask = DraftRequest {
+        origin: HandoffOrigin::Api,
+        method: fields.named("method", &methods, draft::DraftMethod::named)?,
         focus: fields.text("focus")?.unwrap_or_default(),
         preset: fields
             .named("preset", &presets, Preset::named)?
@@ -114,7 +114,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftSpec, BadField> {
         show: fields.flag("show")?,
     };
     fields.no_more("prompt, focus, method, preset, model, reason, git, commands, why, review, show")?;
-    Ok(DraftSpec { ask, prompt })
+    Ok(DraftOrder { ask, prompt })
 }
 
 /// Whether a path is one of those that take something else than `GET`.
@@ -161,8 +161,8 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
     if is_new && is_too_short(inspector, key, &conversation.principal) {
         return Ok(error(
             StatusCode::UNPROCESSABLE_ENTITY,
-            Failure::NothingYet.name(),
-            &Failure::NothingYet.to_string(),
+            DraftFailure::NothingYet.name(),
+            &DraftFailure::NothingYet.to_string(),
         ));
     }
     let asked = inspector
@@ -324,7 +324,7 @@ pub(super) fn value(draft: &DraftRecord) -> Value {
         "conversation": draft.conversation,
         "state": draft.state.name(),
         "origin": draft.wanted.ask.origin.name(),
-        "method": draft.method.map(draft::Method::name),
+        "method": draft.method.map(draft::DraftMethod::name),
         "focus": draft.wanted.ask.focus,
         "handoff": draft.handoff,
         "failure": draft.failure,
@@ -338,7 +338,7 @@ pub(super) fn value(draft: &DraftRecord) -> Value {
 mod tests {
     use super::*;
 
-    fn wanted(body: &str) -> Result<DraftSpec, String> {
+    fn wanted(body: &str) -> Result<DraftOrder, String> {
         let body = serde_json::from_str(body).map_err(|why| why.to_string())?;
         super::wanted(body).map_err(|(field, why)| format!("{field}: {why}"))
     }
@@ -352,11 +352,11 @@ mod tests {
             wanted(r#"{"focus": "tests", "method": "local", "preset": "debug", "git": false}"#).unwrap();
         assert_eq!(
             (drafted.ask.method, drafted.ask.preset),
-            (Some(draft::Method::Local), Preset::Debug)
+            (Some(draft::DraftMethod::Local), Preset::Debug)
         );
         assert_eq!(
             (drafted.ask.origin, drafted.ask.git, drafted.ask.why),
-            (Origin::Api, false, true)
+            (HandoffOrigin::Api, false, true)
         );
         for (body, told) in [
             (r#"{"prompt": " "}"#, "prompt: it is empty"),

@@ -9,8 +9,8 @@ use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, shown};
 use crate::state::files::documents::document_of;
 use crate::state::store::{DocumentFilter, HandoffFilter};
-use baton_core::record::lineage::{self, Placed};
-use baton_core::record::{DocumentRecord, Handoff, HandoffId, telling_line};
+use baton_core::record::lineage::{self, LineageEntry};
+use baton_core::record::{DocumentRecord, Handoff, HandoffId, distinctive_line};
 
 /// Maximum length of a lineage.
 const MOST_PARENTS: usize = 1000;
@@ -75,7 +75,7 @@ impl Short {
             origin: handoff.origin.name(),
             reason: handoff.reason.clone(),
             prompt_bytes: handoff.prompt.len(),
-            first_line: telling_line(&handoff.prompt).chars().take(LINE).collect(),
+            first_line: distinctive_line(&handoff.prompt).chars().take(LINE).collect(),
             archived: handoff.archived,
             resume_line: format!("[[handoff-resume:{}]]", handoff.id),
         }
@@ -192,14 +192,14 @@ struct Branch {
 fn map(records: &[Handoff], id: HandoffId, packets: &Packets) -> Vec<Branch> {
     let by_id: HashMap<HandoffId, &Handoff> = records.iter().map(|handoff| (handoff.id, handoff)).collect();
     let tree = lineage::tree(records, id);
-    let branch = |placed: &Placed| {
+    let branch = |placed: &LineageEntry| {
         let handoff = by_id.get(&placed.id)?;
         let title = handoff
             .reason
             .as_deref()
             .map(str::trim)
             .filter(|reason| !reason.is_empty());
-        let title = title.unwrap_or_else(|| telling_line(&handoff.prompt));
+        let title = title.unwrap_or_else(|| distinctive_line(&handoff.prompt));
         Some(Branch {
             id: placed.id.to_string(),
             depth: placed.depth,

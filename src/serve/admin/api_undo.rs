@@ -11,7 +11,7 @@ use super::query::{ApiResult, Unanswered, body_in_json};
 use super::responses::{JSON, error, respond};
 use crate::state::journal::now_ms;
 use crate::state::session::UndoRefused;
-use baton_core::record::{AskedUndo, Conversation, UndoAnswer};
+use baton_core::record::{Conversation, PendingUndo, UndoAnswer};
 
 /// What asks for an undo.
 #[derive(Debug, Default, Deserialize)]
@@ -54,13 +54,13 @@ pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, bo
 
 fn told(answer: UndoAnswer) -> Value {
     match answer {
-        UndoAnswer::Asked(asked) => waiting(asked),
+        UndoAnswer::Requested(asked) => waiting(asked),
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => Value::Null,
     }
 }
 
 /// An undo that waits. The names are API.
-fn waiting(asked: AskedUndo) -> Value {
+fn waiting(asked: PendingUndo) -> Value {
     json!({"handoff": asked.handoff, "undone": asked.undone, "at_ms": asked.at_ms})
 }
 
@@ -69,7 +69,7 @@ pub(super) fn state(record: Option<&Conversation>, prefix: &str) -> Value {
     json!({
         "active": record.and_then(|record| record.active),
         "undone": record.and_then(|record| record.undone),
-        "waits": record.and_then(|record| record.asked_undo.as_deref().copied()).map(waiting),
+        "waits": record.and_then(|record| record.pending_undo.as_deref().copied()).map(waiting),
         "command": (!prefix.is_empty()).then(|| format!("{prefix}handoff undo")),
     })
 }

@@ -5,9 +5,9 @@ use super::heavy;
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::config::{PreambleMode, TranscriptDetail};
 use crate::state::store::{HandoffFilter, StoreError};
-use baton_core::mark::sentinel::Sealed;
-use baton_core::record::{Behind, Handoff, HandoffId};
-use baton_core::rewrite::{Candidate, Reading, preamble};
+use baton_core::mark::sentinel::SealedBody;
+use baton_core::record::{Handoff, HandoffId, ResponseOrigin};
+use baton_core::rewrite::{Candidate, RequestReading, preamble};
 use baton_core::text::splice::Edit;
 use baton_core::wire::Wire;
 
@@ -58,7 +58,7 @@ impl Active {
 pub(super) fn fresh_preamble(
     app: &App,
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     until: Option<(usize, usize)>,
 ) -> preamble::Preamble {
     if reading.view.facts.previous.is_some() {
@@ -75,7 +75,7 @@ pub(super) async fn find_active(
     app: &App,
     ctx: &RequestContext,
     wire: &'static dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     candidates: Vec<Candidate>,
     weight: usize,
 ) -> Result<Option<Active>, StoreError> {
@@ -100,7 +100,7 @@ pub(super) async fn find_active(
                 text: None,
             }));
         }
-        let proven = candidate.sentinel.sealed.and_then(|sealed: Sealed| {
+        let proven = candidate.sentinel.sealed.and_then(|sealed: SealedBody| {
             let keys = app.seals.now();
             let open = || sealed.opened(&reading.view.body, &keys, &ctx.principal, id);
             heavy::work(sealed.len() * SEALING * keys.count(), open)
@@ -169,9 +169,9 @@ pub(super) async fn find_previous(
     app: &App,
     ctx: &RequestContext,
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     ahead: Option<Option<String>>,
-) -> Result<(Option<Active>, Option<Behind>), StoreError> {
+) -> Result<(Option<Active>, Option<ResponseOrigin>), StoreError> {
     let Some(previous) = &reading.view.facts.previous else {
         return Ok((None, None));
     };
@@ -182,8 +182,8 @@ pub(super) async fn find_previous(
             store.response_id(&ctx.principal, &previous.id).await?
         }
     };
-    let id = match found.as_deref().map(Behind::read) {
-        Some(Behind::Handoff(id)) => id,
+    let id = match found.as_deref().map(ResponseOrigin::read) {
+        Some(ResponseOrigin::Handoff(id)) => id,
         other => return Ok((None, other)),
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
@@ -201,14 +201,14 @@ pub(super) async fn find_previous(
         recall: handoff.recall,
         head,
     };
-    Ok((Some(active), Some(Behind::Handoff(id))))
+    Ok((Some(active), Some(ResponseOrigin::Handoff(id))))
 }
 
 /// The stored head where it is of this wire; else one made of this request's preamble.
 fn known_head(
     app: &App,
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     candidate: &Candidate,
     handoff: &Handoff,
 ) -> String {
@@ -219,7 +219,13 @@ pub(super) fn stored_head(wire: &dyn Wire, handoff: &Handoff) -> Option<String> 
     (handoff.wire == wire.id() && !handoff.head.is_empty()).then(|| handoff.head.clone())
 }
 
-fn new_head(app: &App, wire: &dyn Wire, reading: &Reading, candidate: &Candidate, prompt: &str) -> String {
+fn new_head(
+    app: &App,
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    candidate: &Candidate,
+    prompt: &str,
+) -> String {
     let until = candidate.by_user.then_some((candidate.turn, candidate.part));
     preamble::head(wire, &fresh_preamble(app, wire, reading, until), prompt)
 }

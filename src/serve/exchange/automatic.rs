@@ -11,9 +11,9 @@ use uuid::Uuid;
 use super::Exchange;
 use crate::state::jobs::drafts::DraftJob;
 use crate::state::store::private_file;
-use baton_core::handoffs::draft::DraftAsk;
+use baton_core::handoffs::draft::DraftRequest;
 use baton_core::nudge::{ContextUse, NudgeOutcome};
-use baton_core::record::{Handoff, Origin};
+use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::date::rfc3339;
 
 /// Files of one second: more are an error.
@@ -27,19 +27,19 @@ impl Exchange {
         if !self.is_safe_point() {
             return None;
         }
-        let ask = DraftAsk {
-            origin: Origin::Auto,
+        let ask = DraftRequest {
+            origin: HandoffOrigin::Auto,
             reason: Some(format!("the context had {tokens} tokens")),
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
         let drafting = &self.app.drafting;
         drafting.begin(live.key(), live.principal(), ask.into()).ok()
     }
 
     /// A draft came to nothing: a threshold begins none again until the context has grown further.
-    pub(super) fn note_no_draft(&self, origin: Origin) {
+    pub(super) fn note_no_draft(&self, origin: HandoffOrigin) {
         self.in_context(ContextUse::tried);
-        if origin == Origin::Auto {
+        if origin == HandoffOrigin::Auto {
             self.note_nudge(NudgeOutcome::AutoFailed);
         }
     }
@@ -48,7 +48,7 @@ impl Exchange {
     /// cannot be written is only told of.
     pub(super) fn save_automatic(&self, draft: Uuid, handoff: &Handoff) {
         let folder = &self.app.config.handoff.save_dir;
-        let Some(folder) = folder.clone().filter(|_| handoff.origin == Origin::Auto) else {
+        let Some(folder) = folder.clone().filter(|_| handoff.origin == HandoffOrigin::Auto) else {
             return;
         };
         let text = format!("{}\n", self.app.redactor.text(&handoff.prompt).trim_end());

@@ -11,13 +11,13 @@ use crate::serve::proxy::route;
 use crate::state::files::repository;
 use crate::state::jobs::drafts::LentIndex;
 use baton_core::course::StreamMerge;
-use baton_core::handoffs::draft::{Count, End, Failure, Method, Request};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftSpec, TokenCounter};
 use baton_core::limits;
-use baton_core::rewrite::{Rewritten, SizeChange, Why};
+use baton_core::rewrite::{ChangeReason, RewriteOutcome, SizeChange};
 use baton_core::text::splice;
-use baton_core::tools::Names;
-use baton_core::transcript::{Answered, Said, Transcript};
-use baton_core::wire::{self, LegReport, LoneText, Operation, Stop, TextOnly, View, Watch};
+use baton_core::tools::ToolNames;
+use baton_core::transcript::{AnswerContent, AnswerPartKind, Transcript};
+use baton_core::wire::{self, LegReport, LoneText, Operation, ResponseWatch, StopReason, TextOnly, View};
 
 /// Statuses by which a server tells that it takes no such request.
 const REFUSES: [u16; 2] = [400, 422];
@@ -27,9 +27,9 @@ const ERROR_BYTES: usize = 64 << 10;
 
 impl Exchange {
     /// Asks the model once more behind its own history: the live request, and one message more.
-    pub(super) async fn ask_behind_history(&self, asked: &Asked<'_>) -> End {
+    pub(super) async fn ask_behind_history(&self, asked: &Asked<'_>) -> DraftEnd {
         let prepared = &self.prepared;
-        let text = self.app.prompts.behind_history(&asked.ask.focus);
+        let text = self.app.prompts.after_history(&asked.ask.focus);
         let more = [prepared.wire.user_text(&text)];
         let max_tokens = self.app.config.draft.max_tokens;
         for forbids_calls in [true, false] {
@@ -38,8 +38,8 @@ impl Exchange {
                 max_tokens,
             };
             let leg = prepared.for_a_text(&self.app, &more, how);
-            match self.draft_leg(&leg, &self.ctx.target, Method::Oneshot).await {
-                End::Failed(Failure::Provider(Some(status), why))
+            match self.draft_leg(&leg, &self.ctx.target, DraftMethod::Oneshot).await {
+                DraftEnd::Failed(DraftFailure::Provider(Some(status), why))
                     if forbids_calls && REFUSES.contains(&status) =>
                 {
                     tracing::warn!(
@@ -52,21 +52,21 @@ impl Exchange {
                 end => return end,
             }
         }
-        End::Failed(Failure::Internal)
+        DraftEnd::Failed(DraftFailure::Internal)
     }
 
     /// Asks a model with what was selected from the transcript, and nothing else.
-    pub(super) async fn ask_with_bundle(&self, asked: &Asked<'_>) -> End {
+    pub(super) async fn ask_with_bundle(&self, asked: &Asked<'_>) -> DraftEnd {
         let config = &self.app.config.draft;
         let model = asked.ask.model.as_deref().or(config.model.as_deref());
-        let request = Request {
+        let request = DraftSpec {
             tokens: config.bundle_tokens,
-            count: model.map_or(asked.count, Count::of_model),
+            count: model.map_or(asked.count, TokenCounter::of_model),
             ..asked.request()
         };
         let bundle = match asked.index.bundle(&request) {
             Ok(bundle) => bundle,
-            Err(why) => return End::Failed(Failure::TooSmall(why)),
+            Err(why) => return DraftEnd::Failed(DraftFailure::TooSmall(why)),
         };
         let text = self.app.prompts.with_bundle(&bundle, &asked.ask.focus);
         let view = self.prepared.request.view();
@@ -76,8 +76,8 @@ impl Exchange {
             max_tokens: config.max_tokens,
         };
         let edits = self.prepared.wire.lone_text(view, lone);
-        let leg = Rewritten {
-            changes: SizeChange::of(Why::Draft, &edits).into_iter().collect(),
+        let leg = RewriteOutcome {
+            changes: SizeChange::of(ChangeReason::Draft, &edits).into_iter().collect(),
             rope: splice::splice(&view.body, edits),
             messages: 1,
             placed: Vec::new(),
@@ -85,26 +85,26 @@ impl Exchange {
         };
         let target = model.and_then(|model| route::with_model(&self.ctx.target, model));
         let target = target.as_deref().unwrap_or(&self.ctx.target);
-        self.draft_leg(&leg, target, Method::Bundle).await
+        self.draft_leg(&leg, target, DraftMethod::Bundle).await
     }
 
     /// Sends one such request and reads the answer to its end.
-    async fn draft_leg(&self, leg: &Rewritten, target: &str, method: Method) -> End {
+    async fn draft_leg(&self, leg: &RewriteOutcome, target: &str, method: DraftMethod) -> DraftEnd {
         let response = match self.send_draft(leg, target, method).await {
             Ok(response) => response,
-            Err(fault) => return End::Failed(Failure::Unreached(fault.code.message.to_owned())),
+            Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.code.message.to_owned())),
         };
         let status = response.status();
         let (parts, body) = response.into_parts();
         let Ok(body) = self.readable(&parts, body) else {
-            return End::Failed(Failure::Unreached("its answer cannot be decoded".to_owned()));
+            return DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be decoded".to_owned()));
         };
         if !status.is_success() {
             let body = body
                 .whole(ERROR_BYTES, &self.app.bodies)
                 .await
                 .unwrap_or_default();
-            return End::Failed(Failure::of_answer(status.as_u16(), &body));
+            return DraftEnd::Failed(DraftFailure::of_answer(status.as_u16(), &body));
         }
         match self.is_stream(&parts) {
             true => self.read_streamed_draft(body).await,
@@ -113,14 +113,14 @@ impl Exchange {
     }
 
     /// No call is hidden: none is looked at.
-    fn watch_nothing(&self) -> Watch {
-        Watch {
-            hide: Names::NONE,
-            held_bytes: self.app.config.limits.held_bytes,
+    fn watch_nothing(&self) -> ResponseWatch {
+        ResponseWatch {
+            hide: ToolNames::NONE,
+            buffered_bytes: self.app.config.limits.held_bytes,
         }
     }
 
-    async fn read_streamed_draft(&self, mut body: UpstreamBody) -> End {
+    async fn read_streamed_draft(&self, mut body: UpstreamBody) -> DraftEnd {
         let prepared = &self.prepared;
         let dialect = prepared
             .wire
@@ -142,9 +142,9 @@ impl Exchange {
                     merge.finish_leg(&mut out);
                     break;
                 }
-                Some(Err(fault)) => return End::Failed(Failure::Unreached(fault.to_string())),
+                Some(Err(fault)) => return DraftEnd::Failed(DraftFailure::Unreached(fault.to_string())),
                 Some(Ok(piece)) if raw.len() + piece.len() > limits::LEG_LOG => {
-                    return End::Failed(Failure::TooLong);
+                    return DraftEnd::Failed(DraftFailure::TooLong);
                 }
                 Some(Ok(piece)) => {
                     raw.extend_from_slice(&piece);
@@ -163,41 +163,51 @@ impl Exchange {
         self.read_draft(&raw, merge.report())
     }
 
-    async fn read_whole_draft(&self, body: UpstreamBody) -> End {
+    async fn read_whole_draft(&self, body: UpstreamBody) -> DraftEnd {
         let prepared = &self.prepared;
         let body = match body.whole(limits::LEG_LOG, &self.app.bodies).await {
             Ok(body) => body,
-            Err(fault) => return End::Failed(Failure::Unreached(fault.message().to_owned())),
+            Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.message().to_owned())),
         };
         let view = prepared.request.view();
         match prepared.wire.reply_to(view, &body, self.watch_nothing()) {
-            _ if wire::tells_error(&body) => End::Failed(Failure::of_event(&body)),
+            _ if wire::is_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
             Some(report) => self.read_draft(&body, &report),
-            None => End::Failed(Failure::Unreached("its answer cannot be read".to_owned())),
+            None => DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be read".to_owned())),
         }
     }
 
     /// What an answer came to.
-    fn read_draft(&self, raw: &[u8], report: &LegReport) -> End {
+    fn read_draft(&self, raw: &[u8], report: &LegReport) -> DraftEnd {
         self.count(report);
-        let answered = Answered::of(raw);
-        if report.stop == Stop::Error {
-            let error = answered.parts.iter().find(|part| part.said == Said::Error);
+        let answered = AnswerContent::of(raw);
+        if report.stop == StopReason::Error {
+            let error = answered
+                .parts
+                .iter()
+                .find(|part| part.kind == AnswerPartKind::Error);
             let told = error
                 .and_then(|part| part.pieces.first())
                 .map_or(&b"null"[..], |piece| piece.of(raw));
             let event = [&br#"{"error":"#[..], told, b"}"].concat();
-            return End::Failed(Failure::of_event(&event));
+            return DraftEnd::Failed(DraftFailure::of_event(&event));
         }
-        if answered.parts.iter().any(|part| part.said == Said::Refusal) {
-            return End::Failed(Failure::Refused);
+        if answered
+            .parts
+            .iter()
+            .any(|part| part.kind == AnswerPartKind::Refusal)
+        {
+            return DraftEnd::Failed(DraftFailure::Refused);
         }
-        let texts = answered.parts.iter().filter(|part| part.said == Said::Text);
+        let texts = answered
+            .parts
+            .iter()
+            .filter(|part| part.kind == AnswerPartKind::Text);
         let texts: Vec<String> = texts
             .map(|part| part.text().trim().to_owned())
             .filter(|text| !text.is_empty())
             .collect();
-        End::of(report.stop, &texts.join("\n"))
+        DraftEnd::of(report.stop, &texts.join("\n"))
     }
 
     /// The index of the transcript as the model sees it.
@@ -227,9 +237,9 @@ impl Exchange {
     /// Sends a request for a draft.
     async fn send_draft(
         &self,
-        leg: &Rewritten,
+        leg: &RewriteOutcome,
         target: &str,
-        method: Method,
+        method: DraftMethod,
     ) -> Result<Response<UpstreamBody>, crate::serve::proxy::upstream::UpstreamFault> {
         let sent = self.send_leg_to(leg, target).await;
         self.ctx.recorder.note(|e| {

@@ -14,33 +14,35 @@ use uuid::Uuid;
 use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::config::ReviewPolicy;
-use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftSpec, DraftState};
+use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::telemetry::DraftEvent;
 use baton_core::agents::wordings::{self, UserText};
-use baton_core::handoffs::draft::{self, Count, DraftAsk, End, Failure, Index, Method, Request};
+use baton_core::handoffs::draft::{
+    self, DraftEnd, DraftFailure, DraftIndex, DraftMethod, DraftRequest, DraftSpec, TokenCounter,
+};
 use baton_core::limits;
 use baton_core::mark::{note, sentinel};
-use baton_core::record::{Handoff, Origin};
-use baton_core::rewrite::Rewritten;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::record::{Handoff, HandoffOrigin};
+use baton_core::rewrite::RewriteOutcome;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::splice;
-use baton_core::transcript::{Kind, Transcript};
+use baton_core::transcript::{Transcript, TranscriptPartKind};
 use baton_core::wire::Role;
 
 /// What a draft is made of.
 pub(super) struct Asked<'a> {
-    pub(super) ask: &'a DraftAsk,
-    pub(super) index: &'a Index,
+    pub(super) ask: &'a DraftRequest,
+    pub(super) index: &'a DraftIndex,
     pub(super) repository: &'a str,
     /// Who counts the conversation's tokens.
-    pub(super) count: Count,
+    pub(super) count: TokenCounter,
 }
 
 impl<'a> Asked<'a> {
     /// The size is the method's.
-    pub(super) fn request(&self) -> Request<'a> {
-        Request {
+    pub(super) fn request(&self) -> DraftSpec<'a> {
+        DraftSpec {
             focus: &self.ask.focus,
             preset: self.ask.preset,
             tokens: 0,
@@ -55,8 +57,8 @@ impl<'a> Asked<'a> {
 /// A try to make a document, counted when it is over. An agent that leaves drops it, and what it waits for.
 struct Counted<'e> {
     exchange: &'e Exchange,
-    ask: &'e DraftAsk,
-    method: Method,
+    ask: &'e DraftRequest,
+    method: DraftMethod,
     outcome: &'static str,
 }
 
@@ -75,7 +77,7 @@ impl Drop for Counted<'_> {
 /// A document, and how it was made; `None`: it was given.
 struct Document {
     text: String,
-    method: Option<Method>,
+    method: Option<DraftMethod>,
 }
 
 /// Answers a request with which a draft is made: by the leg behind the handoff, or as if nobody had asked.
@@ -101,7 +103,7 @@ pub(super) async fn run(exchange: Exchange, job: DraftJob) -> Response<ResponseB
                     None => exchange.telling(told).go_on_behind(&handoff).await,
                 }
             }
-            Err(End::Review) => exchange.begin().await,
+            Err(DraftEnd::Review) => exchange.begin().await,
             Err(end) => {
                 tracing::warn!(exchange = exchange.ctx.id, draft = %id, end = end.name(), why = %end, "no handoff was made");
                 exchange.note_no_draft(origin);
@@ -134,8 +136,8 @@ impl Exchange {
         let facts = &view.facts;
         is_model_call(self.ctx.endpoint)
             && view.tools.is_some_and(|tools| tools.client)
-            && !(prepared.side_call || facts.structured || facts.many || facts.held)
-            && prepared.forbidden != Some(Untooled::OffByHeader)
+            && !(prepared.side_call || facts.structured || facts.many || facts.server_side)
+            && prepared.forbidden != Some(ToolOmission::OffByHeader)
             && heavy::work(prepared.weight, || prepared.is_at_rest())
     }
 
@@ -143,14 +145,14 @@ impl Exchange {
     ///
     /// # Errors
     /// How it ended else; the conversation is as it was.
-    pub(super) async fn hand_over(&self, job: DraftJob) -> Result<Handoff, End> {
+    pub(super) async fn hand_over(&self, job: DraftJob) -> Result<Handoff, DraftEnd> {
         let first = self.prepared.first(&self.app, self.prepared.tooled);
-        let DraftSpec { ask, prompt } = job.wanted().clone();
+        let DraftOrder { ask, prompt } = job.wanted().clone();
         let accepted = job.accepted().cloned();
         let reviewed = accepted.is_none() && self.is_reviewed(&ask);
         let is_drafted = accepted.is_none() && prompt.is_none();
         let made = match (accepted, prompt) {
-            _ if !self.is_enough(&first) => Err(End::Failed(Failure::NothingYet)),
+            _ if !self.is_enough(&first) => Err(DraftEnd::Failed(DraftFailure::NothingYet)),
             (Some(AcceptedDraft { document, method }), _) => Ok(Document {
                 text: document,
                 method,
@@ -160,7 +162,7 @@ impl Exchange {
         };
         match &made {
             Ok(Document { method: None, .. }) => self.note_draft(&ask, DraftEvent::GIVEN, "complete"),
-            Err(end @ End::Failed(Failure::NothingYet | Failure::Internal)) if is_drafted => {
+            Err(end @ DraftEnd::Failed(DraftFailure::NothingYet | DraftFailure::Internal)) if is_drafted => {
                 self.note_draft(&ask, DraftEvent::NONE, end.outcome());
             }
             _ => {}
@@ -186,7 +188,7 @@ impl Exchange {
     }
 
     /// Counts a try to make a document.
-    fn note_draft(&self, ask: &DraftAsk, method: &'static str, outcome: &'static str) {
+    fn note_draft(&self, ask: &DraftRequest, method: &'static str, outcome: &'static str) {
         let origin = ask.origin.name();
         self.ctx.recorder.note(|e| {
             e.drafts.push(DraftEvent {
@@ -198,21 +200,21 @@ impl Exchange {
     }
 
     /// Whether a person looks at it first.
-    fn is_reviewed(&self, ask: &DraftAsk) -> bool {
+    fn is_reviewed(&self, ask: &DraftRequest) -> bool {
         ask.review
             || match self.app.config.handoff.review {
                 ReviewPolicy::Never => false,
-                ReviewPolicy::Manual => ask.origin != Origin::Auto,
+                ReviewPolicy::Manual => ask.origin != HandoffOrigin::Auto,
                 ReviewPolicy::Always => true,
             }
     }
 
     /// Stores a document that waits for a person's yes. Nothing is cut by it.
-    async fn for_review(&self, ask: &DraftAsk, document: Document, job: DraftJob) -> End {
+    async fn for_review(&self, ask: &DraftRequest, document: Document, job: DraftJob) -> DraftEnd {
         let (carried, origin) = carried(ask, &document);
         let prompt = sentinel::normalised(&carried);
         if prompt.len() > limits::PROMPT {
-            let end = End::Failed(Failure::TooLong);
+            let end = DraftEnd::Failed(DraftFailure::TooLong);
             job.ended(&end);
             return end;
         }
@@ -220,11 +222,11 @@ impl Exchange {
             Ok(()) => {
                 tracing::info!(exchange = self.ctx.id, draft = %job.id(), "a draft waits for a person's yes");
                 job.review(document.method, document.text);
-                End::Review
+                DraftEnd::Review
             }
             Err(error) => {
                 tracing::error!(exchange = self.ctx.id, %error, "draft not written");
-                let end = End::Failed(Failure::Store);
+                let end = DraftEnd::Failed(DraftFailure::Store);
                 job.ended(&end);
                 end
             }
@@ -266,15 +268,20 @@ impl Exchange {
         self
     }
 
-    fn is_enough(&self, first: &Rewritten) -> bool {
+    fn is_enough(&self, first: &RewriteOutcome) -> bool {
         draft::enough(first.messages)
     }
 
     /// The document, by the method that was asked for, or by the next one where it may be.
-    async fn document(&self, ask: &DraftAsk, first: &Rewritten, job: &DraftJob) -> Result<Document, End> {
+    async fn document(
+        &self,
+        ask: &DraftRequest,
+        first: &RewriteOutcome,
+        job: &DraftJob,
+    ) -> Result<Document, DraftEnd> {
         let config = &self.app.config.draft;
         let Some(index) = heavy::work(self.prepared.weight, || self.index(first.rope.clone())) else {
-            return Err(End::Failed(Failure::Internal));
+            return Err(DraftEnd::Failed(DraftFailure::Internal));
         };
         let repository = self.repository(ask.git).await;
         let asked = Asked {
@@ -284,34 +291,34 @@ impl Exchange {
             count: self.prepared.count(),
         };
         let mut method = ask.method.unwrap_or(config.method);
-        if method == Method::Oneshot && ask.model.as_ref().or(config.model.as_ref()).is_some() {
+        if method == DraftMethod::Oneshot && ask.model.as_ref().or(config.model.as_ref()).is_some() {
             // The history is bound to the model that it was made with.
-            method = Method::Bundle;
+            method = DraftMethod::Bundle;
         }
         loop {
             let mut counted = Counted {
                 exchange: self,
                 ask,
                 method,
-                outcome: End::Cancelled.outcome(),
+                outcome: DraftEnd::Cancelled.outcome(),
             };
             let end = tokio::select! {
                 end = self.by(method, &asked) => end,
-                () = job.cancelled() => End::Cancelled,
+                () = job.cancelled() => DraftEnd::Cancelled,
             };
             counted.outcome = end.outcome();
             drop(counted);
             let next = match &end {
-                End::Complete(text) => {
+                DraftEnd::Complete(text) => {
                     let text = self.checked(method, &asked, text);
                     return Ok(Document {
                         text: text.into_owned(),
                         method: Some(method),
                     });
                 }
-                End::Cancelled | End::Review => None,
-                End::Failed(why) if why.is_size() => method.fallback(),
-                End::Empty | End::Failed(_) => method.fallback().filter(|_| ask.falls_back()),
+                DraftEnd::Cancelled | DraftEnd::Review => None,
+                DraftEnd::Failed(why) if why.is_size() => method.fallback(),
+                DraftEnd::Empty | DraftEnd::Failed(_) => method.fallback().filter(|_| ask.falls_back()),
             };
             let Some(next) = next else { return Err(end) };
             let (from, to) = (method.name(), next.name());
@@ -323,33 +330,36 @@ impl Exchange {
         }
     }
 
-    async fn by(&self, method: Method, asked: &Asked<'_>) -> End {
+    async fn by(&self, method: DraftMethod, asked: &Asked<'_>) -> DraftEnd {
         let config = &self.app.config.draft;
         let work = async {
             match method {
-                Method::Oneshot => self.ask_behind_history(asked).await,
-                Method::Bundle => self.ask_with_bundle(asked).await,
-                Method::Local => {
-                    let request = Request {
+                DraftMethod::Oneshot => self.ask_behind_history(asked).await,
+                DraftMethod::Bundle => self.ask_with_bundle(asked).await,
+                DraftMethod::Local => {
+                    let request = DraftSpec {
                         tokens: config.facts_tokens,
                         ..asked.request()
                     };
                     let composed = heavy::work(self.prepared.weight, || asked.index.local(&request));
-                    composed.map_or_else(|why| End::Failed(Failure::TooSmall(why)), End::Complete)
+                    composed.map_or_else(
+                        |why| DraftEnd::Failed(DraftFailure::TooSmall(why)),
+                        DraftEnd::Complete,
+                    )
                 }
             }
         };
         match tokio::time::timeout(config.timeout, work).await {
             Ok(end) => end,
-            Err(_) => End::Failed(Failure::Timeout(config.timeout.as_secs())),
+            Err(_) => DraftEnd::Failed(DraftFailure::Timeout(config.timeout.as_secs())),
         }
     }
 
     /// A model's document with what it lacks.
-    fn checked<'t>(&self, method: Method, asked: &Asked<'_>, text: &'t str) -> Cow<'t, str> {
+    fn checked<'t>(&self, method: DraftMethod, asked: &Asked<'_>, text: &'t str) -> Cow<'t, str> {
         match method {
-            Method::Local => text.into(),
-            Method::Oneshot | Method::Bundle => {
+            DraftMethod::Local => text.into(),
+            DraftMethod::Oneshot | DraftMethod::Bundle => {
                 let prompts = &self.app.prompts;
                 heavy::work(self.prepared.weight, || {
                     asked.index.completed(text, prompts, asked.count)
@@ -362,16 +372,16 @@ impl Exchange {
     /// Writes the handoff of a document.
     async fn write_draft(
         &self,
-        ask: &DraftAsk,
+        ask: &DraftRequest,
         document: Document,
-        first: &Rewritten,
-    ) -> Result<(Handoff, Document), End> {
+        first: &RewriteOutcome,
+    ) -> Result<(Handoff, Document), DraftEnd> {
         let (carried, origin) = carried(ask, &document);
         let prompt = draft::with_open_message(&carried, &self.open_message());
         // A document may quote a transcript with marks of ours in it.
         let prompt = sentinel::normalised(&prompt);
         if prompt.len() > limits::PROMPT {
-            return Err(End::Failed(Failure::TooLong));
+            return Err(DraftEnd::Failed(DraftFailure::TooLong));
         }
         let reason = ask.reason.as_deref().map(sentinel::normalised);
         let parent = self.prepared.active.as_ref().map(|active| active.id);
@@ -388,7 +398,7 @@ impl Exchange {
             Ok(handoff) => Ok((handoff, document)),
             Err(error) => {
                 tracing::error!(exchange = self.ctx.id, %error, "handoff not written");
-                Err(End::Failed(Failure::Store))
+                Err(DraftEnd::Failed(DraftFailure::Store))
             }
         }
     }
@@ -403,9 +413,11 @@ impl Exchange {
         let mut texts = Vec::new();
         for turn in open.filter(|turn| turn.role == Role::User) {
             for part in turn.parts().iter().rev() {
-                let Kind::Text(text) = part.kind else { continue };
+                let TranscriptPartKind::Text(text) = part.kind else {
+                    continue;
+                };
                 let text = text.get();
-                let said = wordings::behind_harness(&text, tags);
+                let said = wordings::after_harness(&text, tags);
                 if !said.trim().is_empty() && wordings::user_text(said, tags) == UserText::Person {
                     texts.push(said.trim().to_owned());
                 }
@@ -441,25 +453,25 @@ impl Exchange {
 }
 
 /// The carry-over prompt of a document, and the handoff's origin.
-fn carried(ask: &DraftAsk, document: &Document) -> (String, Origin) {
+fn carried(ask: &DraftRequest, document: &Document) -> (String, HandoffOrigin) {
     match document.method {
         Some(method) => (draft::carried(&document.text), ask.origin_of(method)),
         // A document that somebody brings is the carry-over prompt as it is.
-        None => (document.text.trim().to_owned(), Origin::Person),
+        None => (document.text.trim().to_owned(), HandoffOrigin::Person),
     }
 }
 
 /// How a handoff was made.
-fn how(origin: Origin) -> &'static str {
+fn how(origin: HandoffOrigin) -> &'static str {
     match origin {
-        Origin::Model => "by the model",
-        Origin::Oneshot => "written by the model",
-        Origin::Bundle => "written from a selection",
-        Origin::Local => "composed without a model",
-        Origin::Person => "as given",
-        Origin::Auto => "by a threshold",
-        Origin::Api => "by the API",
-        Origin::Other => "by a newer version of baton",
+        HandoffOrigin::Model => "by the model",
+        HandoffOrigin::Oneshot => "written by the model",
+        HandoffOrigin::Bundle => "written from a selection",
+        HandoffOrigin::Local => "composed without a model",
+        HandoffOrigin::Person => "as given",
+        HandoffOrigin::Auto => "by a threshold",
+        HandoffOrigin::Api => "by the API",
+        HandoffOrigin::Other => "by a newer version of baton",
     }
 }
 

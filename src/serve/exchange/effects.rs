@@ -9,32 +9,35 @@ use super::Exchange;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Answered, Circumstances, Close, Course, Effect, Event, NextLeg, Opening, Terms};
+use baton_core::course::{
+    AnsweredCall, Course, CourseEvent, CourseTerms, Effect, NextLeg, RepeatedHandoff, ResponseEnd,
+    VerdictInput,
+};
 use baton_core::mark::aside;
-use baton_core::record::Place;
-use baton_core::rewrite::{Cut, Rewritten};
+use baton_core::record::InsertionPlace;
+use baton_core::rewrite::{Cut, RewriteOutcome};
 use baton_core::text::splice;
-use baton_core::wire::{Ending, LegOutput, Stop};
+use baton_core::wire::{Ending, LegOutput, StopReason};
 
 /// What came of an effect.
 pub(super) enum Done {
     /// This.
-    Event(Event),
+    Event(CourseEvent),
     /// A later leg is being answered.
     Leg(UpstreamBody),
 }
 
 impl Exchange {
     /// The course of this answer, its first leg being read.
-    pub(super) fn course(&self, first: Circumstances, opening: Option<Opening>) -> Course {
-        Course::new(Terms {
+    pub(super) fn course(&self, first: VerdictInput, opening: Option<RepeatedHandoff>) -> Course {
+        Course::new(CourseTerms {
             first,
             stops: self.stops(),
             goes_on_by_id: self.prepared.wire.goes_on_by_id() && !self.prepared.request.view().facts.unstored,
             retries: self.app.config.handoff.retries,
             active: self.prepared.active.as_ref().map(|active| active.id),
             opening,
-            said: self.first_words.is_some() || self.notice.is_some(),
+            opens_with_text: self.first_words.is_some() || self.notice.is_some(),
         })
     }
 
@@ -58,7 +61,7 @@ impl Exchange {
                 reason,
                 parent,
             } => match self.write_handoff(prompt, reason, parent).await {
-                Ok(handoff) => Event::HandoffWritten {
+                Ok(handoff) => CourseEvent::HandoffWritten {
                     id: handoff.id,
                     sentinel: self.sentinel(&handoff),
                     head: handoff.head,
@@ -66,15 +69,18 @@ impl Exchange {
                 Err(error) => self.not_written("handoff", &error),
             },
             Effect::WritePairs(all) => match self.write_beside(all).await {
-                Ok(()) => Event::Written,
+                Ok(()) => CourseEvent::Written,
                 Err(error) => self.not_written("hidden call", &error),
             },
             Effect::AnswerCall(call) => match self.answer_call(call, spoken).await {
                 Ok(event) => event,
                 Err(error) => self.not_written("answered call", &error),
             },
-            Effect::WriteId { shown, behind } => match self.write_id(&shown, &behind).await {
-                Ok(()) => Event::Written,
+            Effect::WriteId {
+                shown,
+                origin: behind,
+            } => match self.write_id(&shown, &behind).await {
+                Ok(()) => CourseEvent::Written,
                 // A request that goes on by the id fails upstream, and says so.
                 Err(error) => self.not_written("response id", &error),
             },
@@ -85,27 +91,31 @@ impl Exchange {
         })
     }
 
-    fn not_written(&self, what: &str, error: &StoreError) -> Event {
+    fn not_written(&self, what: &str, error: &StoreError) -> CourseEvent {
         tracing::error!(exchange = self.ctx.id, %error, "{what} not written");
-        Event::NotWritten
+        CourseEvent::NotWritten
     }
 
     /// Writes a call with its answer, and makes what asks the model to go on.
-    async fn answer_call(&self, answered: Answered, spoken: Option<LegOutput>) -> Result<Event, StoreError> {
+    async fn answer_call(
+        &self,
+        answered: AnsweredCall,
+        spoken: Option<LegOutput>,
+    ) -> Result<CourseEvent, StoreError> {
         // It was too much to keep.
         let Some(spoken) = spoken else {
-            return Ok(Event::NotWritten);
+            return Ok(CourseEvent::NotWritten);
         };
         let wire = self.prepared.wire;
-        let pair = self.pair(answered, Place::Aside)?;
+        let pair = self.pair(answered, InsertionPlace::Aside)?;
         let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
-            return Ok(Event::NotWritten);
+            return Ok(CourseEvent::NotWritten);
         };
         let mark = wire.sentinel_text(&aside::line(pair.id));
         let answer = pair.answer.clone();
         self.write_pairs(vec![pair]).await?;
-        Ok(Event::CallAnswered { mark, more, answer })
+        Ok(CourseEvent::CallAnswered { mark, more, answer })
     }
 
     /// Sends a later leg once.
@@ -140,11 +150,11 @@ impl Exchange {
                 (true, None)
             }
         };
-        Done::Event(Event::LegRefused { retry, pause })
+        Done::Event(CourseEvent::LegRefused { retry, pause })
     }
 
     /// The request of a later leg: afresh behind a handoff, or the first one's, with more behind it.
-    fn leg(&self, leg: &NextLeg) -> Rewritten {
+    fn leg(&self, leg: &NextLeg) -> RewriteOutcome {
         let prepared = &self.prepared;
         let (cut, recall) = match &leg.head {
             Some(head) => (Cut::Fresh { head }, prepared.recall_next),
@@ -154,7 +164,7 @@ impl Exchange {
         let active = prepared.active.as_ref().map(|active| active.id);
         prepared
             .rewritten(&self.app, cut, tools, &leg.more)
-            .cut_at(leg.behind.or(active))
+            .cut_at(leg.after.or(active))
     }
 
     /// A later leg's body; `None` where it has not the first one's form.
@@ -167,14 +177,14 @@ impl Exchange {
     }
 
     /// How the response ends, in the wires' word.
-    pub(super) fn ending(&self, close: &Close) -> Ending {
+    pub(super) fn ending(&self, close: &ResponseEnd) -> Ending {
         match close {
-            Close::Own => Ending::Own,
-            Close::WithoutCall => Ending::WithoutCall,
-            Close::Stopped(leg) => Ending::Stopped {
+            ResponseEnd::Own => Ending::Own,
+            ResponseEnd::WithoutCall => Ending::WithoutCall,
+            ResponseEnd::Stopped(leg) => Ending::Stopped {
                 next_input: self.tokens_of(leg),
             },
-            Close::Lost(leg) => Ending::Lost {
+            ResponseEnd::Lost(leg) => Ending::Lost {
                 next_input: self.tokens_of(leg),
             },
         }
@@ -187,10 +197,10 @@ impl Exchange {
 }
 
 /// The outcome of a response that is sent to its end; `stop`: how the leg ended that ended last.
-pub(super) fn outcome(close: &Close, stop: Stop) -> ExchangeOutcome {
+pub(super) fn outcome(close: &ResponseEnd, stop: StopReason) -> ExchangeOutcome {
     match close {
-        Close::Own | Close::WithoutCall => ExchangeOutcome::of_end(stop),
-        Close::Stopped(_) | Close::Lost(_) => ExchangeOutcome::Complete,
+        ResponseEnd::Own | ResponseEnd::WithoutCall => ExchangeOutcome::of_end(stop),
+        ResponseEnd::Stopped(_) | ResponseEnd::Lost(_) => ExchangeOutcome::Complete,
     }
 }
 

@@ -10,10 +10,10 @@ use crate::serve::proxy::App;
 use crate::state::config::FactsPolicy;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::telemetry::FactsOutcome;
-use baton_core::handoffs::document::fields::Size;
-use baton_core::handoffs::draft::{Index, Whereabouts};
+use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::draft::{DraftIndex, Whereabouts};
 use baton_core::mark::sentinel;
-use baton_core::record::{Handoff, Origin};
+use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::splice;
 use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
@@ -28,7 +28,7 @@ impl Exchange {
     /// The prompt with what was seen behind it, where the config wants that for handoffs which this one began. It
     /// becomes part of the prompt, so that the store, the seal and every later request have the same. Also what came of it,
     /// where it was wanted.
-    pub(super) fn with_facts(&self, prompt: String, origin: Origin) -> (String, Option<FactsOutcome>) {
+    pub(super) fn with_facts(&self, prompt: String, origin: HandoffOrigin) -> (String, Option<FactsOutcome>) {
         if !wants_facts(self.app.config.handoff.facts, origin) {
             return (prompt, None);
         }
@@ -54,7 +54,7 @@ impl Exchange {
             .app
             .config
             .draft_settings(self.carry_over(), self.app.redactor.clone());
-        let mut index = Index::new(settings);
+        let mut index = DraftIndex::new(settings);
         index.extend(&transcript);
         index
             .seen(&Whereabouts::of(&transcript))
@@ -67,7 +67,7 @@ impl Exchange {
     }
 
     /// Has the handoff's packet written behind it.
-    pub(super) fn packet(&self, handoff: &Handoff, bytes: Size) {
+    pub(super) fn packet(&self, handoff: &Handoff, bytes: HandoffSize) {
         if !self.app.packets.is_on() {
             return;
         }
@@ -88,10 +88,10 @@ impl Exchange {
 }
 
 /// Whether what was seen stands behind the prompt of a handoff that this one began.
-pub(crate) fn wants_facts(policy: FactsPolicy, origin: Origin) -> bool {
+pub(crate) fn wants_facts(policy: FactsPolicy, origin: HandoffOrigin) -> bool {
     match policy {
         FactsPolicy::All => true,
-        FactsPolicy::Drafts => !matches!(origin, Origin::Model | Origin::Person),
+        FactsPolicy::Drafts => !matches!(origin, HandoffOrigin::Model | HandoffOrigin::Person),
         FactsPolicy::Off => false,
     }
 }

@@ -16,12 +16,12 @@ use crate::serve::proxy::{relay, route};
 use crate::state::config::HandoffMode;
 use crate::state::session::{LiveConversation, UnconfirmedEnd};
 use crate::state::store::StoreError;
-use baton_core::course::Circumstances;
+use baton_core::course::VerdictInput;
 use baton_core::mark::sentinel;
 use baton_core::record::{Handoff, HandoffId};
-use baton_core::rewrite::{Cut, Rewritten};
-use baton_core::tools::Names;
-use baton_core::wire::{Framing, Watch};
+use baton_core::rewrite::{Cut, RewriteOutcome};
+use baton_core::tools::ToolNames;
+use baton_core::wire::{Framing, ResponseWatch};
 
 /// What the agent gets.
 #[expect(clippy::large_enum_variant, reason = "it is made to be taken apart at once")]
@@ -138,13 +138,13 @@ impl Exchange {
         if !response.status().is_success() {
             return relay::answer(&self.ctx, Ok(response));
         }
-        let now = Circumstances {
+        let now = VerdictInput {
             legs: 2,
             ..self.circumstances(&self.prepared.first(&self.app, true))
         };
         let (parts, body) = response.into_parts();
         let opening = Some(Arc::new(handoff.clone()));
-        let now = Circumstances { pending: None, ..now };
+        let now = VerdictInput { pending: None, ..now };
         self.show(parts, body, now, opening).response().await
     }
 
@@ -188,7 +188,7 @@ impl Exchange {
     }
 
     /// Handles upstream's response to the first leg.
-    pub(super) fn take(self, response: Response<UpstreamBody>, first: Rewritten) -> FirstAnswer {
+    pub(super) fn take(self, response: Response<UpstreamBody>, first: RewriteOutcome) -> FirstAnswer {
         if !response.status().is_success() || !is_model_call(self.ctx.endpoint) {
             return FirstAnswer::Now(relay::answer(&self.ctx, Ok(response)));
         }
@@ -201,7 +201,7 @@ impl Exchange {
         self,
         parts: Parts,
         body: UpstreamBody,
-        now: Circumstances,
+        now: VerdictInput,
         opening: Option<Arc<Handoff>>,
     ) -> FirstAnswer {
         let relayed = |exchange: &Self, parts, body| {
@@ -254,34 +254,34 @@ impl Exchange {
     }
 
     /// What is looked for in the response.
-    pub(super) fn watch(&self) -> Watch {
-        Watch {
+    pub(super) fn watch(&self) -> ResponseWatch {
+        ResponseWatch {
             hide: self.hidden(),
-            held_bytes: self.app.config.limits.held_bytes,
+            buffered_bytes: self.app.config.limits.held_bytes,
         }
     }
 
     /// The tools of ours that the present leg was offered.
-    pub(super) fn hidden(&self) -> Names {
+    pub(super) fn hidden(&self) -> ToolNames {
         let recall = match self.fresh {
             true => self.prepared.recall_next,
             false => self.prepared.recall,
         };
         match self.tooled {
             true => self.app.tools_with(recall).names(),
-            false => Names::NONE,
+            false => ToolNames::NONE,
         }
     }
 
-    fn circumstances(&self, first: &Rewritten) -> Circumstances {
+    fn circumstances(&self, first: &RewriteOutcome) -> VerdictInput {
         if let Some(live) = self.prepared.live.as_ref().filter(|_| !self.prepared.side_call) {
             live.spoken.saw(first.messages);
         }
-        Circumstances {
+        VerdictInput {
             messages: first.messages,
             legs: 1,
             max_chain: self.app.config.handoff.max_chain.max(1),
-            asked: 0,
+            refused: 0,
             answered: Vec::new(),
             tools: self.app.recall_tools.clone(),
             pending: first
@@ -294,7 +294,7 @@ impl Exchange {
     }
 
     /// The request of a leg that starts afresh behind `head`.
-    pub(super) fn fresh(&self, head: &str) -> Rewritten {
+    pub(super) fn fresh(&self, head: &str) -> RewriteOutcome {
         let tools = self.app.tools_with(self.prepared.recall_next);
         self.prepared
             .rewritten(&self.app, Cut::Fresh { head }, Some(tools), &[])

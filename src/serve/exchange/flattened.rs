@@ -8,8 +8,8 @@ use super::heavy;
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::record::{CutPoint, Handoff, HandoffId};
-use baton_core::rewrite::Reading;
-use baton_core::rewrite::flattened::{self, Flat, FoundSentinel};
+use baton_core::rewrite::RequestReading;
+use baton_core::rewrite::flattened::{self, FlattenedTranscript, FoundSentinel};
 use baton_core::text::splice::Edit;
 
 /// Sentinels looked up in one transcript where no session is named.
@@ -35,7 +35,7 @@ struct Resolved {
 pub(super) async fn find(
     app: &App,
     ctx: &RequestContext,
-    reading: &Reading,
+    reading: &RequestReading,
     key: Option<&str>,
     weight: usize,
 ) -> Result<Option<Active>, StoreError> {
@@ -76,7 +76,7 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
     }
 }
 
-fn read(reading: &Reading) -> Option<(Flat<'_>, Vec<FoundSentinel>)> {
+fn read(reading: &RequestReading) -> Option<(FlattenedTranscript<'_>, Vec<FoundSentinel>)> {
     let flat = flattened::find(&reading.view)?;
     let sentinels = flat.sentinels();
     Some((flat, sentinels))
@@ -86,7 +86,7 @@ fn read(reading: &Reading) -> Option<(Flat<'_>, Vec<FoundSentinel>)> {
 struct Lookup<'a> {
     app: &'a App,
     ctx: &'a RequestContext,
-    flat: &'a Flat<'a>,
+    flat: &'a FlattenedTranscript<'a>,
     weight: usize,
 }
 

@@ -7,7 +7,7 @@ use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::{App, Reminder, RequestContext};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::record::{Content, Insertion, Place};
+use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
 use baton_core::rewrite::{insertions, positions};
 
 /// Finds the insertions that have their place in the request. A conversation without any costs a look at its record.
@@ -91,8 +91,8 @@ impl Exchange {
             principal: self.ctx.principal.clone(),
             conversation: live.key().to_owned(),
             wire: self.prepared.wire.id(),
-            place: Place::Behind(heavy::work(self.prepared.weight, || positions::of(view))),
-            content: Content::Text(text.to_owned()),
+            place: InsertionPlace::After(heavy::work(self.prepared.weight, || positions::of(view))),
+            content: InsertionContent::Text(text.to_owned()),
             created_ms: self.app.clock.now_ms(),
         };
         self.app

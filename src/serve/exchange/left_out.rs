@@ -7,8 +7,8 @@ use super::heavy;
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::rewrite::Reading;
-use baton_core::rewrite::notes::Undone;
+use baton_core::rewrite::RequestReading;
+use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{left_out, preamble};
 use baton_core::wire::Wire;
 
@@ -18,9 +18,9 @@ pub(super) async fn find(
     app: &App,
     ctx: &RequestContext,
     wire: &'static dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     live: &Arc<LiveConversation>,
-    (found, undone): (Option<&Active>, &Undone),
+    (found, undone): (Option<&Active>, &UndoneHandoffs),
     weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     let view = &reading.view;

@@ -9,7 +9,9 @@ use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::jobs::drafts::DraftJob;
 use crate::state::session::{ThreadId, ThreadTurns, digest};
-use baton_core::nudge::{self, ContextUse, Decision, Limits, Measured, NudgeOutcome, Treadmill, WindowQuery};
+use baton_core::nudge::{
+    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, WindowQuery,
+};
 use baton_core::record::HandoffId;
 use baton_core::rewrite::positions::without_breakpoints;
 use baton_core::wire::{Usage, View};
@@ -27,7 +29,7 @@ const MOST_UNKNOWN: usize = 64;
 #[derive(Clone, Copy)]
 pub(super) struct InThread {
     thread: ThreadId,
-    limits: Limits,
+    limits: ModelThresholds,
     window: Option<u64>,
 }
 
@@ -49,9 +51,9 @@ impl Exchange {
             return None;
         }
         match self.decide(&here) {
-            Decision::Nudge { tokens } => Some(Due::Nudge(nudge::text(tokens, here.window))),
-            Decision::HandOff { tokens } => self.automatic_draft(tokens).map(Due::HandOff),
-            Decision::Nothing => None,
+            NudgeDecision::Nudge { tokens } => Some(Due::Nudge(nudge::text(tokens, here.window))),
+            NudgeDecision::HandOff { tokens } => self.automatic_draft(tokens).map(Due::HandOff),
+            NudgeDecision::Nothing => None,
         }
     }
 
@@ -60,7 +62,7 @@ impl Exchange {
         match self.insert_behind(text).await {
             Ok(true) => {
                 self.in_context(ContextUse::nudged);
-                self.note_nudge(NudgeOutcome::Told);
+                self.note_nudge(NudgeOutcome::Notified);
                 tracing::debug!(
                     exchange = self.ctx.id,
                     "the model is told how full its context is"
@@ -85,7 +87,7 @@ impl Exchange {
             .input
             .saturating_add(usage.cache_read)
             .saturating_add(usage.cache_write);
-        let answer = Measured {
+        let answer = AnswerUsage {
             cut: self.fired.last().or(self.active_id()),
             tokens: input.saturating_add(usage.output),
             input,
@@ -151,9 +153,9 @@ impl Exchange {
         ))
     }
 
-    fn decide(&self, here: &InThread) -> Decision {
+    fn decide(&self, here: &InThread) -> NudgeDecision {
         let Some(context) = self.in_context(|context| context.clone()) else {
-            return Decision::Nothing;
+            return NudgeDecision::Nothing;
         };
         let view = self.prepared.request.view();
         let step_done = || heavy::work(self.prepared.weight, || nudge::step_done(view, self.kept_from()));
@@ -189,7 +191,7 @@ impl Exchange {
         self.ctx.recorder.note(|e| e.nudges.push(outcome));
     }
 
-    fn note_stopped(&self, stopped: Option<Treadmill>) {
+    fn note_stopped(&self, stopped: Option<HandoffLoop>) {
         let Some(why) = stopped else { return };
         self.note_nudge(NudgeOutcome::Stopped(why));
         let why = why.name();

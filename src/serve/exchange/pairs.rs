@@ -12,7 +12,7 @@ use super::read_ahead::{Ahead, unknown_calls};
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::record::{HiddenPair, Place};
+use baton_core::record::{HiddenPair, InsertionPlace};
 use baton_core::rewrite::undone_pairs;
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
@@ -100,8 +100,8 @@ fn millis(stamp: Timestamp) -> u64 {
 fn belonging(prepared: &Prepared, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
     let (wire, view) = (prepared.wire, prepared.request.view());
     let siblings = pairs.iter().map(|pair| match &pair.place {
-        Place::Beside { sibling, .. } => sibling.as_str(),
-        Place::Aside | Place::Behind(_) => "",
+        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
+        InsertionPlace::Aside | InsertionPlace::After(_) => "",
     });
     let siblings: Vec<&str> = siblings.collect();
     let foreign = pairs.iter().any(|pair| pair.conversation != live.key());

@@ -7,9 +7,9 @@ use super::{flattened, left_out};
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::record::Behind;
-use baton_core::rewrite::notes::Undone;
-use baton_core::rewrite::{Candidate, Reading};
+use baton_core::record::ResponseOrigin;
+use baton_core::rewrite::notes::UndoneHandoffs;
+use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::wire::Wire;
 
 /// A request whose handoff is looked for.
@@ -17,7 +17,7 @@ pub(super) struct Lookup<'a> {
     pub(super) app: &'a App,
     pub(super) ctx: &'a RequestContext,
     pub(super) wire: &'static dyn Wire,
-    pub(super) reading: &'a Reading,
+    pub(super) reading: &'a RequestReading,
     pub(super) weight: usize,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct PinnedTo {
     /// Offset of the sentinel that the store knows or whose seal verifies.
     pub(super) by_sentinel: Option<usize>,
     /// What stands behind the response that the request goes on from.
-    pub(super) previous: Option<Behind>,
+    pub(super) previous: Option<ResponseOrigin>,
 }
 
 impl Lookup<'_> {
@@ -43,7 +43,7 @@ impl Lookup<'_> {
         candidates: Vec<Candidate>,
         ahead: Option<Option<String>>,
         live: Option<&Arc<LiveConversation>>,
-        undone: &Undone,
+        undone: &UndoneHandoffs,
         session: Option<&str>,
     ) -> Result<PinnedTo, StoreError> {
         let Self {

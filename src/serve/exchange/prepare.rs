@@ -21,13 +21,13 @@ use crate::serve::proxy::{App, BodyScan, RequestContext, headers};
 use crate::state::session::{LiveConversation, conversation_key};
 use crate::state::store::StoreError;
 use baton_core::commands;
-use baton_core::record::{Behind, HandoffId};
-use baton_core::rewrite::notes::{self, Cleaned, Look, Undone};
-use baton_core::rewrite::untooled::{self, Untooled};
-use baton_core::rewrite::{Candidate, Reading};
+use baton_core::record::{HandoffId, ResponseOrigin};
+use baton_core::rewrite::notes::{self, CleanedTranscript, NoteSearch, UndoneHandoffs};
+use baton_core::rewrite::untooled::{self, ToolOmission};
+use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::json;
 use baton_core::tools::{RECALL_NAME, TOOL_NAME};
-use baton_core::wire::{Operation, PartKind, Role, Unread, Wire, wire};
+use baton_core::wire::{Operation, Role, TurnPartKind, UnreadReason, Wire, wire};
 
 /// Reads a request and everything that is known of it. `None`: it is relayed as it is. `coming`: the handoff that the answer's
 /// first line will undo, or take the undo of back.
@@ -185,7 +185,7 @@ async fn open(
     app: &App,
     ctx: &RequestContext,
     wire: &'static dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
     weight: usize,
@@ -208,27 +208,27 @@ struct Said {
     noted: Option<usize>,
     /// As the agent sent it, where it had some.
     received: Option<Received>,
-    undone: Undone,
+    undone: UndoneHandoffs,
 }
 
 /// Takes commands and answers to them out of the transcript.
 fn without_notes(
     app: &App,
     wire: &dyn Wire,
-    reading: &mut Reading,
+    reading: &mut RequestReading,
     body: &RequestBody,
     live: Option<&LiveConversation>,
     coming: Option<HandoffId>,
 ) -> Said {
-    let look = Look {
+    let look = NoteSearch {
         prefix: &app.config.commands.prefix,
         tags: &app.config.handoff.preamble_tags,
-        coming,
+        next_note: coming,
     };
     let quoted = without_quoted(app, wire, reading, live);
     let before = quoted.map(|without| std::mem::replace(reading, without));
     match notes::take_out(wire, reading, look) {
-        Some(Cleaned {
+        Some(CleanedTranscript {
             reading: left,
             removed,
             undone,
@@ -248,24 +248,24 @@ fn without_notes(
             body: RequestBody::Plain(reading.view.body.clone()),
             noted: Some(0),
             received: before.map(Received::of),
-            undone: Undone::default(),
+            undone: UndoneHandoffs::default(),
         },
         None => Said {
             body: body.clone(),
             noted: None,
             received: None,
-            undone: Undone::default(),
+            undone: UndoneHandoffs::default(),
         },
     }
 }
 
 /// The user's last text, where it is a command.
-fn command(app: &App, wire: &dyn Wire, reading: &Reading) -> Option<String> {
+fn command(app: &App, wire: &dyn Wire, reading: &RequestReading) -> Option<String> {
     let prefix = &app.config.commands.prefix;
     if !notes::may_say(wire, &reading.view, prefix) {
         return None;
     }
-    let said = notes::last_said(wire, &reading.view, &app.config.handoff.preamble_tags)?;
+    let said = notes::last_message(wire, &reading.view, &app.config.handoff.preamble_tags)?;
     commands::parse(&said, prefix).is_some().then_some(said)
 }
 
@@ -274,14 +274,14 @@ fn command(app: &App, wire: &dyn Wire, reading: &Reading) -> Option<String> {
 fn without_quoted(
     app: &App,
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     live: Option<&LiveConversation>,
-) -> Option<Reading> {
+) -> Option<RequestReading> {
     let (view, prefix) = (&reading.view, &app.config.commands.prefix);
-    let look = Look {
+    let look = NoteSearch {
         prefix,
         tags: &app.config.handoff.preamble_tags,
-        coming: None,
+        next_note: None,
     };
     if view.tools.is_some_and(|tools| tools.client) || !notes::may_say(wire, view, prefix) {
         return None;
@@ -298,17 +298,17 @@ fn read(
     ctx: &RequestContext,
     body: &RequestBody,
     scan: &BodyScan,
-) -> Option<(&'static dyn Wire, Reading)> {
+) -> Option<(&'static dyn Wire, RequestReading)> {
     let wire = wire(ctx.wire?);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let Some(text) = body.text() else {
-        unread(Untooled::UnreadCoding);
+        unread(ToolOmission::UnreadCoding);
         return None;
     };
-    match Reading::scanned(wire, text, operation_of(ctx.endpoint), &scan.known) {
+    match RequestReading::scanned(wire, text, operation_of(ctx.endpoint), &scan.known) {
         // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
         Ok(reading) if is_taken(app, &reading) => {
-            unread(Untooled::NameTaken);
+            unread(ToolOmission::NameTaken);
             None
         }
         Ok(mut reading) => {
@@ -324,14 +324,14 @@ fn read(
         }
         Err(why) => {
             unread(match why {
-                Unread::NotJson(_) => Untooled::UnreadJson,
-                Unread::OtherShape => Untooled::UnreadShape,
-                Unread::RepeatedKey => Untooled::UnreadRepeatedKey,
+                UnreadReason::NotJson(_) => ToolOmission::UnreadJson,
+                UnreadReason::OtherShape => ToolOmission::UnreadShape,
+                UnreadReason::RepeatedKey => ToolOmission::UnreadRepeatedKey,
             });
             let why = match why {
-                Unread::NotJson(at) => format!("not JSON at byte {at}"),
-                Unread::OtherShape => "JSON of another shape".to_owned(),
-                Unread::RepeatedKey => "a key stands there twice".to_owned(),
+                UnreadReason::NotJson(at) => format!("not JSON at byte {at}"),
+                UnreadReason::OtherShape => "JSON of another shape".to_owned(),
+                UnreadReason::RepeatedKey => "a key stands there twice".to_owned(),
             };
             tracing::warn!(
                 exchange = ctx.id,
@@ -345,7 +345,7 @@ fn read(
 }
 
 /// Whether a tool of the agent's has the name of one of ours.
-fn is_taken(app: &App, reading: &Reading) -> bool {
+fn is_taken(app: &App, reading: &RequestReading) -> bool {
     let view = &reading.view;
     let others = app.tools.names().iter().filter(|name| *name != TOOL_NAME);
     view.tools.is_some_and(|t| t.taken)
@@ -355,7 +355,7 @@ fn is_taken(app: &App, reading: &Reading) -> bool {
 
 /// Whether the request, or one behind a cut that is made now, may have the tool that searches what was cut. Where it may, its
 /// calls are known as ours.
-fn may_recall(app: &App, reading: &mut Reading, active: Option<&Active>) -> bool {
+fn may_recall(app: &App, reading: &mut RequestReading, active: Option<&Active>) -> bool {
     if !app.config.recall.enabled && !active.is_some_and(|active| active.recall) {
         return false;
     }
@@ -392,8 +392,8 @@ fn without_searches(prepared: &mut Prepared) {
 }
 
 /// The results that calls of ours wait for in the response which the request goes on from.
-fn owed(wire: &dyn Wire, behind: Option<&Behind>) -> Vec<String> {
-    let owed = behind.and_then(Behind::open).map(|open| open.owed.iter());
+fn owed(wire: &dyn Wire, behind: Option<&ResponseOrigin>) -> Vec<String> {
+    let owed = behind.and_then(ResponseOrigin::open).map(|open| open.owed.iter());
     owed.into_iter()
         .flatten()
         .filter_map(|owed| wire.lone_result(&owed.call_id, &owed.answer))
@@ -410,7 +410,7 @@ pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
 }
 
 /// The conversation's key, and whether the agent named its session: an opening may be another one's, too.
-fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &Reading) -> (String, bool) {
+fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> (String, bool) {
     let named = Cell::new(true);
     let header = |name: &str| {
         headers::value(&ctx.headers, name)?
@@ -428,7 +428,7 @@ fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &Reading) -> (String, boo
 
 /// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from
 /// request to request and are no part of it.
-fn opening(wire: &dyn Wire, reading: &Reading) -> String {
+fn opening(wire: &dyn Wire, reading: &RequestReading) -> String {
     let view = &reading.view;
     let first_user = view
         .turns
@@ -437,7 +437,7 @@ fn opening(wire: &dyn Wire, reading: &Reading) -> String {
         .unwrap_or_default();
     let parts = (0..=first_user).flat_map(|turn| wire.content(view, turn).parts);
     let texts = parts
-        .filter(|p| p.kind == PartKind::Text)
+        .filter(|p| p.kind == TurnPartKind::Text)
         .filter_map(|p| Some(json::unescape(view.text(p.text?))));
     let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
     match &view.facts.previous {

@@ -11,12 +11,13 @@ use super::request::Request;
 use crate::serve::proxy::App;
 use crate::state::session::LiveConversation;
 use baton_core::commands::pinned_text;
-use baton_core::handoffs::draft::Count;
-use baton_core::record::{Behind, HandoffId, HiddenPair};
-use baton_core::rewrite::notes::Undone;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::handoffs::draft::TokenCounter;
+use baton_core::record::{HandoffId, HiddenPair, ResponseOrigin};
+use baton_core::rewrite::notes::UndoneHandoffs;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
-    Cut, GoesOn, PlacedInsertion, Reading, Rewrite, Rewritten, SizeChange, Why, lost, preamble, rewrite,
+    ChangeReason, ContinuedResponse, Cut, PlacedInsertion, RequestReading, Rewrite, RewriteOutcome,
+    SizeChange, lost, preamble, rewrite,
 };
 use baton_core::text::Span;
 use baton_core::tools::ToolTable;
@@ -32,7 +33,7 @@ pub(super) struct Received {
 }
 
 impl Received {
-    pub(super) fn of(reading: Reading) -> Self {
+    pub(super) fn of(reading: RequestReading) -> Self {
         let view = reading.view;
         Self {
             text: view.body,
@@ -74,13 +75,13 @@ pub(super) struct Prepared {
     /// Whether requests behind a cut that is made now get that one.
     pub(super) recall_next: bool,
     /// Why not.
-    pub(super) untooled: Option<Untooled>,
+    pub(super) untooled: Option<ToolOmission>,
     /// The tool is ruled out, by the config or for this request.
-    pub(super) forbidden: Option<Untooled>,
+    pub(super) forbidden: Option<ToolOmission>,
     /// A summary, or another request beside the conversation: no handoff fires in its answer.
     pub(super) side_call: bool,
     /// What upstream has behind the response that the request goes on from, where that is not what the agent knows.
-    pub(super) previous: Option<Behind>,
+    pub(super) previous: Option<ResponseOrigin>,
     /// The results, as elements, that calls of ours in that response wait for.
     pub(super) owed: Vec<String>,
     /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.
@@ -92,7 +93,7 @@ pub(super) struct Prepared {
     /// The transcript as the agent sent it then, until it is in the journal.
     pub(super) received: Option<Received>,
     /// What was undone in the chat.
-    pub(super) undone: Undone,
+    pub(super) undone: UndoneHandoffs,
     /// A person's line makes this request the first behind its handoff.
     pub(super) resumed: bool,
     /// Hash of the whole request, where the command that it ends with was taken out.
@@ -105,20 +106,20 @@ pub(super) struct Prepared {
 
 impl Prepared {
     /// Who counts tokens for the model that was asked.
-    pub(super) fn count(&self) -> Count {
+    pub(super) fn count(&self) -> TokenCounter {
         let model = self.request.view().facts.model.as_deref();
-        model.map_or(Count::default(), Count::of_model)
+        model.map_or(TokenCounter::default(), TokenCounter::of_model)
     }
 
     /// The request as it goes upstream for the first leg.
-    pub(super) fn first(&self, app: &App, tooled: bool) -> Rewritten {
+    pub(super) fn first(&self, app: &App, tooled: bool) -> RewriteOutcome {
         let tools = tooled.then(|| app.tools_with(self.recall));
         self.rewritten(app, self.cut(), tools, &[])
             .cut_at(self.active.as_ref().map(|active| active.id))
     }
 
     /// The request as it goes upstream for the first leg, with `more` behind it, for an answer in text alone.
-    pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> Rewritten {
+    pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> RewriteOutcome {
         let what = Rewrite {
             more,
             text_only: Some(how),
@@ -148,7 +149,7 @@ impl Prepared {
     }
 
     /// How many pairs found no place in the request, though it was theirs before.
-    pub(super) fn lost(&self, first: &Rewritten) -> usize {
+    pub(super) fn lost(&self, first: &RewriteOutcome) -> usize {
         let (pairs, here) = (&self.pairs, &self.beside_calls);
         let lost = || {
             lost(
@@ -181,7 +182,7 @@ impl Prepared {
                 prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
                 head,
             },
-            (None, Some(turn)) => Cut::Behind { turn, head },
+            (None, Some(turn)) => Cut::BeforeTurn { turn, head },
             (None, None) => Cut::Before { head },
         }
     }
@@ -192,7 +193,9 @@ impl Prepared {
         let view = self.request.view();
         match self.cut() {
             Cut::At { candidate, .. } => candidate.sentinel.at,
-            Cut::Behind { turn, .. } => view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start),
+            Cut::BeforeTurn { turn, .. } => {
+                view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start)
+            }
             Cut::Fresh { .. } => view.list.end,
             Cut::None | Cut::Text { .. } | Cut::Before { .. } => view.list.start,
         }
@@ -205,7 +208,7 @@ impl Prepared {
         cut: Cut<'_>,
         tools: Option<&ToolTable>,
         more: &[String],
-    ) -> Rewritten {
+    ) -> RewriteOutcome {
         let what = Rewrite {
             more,
             ..self.what(app, cut, tools)
@@ -213,11 +216,11 @@ impl Prepared {
         self.rewrite(&what)
     }
 
-    fn rewrite(&self, what: &Rewrite<'_>) -> Rewritten {
+    fn rewrite(&self, what: &Rewrite<'_>) -> RewriteOutcome {
         let mut rewritten = heavy::work(self.weight, || rewrite(self.wire, self.request.reading(), what));
         if let Some(removed) = self.noted {
             let change = SizeChange {
-                why: Why::Note,
+                why: ChangeReason::Note,
                 removed,
                 added: 0,
                 handoff: None,
@@ -242,9 +245,9 @@ impl Prepared {
     }
 
     /// The response that the request goes on from, as upstream knows it.
-    fn goes_on(&self) -> Option<GoesOn<'_>> {
+    fn goes_on(&self) -> Option<ContinuedResponse<'_>> {
         let id = self.previous.as_ref()?.response()?;
-        Some(GoesOn { id, owed: &self.owed })
+        Some(ContinuedResponse { id, owed: &self.owed })
     }
 
     /// Carry-over prompt and reason of a handoff that waits for the end of a turn which began in a response that upstream

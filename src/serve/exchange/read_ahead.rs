@@ -13,7 +13,7 @@ use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::{CallsAfterCut as Calls, LiveConversation, NewCalls};
 use crate::state::store::StoreError;
 use baton_core::record::{HandoffId, HiddenPair};
-use baton_core::rewrite::{Candidate, Reading};
+use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::Span;
 use baton_core::wire::Wire;
 
@@ -56,7 +56,7 @@ pub(super) async fn read(
     app: &App,
     ctx: &RequestContext,
     wire: &'static dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
     weight: usize,
@@ -114,7 +114,7 @@ pub(super) async fn read(
 /// The calls behind turn `from` of which it is not known what stands beside them.
 pub(super) fn unknown_calls(
     wire: &dyn Wire,
-    reading: &Reading,
+    reading: &RequestReading,
     live: &LiveConversation,
     cut: Option<HandoffId>,
     from: usize,

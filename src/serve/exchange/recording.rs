@@ -5,7 +5,7 @@ use super::is_model_call;
 use super::prepared::Received;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::telemetry::UsageTokens;
-use baton_core::rewrite::Rewritten;
+use baton_core::rewrite::RewriteOutcome;
 use baton_core::wire::LegReport;
 
 impl Exchange {
@@ -71,7 +71,7 @@ impl Exchange {
     }
 
     /// Logs hidden pairs that had to be left out.
-    pub(super) fn note_lost(&self, first: &Rewritten) {
+    pub(super) fn note_lost(&self, first: &RewriteOutcome) {
         let lost = if is_model_call(self.ctx.endpoint) {
             self.prepared.lost(first)
         } else {

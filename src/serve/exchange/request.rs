@@ -10,24 +10,24 @@ use super::Exchange;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::spill::Spill;
 use crate::state::journal::PackedHeaders;
-use baton_core::rewrite::Reading;
+use baton_core::rewrite::RequestReading;
 use baton_core::wire::{View, Wire};
 
 /// A request that was read: its body, and where in it is what. While the body is spilled only its facts are known.
 #[derive(Clone)]
 pub(super) struct Request {
     body: RequestBody,
-    reading: Reading,
+    reading: RequestReading,
 }
 
 impl Request {
     /// `reading` is of the body's text.
-    pub(super) fn new(body: RequestBody, reading: Reading) -> Self {
+    pub(super) fn new(body: RequestBody, reading: RequestReading) -> Self {
         Self { body, reading }
     }
 
     /// Where in the body is what.
-    pub(super) fn reading(&self) -> &Reading {
+    pub(super) fn reading(&self) -> &RequestReading {
         &self.reading
     }
 

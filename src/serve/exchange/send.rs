@@ -15,13 +15,13 @@ use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::UpstreamFault;
 use crate::state::journal::{PackedHeaders, SentLeg};
 use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
-use baton_core::rewrite::Rewritten;
-use baton_core::rewrite::untooled::{self, Untooled};
+use baton_core::rewrite::RewriteOutcome;
+use baton_core::rewrite::untooled::{self, ToolOmission};
 
 impl Exchange {
     pub(super) async fn send_first(
         &self,
-        first: &Rewritten,
+        first: &RewriteOutcome,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let (rope, target) = (&first.rope, &*self.ctx.target);
         // Nothing to change: the body goes out as it came, compressed where it was.
@@ -42,14 +42,17 @@ impl Exchange {
     }
 
     /// Sends a later leg, once.
-    pub(super) async fn send_leg(&self, leg: &Rewritten) -> Result<Response<UpstreamBody>, UpstreamFault> {
+    pub(super) async fn send_leg(
+        &self,
+        leg: &RewriteOutcome,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         self.send_leg_to(leg, &self.ctx.target).await
     }
 
     /// The same, to another path and query than the agent's.
     pub(super) async fn send_leg_to(
         &self,
-        leg: &Rewritten,
+        leg: &RewriteOutcome,
         target: &str,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let sending = Sending {
@@ -63,7 +66,7 @@ impl Exchange {
     /// Sends `rope`, which is `leg`'s body as it goes over the wire.
     async fn send(
         &self,
-        leg: &Rewritten,
+        leg: &RewriteOutcome,
         target: &str,
         rope: Vec<Bytes>,
         sending: Sending,
@@ -102,7 +105,7 @@ impl Exchange {
     /// it is pinned, without that thinking. The conversation's record follows what worked.
     pub(super) async fn answer_bad_request(
         mut self,
-        first: Rewritten,
+        first: RewriteOutcome,
         response: Response<UpstreamBody>,
     ) -> Response<ResponseBody> {
         let (parts, body) = response.into_parts();
@@ -133,7 +136,7 @@ impl Exchange {
     }
 
     /// The request as it is sent again, where that may help against this error.
-    fn retry(&mut self, error: &[u8], first: &Rewritten) -> Option<Retry> {
+    fn retry(&mut self, error: &[u8], first: &RewriteOutcome) -> Option<Retry> {
         let wire = self.prepared.wire;
         if self.prepared.active.is_some() {
             if !wire.refuses_thinking(error) {
@@ -186,7 +189,7 @@ impl Exchange {
                 }
                 self.ctx.recorder.note(|e| {
                     e.tooled = tooled;
-                    e.untooled = (!tooled).then_some(Untooled::PrefixRefused);
+                    e.untooled = (!tooled).then_some(ToolOmission::PrefixRefused);
                 });
                 self.tooled = tooled;
             }
@@ -197,7 +200,7 @@ impl Exchange {
 
 /// A request that is sent once more.
 struct Retry {
-    request: Rewritten,
+    request: RewriteOutcome,
     remedy: Remedy,
 }
 

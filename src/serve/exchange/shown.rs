@@ -12,10 +12,10 @@ use super::{Exchange, is_model_call};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::StreamMerge;
-use baton_core::handoffs::draft::DraftAsk;
+use baton_core::handoffs::draft::DraftRequest;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::note::{self, Quoter};
-use baton_core::transcript::{Answered, Said};
+use baton_core::transcript::{AnswerContent, AnswerPartKind};
 use baton_core::wire::framer::Framer;
 use baton_core::wire::{Ending, Framing, LocalAnswer, StreamOpening};
 
@@ -173,7 +173,7 @@ impl Exchange {
     /// The same exchange, whose agent sees the draft's text as it is written: where the config or who asks for the draft wants
     /// that, and the agent streams. An agent that leaves its history with the provider would go on from an answer that the
     /// provider does not know.
-    pub(super) fn showing(self, ask: &DraftAsk) -> Self {
+    pub(super) fn showing(self, ask: &DraftRequest) -> Self {
         let prepared = &self.prepared;
         let facts = &prepared.request.view().facts;
         let resends = !prepared.wire.goes_on_by_id() || facts.unstored;
@@ -252,9 +252,9 @@ impl TextExtractor {
         };
         for frame in &batch.frames {
             let data = self.framing.data(&batch.buf[frame.clone()]);
-            for part in Answered::of(&data).parts {
-                match part.said {
-                    Said::Text => {
+            for part in AnswerContent::of(&data).parts {
+                match part.kind {
+                    AnswerPartKind::Text => {
                         if std::mem::take(&mut self.aside) && self.any {
                             text.push('\n');
                         }

@@ -7,11 +7,12 @@ use crate::state::config;
 use crate::state::jobs::recalls::{AnswerOutcome, RecallCall};
 use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
-use baton_core::course::Answered;
-use baton_core::handoffs::document::fields::Size;
+use baton_core::course::AnsweredCall;
+use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::recall::CutPart;
 use baton_core::record::{
-    Behind, CutPoint, Handoff, HandoffId, HiddenPair, HiddenResult, Origin, Place, Repeat,
+    CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
+    ResponseOrigin,
 };
 use baton_core::rewrite::{positions, text_fingerprints};
 use baton_core::text::splice;
@@ -32,7 +33,7 @@ impl Exchange {
     ) -> Result<Handoff, StoreError> {
         let sent = self.ctx.recorder.read(|e| e.sent_bytes.last().copied());
         let before = sent.flatten().unwrap_or_default();
-        self.write_drafted(prompt, reason, parent, (Origin::Model, before))
+        self.write_drafted(prompt, reason, parent, (HandoffOrigin::Model, before))
             .await
     }
 
@@ -42,7 +43,7 @@ impl Exchange {
         prompt: String,
         reason: Option<String>,
         parent: Option<HandoffId>,
-        (origin, before): (Origin, u64),
+        (origin, before): (HandoffOrigin, u64),
     ) -> Result<Handoff, StoreError> {
         let live = self.live()?;
         let now = self.app.clock.now_ms();
@@ -50,7 +51,7 @@ impl Exchange {
         let handoff = self.made(self.app.clock.new_id(), (prompt, reason, parent, origin))?;
         let point = self.cut_point(&handoff);
         let hash = self.hash();
-        let repeat = Repeat {
+        let repeat = RepeatedAnswer {
             body_hash: hash,
             handoff: handoff.id,
             replaces: self.fired.all(),
@@ -74,7 +75,7 @@ impl Exchange {
         &self,
         id: HandoffId,
         prompt: String,
-        origin: Origin,
+        origin: HandoffOrigin,
     ) -> Result<(), StoreError> {
         let parent = self.prepared.active.as_ref().map(|active| active.id);
         let handoff = self.made(id, (prompt, None, parent, origin))?;
@@ -85,7 +86,7 @@ impl Exchange {
     fn made(
         &self,
         id: HandoffId,
-        (prompt, reason, parent, origin): (String, Option<String>, Option<HandoffId>, Origin),
+        (prompt, reason, parent, origin): (String, Option<String>, Option<HandoffId>, HandoffOrigin),
     ) -> Result<Handoff, StoreError> {
         let live = self.live()?;
         Ok(Handoff {
@@ -116,7 +117,7 @@ impl Exchange {
             false => event.log_line(),
         }
         self.app.journal.handoff(&event);
-        self.packet(handoff, Size { before, after });
+        self.packet(handoff, HandoffSize { before, after });
         self.ctx.recorder.note(|e| {
             e.fired.push(event.id.clone());
             e.handoffs.push(event);
@@ -149,7 +150,10 @@ impl Exchange {
     }
 
     /// Writes the pairs of a mixed batch, each beside its sibling; those without a place are left out.
-    pub(super) async fn write_beside(&self, all: Vec<(Answered, Option<Place>)>) -> Result<(), StoreError> {
+    pub(super) async fn write_beside(
+        &self,
+        all: Vec<(AnsweredCall, Option<InsertionPlace>)>,
+    ) -> Result<(), StoreError> {
         let mut pairs = Vec::with_capacity(all.len());
         for (call, place) in all {
             if let Some(place) = place {
@@ -166,13 +170,17 @@ impl Exchange {
     }
 
     /// Writes what stands behind the id that the agent knows the response by.
-    pub(super) async fn write_id(&self, shown: &str, behind: &Behind) -> Result<(), StoreError> {
+    pub(super) async fn write_id(&self, shown: &str, behind: &ResponseOrigin) -> Result<(), StoreError> {
         let (store, behind) = (self.app.sessions.store(), behind.written());
         store.put_response_id(&self.ctx.principal, shown, &behind).await
     }
 
     /// A hidden call with its answer. That of a call which stands alone has the aside's id.
-    pub(super) fn pair(&self, answered: Answered, place: Place) -> Result<HiddenPair, StoreError> {
+    pub(super) fn pair(
+        &self,
+        answered: AnsweredCall,
+        place: InsertionPlace,
+    ) -> Result<HiddenPair, StoreError> {
         let conversation = self.live()?.key().to_owned();
         let call = &answered.call;
         let (answer, outcome) = match answered.answer {

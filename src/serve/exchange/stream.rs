@@ -15,9 +15,11 @@ use super::coalesce::WriteCoalescer;
 use super::effects::{self, Done};
 use crate::serve::proxy::download::{StreamFault, UpstreamBody};
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Circumstances, Close, Course, Effect, Event, Opening, StreamMerge};
+use baton_core::course::{
+    Action, Course, CourseEvent, Effect, RepeatedHandoff, ResponseEnd, StreamMerge, VerdictInput,
+};
 use baton_core::record::Handoff;
-use baton_core::wire::Stop;
+use baton_core::wire::StopReason;
 
 /// An effect under way; ends with the exchange as it is then.
 type Work = Pin<Box<dyn Future<Output = (Box<Exchange>, Done)> + Send>>;
@@ -68,7 +70,7 @@ impl Driver {
     pub(super) fn new(
         mut exchange: Exchange,
         body: UpstreamBody,
-        now: Circumstances,
+        now: VerdictInput,
         opening: Option<Arc<Handoff>>,
     ) -> Self {
         let mut merge = exchange.merge_behind_shown().unwrap_or_else(|| {
@@ -82,7 +84,7 @@ impl Driver {
             merge.hold_ends();
         }
         exchange.spill();
-        let opening = opening.map(|handoff| Opening {
+        let opening = opening.map(|handoff| RepeatedHandoff {
             id: handoff.id,
             head: handoff.head.clone(),
         });
@@ -103,7 +105,7 @@ impl Driver {
         self.merge.feed(chunk, out);
     }
 
-    fn happened(&mut self, event: Event) {
+    fn happened(&mut self, event: CourseEvent) {
         self.course.handle_event(event);
         while let Some(action) = self.course.poll_action() {
             match action {
@@ -121,18 +123,18 @@ impl Driver {
         let report = self.merge.report().clone();
         self.exchange.count(&report);
         if !report.again {
-            return self.happened(Event::LegEnded(report));
+            return self.happened(CourseEvent::LegEnded(report));
         }
         self.merge.forget_leg();
         let (shown, retry) = (false, true);
-        self.happened(Event::LegBroken { shown, retry });
+        self.happened(CourseEvent::LegBroken { shown, retry });
     }
 
     /// The leg cannot be read to its end.
     fn leg_broken(&mut self, fault: StreamFault, retry: bool) {
         let shown = self.leg_shown();
         self.fault = Some(fault);
-        self.happened(Event::LegBroken { shown, retry });
+        self.happened(CourseEvent::LegBroken { shown, retry });
     }
 
     /// Upstream's body is at its end without the leg's last event having been seen.
@@ -147,7 +149,7 @@ impl Driver {
         self.exchange.count(&report);
         let withheld = self.merge.withholding();
         let shown = self.leg_shown();
-        self.happened(Event::LegTruncated {
+        self.happened(CourseEvent::LegTruncated {
             report,
             shown,
             withheld,
@@ -190,12 +192,12 @@ impl Driver {
                 self.merge.hide(self.exchange.hidden());
                 self.merge.next_leg();
                 self.phase = Phase::Leg(body);
-                self.happened(Event::LegBegun);
+                self.happened(CourseEvent::LegBegun);
             }
         }
     }
 
-    fn end(&mut self, close: &Close) {
+    fn end(&mut self, close: &ResponseEnd) {
         let ending = self.exchange.ending(close);
         self.outcome = Some(effects::outcome(close, self.merge.report().stop));
         let mut out = Vec::new();
@@ -206,7 +208,7 @@ impl Driver {
 
     fn end_as_it_is(&mut self) {
         self.outcome = Some(match self.merge.report().stop {
-            Stop::Open => ExchangeOutcome::Truncated,
+            StopReason::Open => ExchangeOutcome::Truncated,
             stop => ExchangeOutcome::of_end(stop),
         });
         self.phase = Phase::Done;

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use super::prepared::Prepared;
 use super::{Exchange, heavy, is_model_call};
 use baton_core::record::ThinkingOmission;
-use baton_core::rewrite::{Rewritten, Why, positions, thinking};
+use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 
 /// The turn up to which a pinned request leaves thinking out, since an earlier one of the stretch was refused with it.
 pub(super) fn omitted_until(prepared: &Prepared) -> Option<usize> {
@@ -26,7 +26,7 @@ pub(super) fn omitted_until(prepared: &Prepared) -> Option<usize> {
 
 impl Exchange {
     /// The request without any thinking behind its cut; `None` where it has none that was sent.
-    pub(super) fn leave_thinking_out(&mut self, sent: &Rewritten) -> Option<Rewritten> {
+    pub(super) fn leave_thinking_out(&mut self, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
         let prepared = Arc::make_mut(&mut self.prepared);
         prepared.omitted = Some(prepared.request.view().turns.len());
         let tooled = prepared.tooled;
@@ -60,10 +60,10 @@ impl Exchange {
 }
 
 /// Bytes of thinking that a request leaves out.
-fn left_out(rewritten: &Rewritten) -> usize {
+fn left_out(rewritten: &RewriteOutcome) -> usize {
     let changes = rewritten.changes.iter();
     changes
-        .filter(|change| change.why == Why::Thinking)
+        .filter(|change| change.why == ChangeReason::Thinking)
         .map(|change| change.removed)
         .sum()
 }

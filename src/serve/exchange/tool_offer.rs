@@ -7,47 +7,52 @@ use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::{App, RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use baton_core::agents::resets::{context_resets, resets_context};
-use baton_core::rewrite::Reading;
-use baton_core::rewrite::untooled::{self, Untooled};
+use baton_core::rewrite::RequestReading;
+use baton_core::rewrite::untooled::{self, ToolOmission};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, View};
 
 /// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
-pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Prepared) -> Option<Untooled> {
+pub(super) async fn why_untooled(
+    app: &App,
+    ctx: &RequestContext,
+    prepared: &Prepared,
+) -> Option<ToolOmission> {
     let view = prepared.request.view();
     if let Some(why) = prepared.forbidden.or(untooled::no_room(view)) {
         return Some(why);
     }
     if ctx.endpoint == Endpoint::Compact {
-        return Some(Untooled::Summary);
+        return Some(ToolOmission::Summary);
     }
     // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
     if ctx.endpoint == Endpoint::Count && prepared.active.is_none() && view.is_lone_message() {
-        return Some(Untooled::CountProbe);
+        return Some(ToolOmission::CountProbe);
     }
     let Some(live) = &prepared.live else {
-        return Some(Untooled::StoreDown);
+        return Some(ToolOmission::StoreDown);
     };
     let unfit = untooled::unfit(view);
-    let unfit = unfit.or(prepared.side_call.then_some(Untooled::Summary));
+    let unfit = unfit.or(prepared.side_call.then_some(ToolOmission::Summary));
     let bound = || heavy::work(prepared.weight, || prepared.wire.bound(view));
     // A conversation that has the tool keeps it: its history is bound to the list of tools.
     let resets = || {
         let own = app.config.handoff.inject == InjectPolicy::Auto
             && heavy::work(prepared.weight, || has_reset(view));
-        own.then_some(Untooled::AgentResets)
+        own.then_some(ToolOmission::AgentResets)
     };
     let decision = match live.tooled() {
         _ if prepared.active.is_some() => None,
         Some(true) => return unfit.filter(|_| !view.under_way()),
         Some(false) => unfit
             .or_else(resets)
-            .or_else(|| bound().then_some(Untooled::BoundHistory)),
+            .or_else(|| bound().then_some(ToolOmission::BoundHistory)),
         None if unfit.is_some() => return unfit,
         None => {
             // What of ours stands in the transcript was put there beside the tool.
             let ours = !prepared.pairs.is_empty() || !prepared.insertions.is_empty();
-            let why = || resets().or_else(|| (view.under_way() && bound()).then_some(Untooled::BoundHistory));
+            let why =
+                || resets().or_else(|| (view.under_way() && bound()).then_some(ToolOmission::BoundHistory));
             let why = (!ours).then(why).flatten();
             match why {
                 Some(_) if view.under_way() && had_handoff(app, ctx, prepared).await => None,
@@ -62,13 +67,13 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, prepared: &Pre
     match app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await {
         // Another process has decided otherwise meanwhile; a sentinel proves that the conversation has the tool.
         Ok(stands) if stands != tooled && prepared.active.is_none() => {
-            (!stands).then_some(Untooled::BoundHistory)
+            (!stands).then_some(ToolOmission::BoundHistory)
         }
         Ok(_) => decision,
         Err(error) => {
             // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
             tracing::error!(%error, "no tool, since that it was given cannot be written down");
-            prepared.active.is_none().then_some(Untooled::StoreDown)
+            prepared.active.is_none().then_some(ToolOmission::StoreDown)
         }
     }
 }
@@ -94,7 +99,7 @@ async fn had_handoff(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bo
     };
     let (wire, weight) = (prepared.wire, prepared.weight);
     let read = || {
-        let reading = Reading::new(wire, &received.text, Operation::Generate).ok()?;
+        let reading = RequestReading::new(wire, &received.text, Operation::Generate).ok()?;
         let mut candidates = reading.candidates(wire);
         candidates.retain(|candidate| prepared.undone.ever().contains(&candidate.sentinel.id));
         Some((reading, candidates))
@@ -107,14 +112,14 @@ async fn had_handoff(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bo
 }
 
 /// Why nobody may be offered the tool, or not in this request.
-pub(super) fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
+pub(super) fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
     let header = headers::value(&ctx.headers, "x-baton-handoff");
     let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
     // A chain of one leg is the first leg alone: a handoff would have none to go on in.
     let never = app.config.handoff.inject == InjectPolicy::Never || app.config.handoff.max_chain < 2;
     never
-        .then_some(Untooled::OffByConfig)
-        .or(off.then_some(Untooled::OffByHeader))
+        .then_some(ToolOmission::OffByConfig)
+        .or(off.then_some(ToolOmission::OffByHeader))
 }
 
 /// Claude Code's own word for a side call, where it is told to send it.

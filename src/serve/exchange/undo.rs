@@ -12,7 +12,7 @@ use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::{App, BodyScan, RequestContext};
 use crate::state::store::StoreError;
 use baton_core::mark::note;
-use baton_core::record::{AskedUndo, HandoffId};
+use baton_core::record::{HandoffId, PendingUndo};
 
 /// What the answer to the next request begins with, in front of the model's own words.
 #[derive(Clone)]
@@ -20,7 +20,7 @@ pub(super) struct FirstWords {
     /// Taken out of every later request, by its note.
     text: Arc<str>,
     /// What it tells: it waits no longer when the answer was handed over.
-    pub(super) asked: AskedUndo,
+    pub(super) asked: PendingUndo,
 }
 
 /// Does what was asked for with this request, where it is one of the transcript that is meant. `None`: it waits on, or there is
@@ -30,7 +30,7 @@ pub(super) async fn with_request(
     ctx: &RequestContext,
     (body, scan): (&RequestBody, &BodyScan),
     prepared: &mut Prepared,
-    asked: AskedUndo,
+    asked: PendingUndo,
 ) -> Result<Option<FirstWords>, Fault> {
     let exchange = Exchange::new(Arc::clone(app), ctx.clone(), prepared.clone());
     let store_down = |error: StoreError| {
@@ -79,7 +79,7 @@ enum Asked {
 }
 
 impl Exchange {
-    fn state_of(&self, asked: AskedUndo) -> Asked {
+    fn state_of(&self, asked: PendingUndo) -> Asked {
         let prepared = &self.prepared;
         if prepared.command.is_some() || prepared.unresolved.is_some() || !self.is_safe_point() {
             return Asked::Waits;
@@ -120,7 +120,7 @@ impl Exchange {
     }
 
     /// An undo that was asked for waits no longer.
-    pub(super) fn undo_over(&self, asked: AskedUndo) {
+    pub(super) fn undo_over(&self, asked: PendingUndo) {
         if let Some(live) = &self.prepared.live {
             self.app.sessions.undo_over(live, asked);
         }

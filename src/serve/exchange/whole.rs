@@ -13,9 +13,9 @@ use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Circumstances, Close, Course, Effect, Event, Opening};
+use baton_core::course::{Action, Course, CourseEvent, Effect, RepeatedHandoff, ResponseEnd, VerdictInput};
 use baton_core::record::Handoff;
-use baton_core::wire::{self, Ending, Leg, LegOutput, LegReport, Stop};
+use baton_core::wire::{self, Ending, Leg, LegOutput, LegReport, StopReason};
 
 /// What an answer to an agent that asked for no stream is made of.
 pub(super) struct WholeAnswer {
@@ -23,7 +23,7 @@ pub(super) struct WholeAnswer {
     /// Head and body of upstream's answer.
     pub(super) parts: Parts,
     pub(super) body: UpstreamBody,
-    pub(super) now: Circumstances,
+    pub(super) now: VerdictInput,
     /// The handoff behind which a repeated request goes on.
     pub(super) opening: Option<Arc<Handoff>>,
 }
@@ -41,7 +41,7 @@ pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
     };
-    if wire::tells_error(&body) {
+    if wire::is_error(&body) {
         exchange.ctx.recorder.decide(ExchangeOutcome::InBandError);
     }
     let Some(report) = exchange.read_reply(&body) else {
@@ -50,7 +50,7 @@ pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
     let mut reply = Reply {
         course: exchange.course(
             now,
-            opening.as_ref().map(|handoff| Opening {
+            opening.as_ref().map(|handoff| RepeatedHandoff {
                 id: handoff.id,
                 head: handoff.head.clone(),
             }),
@@ -104,7 +104,7 @@ struct Reply {
 /// What comes next.
 enum Next {
     Perform(Effect),
-    End(Close),
+    End(ResponseEnd),
 }
 
 impl Reply {
@@ -115,7 +115,7 @@ impl Reply {
             report: report.clone(),
             then: None,
         });
-        self.course.handle_event(Event::LegEnded(report));
+        self.course.handle_event(CourseEvent::LegEnded(report));
     }
 
     /// Shows what is to be shown, up to what has to be waited for.
@@ -130,13 +130,13 @@ impl Reply {
                 Some(Action::Perform(effect)) => return Next::Perform(effect),
                 Some(Action::End(close)) => return Next::End(close),
                 // Nothing of a leg is shown before its end, so nothing is ever broken off.
-                Some(Action::EndAsItIs | Action::BreakOff) | None => return Next::End(Close::Own),
+                Some(Action::EndAsItIs | Action::BreakOff) | None => return Next::End(ResponseEnd::Own),
             }
         }
     }
 
     /// Performs effect after effect. Returns how the reply ends.
-    async fn run(&mut self, mut effect: Effect) -> Close {
+    async fn run(&mut self, mut effect: Effect) -> ResponseEnd {
         loop {
             let asks = matches!(effect, Effect::AnswerCall(_));
             let last = self.legs.last().filter(|_| asks);
@@ -144,7 +144,7 @@ impl Reply {
             match self.exchange.perform(effect, spoken, false).await {
                 Done::Event(event) => self.course.handle_event(event),
                 Done::Leg(body) => {
-                    self.course.handle_event(Event::LegBegun);
+                    self.course.handle_event(CourseEvent::LegBegun);
                     self.read_leg(body).await;
                 }
             }
@@ -160,13 +160,13 @@ impl Reply {
         let exchange = &self.exchange.ctx.id;
         let retry = match collect(&self.exchange, body).await {
             Ok(body) => match self.exchange.read_reply(&body) {
-                Some(report) if report.stop != Stop::Error => return self.leg_ended(body, report),
+                Some(report) if report.stop != StopReason::Error => return self.leg_ended(body, report),
                 Some(report) => {
                     self.exchange.count(&report);
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true
                 }
-                None if wire::tells_error(&body) => {
+                None if wire::is_error(&body) => {
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true
                 }
@@ -185,16 +185,16 @@ impl Reply {
             }
         };
         let shown = false;
-        self.course.handle_event(Event::LegBroken { shown, retry });
+        self.course.handle_event(CourseEvent::LegBroken { shown, retry });
     }
 
-    fn outcome(&self, close: &Close) -> ExchangeOutcome {
+    fn outcome(&self, close: &ResponseEnd) -> ExchangeOutcome {
         let last = self.legs.last();
-        effects::outcome(close, last.map_or(Stop::Open, |leg| leg.report.stop))
+        effects::outcome(close, last.map_or(StopReason::Open, |leg| leg.report.stop))
     }
 
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
-    fn joined(&self, close: &Close, opening: Option<&Handoff>) -> Bytes {
+    fn joined(&self, close: &ResponseEnd, opening: Option<&Handoff>) -> Bytes {
         let wire = self.exchange.prepared.wire;
         let view = self.exchange.prepared.request.view();
         let ending = self.exchange.ending(close);
@@ -203,8 +203,8 @@ impl Reply {
             && leg.report.hidden.is_empty()
             && leg.report.broken_up == 0
         {
-            return wire.as_asked(view, leg.body.clone());
+            return wire.shaped_for(view, leg.body.clone());
         }
-        wire.as_asked(view, wire.join(&self.legs, opening.as_deref(), ending))
+        wire.shaped_for(view, wire.join(&self.legs, opening.as_deref(), ending))
     }
 }

@@ -12,8 +12,8 @@ use quick_cache::sync::Cache;
 use crate::state::journal::{BEGINNINGS_BLOCK, Beginnings, KeyedHash};
 use baton_core::mark::STEM;
 use baton_core::record::WireId;
-use baton_core::text::prescan::{Prescanner, Stretch};
-use baton_core::wire::{KnownTurns, Scanned, SharedTurns, View};
+use baton_core::text::prescan::{Prescanner, ScannedStretch};
+use baton_core::wire::{BodyFacts, KnownTurns, SharedTurns, View};
 
 /// Bytes of what scans found that are kept: a conversation of 1 MB takes some tens of kilobytes.
 const KEPT_BYTES: u64 = 16 << 20;
@@ -27,7 +27,7 @@ const BODIES: usize = 512;
 
 /// What was found in bodies, by the hash of all up to a block's end.
 pub(crate) struct KnownScans {
-    blocks: Cache<KeyedHash, Arc<Stretch>, BySize>,
+    blocks: Cache<KeyedHash, Arc<ScannedStretch>, BySize>,
     /// By the last whole block of a body, and by the wire that it was read on.
     turns: Cache<(KeyedHash, WireId), Arc<KnownTurns>, BySize>,
     /// Hashes no body yet; a copy hashes each body where the journal is off.
@@ -38,8 +38,8 @@ pub(crate) struct KnownScans {
 #[derive(Clone)]
 struct BySize;
 
-impl Weighter<KeyedHash, Arc<Stretch>> for BySize {
-    fn weight(&self, _: &KeyedHash, stretch: &Arc<Stretch>) -> u64 {
+impl Weighter<KeyedHash, Arc<ScannedStretch>> for BySize {
+    fn weight(&self, _: &KeyedHash, stretch: &Arc<ScannedStretch>) -> u64 {
         stretch.size() as u64
     }
 }
@@ -93,7 +93,7 @@ impl KnownScans {
 #[derive(Debug, Default)]
 pub struct BodyScan {
     /// For who reads it.
-    pub known: Scanned,
+    pub known: BodyFacts,
     /// Its last whole block.
     last_block: Option<LastBlock>,
 }
@@ -155,7 +155,7 @@ impl BodyReader<'_> {
         };
         let prescan = self.prescanner.done(text);
         let scan = BodyScan {
-            known: Scanned { prescan, turns },
+            known: BodyFacts { prescan, turns },
             last_block,
         };
         (scan, self.is_recorded.then_some(self.beginnings))

@@ -86,10 +86,10 @@ use crate::state::store::SharedStore;
 use crate::state::store::seals::Seals;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::handoffs::draft::Prompts;
-use baton_core::handoffs::recall::Settings;
+use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::tools::{RECALL_NAME, Tool, ToolTable};
 use baton_core::wire::{SharedTurns, View};
 
@@ -280,7 +280,7 @@ fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
 }
 
 fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn CallAnswerer> {
-    let settings = Settings {
+    let settings = RecallIndexSettings {
         tags: config.handoff.preamble_tags.clone(),
         redactor: redactor.clone(),
     };
@@ -424,8 +424,8 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: MinRateBody) -> Respon
     }
     let asks = ctx.endpoint.carries_transcript() && ctx.method == Method::POST;
     let unread = match unmodifiable {
-        Some(_) => Some(Untooled::Signed),
-        None => (Coding::of(&ctx.headers) == Coding::Opaque).then_some(Untooled::UnreadCoding),
+        Some(_) => Some(ToolOmission::Signed),
+        None => (Coding::of(&ctx.headers) == Coding::Opaque).then_some(ToolOmission::UnreadCoding),
     };
     if !asks || unread.is_some() {
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));

@@ -13,7 +13,7 @@ use super::min_rate::MinRateBody;
 use super::response_body::ResponseBody;
 use super::{App, RequestContext, headers, relay};
 use crate::state::store::StoreError;
-use baton_core::record::Behind;
+use baton_core::record::ResponseOrigin;
 use baton_core::wire::wire;
 
 /// A target with upstream's own id in it, and both ids.
@@ -76,8 +76,8 @@ async fn mapped(app: &App, ctx: &RequestContext) -> Result<Option<Mapped>, Store
     };
     let found = app.sessions.store().response_id(&ctx.principal, id).await?;
     // One that ended with its handoff is what upstream knows it as.
-    let found = found.map(|found| Behind::read(&found));
-    let upstream = found.as_ref().and_then(Behind::response);
+    let found = found.map(|found| ResponseOrigin::read(&found));
+    let upstream = found.as_ref().and_then(ResponseOrigin::response);
     let other = upstream.filter(|upstream| *upstream != id);
     Ok(other.map(|upstream| Mapped {
         target: format!("{before}{upstream}{behind}"),

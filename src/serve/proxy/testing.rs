@@ -78,7 +78,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             markers: Vec::new(),
             facts_tokens: 3000,
             bundle_tokens: 8000,
-            method: baton_core::handoffs::draft::Method::Oneshot,
+            method: baton_core::handoffs::draft::DraftMethod::Oneshot,
             model: None,
             max_tokens: 16_384,
             timeout: Duration::from_secs(180),

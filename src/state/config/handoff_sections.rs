@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use super::Secret;
-use baton_core::handoffs::draft::Method;
+use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::{Thresholds, Windows};
 
 /// Handoff settings; `config/baton.toml` describes each key.
@@ -180,7 +180,7 @@ pub struct DraftPolicy {
     /// Tokens of what a model is shown that writes one, estimated.
     pub bundle_tokens: usize,
     /// How one is made where nobody says.
-    pub method: Method,
+    pub method: DraftMethod,
     /// The model that writes one, of the same upstream; `None`: the conversation's own.
     pub model: Option<String>,
     /// Most tokens of output of the request for one.

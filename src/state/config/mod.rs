@@ -180,8 +180,12 @@ impl Config {
     }
 
     /// How transcripts are read for drafts, documents and facts; `carry_over` is the prompt that they begin with.
-    pub fn draft_settings(&self, carry_over: Option<String>, redactor: Redactor) -> draft::Settings {
-        draft::Settings {
+    pub fn draft_settings(
+        &self,
+        carry_over: Option<String>,
+        redactor: Redactor,
+    ) -> draft::DraftIndexSettings {
+        draft::DraftIndexSettings {
             tags: self.handoff.preamble_tags.clone(),
             markers: small(&self.draft.markers),
             verdicts: self.documents.verdict_paths.clone(),

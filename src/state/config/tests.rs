@@ -82,7 +82,7 @@ fn the_default_holds_with_its_optional_keys_too() {
     assert_eq!(config.documents.agent_mail_agents[0].0, "BlueLake");
     assert_eq!(
         config.documents.assumption_words,
-        baton_core::handoffs::draft::Settings::default().assumptions
+        baton_core::handoffs::draft::DraftIndexSettings::default().assumptions
     );
     assert!(!format!("{config:?}").contains("0123456789"));
 }

@@ -19,7 +19,7 @@ use crate::state::telemetry::ExchangeEvent;
 use baton_core::nudge::Windows;
 use baton_core::record::WireId;
 use baton_core::text::splice;
-use baton_core::wire::{self, Operation, Stop, Usage, Wire};
+use baton_core::wire::{self, Operation, StopReason, Usage, Wire};
 
 impl Archive {
     /// Applies one note. Call it inside a transaction.
@@ -230,7 +230,7 @@ impl Archive {
         Ok(())
     }
 
-    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: Stop) {
+    fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: StopReason) {
         let usage = json(&StoredUsage::of(usage));
         self.change_leg(id, leg, |leg| {
             (leg.usage, leg.stop) = (Some(usage), Some(stop_name(stop)));

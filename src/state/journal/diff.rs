@@ -7,9 +7,9 @@ use serde::Serialize;
 
 use super::summary::role_named;
 use baton_core::mark::{self, MarkKind};
-use baton_core::rewrite::Why;
+use baton_core::rewrite::ChangeReason;
 use baton_core::tools::is_ours;
-use baton_core::transcript::{Kind, Text, Turn};
+use baton_core::transcript::{JsonText, TranscriptPartKind, TranscriptTurn};
 
 /// A message as far as a comparison cares.
 #[derive(Debug, Clone)]
@@ -33,20 +33,20 @@ pub enum MessageState {
 }
 
 /// A message's fate and its reason; kept ones have none.
-pub(super) type MessageFate = (MessageState, Option<Why>);
+pub(super) type MessageFate = (MessageState, Option<ChangeReason>);
 
 /// Compares two lists of messages, the fates of the received ones first. `text` is called for the few that need a
 /// closer look.
 pub(super) fn compare(
     received: &[ComparedMessage],
     sent: &[ComparedMessage],
-    whys: &[Why],
+    whys: &[ChangeReason],
     text: &dyn Fn(i64) -> String,
 ) -> (Vec<MessageFate>, Vec<MessageFate>) {
     let kept: MessageFate = (MessageState::Kept, None);
     let mut fates = (vec![kept; received.len()], vec![kept; sent.len()]);
     let mut from = (0, 0);
-    let mut uncut = whys.contains(&Why::Cut);
+    let mut uncut = whys.contains(&ChangeReason::Cut);
     let ends = [(received.len(), sent.len())];
     for (r, s) in matches(received, sent).into_iter().chain(ends) {
         // What a cut brings stands before everything that it leaves, and is the user's.
@@ -109,7 +109,7 @@ struct MessageGap<'a> {
     cut: bool,
     received: &'a [ComparedMessage],
     sent: &'a [ComparedMessage],
-    whys: &'a [Why],
+    whys: &'a [ChangeReason],
     text: &'a dyn Fn(i64) -> String,
     last: bool,
 }
@@ -164,51 +164,57 @@ impl MessageGap<'_> {
         2 * (front + back).min(shorter) >= shorter
     }
 
-    fn changed(&self, i: usize, j: usize) -> Option<Why> {
+    fn changed(&self, i: usize, j: usize) -> Option<ChangeReason> {
         let (a, b) = (self.ours(&self.received[i]), self.ours(&self.sent[j]));
         if b.calls > a.calls || a.aside && !b.aside {
-            return self.first_of(&[Why::Pair]);
+            return self.first_of(&[ChangeReason::Pair]);
         }
         match self.cut {
-            true => Some(Why::Cut),
+            true => Some(ChangeReason::Cut),
             false => self.first_of(&[
-                Why::GivenBack,
-                Why::Pair,
-                Why::Inserted,
-                Why::Thinking,
-                Why::AskAgain,
-                Why::Tool,
+                ChangeReason::GivenBack,
+                ChangeReason::Pair,
+                ChangeReason::Inserted,
+                ChangeReason::Thinking,
+                ChangeReason::AskAgain,
+                ChangeReason::Tool,
             ]),
         }
     }
 
-    fn reason_of_new(&self, j: usize) -> Option<Why> {
-        let requested = self.first_of(&[Why::AskAgain, Why::Draft]);
+    fn reason_of_new(&self, j: usize) -> Option<ChangeReason> {
+        let requested = self.first_of(&[ChangeReason::AskAgain, ChangeReason::Draft]);
         if self.last && requested.is_some() && self.whys.len() > 1 {
             return requested;
         }
         let ours = self.ours(&self.sent[j]);
         if ours.calls > 0 || ours.answered {
-            return self.first_of(&[Why::Pair, Why::AskAgain, Why::Cut]);
+            return self.first_of(&[ChangeReason::Pair, ChangeReason::AskAgain, ChangeReason::Cut]);
         }
-        self.first_of(&[Why::Cut, Why::Pair, Why::Inserted, Why::AskAgain, Why::Draft])
+        self.first_of(&[
+            ChangeReason::Cut,
+            ChangeReason::Pair,
+            ChangeReason::Inserted,
+            ChangeReason::AskAgain,
+            ChangeReason::Draft,
+        ])
     }
 
     /// The parts of a message that baton wrote.
     fn ours(&self, item: &ComparedMessage) -> OwnParts {
         let text = (self.text)(item.chunk);
         let mut ours = OwnParts::default();
-        for part in Turn::alone(text.as_bytes(), role_named(&item.role)).parts() {
+        for part in TranscriptTurn::alone(text.as_bytes(), role_named(&item.role)).parts() {
             match part.kind {
-                Kind::Call(call) => {
+                TranscriptPartKind::Call(call) => {
                     ours.calls += usize::from(call.name.is_some_and(|name| is_ours(&name.get())))
                 }
-                Kind::Result(_) => {
+                TranscriptPartKind::Result(_) => {
                     let is_answer =
-                        |text: &Text<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
+                        |text: &JsonText<'_>| ANSWERS.iter().any(|answer| text.get().starts_with(answer));
                     ours.answered |= part.texts().iter().any(is_answer);
                 }
-                Kind::Text(text) => {
+                TranscriptPartKind::Text(text) => {
                     let marks = mark::marks(text.raw());
                     ours.aside |= marks.iter().any(|mark| matches!(mark.kind, MarkKind::Aside(_)));
                 }
@@ -218,11 +224,17 @@ impl MessageGap<'_> {
         ours
     }
 
-    fn reason_of_cut(&self) -> Option<Why> {
-        self.first_of(&[Why::Cut, Why::Note, Why::Thinking, Why::Pair, Why::GivenBack])
+    fn reason_of_cut(&self) -> Option<ChangeReason> {
+        self.first_of(&[
+            ChangeReason::Cut,
+            ChangeReason::Note,
+            ChangeReason::Thinking,
+            ChangeReason::Pair,
+            ChangeReason::GivenBack,
+        ])
     }
 
-    fn first_of(&self, wanted: &[Why]) -> Option<Why> {
+    fn first_of(&self, wanted: &[ChangeReason]) -> Option<ChangeReason> {
         wanted
             .iter()
             .copied()
@@ -262,20 +274,20 @@ mod tests {
         (items.collect(), texts.collect())
     }
 
-    fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[Why]) -> (String, String) {
+    fn states(received: &[(&str, &str)], sent: &[(&str, &str)], whys: &[ChangeReason]) -> (String, String) {
         let ((r, mut texts), (s, more)) = (items(received), items(sent));
         texts.extend(more);
         let (a, b) = compare(&r, &s, whys, &|chunk| texts[&chunk].clone());
         let letter = |fates: Vec<MessageFate>| {
             let letters = fates.into_iter().map(|(state, why)| match (state, why) {
                 (MessageState::Kept, None) => 'k',
-                (MessageState::Cut, Some(Why::Cut)) => 'c',
-                (MessageState::New, Some(Why::Cut)) => 'n',
-                (MessageState::New, Some(Why::Pair)) => 'p',
-                (MessageState::New, Some(Why::AskAgain)) => 'a',
-                (MessageState::Changed, Some(Why::Cut)) => 't',
-                (MessageState::Changed, Some(Why::Pair)) => 'P',
-                (MessageState::Changed, Some(Why::GivenBack)) => 'g',
+                (MessageState::Cut, Some(ChangeReason::Cut)) => 'c',
+                (MessageState::New, Some(ChangeReason::Cut)) => 'n',
+                (MessageState::New, Some(ChangeReason::Pair)) => 'p',
+                (MessageState::New, Some(ChangeReason::AskAgain)) => 'a',
+                (MessageState::Changed, Some(ChangeReason::Cut)) => 't',
+                (MessageState::Changed, Some(ChangeReason::Pair)) => 'P',
+                (MessageState::Changed, Some(ChangeReason::GivenBack)) => 'g',
                 other => panic!("{other:?}"),
             });
             letters.collect::<String>()
@@ -294,7 +306,7 @@ mod tests {
         ];
         let sent = [("system", "s"), ("user", "prompt"), ("user", "after")];
         assert_eq!(
-            states(&received, &sent, &[Why::Cut, Why::Tool]),
+            states(&received, &sent, &[ChangeReason::Cut, ChangeReason::Tool]),
             ("kccck".into(), "knk".into())
         );
         let received = [
@@ -308,7 +320,7 @@ mod tests {
             ("user", "after"),
         ];
         assert_eq!(
-            states(&received, &sent, &[Why::Cut]),
+            states(&received, &sent, &[ChangeReason::Cut]),
             ("ctk".into(), "ntk".into())
         );
     }
@@ -337,7 +349,7 @@ mod tests {
             ("user", both_answered.as_str()),
         ];
         assert_eq!(
-            states(&received, &sent, &[Why::Pair]),
+            states(&received, &sent, &[ChangeReason::Pair]),
             ("kPP".into(), "kPP".into())
         );
         let received = [
@@ -351,7 +363,7 @@ mod tests {
             ("user", "b"),
         ];
         assert_eq!(
-            states(&received, &sent, &[Why::GivenBack]),
+            states(&received, &sent, &[ChangeReason::GivenBack]),
             ("kgk".into(), "kgk".into())
         );
         let (requested, refused) = (message(&[&ours]), message(&[&result("Handoff refused: why")]));
@@ -361,7 +373,11 @@ mod tests {
             ("user", refused.as_str()),
         ];
         assert_eq!(
-            states(&[("user", "a")], &sent, &[Why::Tool, Why::AskAgain]),
+            states(
+                &[("user", "a")],
+                &sent,
+                &[ChangeReason::Tool, ChangeReason::AskAgain]
+            ),
             ("k".into(), "kaa".into())
         );
     }
@@ -389,7 +405,7 @@ mod tests {
                     requested.set(requested.get() + 1);
                     format!("{chunk:x}").repeat(3)
                 };
-                for whys in [&[Why::GivenBack][..], &[Why::Cut]] {
+                for whys in [&[ChangeReason::GivenBack][..], &[ChangeReason::Cut]] {
                     compare(&received, &sent, whys, &text);
                 }
                 assert!(
@@ -404,6 +420,9 @@ mod tests {
     #[test]
     fn untouched_is_all_kept() {
         let same = [("user", "a"), ("assistant", "b")];
-        assert_eq!(states(&same, &same, &[Why::Tool]), ("kk".into(), "kk".into()));
+        assert_eq!(
+            states(&same, &same, &[ChangeReason::Tool]),
+            ("kk".into(), "kk".into())
+        );
     }
 }

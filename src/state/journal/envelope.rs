@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use super::diff::MessageState;
 use super::exchange::{EnvelopeChange, MessageSummary};
 use super::summary::{self, ShownPart};
-use baton_core::rewrite::Why;
+use baton_core::rewrite::ChangeReason;
 use baton_core::text::{Span, json};
 use baton_core::tools::{RECALL_NAME, TOOL_NAME, is_ours};
 use baton_core::transcript::{OfferedTool, Surroundings, SystemPrompt, named_members};
@@ -105,7 +105,7 @@ pub(super) fn compare(received: &[u8], sent: &[u8]) -> (Vec<MessageSummary>, Vec
             }
             _ => {
                 row.state = MessageState::New;
-                row.why = is_ours.then_some(Why::Tool);
+                row.why = is_ours.then_some(ChangeReason::Tool);
             }
         }
     }
@@ -283,7 +283,10 @@ mod tests {
             assert_eq!(theirs.len(), 2);
             let lines: Vec<_> = ours.iter().map(|row| row.first_line.trim()).collect();
             assert_eq!(lines, ["Be brief.", "a", "session_handoff"]);
-            assert_eq!((ours[2].state, ours[2].why), (MessageState::New, Some(Why::Tool)));
+            assert_eq!(
+                (ours[2].state, ours[2].why),
+                (MessageState::New, Some(ChangeReason::Tool))
+            );
             assert!(parts(&after, 2).is_some());
             let described = differences(&before, &after);
             assert_eq!(described.len(), 1);

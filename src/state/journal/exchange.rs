@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use super::diff::MessageState;
 use super::row::ExchangeRow;
-use baton_core::rewrite::Why;
+use baton_core::rewrite::ChangeReason;
 
 /// An exchange in full, bodies left out: those are requested one by one.
 #[derive(Debug, Serialize)]
@@ -59,7 +59,7 @@ pub struct MessageSummary {
     /// The message's fate; for the agent's messages in the first leg.
     pub state: MessageState,
     /// The reason.
-    pub why: Option<Why>,
+    pub why: Option<ChangeReason>,
     #[serde(skip)]
     pub(super) chunk: i64,
 }
@@ -80,7 +80,7 @@ pub struct LegDetail {
     /// The fate of each of the agent's messages in this leg.
     pub received_states: Vec<MessageState>,
     /// The reasons.
-    pub received_whys: Vec<Option<Why>>,
+    pub received_whys: Vec<Option<ChangeReason>>,
     /// Its response.
     pub response: LegResponse,
 }

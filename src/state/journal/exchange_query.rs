@@ -13,7 +13,7 @@ use super::headers::{self, StoredHeaders};
 use super::query::JournalReader;
 use super::reasons;
 use super::schema::JournalError;
-use baton_core::rewrite::{SizeChange, Why};
+use baton_core::rewrite::{ChangeReason, SizeChange};
 
 /// The columns of an exchange that its row in short has not.
 pub(super) struct StoredExchange {
@@ -86,7 +86,7 @@ impl JournalReader {
         first: bool,
     ) -> Result<LegDetail, JournalError> {
         let mut sent = self.messages(leg.body[1])?;
-        let whys: Vec<Why> = leg.changes.iter().map(|change| change.why).collect();
+        let whys: Vec<ChangeReason> = leg.changes.iter().map(|change| change.why).collect();
         let text = |chunk| {
             let text = self.text(chunk).unwrap_or_default();
             String::from_utf8_lossy(&text).into_owned()

@@ -5,8 +5,8 @@ use super::diff::MessageState;
 use super::exchange::{ExchangeDetail, LegDetail, MessageSummary};
 use super::row::LegChange;
 use super::units::size;
-use baton_core::rewrite::Why;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::rewrite::ChangeReason;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::words::plural;
 use baton_core::tools::RECALL_NAME;
 
@@ -20,7 +20,7 @@ pub(super) fn notes(exchange: &ExchangeDetail) -> Vec<String> {
                 .to_owned(),
         );
     }
-    if let Some(why) = event.untooled.as_deref().and_then(Untooled::named) {
+    if let Some(why) = event.untooled.as_deref().and_then(ToolOmission::named) {
         out.push(format!("No tool was offered: {} ({}).", why.about(), why.name()));
     }
     let mut fired = event.fired.as_slice();
@@ -57,7 +57,7 @@ fn handed_over(id: &str) -> String {
 /// The handoff at which a leg was cut.
 fn cut_at(exchange: &ExchangeDetail, leg: &LegDetail) -> Option<String> {
     let mut changes = exchange.exchange.changes.iter();
-    let cut = changes.find(|change| change.leg == leg.n && change.why == Why::Cut)?;
+    let cut = changes.find(|change| change.leg == leg.n && change.why == ChangeReason::Cut)?;
     cut.handoff.map(|id| id.to_string())
 }
 
@@ -180,8 +180,8 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String
             .map(|(message, _)| message),
     );
     let because = |why| leg.sent.messages.iter().filter(move |m| m.why == Some(why));
-    let (_, prompt) = total(because(Why::Cut).filter(|m| m.state == MessageState::New));
-    let (kept, kept_bytes) = total(because(Why::Preamble));
+    let (_, prompt) = total(because(ChangeReason::Cut).filter(|m| m.state == MessageState::New));
+    let (kept, kept_bytes) = total(because(ChangeReason::Preamble));
     let at = match (&change.handoff, &exchange.exchange.event.pinned, leg.n) {
         (Some(id), ..) => format!(" at handoff {id}"),
         (None, Some(id), 0) => format!(" at handoff {id}"),
@@ -206,50 +206,50 @@ fn cut(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String
 /// Whether the tool that searches what was cut stands among a leg's tools.
 fn offers_recall(leg: &LegDetail) -> bool {
     let mut rows = leg.sent.envelope.iter();
-    rows.any(|row| row.why == Some(Why::Tool) && row.first_line.trim() == RECALL_NAME)
+    rows.any(|row| row.why == Some(ChangeReason::Tool) && row.first_line.trim() == RECALL_NAME)
 }
 
 fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> String {
     let added = size(change.added as u64);
     match change.why {
-        Why::Cut | Why::Preamble => cut(exchange, leg, change),
-        Why::Pair => {
+        ChangeReason::Cut | ChangeReason::Preamble => cut(exchange, leg, change),
+        ChangeReason::Pair => {
             format!("A hidden call that the agent never saw was put back with its result ({added}).")
         }
-        Why::Note => {
+        ChangeReason::Note => {
             let removed = size(change.removed as u64);
             format!("Commands that baton answered by itself, and what they undid, were left out ({removed}).")
         }
-        Why::Inserted => format!("A text of baton's own was put after a message ({added})."),
-        Why::Thinking => {
+        ChangeReason::Inserted => format!("A text of baton's own was put after a message ({added})."),
+        ChangeReason::Thinking => {
             let removed = size(change.removed as u64);
             format!(
                 "Thinking that upstream had refused, since it was made after another prefix, was left out ({removed})."
             )
         }
-        Why::GivenBack => {
+        ChangeReason::GivenBack => {
             "Text of the model that had been broken up was given back as the model wrote it.".to_owned()
         }
-        Why::Tool => match offers_recall(leg) {
+        ChangeReason::Tool => match offers_recall(leg) {
             true => format!("The tools session_handoff and session_recall were offered ({added})."),
             false => format!("The tool session_handoff was offered ({added})."),
         },
-        Why::Reference => {
+        ChangeReason::Reference => {
             "A reference to an item of ours, which means nothing to upstream, was left out.".to_owned()
         }
-        Why::Previous => {
+        ChangeReason::Previous => {
             "The earlier response that the request goes on from was named as upstream knows it.".to_owned()
         }
-        Why::Held => {
+        ChangeReason::History => {
             "What asks the provider to hold the agent's history, or tells it of that, was left out: it got another one."
                 .to_owned()
         }
-        Why::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
+        ChangeReason::AskAgain if !exchange.exchange.event.recalls.is_empty() => {
             "The model's hidden call was answered, and the model went on.".to_owned()
         }
-        Why::AskAgain => {
+        ChangeReason::AskAgain => {
             "The model was told why its handoff call was refused, and was asked again.".to_owned()
         }
-        Why::Draft => format!("The model was asked for the document of a handoff ({added})."),
+        ChangeReason::Draft => format!("The model was asked for the document of a handoff ({added})."),
     }
 }

@@ -10,7 +10,7 @@ use crate::state::telemetry::ExchangeEvent;
 use baton_core::record::WireId;
 use baton_core::rewrite::SizeChange;
 use baton_core::text::Span;
-use baton_core::wire::{Operation, Stop, Turn, Usage};
+use baton_core::wire::{Operation, StopReason, Turn, Usage};
 
 /// One event of an exchange.
 #[derive(Debug)]
@@ -43,7 +43,7 @@ pub(super) enum JournalNote {
         id: Arc<str>,
         leg: u32,
         usage: Usage,
-        stop: Stop,
+        stop: StopReason,
     },
     /// The response to the agent.
     Shown {

@@ -7,7 +7,7 @@ use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
 use super::row::EventColumns;
 use crate::state::telemetry::ExchangeEvent;
-use baton_core::wire::{Operation, Stop, Usage};
+use baton_core::wire::{Operation, StopReason, Usage};
 
 /// An exchange's row.
 #[derive(Debug, Default)]
@@ -231,15 +231,15 @@ pub(super) fn operation_name(operation: Operation) -> &'static str {
 }
 
 /// A leg's stop reason, as stored.
-pub(super) fn stop_name(stop: Stop) -> &'static str {
+pub(super) fn stop_name(stop: StopReason) -> &'static str {
     match stop {
-        Stop::Open => "open",
-        Stop::Done => "done",
-        Stop::Calls => "calls",
-        Stop::Truncated => "truncated",
-        Stop::Refused => "refused",
-        Stop::Paused => "paused",
-        Stop::Error => "error",
+        StopReason::Open => "open",
+        StopReason::Done => "done",
+        StopReason::Calls => "calls",
+        StopReason::Truncated => "truncated",
+        StopReason::Refused => "refused",
+        StopReason::Paused => "paused",
+        StopReason::Error => "error",
     }
 }
 

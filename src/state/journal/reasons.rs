@@ -2,39 +2,42 @@
 #![deny(clippy::disallowed_methods, clippy::disallowed_types)]
 
 use super::diff::{ComparedMessage, MessageFate, MessageState};
-use baton_core::rewrite::Why;
+use baton_core::rewrite::ChangeReason;
 
 /// Names the carry-over prompt, the preamble in front of it, what asks the model again, and edited lists of tools.
-pub(super) fn name(sent: &[ComparedMessage], whys: &[Why], fates: &mut [MessageFate]) {
-    let carry_over = match whys.contains(&Why::Cut) {
+pub(super) fn name(sent: &[ComparedMessage], whys: &[ChangeReason], fates: &mut [MessageFate]) {
+    let carry_over = match whys.contains(&ChangeReason::Cut) {
         true => carry_over(sent, fates),
         false => None,
     };
     if let Some(carry_over) = carry_over {
         for (item, fate) in sent[..carry_over].iter().zip(&mut *fates) {
             if item.role == "user" || fate.0 == MessageState::New {
-                fate.1 = Some(Why::Preamble);
+                fate.1 = Some(ChangeReason::Preamble);
             }
         }
-        fates[carry_over].1 = Some(Why::Cut);
+        fates[carry_over].1 = Some(ChangeReason::Cut);
         for (item, fate) in sent.iter().zip(&mut *fates).skip(carry_over + 1) {
-            if item.role == "system" && *fate == (MessageState::New, Some(Why::Cut)) {
-                fate.1 = Some(Why::Preamble);
+            if item.role == "system" && *fate == (MessageState::New, Some(ChangeReason::Cut)) {
+                fate.1 = Some(ChangeReason::Preamble);
             }
         }
     }
-    let own_request = whys.iter().find(|why| matches!(why, Why::AskAgain | Why::Draft));
+    let own_request = whys
+        .iter()
+        .find(|why| matches!(why, ChangeReason::AskAgain | ChangeReason::Draft));
     if let Some(why) = own_request {
-        let stays = |fate: &MessageFate| fate.0 != MessageState::New || fate.1 == Some(Why::Preamble);
+        let stays =
+            |fate: &MessageFate| fate.0 != MessageState::New || fate.1 == Some(ChangeReason::Preamble);
         let last = fates.iter().rposition(stays).max(carry_over);
         for fate in fates.iter_mut().skip(last.map_or(0, |last| last + 1)) {
             fate.1 = Some(*why);
         }
     }
-    if whys.contains(&Why::Tool) {
+    if whys.contains(&ChangeReason::Tool) {
         for (item, fate) in sent.iter().zip(fates) {
             if item.role == "tools" && fate.0 == MessageState::Changed {
-                fate.1 = Some(Why::Tool);
+                fate.1 = Some(ChangeReason::Tool);
             }
         }
     }
@@ -53,7 +56,7 @@ fn carry_over(sent: &[ComparedMessage], fates: &[MessageFate]) -> Option<usize> 
 mod tests {
     use super::*;
 
-    fn named(sent: &[(&str, MessageState)], whys: &[Why]) -> Vec<Option<Why>> {
+    fn named(sent: &[(&str, MessageState)], whys: &[ChangeReason]) -> Vec<Option<ChangeReason>> {
         let items: Vec<ComparedMessage> = sent
             .iter()
             .map(|(role, _)| ComparedMessage {
@@ -72,7 +75,11 @@ mod tests {
     #[test]
     fn the_preamble_is_no_carry_over_prompt() {
         use MessageState::{Changed, Kept, New};
-        let (cut, preamble, again) = (Some(Why::Cut), Some(Why::Preamble), Some(Why::AskAgain));
+        let (cut, preamble, again) = (
+            Some(ChangeReason::Cut),
+            Some(ChangeReason::Preamble),
+            Some(ChangeReason::AskAgain),
+        );
         // Codex: AGENTS.md as it was, the environment as it stood at the handoff, then the prompt.
         let sent = [
             ("system", Kept),
@@ -84,17 +91,20 @@ mod tests {
             ("user", Kept),
         ];
         assert_eq!(
-            named(&sent, &[Why::Cut, Why::Tool]),
+            named(&sent, &[ChangeReason::Cut, ChangeReason::Tool]),
             [None, preamble, preamble, cut, preamble, cut, None]
         );
         // A later leg, repeated: after the prompt stand the refused call and its answer.
         let sent = [("system", Kept), ("user", New), ("assistant", New), ("user", New)];
         assert_eq!(
-            named(&sent, &[Why::Cut, Why::AskAgain]),
+            named(&sent, &[ChangeReason::Cut, ChangeReason::AskAgain]),
             [None, cut, again, again]
         );
         let sent = [("user", Kept), ("assistant", New), ("tool", New)];
-        assert_eq!(named(&sent, &[Why::Tool, Why::AskAgain]), [None, again, again]);
+        assert_eq!(
+            named(&sent, &[ChangeReason::Tool, ChangeReason::AskAgain]),
+            [None, again, again]
+        );
     }
 
     #[test]
@@ -104,8 +114,8 @@ mod tests {
             ("assistant", MessageState::Changed),
         ];
         assert_eq!(
-            named(&sent, &[Why::GivenBack, Why::Tool]),
-            [Some(Why::Tool), Some(Why::GivenBack)]
+            named(&sent, &[ChangeReason::GivenBack, ChangeReason::Tool]),
+            [Some(ChangeReason::Tool), Some(ChangeReason::GivenBack)]
         );
     }
 }

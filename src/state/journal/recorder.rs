@@ -14,7 +14,7 @@ use super::note::{JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
 use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange, now_ms};
 use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
-use baton_core::wire::{Stop, Usage};
+use baton_core::wire::{StopReason, Usage};
 
 /// Events buffered for live viewers. A viewer that falls further after misses some.
 const LIVE_NOTES: usize = 256;
@@ -175,7 +175,7 @@ impl Recording {
     }
 
     /// Usage and stop reason of the leg that went out last.
-    pub fn counted(&self, usage: Usage, stop: Stop) {
+    pub fn counted(&self, usage: Usage, stop: StopReason) {
         let Some(open) = self.begun() else { return };
         open.send(JournalNote::Counted {
             id: open.id.clone(),

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::state::telemetry::{ExchangeEvent, UsageTokens};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
-use baton_core::rewrite::{SizeChange, Why};
+use baton_core::rewrite::{ChangeReason, SizeChange};
 use baton_core::wire::ServedBy;
 
 /// The row of an exchange.
@@ -170,7 +170,7 @@ pub struct LegChange {
     /// The leg, from 0.
     pub leg: u32,
     /// The reason.
-    pub why: Why,
+    pub why: ChangeReason,
     /// Bytes that went.
     pub removed: usize,
     /// Bytes that came.

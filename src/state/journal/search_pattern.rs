@@ -3,7 +3,7 @@
 use regex::{Regex, RegexBuilder, bytes};
 
 use baton_core::text::json;
-use baton_core::transcript::{Answered, as_read};
+use baton_core::transcript::{AnswerContent, as_read};
 
 /// Characters before and after a match that are shown: the match is to be in view where two lines are.
 const BEFORE: usize = 40;
@@ -61,8 +61,10 @@ impl SearchPattern {
             && self
                 .word
                 .as_ref()
-                .is_none_or(|word| Answered::may_hold(chunk, |text| word.is_match(text)))
-            && let Some(found) = Answered::of(chunk).as_read().and_then(|text| self.snippet(&text))
+                .is_none_or(|word| AnswerContent::may_hold(chunk, |text| word.is_match(text)))
+            && let Some(found) = AnswerContent::of(chunk)
+                .as_read()
+                .and_then(|text| self.snippet(&text))
         {
             return Some(found);
         }

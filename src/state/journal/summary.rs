@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use baton_core::text::{Span, json};
-use baton_core::transcript::{Kind, Part, Text, Transcript, Turn};
+use baton_core::transcript::{JsonText, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn};
 use baton_core::wire::{Role, View};
 
 /// Characters of a first line that are kept.
@@ -81,22 +81,28 @@ pub(super) fn role_named(name: &str) -> Role {
         .unwrap_or(Role::Other)
 }
 
-fn kind_name(kind: &Kind<'_>) -> &'static str {
+fn kind_name(kind: &TranscriptPartKind<'_>) -> &'static str {
     match kind {
-        Kind::Text(_) => "text",
-        Kind::Call(_) => "tool_use",
-        Kind::Result(_) => "tool_result",
-        Kind::Thinking => "thinking",
-        Kind::ToolChange => "tools",
-        Kind::Image | Kind::Other(_) => "other",
+        TranscriptPartKind::Text(_) => "text",
+        TranscriptPartKind::Call(_) => "tool_use",
+        TranscriptPartKind::Result(_) => "tool_result",
+        TranscriptPartKind::Thinking => "thinking",
+        TranscriptPartKind::ToolChange => "tools",
+        TranscriptPartKind::Image | TranscriptPartKind::Other(_) => "other",
     }
 }
 
 /// The parts that are listed. Reasoning and pictures that stand beside a message's content are not.
-fn listed<'a>(message: &'a [u8], role: Role) -> Vec<Part<'a>> {
-    let mut parts = Turn::alone(message, role).parts();
-    let is_block = |part: &Part<'_>| part.raw().starts_with(b"{");
-    parts.retain(|part| is_block(part) || !matches!(part.kind, Kind::Thinking | Kind::Image));
+fn listed<'a>(message: &'a [u8], role: Role) -> Vec<TranscriptPart<'a>> {
+    let mut parts = TranscriptTurn::alone(message, role).parts();
+    let is_block = |part: &TranscriptPart<'_>| part.raw().starts_with(b"{");
+    parts.retain(|part| {
+        is_block(part)
+            || !matches!(
+                part.kind,
+                TranscriptPartKind::Thinking | TranscriptPartKind::Image
+            )
+    });
     parts
 }
 
@@ -118,9 +124,11 @@ pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
         Some(_) => "mixed",
     };
     // Thinking comes first and says least, and so do a harness's blocks in front of a person's words.
-    let says_little = |part: &&Part<'_>| match part.kind {
-        Kind::Thinking => true,
-        Kind::Text(text) => role == Role::User && text.raw().trim_ascii_start().starts_with(b"<"),
+    let says_little = |part: &&TranscriptPart<'_>| match part.kind {
+        TranscriptPartKind::Thinking => true,
+        TranscriptPartKind::Text(text) => {
+            role == Role::User && text.raw().trim_ascii_start().starts_with(b"<")
+        }
         _ => false,
     };
     let distinctive = parts.iter().find(|part| !says_little(part)).or(parts.first());
@@ -142,7 +150,7 @@ pub(super) fn parts(message: &[u8], role: Role) -> Vec<ShownPart> {
         return vec![ShownPart::json(bare_kind(role), message)];
     }
     let shown = parts.iter().map(|part| match part.kind {
-        Kind::Text(text) => ShownPart::text("text", text.get().into_owned()),
+        TranscriptPartKind::Text(text) => ShownPart::text("text", text.get().into_owned()),
         kind => ShownPart::json(kind_name(&kind), part.raw()),
     });
     shown.collect()
@@ -153,10 +161,10 @@ fn raw(json: &[u8]) -> Option<Box<RawValue>> {
 }
 
 /// The most distinctive line of a part; for a call the tool and its arguments.
-fn part_line(message: &[u8], part: &Part<'_>) -> String {
+fn part_line(message: &[u8], part: &TranscriptPart<'_>) -> String {
     match part.kind {
-        Kind::Text(text) => first_line(&text),
-        Kind::Call(call) => {
+        TranscriptPartKind::Text(text) => first_line(&text),
+        TranscriptPartKind::Call(call) => {
             let name = call.name.map(|name| name.get()).unwrap_or_default();
             let arguments = call.arguments.map(|arguments| arguments.beginning(LOOKED_AT));
             format!("{name} {}", arguments.unwrap_or_default())
@@ -187,7 +195,7 @@ fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
         return None;
     }
     match text.get(at.start)? {
-        b'"' => Text::literal(text, at)
+        b'"' => JsonText::literal(text, at)
             .map(|text| first_line(&text))
             .filter(|line| !line.is_empty()),
         b'[' => json::elements(text, at)
@@ -201,7 +209,7 @@ fn dig(text: &[u8], at: Span, depth: usize) -> Option<String> {
 }
 
 /// The first line of a text that says something.
-fn first_line(text: &Text<'_>) -> String {
+fn first_line(text: &JsonText<'_>) -> String {
     let shown = text.beginning(LOOKED_AT);
     let line = shown.lines().map(str::trim).find(|line| !line.is_empty());
     line.unwrap_or_default().to_owned()
@@ -225,7 +233,7 @@ pub(super) fn title(view: &View, tags: &[String]) -> String {
     let texts = users
         .flat_map(|turn| turn.parts())
         .filter_map(|part| match part.kind {
-            Kind::Text(text) => Some(text),
+            TranscriptPartKind::Text(text) => Some(text),
             _ => None,
         });
     let mut fallback = String::new();

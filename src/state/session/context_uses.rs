@@ -97,7 +97,7 @@ impl ContextUses {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use baton_core::nudge::{Limits, Measured};
+    use baton_core::nudge::{AnswerUsage, ModelThresholds};
 
     /// Requests as lists of words; the digest is that of the last two.
     fn exchange(all: &mut ContextUses, words: &[u128], named: bool) -> (ThreadId, bool) {
@@ -110,12 +110,14 @@ mod tests {
     }
 
     fn measured(all: &mut ContextUses, thread: ThreadId, tokens: u64) {
-        let answer = Measured {
+        let answer = AnswerUsage {
             cut: None,
             tokens,
             input: tokens,
         };
-        all.of(thread).unwrap().measured(answer, &Limits::default());
+        all.of(thread)
+            .unwrap()
+            .measured(answer, &ModelThresholds::default());
     }
 
     #[test]

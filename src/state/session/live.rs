@@ -14,8 +14,8 @@ use super::spoken::ViewLength;
 use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
-    AskedUndo, Change, Conversation, CutPoint, HandoffId, HiddenPair, Insertion, Place, Position, Update,
-    Written,
+    Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, PendingUndo, Position,
+    RecordChange, Update, UpdateOutcome,
 };
 
 /// A conversation in use. The record here is never older than the store's; where several processes share the store,
@@ -43,7 +43,7 @@ pub(super) struct LiveState {
     /// As stored, with the changes that are not written yet.
     pub(super) record: Conversation,
     /// Changes that may wait: made in `record`, not in the store.
-    pub(super) unwritten: Vec<Change>,
+    pub(super) unwritten: Vec<RecordChange>,
     /// The pairs that the record lists; `None`: not read yet.
     pub(super) pairs: Option<Vec<Arc<HiddenPair>>>,
     /// The cut points of the handoffs whose answer the agent may have left out.
@@ -70,14 +70,14 @@ pub(super) enum CacheUpdate {
 
 impl LiveState {
     /// Makes a change that may be written later.
-    pub(super) fn change_in_background(&mut self, change: Change) {
+    pub(super) fn change_in_background(&mut self, change: RecordChange) {
         change.apply(&mut self.record);
         // Only where the newest transcript is matters, and the writer that it takes over from.
         let change = match (self.unwritten.last(), change) {
-            (Some(Change::Followed { from, .. }), Change::Followed { to, undone, .. }) => {
+            (Some(RecordChange::Followed { from, .. }), RecordChange::Followed { to, undone, .. }) => {
                 let from = *from;
                 self.unwritten.pop();
-                Change::Followed { from, to, undone }
+                RecordChange::Followed { from, to, undone }
             }
             (_, change) => change,
         };
@@ -232,8 +232,8 @@ impl LiveConversation {
     }
 
     /// The undo that was requested from outside of the chat, and waits for a request.
-    pub fn pending_undo(&self) -> Option<AskedUndo> {
-        self.state().record.asked_undo.as_deref().copied()
+    pub fn pending_undo(&self) -> Option<PendingUndo> {
+        self.state().record.pending_undo.as_deref().copied()
     }
 
     /// The texts that a person pinned.
@@ -293,7 +293,7 @@ impl LiveConversation {
     }
 
     /// The changes of a write to the store: the pending ones and `change`.
-    pub(super) fn update(&self, change: impl IntoIterator<Item = Change>, now_ms: u64) -> Update {
+    pub(super) fn update(&self, change: impl IntoIterator<Item = RecordChange>, now_ms: u64) -> Update {
         let mut state = self.state();
         let mut changes = std::mem::take(&mut state.unwritten);
         changes.extend(change);
@@ -316,7 +316,7 @@ impl LiveConversation {
     }
 
     /// Takes the record that the store has written, and what is known with it.
-    pub(super) fn settle(&self, written: Written, cached: CacheUpdate, now_ms: u64) {
+    pub(super) fn settle(&self, written: UpdateOutcome, cached: CacheUpdate, now_ms: u64) {
         let mut state = self.state();
         if written.overtaken || state.record.version > written.record.version {
             // Another process wrote before this one, or has been read since.
@@ -337,7 +337,7 @@ impl LiveConversation {
                 state.left_out.add(point.as_ref(), now_ms);
             }
             CacheUpdate::Paired(new) => {
-                if new.iter().any(|pair| pair.place != Place::Aside) {
+                if new.iter().any(|pair| pair.place != InsertionPlace::Aside) {
                     state.checkpoints.clear();
                 }
                 if let Some(pairs) = &mut state.pairs {

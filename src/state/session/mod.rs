@@ -37,7 +37,9 @@ pub use self::repeats::{AnswerId, REPEAT_WITHIN_MS};
 pub use self::unconfirmed::UnconfirmedEnd;
 pub use self::undo::UndoRefused;
 use crate::state::store::{SharedStore, StoreError};
-use baton_core::record::{Change, Conversation, CutPoint, Handoff, HandoffId, Repeat, Update, Written};
+use baton_core::record::{
+    Conversation, CutPoint, Handoff, HandoffId, RecordChange, RepeatedAnswer, Update, UpdateOutcome,
+};
 
 /// Bytes of handoffs kept in memory: some thousand ordinary ones, and room for a few of the longest
 /// (1 MiB of prompt, and as much of head).
@@ -213,7 +215,7 @@ impl Sessions {
         if from == Some(tooled) {
             return Ok(tooled);
         }
-        let change = Change::Tooled { from, to: tooled };
+        let change = RecordChange::Tooled { from, to: tooled };
         let written = self
             .write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await?;
@@ -236,7 +238,7 @@ impl Sessions {
         let dated = now_ms.saturating_sub(record.updated_ms) > TOUCH_AFTER_MS;
         if from != active || record.undone != undone || (decided && dated) {
             let to = active;
-            state.change_in_background(Change::Followed { from, to, undone });
+            state.change_in_background(RecordChange::Followed { from, to, undone });
             state.record.updated_ms = now_ms;
         }
         self.save_in_background(live, &mut state);
@@ -247,7 +249,7 @@ impl Sessions {
     pub fn keep_cut_point(&self, live: &Arc<LiveConversation>, handoff: HandoffId) {
         let mut state = live.state();
         if !state.record.relied_on.contains(&handoff) {
-            state.change_in_background(Change::ReliedOn(handoff));
+            state.change_in_background(RecordChange::ReliedOn(handoff));
         }
         self.save_in_background(live, &mut state);
     }
@@ -263,14 +265,14 @@ impl Sessions {
     async fn write<Put, Done>(
         &self,
         live: &Arc<LiveConversation>,
-        change: Change,
+        change: RecordChange,
         cached: CacheUpdate,
         now_ms: u64,
         put: Put,
     ) -> Result<Conversation, StoreError>
     where
         Put: FnOnce(SharedStore, Update) -> Done + Send + 'static,
-        Done: Future<Output = (Update, Result<Written, StoreError>)> + Send,
+        Done: Future<Output = (Update, Result<UpdateOutcome, StoreError>)> + Send,
     {
         let (live, store) = (Arc::clone(live), Arc::clone(&self.store));
         to_the_end(async move {
@@ -304,12 +306,12 @@ impl Sessions {
         live: &Arc<LiveConversation>,
         handoff: Handoff,
         point: Option<CutPoint>,
-        repeat: Option<Repeat>,
+        repeat: Option<RepeatedAnswer>,
         now_ms: u64,
     ) -> Result<Arc<Handoff>, StoreError> {
         let handoff = Arc::new(handoff);
         let point = point.map(Arc::new);
-        let change = Change::Fired {
+        let change = RecordChange::Fired {
             handoff: handoff.id,
             placed: point.is_some(),
             pairs: live.state().record.pairs.clone(),
@@ -333,7 +335,7 @@ impl Sessions {
         let listed = |id: &HandoffId| handoffs.contains(id);
         let noted = state.record.repeats.iter().any(|note| listed(&note.handoff));
         if noted || state.record.left_out.iter().any(listed) {
-            state.change_in_background(Change::Shown(handoffs.to_vec()));
+            state.change_in_background(RecordChange::Shown(handoffs.to_vec()));
             let LiveState { left_out, record, .. } = &mut *state;
             left_out.keep_listed(record);
         }
@@ -377,7 +379,7 @@ async fn save(live: Arc<LiveConversation>, store: SharedStore) {
 }
 
 /// Writes the record alone.
-async fn put_record(store: SharedStore, update: Update) -> (Update, Result<Written, StoreError>) {
+async fn put_record(store: SharedStore, update: Update) -> (Update, Result<UpdateOutcome, StoreError>) {
     let done = store.change(&update).await;
     (update, done)
 }

@@ -11,7 +11,7 @@ use crate::state::store::memory::MemoryStore;
 use crate::state::store::redis::tests::server::RedisServer;
 use crate::state::store::redis::tests::store_in;
 use crate::state::store::tests::{cut_point, handoff, pair};
-use baton_core::record::{HiddenPair, Repeat};
+use baton_core::record::{HiddenPair, RepeatedAnswer};
 
 /// Processes over one store.
 struct Processes<const N: usize> {
@@ -143,7 +143,7 @@ async fn a_broken_answer_is_repeated_in_another_process() {
         let [one, two] = all.sessions;
         let at_one = opened(&one).await;
         let fired = handoff("local", "k", 3);
-        let note = |handoff, replaces, at_ms| Repeat {
+        let note = |handoff, replaces, at_ms| RepeatedAnswer {
             body_hash: 7,
             handoff,
             replaces,

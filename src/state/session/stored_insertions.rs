@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::{SharedStore, StoreError};
-use baton_core::record::{Change, CutPoint, HiddenPair, Insertion, ThinkingOmission, Update};
+use baton_core::record::{CutPoint, HiddenPair, Insertion, RecordChange, ThinkingOmission, Update};
 
 impl Sessions {
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
@@ -25,7 +25,7 @@ impl Sessions {
         if pairs.is_empty() {
             return Ok(());
         }
-        let change = Change::Paired(pairs.iter().map(|pair| pair.id).collect());
+        let change = RecordChange::Paired(pairs.iter().map(|pair| pair.id).collect());
         let cached = CacheUpdate::Paired(pairs.iter().cloned().map(Arc::new).collect());
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_pairs(&pairs, &update).await;
@@ -96,7 +96,7 @@ impl Sessions {
         if !origin.is_some_and(|c| c.left_out.contains(&point.handoff)) {
             return Ok(false);
         }
-        let change = Change::LeftOut(point.handoff);
+        let change = RecordChange::LeftOut(point.handoff);
         let cached = CacheUpdate::LeftOut(Arc::new(point.clone()));
         self.write(live, change, cached, now_ms, put_record).await?;
         Ok(true)
@@ -116,7 +116,7 @@ impl Sessions {
         if pinned.is_none() && unpinned.is_none() {
             return Ok(());
         }
-        let change = Change::Pins { pinned, unpinned };
+        let change = RecordChange::Pins { pinned, unpinned };
         self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)
@@ -132,7 +132,7 @@ impl Sessions {
         insertion: Insertion,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let change = Change::Inserted(vec![insertion.id]);
+        let change = RecordChange::Inserted(vec![insertion.id]);
         let cached = CacheUpdate::Inserted(vec![Arc::new(insertion.clone())]);
         let put = async move |store: SharedStore, update: Update| {
             let done = store.put_insertion(&insertion, &update).await;
@@ -151,7 +151,7 @@ impl Sessions {
         omission: ThinkingOmission,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let change = Change::ThinkingOmitted(omission);
+        let change = RecordChange::ThinkingOmitted(omission);
         self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)
@@ -167,7 +167,7 @@ impl Sessions {
         found: Vec<Insertion>,
         now_ms: u64,
     ) -> Result<(), StoreError> {
-        let change = Change::Inserted(found.iter().map(|insertion| insertion.id).collect());
+        let change = RecordChange::Inserted(found.iter().map(|insertion| insertion.id).collect());
         let cached = CacheUpdate::Inserted(found.into_iter().map(Arc::new).collect());
         self.write(live, change, cached, now_ms, put_record)
             .await

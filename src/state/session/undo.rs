@@ -9,7 +9,7 @@ use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::StoreError;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::nudge::Windows;
-use baton_core::record::{AskedUndo, Change, Handoff, HandoffId, UndoAnswer};
+use baton_core::record::{Handoff, HandoffId, PendingUndo, RecordChange, UndoAnswer};
 
 /// Why an undo cannot be requested.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,9 +81,9 @@ impl Sessions {
             return Ok(Err(UndoRefused::UnknownConversation));
         };
         let live = self.open(key, &known.principal, now_ms).await?;
-        let answer = live.record().ask_undo(handoff.id, now_ms);
+        let answer = live.record().request_undo(handoff.id, now_ms);
         let change = match answer {
-            UndoAnswer::Asked(request) if request.undone => {
+            UndoAnswer::Requested(request) if request.undone => {
                 let parent = match handoff.parent {
                     Some(id) => self.handoff(&handoff.principal, id).await?,
                     None => None,
@@ -91,10 +91,10 @@ impl Sessions {
                 if let Some(refused) = over_window(handoff, parent.as_deref(), windows) {
                     return Ok(Err(refused));
                 }
-                Change::UndoAsked(request)
+                RecordChange::UndoRequested(request)
             }
-            UndoAnswer::Asked(request) => Change::UndoAsked(request),
-            UndoAnswer::Withdrawn(request) => Change::UndoOver(request),
+            UndoAnswer::Requested(request) => RecordChange::UndoRequested(request),
+            UndoAnswer::Withdrawn(request) => RecordChange::UndoOver(request),
             UndoAnswer::NotActive { active } => return Ok(Err(UndoRefused::NotActive { active })),
         };
         self.write(&live, change, CacheUpdate::Nothing, now_ms, put_record)
@@ -104,10 +104,10 @@ impl Sessions {
 
     /// A requested undo stands in the transcript, or cannot be done: it is no longer pending. Written in the
     /// background. Call it within the runtime.
-    pub fn undo_over(&self, live: &Arc<LiveConversation>, request: AskedUndo) {
+    pub fn undo_over(&self, live: &Arc<LiveConversation>, request: PendingUndo) {
         let mut state = live.state();
-        if state.record.asked_undo.as_deref() == Some(&request) {
-            state.change_in_background(Change::UndoOver(request));
+        if state.record.pending_undo.as_deref() == Some(&request) {
+            state.change_in_background(RecordChange::UndoOver(request));
         }
         self.save_in_background(live, &mut state);
     }

@@ -12,7 +12,7 @@ use super::redis::tests::store_in;
 use super::sqlite::SqliteStore;
 use super::tests::{conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
-use baton_core::record::{Change, DocumentRecord, HandoffId, HandoffStatus, HiddenPair, Update};
+use baton_core::record::{DocumentRecord, HandoffId, HandoffStatus, HiddenPair, RecordChange, Update};
 
 /// Makes empty stores of a kind.
 type StoreMaker<'a> = Box<dyn Fn() -> SharedStore + 'a>;
@@ -39,14 +39,14 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
         let key = format!("c{n}");
         let fired = handoff("a", &key, 10 + n as u64);
         let known = conversation("a", &key, 20);
-        let with = |changes: Vec<Change>| Update {
+        let with = |changes: Vec<RecordChange>| Update {
             changes,
             ..update(&known)
         };
         let beside = pair("a", &key, Some(&format!("call_{n}")));
         let text = insertion("a", &key, &format!("i{n}"));
-        let paired = with(vec![Change::Paired(vec![beside.id])]);
-        let fires = Change::Fired {
+        let paired = with(vec![RecordChange::Paired(vec![beside.id])]);
+        let fires = RecordChange::Fired {
             handoff: fired.id,
             placed: true,
             pairs: Vec::new(),
@@ -62,7 +62,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
             .await
             .unwrap();
         store
-            .put_insertion(&text, &with(vec![Change::Inserted(vec![text.id])]))
+            .put_insertion(&text, &with(vec![RecordChange::Inserted(vec![text.id])]))
             .await
             .unwrap();
         let upstream = format!("handoff:{}", fired.id);
@@ -73,7 +73,7 @@ async fn fill(store: &dyn Store, n: usize) -> Vec<HandoffId> {
         if n % 7 == 0 {
             assert!(store.archive("a", fired.id, true).await.unwrap());
         }
-        let pinned = Change::Pins {
+        let pinned = RecordChange::Pins {
             pinned: Some(format!("Mind {n}.")),
             unpinned: None,
         };
@@ -184,7 +184,7 @@ async fn every_kind_is_copied_to_every_kind_and_back() {
             // What is newer there stays.
             let known = target.conversation("c3").await.unwrap().unwrap();
             let newer = Update {
-                changes: vec![Change::Tooled {
+                changes: vec![RecordChange::Tooled {
                     from: known.tooled,
                     to: false,
                 }],
@@ -226,7 +226,10 @@ async fn a_check_names_what_is_missing_and_what_cannot_be_read() {
         assert_eq!(check(&*store).await.unwrap().count, 0);
         let lost: HiddenPair = pair("a", "c1", None);
         let listed = Update {
-            changes: vec![Change::Paired(vec![lost.id]), Change::LeftOut(Uuid::nil())],
+            changes: vec![
+                RecordChange::Paired(vec![lost.id]),
+                RecordChange::LeftOut(Uuid::nil()),
+            ],
             ..update(&conversation("a", "c1", 20))
         };
         store.change(&listed).await.unwrap();
@@ -358,12 +361,12 @@ async fn handoffs_expire_where_nothing_goes_on_from_them() {
         let (own, new) = (made("user", 13).await, made("gone", 6000).await);
         let in_use = Update {
             changes: vec![
-                Change::Followed {
+                RecordChange::Followed {
                     from: None,
                     to: Some(resumed),
                     undone: None,
                 },
-                Change::LeftOut(left_out),
+                RecordChange::LeftOut(left_out),
             ],
             ..update(&conversation("x", "user", 9000))
         };

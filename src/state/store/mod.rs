@@ -35,7 +35,7 @@ use self::replicas::Replica;
 use crate::state::config::{self, StoreKind};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, Written,
+    Principal, Update, UpdateOutcome,
 };
 
 /// The future of a store call, boxed since the kind of store is chosen at run time.
@@ -123,7 +123,7 @@ pub trait Store: Send + Sync + 'static {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> StoreFuture<'a, Written>;
+    ) -> StoreFuture<'a, UpdateOutcome>;
 
     /// Writes a handoff that is active in no conversation: it waits until somebody resumes it.
     fn put_draft<'a>(&'a self, handoff: &'a Handoff) -> StoreFuture<'a, ()>;
@@ -145,7 +145,8 @@ pub trait Store: Send + Sync + 'static {
     ) -> StoreFuture<'a, Vec<HiddenPair>>;
 
     /// Writes pairs and the change to their conversation atomically.
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written>;
+    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update)
+    -> StoreFuture<'a, UpdateOutcome>;
 
     /// Writes the position of a handoff in the agent's transcript.
     fn put_cut_point<'a>(&'a self, point: &'a CutPoint) -> StoreFuture<'a, ()>;
@@ -165,12 +166,16 @@ pub trait Store: Send + Sync + 'static {
     ) -> StoreFuture<'a, Vec<CutPoint>>;
 
     /// Writes an insertion and the change to its conversation atomically.
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written>;
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome>;
 
     /// Insertions by id, without unknown ids.
     fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>>;
 
-    /// Insertions that are looked up by any of these ([`Place::key`](baton_core::record::Place::key)), oldest first.
+    /// Insertions that are looked up by any of these ([`InsertionPlace::key`](baton_core::record::Place::key)), oldest first.
     fn insertions_at<'a>(
         &'a self,
         principal: &'a str,
@@ -186,7 +191,7 @@ pub trait Store: Send + Sync + 'static {
     fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>>;
 
     /// Changes a conversation's record.
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written>;
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome>;
 
     /// The upstream response id of one that the agent was shown (Responses API).
     fn response_id<'a>(&'a self, principal: &'a str, shown: &'a str) -> StoreFuture<'a, Option<String>>;

@@ -11,7 +11,8 @@ use super::sqlite::{FILE, SqliteStore};
 use super::tests::{conversation, cut_point, document, handoff, insertion, pair, update};
 use super::{SharedStore, Store};
 use baton_core::record::{
-    AskedUndo, Change, HandoffStatus, Origin, Position, Repeat, ThinkingOmission, Update,
+    HandoffOrigin, HandoffStatus, PendingUndo, Position, RecordChange, RepeatedAnswer, ThinkingOmission,
+    Update,
 };
 
 /// What a newer version wrote in front of the fields that this one knows.
@@ -95,53 +96,53 @@ fn in_redis(server: &Arc<RedisServer>) -> Opened {
 }
 
 /// Every change that a conversation's record knows.
-fn changes() -> Vec<Change> {
+fn changes() -> Vec<RecordChange> {
     let id = uuid::Uuid::now_v7;
     let one = id();
-    let undo = AskedUndo {
+    let undo = PendingUndo {
         handoff: one,
         undone: true,
         at_ms: 1,
     };
     vec![
-        Change::Tooled {
+        RecordChange::Tooled {
             from: Some(true),
             to: false,
         },
-        Change::Followed {
+        RecordChange::Followed {
             from: None,
             to: Some(id()),
             undone: Some(id()),
         },
-        Change::Fired {
+        RecordChange::Fired {
             handoff: one,
             placed: true,
             pairs: Vec::new(),
-            repeat: Some(Repeat {
+            repeat: Some(RepeatedAnswer {
                 body_hash: 1,
                 handoff: one,
                 replaces: Vec::new(),
                 at_ms: 1,
             }),
         },
-        Change::LeftOut(id()),
-        Change::ReliedOn(one),
-        Change::Shown(vec![one]),
-        Change::Paired(vec![id()]),
-        Change::Inserted(vec![id()]),
-        Change::ThinkingOmitted(ThinkingOmission {
+        RecordChange::LeftOut(id()),
+        RecordChange::ReliedOn(one),
+        RecordChange::Shown(vec![one]),
+        RecordChange::Paired(vec![id()]),
+        RecordChange::Inserted(vec![id()]),
+        RecordChange::ThinkingOmitted(ThinkingOmission {
             handoff: one,
             position: Position {
                 turns: 1,
                 digest: "d".into(),
             },
         }),
-        Change::Pins {
+        RecordChange::Pins {
             pinned: Some("p".into()),
             unpinned: None,
         },
-        Change::UndoAsked(undo),
-        Change::UndoOver(undo),
+        RecordChange::UndoRequested(undo),
+        RecordChange::UndoOver(undo),
     ]
 }
 
@@ -220,7 +221,10 @@ async fn what_is_not_known_stays(opened: &Opened, kinds: &[&str]) {
     // An origin that nobody knows makes no handoff unreadable.
     (opened.other_origin)();
     let found = store.handoff("a", fired.id).await.unwrap().unwrap();
-    assert_eq!((found.origin, &found.prompt), (Origin::Other, &fired.prompt));
+    assert_eq!(
+        (found.origin, &found.prompt),
+        (HandoffOrigin::Other, &fired.prompt)
+    );
     assert_eq!(
         store.handoffs(&Default::default()).await.unwrap().len(),
         1,

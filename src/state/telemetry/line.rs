@@ -6,7 +6,7 @@ use super::{
     DraftEvent, ExchangeEvent, ExchangeOutcome, FactsOutcome, HandoffEvent, NudgeOutcome, ThinkingRetry,
 };
 use baton_core::commands::UndoOutcome;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::visible::acts;
 
 /// Maximum length of a line in characters, time and level included: two lines of a terminal.
@@ -113,7 +113,7 @@ impl ExchangeEvent {
         }
         for nudged in &self.nudges {
             notes.push(match nudged {
-                NudgeOutcome::Told => "nudged to hand off".to_owned(),
+                NudgeOutcome::Notified => "nudged to hand off".to_owned(),
                 NudgeOutcome::Followed => "as nudged".to_owned(),
                 NudgeOutcome::NotWritten => "nudge not written".to_owned(),
                 NudgeOutcome::AutoFailed => "automatic handoff failed".to_owned(),
@@ -130,7 +130,7 @@ impl ExchangeEvent {
         if let Some(id) = &self.pinned {
             notes.push(format!("pinned {}", brief(id)));
         }
-        if let Some(why) = self.untooled.filter(|why| *why != Untooled::NoClientTools) {
+        if let Some(why) = self.untooled.filter(|why| *why != ToolOmission::NoClientTools) {
             notes.push(format!("no tool: {}", why.name()));
         }
         if self.sent_bytes.len() > 1 {
@@ -253,8 +253,8 @@ mod tests {
         );
         let nudged = ExchangeEvent {
             nudges: vec![
-                NudgeOutcome::Told,
-                NudgeOutcome::Stopped(baton_core::nudge::Treadmill::CloseHandoffs),
+                NudgeOutcome::Notified,
+                NudgeOutcome::Stopped(baton_core::nudge::HandoffLoop::CloseHandoffs),
             ],
             ..ExchangeEvent::new(ID, "anthropic", "POST /v1/messages")
         };
@@ -306,7 +306,7 @@ mod tests {
                 model: Some(long.clone()),
                 pinned: Some(ID.into()),
                 unpinned: true,
-                untooled: Some(Untooled::UnreadRepeatedKey),
+                untooled: Some(ToolOmission::UnreadRepeatedKey),
                 outcome: ExchangeOutcome::InBandError,
                 received_bytes: u64::MAX,
                 sent_bytes: vec![u64::MAX - 1; 9999],

@@ -30,9 +30,9 @@ use crate::state::jobs::recalls::AnswerOutcome;
 use baton_core::commands::UndoOutcome;
 use baton_core::nudge::NudgeOutcome;
 use baton_core::record::WireId;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::wire::wire;
-use baton_core::wire::{DroppedThinking, ServedBy, Stop};
+use baton_core::wire::{DroppedThinking, ServedBy, StopReason};
 
 /// Tokens of one leg or of a whole exchange, as the provider counted them.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -68,9 +68,9 @@ pub enum ExchangeOutcome {
 
 impl ExchangeOutcome {
     /// The outcome of a response that was sent to its end, from how its last leg stopped.
-    pub fn of_end(stop: Stop) -> Self {
+    pub fn of_end(stop: StopReason) -> Self {
         match stop {
-            Stop::Error => Self::InBandError,
+            StopReason::Error => Self::InBandError,
             _ => Self::Complete,
         }
     }
@@ -135,7 +135,7 @@ pub struct ExchangeEvent {
     /// Whether the tool was offered.
     pub tooled: bool,
     /// Why the tool was not offered, if the request carries a transcript.
-    pub untooled: Option<Untooled>,
+    pub untooled: Option<ToolOmission>,
     /// Whether the response was a stream.
     pub streamed: bool,
     /// Status sent to the agent.
@@ -322,7 +322,7 @@ impl ExchangeEvent {
             baton.outcome = self.outcome.name(),
             baton.streamed = self.streamed,
             baton.tooled = self.tooled,
-            baton.untooled = self.untooled.map(Untooled::name),
+            baton.untooled = self.untooled.map(ToolOmission::name),
             baton.pinned = self.pinned,
             baton.unpinned = self.unpinned.then_some(true),
             baton.fired = (!self.fired.is_empty()).then(|| self.fired.join(",")),
@@ -441,10 +441,10 @@ mod tests {
             lost_insertions: 1,
             dropped_thinking: DroppedThinking { prefix: 1, other: 1 },
             thinking_retry: Some(ThinkingRetry::Accepted),
-            nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Told],
+            nudges: vec![NudgeOutcome::Followed, NudgeOutcome::Notified],
             undo: Some(UndoOutcome::TakenBack),
             recalls: vec![AnswerOutcome::Found, AnswerOutcome::Nothing],
-            untooled: Some(Untooled::Summary),
+            untooled: Some(ToolOmission::Summary),
             tokens: vec![Some(tokens), None, Some(tokens)],
             first_byte: Some(Duration::from_micros(1500)),
             ..ExchangeEvent::new("x", "anthropic", "POST /v1/messages")

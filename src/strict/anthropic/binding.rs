@@ -1,9 +1,9 @@
 //! Signatures of thinking blocks, which bind each block to everything before it.
 //!
-//! A signature holds four hashes: of the prefix (system, tools, earlier messages, earlier blocks of the same
-//! message), of the thinking itself, of the previous thinking block's signature, and a checksum over these three.
-//! Thinking blocks are not part of the prefix, so that the oldest of them may be removed; the link to the
-//! previous block shows that one is missing between two others.
+//! A signature holds four hashes. The first is of the prefix: system, tools, earlier messages, earlier blocks of the
+//! same message. The others are of the thinking, of the previous thinking block's signature, and a checksum over these
+//! three. Thinking blocks are not part of the prefix, so that the oldest may be removed. The link to the previous block
+//! reveals a gap.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -21,11 +21,11 @@ const PART: usize = 12;
 /// Makes a signature of this provider recognisable; it is no secret.
 const SALT: &[u8] = b"strict provider";
 
-type Hash = [u8; PART];
+type BlockHash = [u8; PART];
 
 /// Why a thinking block was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Broken {
+pub(super) enum BindingError {
     /// This provider did not issue the signature.
     Foreign,
     /// The thinking was changed.
@@ -36,29 +36,31 @@ pub(super) enum Broken {
     Link,
 }
 
-impl Broken {
+impl BindingError {
     pub(super) fn why(self) -> &'static str {
         match self {
-            Broken::Foreign => "the signature was not made by this provider",
-            Broken::Thinking => "the thinking was changed",
-            Broken::Prefix => "system, tools or earlier messages differ from those it was made for",
-            Broken::Link => "a thinking block between this one and the one before is missing or came back",
+            BindingError::Foreign => "the signature was not made by this provider",
+            BindingError::Thinking => "the thinking was changed",
+            BindingError::Prefix => "system, tools or earlier messages differ from those it was made for",
+            BindingError::Link => {
+                "a thinking block between this one and the one before is missing or came back"
+            }
         }
     }
 }
 
 /// The hash of a transcript up to some block.
-pub(super) struct Prefix {
+pub(super) struct BlockPrefix {
     hasher: Sha256,
     role: String,
     /// The checksum of the last thinking block's signature.
-    last: Option<Hash>,
+    last: Option<BlockHash>,
 }
 
-impl Prefix {
+impl BlockPrefix {
     /// The prefix before the first message.
     pub(super) fn new(body: &Value) -> Self {
-        let mut prefix = Prefix {
+        let mut prefix = BlockPrefix {
             hasher: Sha256::new(),
             role: String::new(),
             last: None,
@@ -74,7 +76,7 @@ impl Prefix {
 
     /// The prefix after the last message, with no thinking block checked.
     pub(super) fn whole(body: &Value) -> Self {
-        let mut prefix = Prefix::new(body);
+        let mut prefix = BlockPrefix::new(body);
         for message in list(body, "messages") {
             prefix.enter(message);
             for block in as_blocks(message.get("content")) {
@@ -128,45 +130,45 @@ impl Prefix {
     }
 
     /// Verifies a thinking block at this place.
-    pub(super) fn verify(&mut self, thinking: &str, signature: &str) -> Result<(), Broken> {
-        let given = decode(signature).ok_or(Broken::Foreign)?;
+    pub(super) fn verify(&mut self, thinking: &str, signature: &str) -> Result<(), BindingError> {
+        let given = decode(signature).ok_or(BindingError::Foreign)?;
         let before = self.last.replace(given[3]);
         let made = self.parts(thinking, given[2]);
         if checksum(&given) != given[3] {
-            Err(Broken::Foreign)
+            Err(BindingError::Foreign)
         } else if made[1] != given[1] {
-            Err(Broken::Thinking)
+            Err(BindingError::Thinking)
         } else if made[0] != given[0] {
-            Err(Broken::Prefix)
+            Err(BindingError::Prefix)
         } else if before.is_some_and(|before| before != given[2]) {
-            Err(Broken::Link)
+            Err(BindingError::Link)
         } else {
             Ok(())
         }
     }
 
-    fn parts(&self, thinking: &str, before: Hash) -> [Hash; 4] {
+    fn parts(&self, thinking: &str, before: BlockHash) -> [BlockHash; 4] {
         let prefix = shorten(self.hasher.clone());
         let content = shorten(Sha256::new().chain_update(thinking.as_bytes()));
-        let mut parts = [prefix, content, before, Hash::default()];
+        let mut parts = [prefix, content, before, BlockHash::default()];
         parts[3] = checksum(&parts);
         parts
     }
 }
 
-/// A thinking block that does not stand behind the prefix that it was produced behind, or is not this provider's.
-pub(super) struct Refused {
+/// A thinking block that does not follow the prefix that it was produced after, or is not this provider's.
+pub(super) struct RefusedThinking {
     /// Its place, as the API's error messages name it.
     pub(super) path: String,
     /// Its type.
     pub(super) kind: String,
     /// What is wrong with it.
-    pub(super) why: Broken,
+    pub(super) why: BindingError,
 }
 
 /// The thinking blocks of a request that are refused, in order.
-pub(super) fn refused(body: &Value) -> Vec<Refused> {
-    let mut prefix = Prefix::new(body);
+pub(super) fn refused(body: &Value) -> Vec<RefusedThinking> {
+    let mut prefix = BlockPrefix::new(body);
     let mut out = Vec::new();
     for (n, message) in list(body, "messages").iter().enumerate() {
         prefix.enter(message);
@@ -180,14 +182,14 @@ pub(super) fn refused(body: &Value) -> Vec<Refused> {
                     format!("messages.{n}.content.{m}"),
                     text(block, "type").to_owned(),
                 );
-                out.push(Refused { path, kind, why });
+                out.push(RefusedThinking { path, kind, why });
             }
         }
     }
     out
 }
 
-/// The beta by which a request may say what becomes of such blocks, and is told of it.
+/// The beta by which a request may say what becomes of such blocks, and of their report.
 const CONTROLS: &str = "thinking-binding-controls-2026-08-01";
 
 /// Whether the request has this beta.
@@ -203,8 +205,8 @@ pub(super) fn drops_mismatches(request: &Received) -> bool {
     behaviour.and_then(Value::as_str) == Some("drop_block")
 }
 
-/// What a response reports of dropped thinking: the first block that fails the check, and every one after it. `None` without
-/// the beta.
+/// What a response reports of dropped thinking: the first block that fails the check, and every one after it. `None`
+/// without the beta.
 pub(super) fn input_transformations(request: &Received) -> Option<Value> {
     if !has_controls(request) {
         return None;
@@ -235,19 +237,19 @@ pub(super) fn signature_of(block: &Value) -> Option<&str> {
     }
 }
 
-fn checksum(parts: &[Hash; 4]) -> Hash {
+fn checksum(parts: &[BlockHash; 4]) -> BlockHash {
     shorten(Sha256::new().chain_update(SALT).chain_update(parts[..3].concat()))
 }
 
-fn shorten(hasher: Sha256) -> Hash {
-    let mut out = Hash::default();
+fn shorten(hasher: Sha256) -> BlockHash {
+    let mut out = BlockHash::default();
     out.copy_from_slice(&hasher.finalize()[..PART]);
     out
 }
 
-fn decode(signature: &str) -> Option<[Hash; 4]> {
+fn decode(signature: &str) -> Option<[BlockHash; 4]> {
     let bytes = STANDARD.decode(signature).ok()?;
-    let mut out = [Hash::default(); 4];
+    let mut out = [BlockHash::default(); 4];
     if bytes.len() != 4 * PART {
         return None;
     }

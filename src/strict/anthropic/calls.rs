@@ -56,10 +56,10 @@ pub(super) fn check(messages: &[Value], findings: &mut Findings<'_>) {
 }
 
 /// Neighbouring messages of one role, as the API merges them: the role, and each block with its place.
-type Merged<'a> = (&'a str, Vec<(usize, usize, &'a Value)>);
+type MergedMessage<'a> = (&'a str, Vec<(usize, usize, &'a Value)>);
 
-fn merge(messages: &[Value]) -> Vec<Merged<'_>> {
-    let mut out: Vec<Merged<'_>> = Vec::new();
+fn merge(messages: &[Value]) -> Vec<MergedMessage<'_>> {
+    let mut out: Vec<MergedMessage<'_>> = Vec::new();
     for (n, message) in messages.iter().enumerate() {
         let role = text(message, "role");
         if out.last().is_none_or(|(last, _)| *last != role) {
@@ -81,7 +81,7 @@ fn merge(messages: &[Value]) -> Vec<Merged<'_>> {
 
 fn check_results(
     blocks: &[(usize, usize, &Value)],
-    before: Option<&Merged<'_>>,
+    before: Option<&MergedMessage<'_>>,
     findings: &mut Findings<'_>,
 ) {
     let calls: HashSet<&str> = match before {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::canonical;
 use super::complaint::Findings;
-use super::dialect::{Dialect, Received, Rendered};
+use super::dialect::{Dialect, Received, RenderedBody};
 use super::fields::{list, text};
 use super::reply::Reply;
 use super::transcript::{ToolDefinition, Turn};
@@ -42,8 +42,8 @@ impl Dialect for Anthropic {
     }
 
     fn streams(&self, request: &Received) -> bool {
-        let asked = request.body.get("stream").and_then(Value::as_bool);
-        asked.unwrap_or_else(|| request.path.contains(":streamRawPredict"))
+        let stream = request.body.get("stream").and_then(Value::as_bool);
+        stream.unwrap_or_else(|| request.path.contains(":streamRawPredict"))
     }
 
     fn check(&self, request: &Received, findings: &mut Findings<'_>) {
@@ -69,7 +69,7 @@ impl Dialect for Anthropic {
         json!({"input_tokens": usage.prompt()})
     }
 
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
         render::render(request, reply, usage)
     }
 

@@ -3,20 +3,20 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::binding::{self, Prefix};
-use crate::dialect::{Received, Rendered, derived_id};
+use super::binding::{self, BlockPrefix};
+use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::fields::text;
 use crate::reply::{Arguments, Part, Reply, Stop, pieces};
 use crate::usage::Usage;
 
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     let blocks = blocks(request, reply);
     if request.body.get("thread").is_some_and(|thread| !thread.is_null()) {
         request.memory.hold_thread(derived_id("msg_", request, 0));
     }
     if !request.stream() {
         let content: Vec<Value> = blocks.into_iter().map(|block| block.whole).collect();
-        return Rendered::json(&message(
+        return RenderedBody::json(&message(
             request,
             content,
             &stop_fields(reply),
@@ -43,7 +43,7 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     let end = json!({"type": "message_delta", "delta": stop_fields(reply), "usage": final_usage(usage)});
     events.push(event("message_delta", &end));
     events.push(event("message_stop", &json!({"type": "message_stop"})));
-    Rendered::stream(events)
+    RenderedBody::stream(events)
 }
 
 /// One server-sent event.
@@ -85,27 +85,27 @@ fn stop_fields(reply: &Reply) -> Value {
 }
 
 /// A content block as it is in a message, and its arguments as they are streamed.
-struct Block {
+struct RenderedBlock {
     whole: Value,
     raw_arguments: Option<String>,
 }
 
 /// The reply's blocks; thinking is signed over the request and the blocks before it.
-fn blocks(request: &Received, reply: &Reply) -> Vec<Block> {
+fn blocks(request: &Received, reply: &Reply) -> Vec<RenderedBlock> {
     let omitted = request
         .body
         .get("thinking")
         .is_some_and(|thinking| text(thinking, "display") == "omitted");
-    let mut prefix = Prefix::whole(&request.body);
+    let mut prefix = BlockPrefix::whole(&request.body);
     prefix.enter_role("assistant");
     let mut out = Vec::new();
     for (at, part) in reply.parts.iter().enumerate() {
         let (whole, raw_arguments) = match part {
-            Part::Thinking(said) => {
-                let said = if omitted { "" } else { said };
-                let signature = prefix.sign(said);
+            Part::Thinking(words) => {
+                let words = if omitted { "" } else { words };
+                let signature = prefix.sign(words);
                 (
-                    json!({"type": "thinking", "thinking": said, "signature": signature}),
+                    json!({"type": "thinking", "thinking": words, "signature": signature}),
                     None,
                 )
             }
@@ -113,7 +113,7 @@ fn blocks(request: &Received, reply: &Reply) -> Vec<Block> {
                 json!({"type": "redacted_thinking", "data": prefix.sign("")}),
                 None,
             ),
-            Part::Text(said) => (json!({"type": "text", "text": said}), None),
+            Part::Text(words) => (json!({"type": "text", "text": words}), None),
             Part::Call { id, name, arguments } => {
                 let id = id.clone().unwrap_or_else(|| derived_id("toolu_", request, at));
                 (call(&id, name, arguments), Some(arguments.text()))
@@ -123,7 +123,7 @@ fn blocks(request: &Received, reply: &Reply) -> Vec<Block> {
         if !matches!(part, Part::Thinking(_) | Part::Redacted) {
             prefix.push(&whole);
         }
-        out.push(Block { whole, raw_arguments });
+        out.push(RenderedBlock { whole, raw_arguments });
     }
     out
 }
@@ -132,7 +132,7 @@ fn call(id: &str, name: &str, arguments: &Arguments) -> Value {
     json!({"type": "tool_use", "id": id, "name": name, "input": arguments.value()})
 }
 
-impl Block {
+impl RenderedBlock {
     fn stream(&self, index: usize, size: usize, events: &mut Vec<Bytes>) {
         let mut deltas = Vec::new();
         let start = match (text(&self.whole, "type"), &self.raw_arguments) {

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{self, Broken, signature_of};
+use super::binding::{self, BindingError, signature_of};
 use super::{calls, context};
 use crate::api::Endpoint;
 use crate::complaint::{Findings, Rule};
@@ -175,13 +175,13 @@ fn check_system(body: &Value, findings: &mut Findings<'_>) {
 }
 
 fn check_text(place: &str, block: &Value, findings: &mut Findings<'_>) {
-    let said = text(block, "text");
-    if said.is_empty() {
+    let text_value = text(block, "text");
+    if text_value.is_empty() {
         findings.add(
             Rule::BlankText,
             format!("{place}: text content blocks must be non-empty"),
         );
-    } else if said.trim().is_empty() {
+    } else if text_value.trim().is_empty() {
         findings.add(
             Rule::BlankText,
             format!("{place}: text content blocks must contain non-whitespace text"),
@@ -205,11 +205,11 @@ fn check_message(n: usize, message: &Value, findings: &mut Findings<'_>) {
         }
     };
     match message.get("content") {
-        Some(Value::String(said)) => {
-            if said.is_empty() {
+        Some(Value::String(text_value)) => {
+            if text_value.is_empty() {
                 let rule = "all messages must have non-empty content";
                 findings.add(Rule::EmptyContent, format!("messages.{n}: {rule}"));
-            } else if said.trim().is_empty() {
+            } else if text_value.trim().is_empty() {
                 let rule = "text content blocks must contain non-whitespace text";
                 findings.add(Rule::BlankText, format!("messages.{n}: {rule}"));
             }
@@ -334,11 +334,11 @@ fn check_binding(request: &Received, findings: &mut Findings<'_>) {
     };
     let drops = binding::drops_mismatches(request);
     for refused in binding::refused(&request.body) {
-        let foreign = refused.why == Broken::Foreign;
+        let foreign = refused.why == BindingError::Foreign;
         if drops && !foreign {
             continue;
         }
-        let binding::Refused { path, kind, why } = refused;
+        let binding::RefusedThinking { path, kind, why } = refused;
         findings.add(
             if foreign { Rule::ForeignThinking } else { Rule::Binding },
             format!(

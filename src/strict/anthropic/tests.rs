@@ -158,14 +158,14 @@ fn controlled(mut body: Value) -> Received {
 }
 
 #[test]
-fn thinking_behind_another_prefix_is_dropped_and_reported_where_that_is_asked_for() {
+fn thinking_after_another_prefix_is_dropped_and_reported_where_requested() {
     let mut body = conversation();
     body["messages"][2]["content"][0]["content"] = json!("cleared");
     let list = received(body.clone()).violations();
     assert!(list[0].1.contains("`anthropic-beta` header"), "{}", list[0].1);
-    let asked = controlled(body);
-    assert_eq!(asked.violations(), []);
-    let rendered = Anthropic.render(&asked, &Reply::text("On."), &Usage::default());
+    let controlled_body = controlled(body);
+    assert_eq!(controlled_body.violations(), []);
+    let rendered = Anthropic.render(&controlled_body, &Reply::text("On."), &Usage::default());
     let message: Value = serde_json::from_slice(&rendered.events[0]).unwrap();
     let dropped =
         |path: &str| json!({"type": "thinking_dropped", "path": path, "reason": "prefix_binding_mismatch"});

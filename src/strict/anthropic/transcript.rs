@@ -39,7 +39,6 @@ pub(super) fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     Some(ToolDefinition { name, schema })
 }
 
-/// A message as a turn.
 pub(super) fn turn(message: &Value) -> Turn {
     let role = match text(message, "role") {
         "assistant" => Role::Assistant,

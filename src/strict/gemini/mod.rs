@@ -12,7 +12,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::complaint::Findings;
-use super::dialect::{Dialect, Received, Rendered};
+use super::dialect::{Dialect, Received, RenderedBody};
 use super::reply::Reply;
 use super::transcript::{ToolDefinition, Turn};
 use super::usage::{Segment, Usage, unmarked};
@@ -76,7 +76,7 @@ impl Dialect for Gemini {
         json!({"totalTokens": tokens, "promptTokensDetails": [{"modality": "TEXT", "tokenCount": tokens}]})
     }
 
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
         render::render(request, reply, usage)
     }
 
@@ -99,13 +99,13 @@ impl Dialect for Gemini {
             .find(|(word, _)| *word == kind)
             .map(|(_, code)| *code);
         let error = self.error(code.unwrap_or(503), message);
-        render::Framing::of(request).event(&error, at, true)
+        render::GeminiFraming::of(request).event(&error, at, true)
     }
 
     fn padding_event(&self, request: &Received, at: usize, size: usize) -> Bytes {
         let part = json!({"text": "", "partMetadata": {"padding": "x".repeat(size)}});
         let candidate = json!({"content": {"parts": [part], "role": "model"}, "index": 0});
-        render::Framing::of(request).event(&json!({"candidates": [candidate]}), at, false)
+        render::GeminiFraming::of(request).event(&json!({"candidates": [candidate]}), at, false)
     }
 
     fn models(&self) -> Value {

@@ -7,11 +7,11 @@ use crate::dialect::Received;
 use crate::reply::pieces;
 
 /// Whether a request asks for such a stream.
-pub(super) fn asked(request: &Received) -> bool {
+pub(super) fn is_requested(request: &Received) -> bool {
     field(inner(&request.body), "toolConfig")
         .and_then(|config| field(config, "functionCallingConfig"))
         .and_then(|config| field(config, "streamFunctionCallArguments"))
-        .is_some_and(|asked| asked == true)
+        .is_some_and(|flag| flag == true)
 }
 
 /// Splits each call over several chunks: its name, then each argument by its path, strings in pieces of `size`

@@ -4,35 +4,39 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::partial;
-use super::signatures::Prefix;
+use super::signatures::TurnPrefix;
 use super::transcript::{field, in_envelope, inner, model};
-use crate::dialect::{Received, Rendered, derived_id};
+use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::reply::{Part, Reply, Stop, pieces};
 use crate::usage::{self, Usage};
 
 /// How a stream is framed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Framing {
+pub(super) enum GeminiFraming {
     /// `alt=sse`.
     Sse,
     /// One JSON array, written element by element.
     Array,
 }
 
-impl Framing {
+impl GeminiFraming {
     pub(super) fn of(request: &Received) -> Self {
         let query = request.path.split_once('?').map_or("", |(_, query)| query);
         let sse = query
             .split('&')
             .any(|pair| pair == "alt=sse" || pair == "$alt=sse");
-        if sse { Framing::Sse } else { Framing::Array }
+        if sse {
+            GeminiFraming::Sse
+        } else {
+            GeminiFraming::Array
+        }
     }
 
     /// The chunk with index `at`; `last` closes the array.
     pub(super) fn event(self, chunk: &Value, at: usize, last: bool) -> Bytes {
         match (self, at) {
-            (Framing::Sse, _) => format!("data: {chunk}\r\n\r\n").into(),
-            (Framing::Array, at) => {
+            (GeminiFraming::Sse, _) => format!("data: {chunk}\r\n\r\n").into(),
+            (GeminiFraming::Array, at) => {
                 let open = if at == 0 { "[" } else { ",\r\n" };
                 let close = if last { "]" } else { "" };
                 format!("{open}{chunk}{close}").into()
@@ -42,26 +46,26 @@ impl Framing {
 
     fn content_type(self) -> &'static str {
         match self {
-            Framing::Sse => "text/event-stream",
-            Framing::Array => "application/json; charset=UTF-8",
+            GeminiFraming::Sse => "text/event-stream",
+            GeminiFraming::Array => "application/json; charset=UTF-8",
         }
     }
 }
 
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
-    let shape = Shape::new(request, reply, usage);
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
+    let shape = ChunkShared::new(request, reply, usage);
     let streamed = request.stream();
     let chunks = shape.chunks(request, reply, streamed);
     if !streamed {
         let parts = chunks.into_iter().flatten().collect();
-        return Rendered::json(&shape.response(parts, Some(reply), shape.output));
+        return RenderedBody::json(&shape.response(parts, Some(reply), shape.output));
     }
-    let chunks = if partial::asked(request) {
+    let chunks = if partial::is_requested(request) {
         partial::split_calls(chunks, shape.size)
     } else {
         chunks
     };
-    let framing = Framing::of(request);
+    let framing = GeminiFraming::of(request);
     let end = chunks.len().saturating_sub(1);
     let mut events = Vec::new();
     let mut written = 0;
@@ -76,14 +80,14 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
         let chunk = shape.response(parts, last.then_some(reply), output);
         events.push(framing.event(&chunk, at, last));
     }
-    Rendered {
+    RenderedBody {
         content_type: Some(framing.content_type()),
-        ..Rendered::stream(events)
+        ..RenderedBody::stream(events)
     }
 }
 
 /// What every chunk of one reply has in common.
-struct Shape {
+struct ChunkShared {
     id: String,
     model: String,
     usage: Usage,
@@ -96,13 +100,13 @@ struct Shape {
     in_envelope: bool,
 }
 
-impl Shape {
+impl ChunkShared {
     fn new(request: &Received, reply: &Reply, usage: &Usage) -> Self {
         let config = field(inner(&request.body), "generationConfig").unwrap_or(&Value::Null);
         let shows = field(config, "thinkingConfig").and_then(|config| field(config, "includeThoughts"));
         let candidates = field(config, "candidateCount").and_then(Value::as_u64);
         let thoughts = usage::thoughts(reply).min(usage.output);
-        Shape {
+        ChunkShared {
             id: derived_id("", request, 0),
             model: model(request).to_owned(),
             usage: *usage,
@@ -150,13 +154,13 @@ impl Shape {
         for (at, part) in reply.parts.iter().enumerate() {
             let calls_before = std::mem::replace(&mut calling, matches!(part, Part::Call { .. }));
             match part {
-                Part::Thinking(said) if self.shows_thoughts => {
-                    let pieces = pieces(said, size).into_iter();
+                Part::Thinking(text) if self.shows_thoughts => {
+                    let pieces = pieces(text, size).into_iter();
                     out.extend(pieces.map(|piece| vec![json!({"text": piece, "thought": true})]));
                 }
                 Part::Thinking(_) | Part::Redacted => {}
-                Part::Text(said) => {
-                    let pieces = pieces(said, size).into_iter();
+                Part::Text(text) => {
+                    let pieces = pieces(text, size).into_iter();
                     out.extend(pieces.map(|piece| vec![json!({"text": piece})]));
                 }
                 Part::Call { id, name, arguments } => {
@@ -184,7 +188,7 @@ impl Shape {
 
 /// Puts the signature on the first call; without calls, but with thinking, on an empty text at the end.
 fn sign(request: &Received, reply: &Reply, chunks: &mut Vec<Vec<Value>>) {
-    let prefix = Prefix::of_next_turn(&request.body);
+    let prefix = TurnPrefix::of_next_turn(&request.body);
     let first = chunks
         .iter_mut()
         .flatten()

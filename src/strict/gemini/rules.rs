@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::Value;
 
 use super::signatures;
-use super::transcript::{Merged, declarations, field, inner, many, merged, role};
+use super::transcript::{MergedContent, declarations, field, inner, many, merged, role};
 use crate::api::Endpoint;
 use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
@@ -198,9 +198,9 @@ fn check_part(place: &str, part: &Value, findings: &mut Findings<'_>) {
 }
 
 fn check_calls(
-    turn: &Merged<'_>,
-    before: Option<&Merged<'_>>,
-    after: Option<&Merged<'_>>,
+    turn: &MergedContent<'_>,
+    before: Option<&MergedContent<'_>>,
+    after: Option<&MergedContent<'_>>,
     names: Option<&HashSet<&str>>,
     findings: &mut Findings<'_>,
 ) {
@@ -250,7 +250,11 @@ fn check_calls(
 }
 
 /// Responses come right after the calls that they answer; they are matched by id where both have one, else by name.
-fn check_responses(turn: &Merged<'_>, before: Option<&Merged<'_>>, findings: &mut Findings<'_>) {
+fn check_responses(
+    turn: &MergedContent<'_>,
+    before: Option<&MergedContent<'_>>,
+    findings: &mut Findings<'_>,
+) {
     let mut open = match before {
         Some(before) if before.role == "model" => before.all("functionCall"),
         _ => Vec::new(),

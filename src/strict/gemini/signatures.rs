@@ -3,7 +3,7 @@
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
-use super::transcript::{Merged, canonical_call, canonical_form, field, inner, many, merged, model};
+use super::transcript::{MergedContent, canonical_call, canonical_form, field, inner, many, merged, model};
 use crate::canonical;
 use crate::complaint::{Findings, Rule};
 use crate::dialect::Received;
@@ -18,18 +18,18 @@ const PLACEHOLDERS: [&str; 2] = [
 /// Models that do not require signatures.
 const WITHOUT_SIGNATURES: [&str; 2] = ["gemini-1", "gemini-2"];
 
-/// The hash of a transcript up to some turn. Thoughts, ids and signatures are not part of it, and neither are the
-/// boundaries between contents and between texts, since chunks of a stream come back as contents of their own.
-pub(super) struct Prefix {
+/// The hash of a transcript up to some turn. It excludes thoughts, ids and signatures, and the boundaries between
+/// contents and between texts: chunks of a stream return as contents of their own.
+pub(super) struct TurnPrefix {
     hasher: Sha256,
     role: String,
     in_text: bool,
 }
 
-impl Prefix {
+impl TurnPrefix {
     /// The prefix before the first turn.
     fn new(body: &Value) -> Self {
-        let mut prefix = Prefix {
+        let mut prefix = TurnPrefix {
             hasher: Sha256::new(),
             role: String::new(),
             in_text: false,
@@ -55,7 +55,7 @@ impl Prefix {
 
     /// The prefix of the model's next turn: it ends before the last turn where that is the model's already.
     pub(super) fn of_next_turn(body: &Value) -> Self {
-        let mut prefix = Prefix::new(body);
+        let mut prefix = TurnPrefix::new(body);
         let mut turns = merged(body);
         if turns.last().is_some_and(|last| last.role == "model") {
             turns.pop();
@@ -66,9 +66,9 @@ impl Prefix {
         prefix
     }
 
-    fn push(&mut self, turn: &Merged<'_>) {
+    fn push(&mut self, turn: &MergedContent<'_>) {
         for (_, _, part) in &turn.parts {
-            let Some(said) = canonical_form(part) else {
+            let Some(form) = canonical_form(part) else {
                 continue;
             };
             let is_text = part.get("text").is_some();
@@ -82,7 +82,7 @@ impl Prefix {
                 self.hasher.update([2]);
             }
             self.in_text = is_text;
-            self.hasher.update(said);
+            self.hasher.update(form);
         }
     }
 
@@ -106,7 +106,7 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
     let required = !WITHOUT_SIGNATURES
         .iter()
         .any(|old| model(request).starts_with(old));
-    let mut prefix = Prefix::new(&request.body);
+    let mut prefix = TurnPrefix::new(&request.body);
     for (at, turn) in turns.iter().enumerate() {
         if turn.role == "model" {
             if at >= current && required {
@@ -119,12 +119,12 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
 }
 
 /// Where the current turn begins: at the last user turn without tool results.
-fn current_turn(turns: &[Merged<'_>]) -> usize {
-    let begins = |turn: &Merged<'_>| turn.role == "user" && turn.all("functionResponse").is_empty();
+fn current_turn(turns: &[MergedContent<'_>]) -> usize {
+    let begins = |turn: &MergedContent<'_>| turn.role == "user" && turn.all("functionResponse").is_empty();
     turns.iter().rposition(begins).unwrap_or(0)
 }
 
-fn check_first_call(turn: &Merged<'_>, findings: &mut Findings<'_>) {
+fn check_first_call(turn: &MergedContent<'_>, findings: &mut Findings<'_>) {
     if let Some(((n, _, part), call)) = turn.all("functionCall").first()
         && field(part, "thoughtSignature").is_none()
     {
@@ -142,7 +142,7 @@ fn check_first_call(turn: &Merged<'_>, findings: &mut Findings<'_>) {
 }
 
 /// The real API ignores signatures of older turns, except that they must not have moved.
-fn check_given(turn: &Merged<'_>, prefix: &Prefix, current: bool, findings: &mut Findings<'_>) {
+fn check_given(turn: &MergedContent<'_>, prefix: &TurnPrefix, current: bool, findings: &mut Findings<'_>) {
     for (n, m, part) in &turn.parts {
         let Some(given) = field(part, "thoughtSignature").and_then(Value::as_str) else {
             continue;

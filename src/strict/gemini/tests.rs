@@ -57,9 +57,9 @@ fn answer(body: &Value, reply: &Reply) -> Value {
 
 fn conversation() -> Value {
     let mut body = request(json!([user("Fix it.")]));
-    let said = answer(&body, &working());
+    let parts_of = answer(&body, &working());
     let contents = body["contents"].as_array_mut().unwrap();
-    contents.push(said);
+    contents.push(parts_of);
     contents.push(json!({"role": "user", "parts": [response("a"), response("b")]}));
     body
 }
@@ -85,22 +85,22 @@ fn a_correct_conversation_passes() {
     // A chunk of the stream may come back as a content of its own, without its thoughts or ids.
     let split = changed(|contents| {
         let parts = contents.remove(1)["parts"].take();
-        let mut said: Vec<Value> = parts.as_array().unwrap()[1..]
+        let mut parts_of: Vec<Value> = parts.as_array().unwrap()[1..]
             .iter()
             .map(|part| json!({"role": "model", "parts": [part]}))
             .collect();
-        said[0]["parts"][0]["text"] = json!("Look");
-        said.insert(1, json!({"role": "model", "parts": [{"text": "ing."}]}));
-        remove(&mut said[2]["parts"][0]["functionCall"], "id");
-        contents.splice(1..1, said);
+        parts_of[0]["parts"][0]["text"] = json!("Look");
+        parts_of.insert(1, json!({"role": "model", "parts": [{"text": "ing."}]}));
+        remove(&mut parts_of[2]["parts"][0]["functionCall"], "id");
+        contents.splice(1..1, parts_of);
     });
     assert_eq!(split, []);
 }
 
 #[test]
 fn camel_case_and_snake_case_are_read() {
-    let said = conversation().to_string();
-    let mut snake = said.replace("functionCall\"", "function_call\"");
+    let parts_of = conversation().to_string();
+    let mut snake = parts_of.replace("functionCall\"", "function_call\"");
     for (camel, other) in [
         ("functionResponse", "function_response"),
         ("thoughtSignature", "thought_signature"),
@@ -247,7 +247,7 @@ fn a_token_count_may_have_contents_only() {
 }
 
 #[test]
-fn a_stream_is_framed_as_asked() {
+fn a_stream_is_framed_as_requested() {
     let reply = working().deltas(4);
     let body = request(json!([user("Fix it.")]));
     let sse = Gemini.render(
@@ -273,15 +273,15 @@ fn a_stream_is_framed_as_asked() {
     assert_eq!(ends.collect::<Vec<_>>(), [chunks.last().unwrap()]);
     let array = Gemini.render(&received(STREAM, body), &reply, &Usage::default());
     let whole: Vec<Value> = serde_json::from_slice(&array.events.concat()).unwrap();
-    let said = |chunks: &[Value]| {
+    let parts_of = |chunks: &[Value]| {
         let candidates = chunks.iter().map(|chunk| chunk["candidates"].clone());
         candidates.collect::<Vec<_>>()
     };
-    assert_eq!(said(&whole), said(&chunks));
+    assert_eq!(parts_of(&whole), parts_of(&chunks));
 }
 
 #[test]
-fn arguments_are_streamed_where_that_is_asked_for() {
+fn arguments_are_streamed_where_requested() {
     let mut body = request(json!([user("Fix it.")]));
     body["toolConfig"] = json!({"functionCallingConfig": {"streamFunctionCallArguments": true}});
     let rendered = Gemini.render(&received(STREAM, body), &working(), &Usage::default());
@@ -310,12 +310,12 @@ fn error_events_are_framed_too() {
 #[test]
 fn replies_without_calls_are_signed_at_their_end() {
     let body = request(json!([user("Hello.")]));
-    let said = answer(&body, &Reply::new().thinking("Hm.").say("Hi."));
-    assert_eq!(said["parts"][1], json!({"text": "Hi."}));
-    assert_eq!(said["parts"][2]["text"], "");
+    let parts_of = answer(&body, &Reply::new().thinking("Hm.").say("Hi."));
+    assert_eq!(parts_of["parts"][1], json!({"text": "Hi."}));
+    assert_eq!(parts_of["parts"][2]["text"], "");
     let mut next = body.clone();
     let contents = next["contents"].as_array_mut().unwrap();
-    contents.extend([said, user("More.")]);
+    contents.extend([parts_of, user("More.")]);
     assert_eq!(rules(next), []);
     assert_eq!(answer(&body, &Reply::new())["parts"], json!([{"text": ""}]));
     let nameless = answer(&body, &Reply::new().call_as("", "read_file", json!({})));

@@ -95,17 +95,17 @@ pub(super) fn role(content: &Value) -> &str {
 }
 
 /// The index of a content, the index of a part in it, and the part.
-pub(super) type Placed<'a> = (usize, usize, &'a Value);
+pub(super) type IndexedPart<'a> = (usize, usize, &'a Value);
 
 /// Consecutive contents of one role.
-pub(super) struct Merged<'a> {
+pub(super) struct MergedContent<'a> {
     pub(super) role: &'a str,
-    pub(super) parts: Vec<Placed<'a>>,
+    pub(super) parts: Vec<IndexedPart<'a>>,
 }
 
-impl<'a> Merged<'a> {
+impl<'a> MergedContent<'a> {
     /// The calls (or responses) in it, by the name of their field.
-    pub(super) fn all(&self, camel: &str) -> Vec<(Placed<'a>, &'a Value)> {
+    pub(super) fn all(&self, camel: &str) -> Vec<(IndexedPart<'a>, &'a Value)> {
         let found = self.parts.iter().map(|placed| (*placed, field(placed.2, camel)));
         found
             .filter_map(|(placed, found)| Some((placed, found?)))
@@ -114,12 +114,12 @@ impl<'a> Merged<'a> {
 }
 
 /// The contents as the API reads them: consecutive ones of one role are merged.
-pub(super) fn merged(body: &Value) -> Vec<Merged<'_>> {
-    let mut out: Vec<Merged<'_>> = Vec::new();
+pub(super) fn merged(body: &Value) -> Vec<MergedContent<'_>> {
+    let mut out: Vec<MergedContent<'_>> = Vec::new();
     for (n, content) in many(inner(body), "contents").iter().enumerate() {
         let role = role(content);
         if out.last().is_none_or(|last| last.role != role) {
-            out.push(Merged {
+            out.push(MergedContent {
                 role,
                 parts: Vec::new(),
             });
@@ -146,7 +146,7 @@ pub(super) fn canonical_form(part: &Value) -> Option<String> {
         return Some(format!("response {} {value}", text(response, "name")));
     }
     match part.get("text").and_then(Value::as_str) {
-        Some(said) => (!said.is_empty()).then(|| said.to_owned()),
+        Some(words) => (!words.is_empty()).then(|| words.to_owned()),
         None => {
             let mut rest = part.clone();
             if let Value::Object(fields) = &mut rest {
@@ -187,9 +187,9 @@ pub(super) fn turns(body: &Value) -> Vec<Turn> {
             } else if let Some(response) = field(part, "functionResponse") {
                 turn.results.push(tool_result(response, &mut open));
             } else if part.get("thought").and_then(Value::as_bool) != Some(true)
-                && let Some(said) = part.get("text").and_then(Value::as_str)
+                && let Some(words) = part.get("text").and_then(Value::as_str)
             {
-                turn.texts.push(said.to_owned());
+                turn.texts.push(words.to_owned());
             }
         }
         out.push(turn);
@@ -201,10 +201,15 @@ fn tool_result(response: &Value, open: &mut Vec<(String, String)>) -> ToolResult
     let (id, name) = (text(response, "id"), text(response, "name"));
     let fits = |(call, called): &(String, String)| if id.is_empty() { called == name } else { call == id };
     let call = open.iter().position(fits).map(|at| open.remove(at).0);
-    let said = response.get("response").unwrap_or(&Value::Null);
-    let said = said.get("output").or_else(|| said.get("result")).unwrap_or(said);
+    let output = response.get("response").unwrap_or(&Value::Null);
+    let output = output
+        .get("output")
+        .or_else(|| output.get("result"))
+        .unwrap_or(output);
     ToolResult {
         id: call.unwrap_or_else(|| id.to_owned()),
-        text: said.as_str().map_or_else(|| said.to_string(), ToOwned::to_owned),
+        text: output
+            .as_str()
+            .map_or_else(|| output.to_string(), ToOwned::to_owned),
     }
 }

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use super::api::Endpoint;
 use super::complaint::Findings;
-use super::dialect::{Dialect, Received, Rendered};
+use super::dialect::{Dialect, Received, RenderedBody};
 use super::fields::list;
 use super::reply::Reply;
 use super::transcript::{ToolDefinition, Turn};
@@ -54,7 +54,7 @@ impl Dialect for Ollama {
         json!({"prompt_eval_count": usage.prompt()})
     }
 
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
         render::render(request, reply, usage)
     }
 

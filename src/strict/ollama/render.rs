@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::dialect::{Received, Rendered, derived_id};
+use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::fields::text;
 use crate::reply::{Arguments, Part, Reply, Stop, pieces};
 use crate::usage::Usage;
@@ -11,9 +11,9 @@ use crate::usage::Usage;
 /// The creation date of every reply: the API writes one, and no client reads it.
 const CREATED: &str = "2026-11-21T10:00:00Z";
 
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     if !request.stream() {
-        return Rendered::json(&ended(request, &whole(request, reply), reply, usage));
+        return RenderedBody::json(&ended(request, &whole(request, reply), reply, usage));
     }
     let mut events: Vec<Bytes> = Vec::new();
     let mut calls = 0;
@@ -24,9 +24,9 @@ pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Render
     }
     let last = json!({"role": "assistant", "content": ""});
     events.push(line(&ended(request, &last, reply, usage)));
-    Rendered {
+    RenderedBody {
         content_type: Some("application/x-ndjson"),
-        ..Rendered::stream(events)
+        ..RenderedBody::stream(events)
     }
 }
 
@@ -73,7 +73,7 @@ fn call(
 
 /// The messages by which one part is streamed.
 fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size: usize) -> Vec<Value> {
-    let said = |key: &str, text: &str| {
+    let member = |key: &str, text: &str| {
         let pieces = pieces(text, size).into_iter();
         pieces
             .map(|piece| {
@@ -84,8 +84,8 @@ fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size:
             .collect()
     };
     match part {
-        Part::Thinking(text) => said("thinking", text),
-        Part::Text(text) => said("content", text),
+        Part::Thinking(text) => member("thinking", text),
+        Part::Text(text) => member("content", text),
         Part::Call { id, name, arguments } => {
             let call = call(request, at, *calls, id.as_ref(), name, arguments);
             *calls += 1;
@@ -97,18 +97,18 @@ fn messages(request: &Received, part: &Part, at: usize, calls: &mut usize, size:
 }
 
 fn whole(request: &Received, reply: &Reply) -> Value {
-    let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+    let (mut content, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for (at, part) in reply.parts.iter().enumerate() {
         match part {
             Part::Thinking(text) => thought.push_str(text),
-            Part::Text(text) => said.push_str(text),
+            Part::Text(text) => content.push_str(text),
             Part::Call { id, name, arguments } => {
                 calls.push(call(request, at, calls.len(), id.as_ref(), name, arguments));
             }
             Part::Block(_) | Part::Redacted => {}
         }
     }
-    let mut message = json!({"role": "assistant", "content": said});
+    let mut message = json!({"role": "assistant", "content": content});
     if !thought.is_empty() {
         message["thinking"] = json!(thought);
     }

@@ -51,8 +51,8 @@ fn check_message(n: usize, message: &Value, findings: &mut Findings<'_>) {
         let rule = "invalid role, must be one of [\"system\", \"user\", \"assistant\", \"tool\"]";
         findings.add(Rule::Role, format!("{rule} (messages[{n}]: {role:?})"));
     }
-    let said = message.get("content").filter(|said| !said.is_null());
-    if said.is_some_and(|said| !said.is_string()) {
+    let content = message.get("content").filter(|content| !content.is_null());
+    if content.is_some_and(|content| !content.is_string()) {
         let field = "ChatRequest.messages.content of type string";
         findings.add(
             Rule::Required,

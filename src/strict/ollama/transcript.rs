@@ -24,18 +24,19 @@ pub(super) fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     })
 }
 
-/// The messages as turns. A call without an id gets one from its position, and so does its result: it answers the
-/// first unanswered call of that name, or the first unanswered call where it names no tool.
+/// The messages as turns. A call without an id gets one from its position. A result without one answers the first
+/// unanswered call of its name, or, without a name, the first unanswered call.
 pub(super) fn turns(messages: &[Value]) -> Vec<Turn> {
     let mut open: Vec<(String, String)> = Vec::new();
     let mut out = Vec::new();
     for (n, message) in messages.iter().enumerate() {
-        let said = text(message, "content");
+        let content = text(message, "content");
         let mut turn = Turn::new(Role::User);
         match text(message, "role") {
             "tool" => turn.results.push(tool_result(message, &mut open)),
             role => {
-                turn.texts.extend((!said.is_empty()).then(|| said.to_owned()));
+                turn.texts
+                    .extend((!content.is_empty()).then(|| content.to_owned()));
                 turn.role = match role {
                     "assistant" => Role::Assistant,
                     "system" => Role::System,

@@ -10,7 +10,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::complaint::Findings;
-use super::dialect::{Dialect, Received, Rendered};
+use super::dialect::{Dialect, Received, RenderedBody};
 use super::fields::list;
 use super::openai_error;
 use super::reply::Reply;
@@ -49,7 +49,7 @@ impl Dialect for OpenAiChat {
         json!({"input_tokens": usage.prompt()})
     }
 
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
         render::render(request, reply, usage)
     }
 

@@ -5,23 +5,23 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use crate::dialect::{Received, Rendered, derived_id};
+use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::fields::text;
 use crate::reply::{CallStyle, Part, Reply, Stop, pieces};
 use crate::usage::Usage;
 
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     let frame = Frame::new(request);
     let choices = request.body.get("n").and_then(Value::as_u64).unwrap_or(1).max(1);
     let mut usage = *usage;
     usage.output *= usize::try_from(choices).unwrap_or(1);
     if request.stream() {
-        return Rendered::stream(stream(request, reply, &usage, &frame, choices));
+        return RenderedBody::stream(stream(request, reply, &usage, &frame, choices));
     }
     let choices: Vec<Value> = (0..choices).map(|index| choice(request, reply, index)).collect();
     let mut body = frame.object("chat.completion", choices);
     body["usage"] = usage_object(&usage);
-    Rendered::json(&body)
+    RenderedBody::json(&body)
 }
 
 /// One server-sent event.
@@ -82,10 +82,10 @@ fn call_id(given: Option<&String>, request: &Received, choice: u64, at: usize) -
 }
 
 fn choice(request: &Received, reply: &Reply, index: u64) -> Value {
-    let (mut said, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
+    let (mut content, mut thought, mut calls) = (String::new(), String::new(), Vec::new());
     for (at, part) in reply.parts.iter().enumerate() {
         match part {
-            Part::Text(text) => said.push_str(text),
+            Part::Text(text) => content.push_str(text),
             Part::Thinking(text) => thought.push_str(text),
             Part::Call { id, name, arguments } => {
                 let id = call_id(id.as_ref(), request, index, at);
@@ -98,9 +98,9 @@ fn choice(request: &Received, reply: &Reply, index: u64) -> Value {
     let refused = reply.stop == Stop::Refusal;
     let mut message = json!({"role": "assistant", "content": null, "refusal": null, "annotations": []});
     if refused {
-        message["refusal"] = json!(said);
-    } else if !said.is_empty() || calls.is_empty() {
-        message["content"] = json!(said);
+        message["refusal"] = json!(content);
+    } else if !content.is_empty() || calls.is_empty() {
+        message["content"] = json!(content);
     }
     if !calls.is_empty() {
         message["tool_calls"] = Value::Array(calls);
@@ -112,11 +112,11 @@ fn choice(request: &Received, reply: &Reply, index: u64) -> Value {
 }
 
 fn stream(request: &Received, reply: &Reply, usage: &Usage, frame: &Frame, choices: u64) -> Vec<Bytes> {
-    let asked = request
+    let include = request
         .body
         .get("stream_options")
         .and_then(|options| options.get("include_usage"));
-    let with_usage = asked.and_then(Value::as_bool).unwrap_or(false);
+    let with_usage = include.and_then(Value::as_bool).unwrap_or(false);
     let chunk = |choices: Vec<Value>, usage: Value| {
         let mut chunk = frame.object("chat.completion.chunk", choices);
         if with_usage {
@@ -151,7 +151,7 @@ fn deltas(request: &Received, reply: &Reply, index: u64) -> Vec<Value> {
     let says = reply.parts.iter().any(|part| matches!(part, Part::Text(_)));
     let content = if says { json!("") } else { Value::Null };
     let mut out = vec![json!({"role": "assistant", "content": content, "refusal": null})];
-    let said = if reply.stop == Stop::Refusal {
+    let words = if reply.stop == Stop::Refusal {
         "refusal"
     } else {
         "content"
@@ -160,7 +160,7 @@ fn deltas(request: &Received, reply: &Reply, index: u64) -> Vec<Value> {
     for (at, part) in reply.parts.iter().enumerate() {
         match part {
             Part::Text(text) => {
-                out.extend(pieces(text, size).into_iter().map(|piece| json!({said: piece})));
+                out.extend(pieces(text, size).into_iter().map(|piece| json!({words: piece})));
             }
             Part::Thinking(text) if reply.delivery.reasoning => {
                 out.extend(

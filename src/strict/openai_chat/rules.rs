@@ -108,8 +108,8 @@ fn check_content(n: usize, message: &Value, findings: &mut Findings<'_>) {
             Rule::EmptyContent,
             format!("Invalid value for 'content': expected a string, got null. (messages[{n}].content)"),
         ),
-        Some(Value::String(said)) => {
-            if said.is_empty() && assistant && !calls {
+        Some(Value::String(string)) => {
+            if string.is_empty() && assistant && !calls {
                 let rule = "an assistant message needs content or tool_calls";
                 findings.add(Rule::EmptyContent, format!("Invalid 'messages[{n}]': {rule}."));
             }
@@ -207,13 +207,13 @@ fn check_call_shapes(n: usize, message: &Value, names: &HashSet<&str>, findings:
 /// Every call is answered right after its message, and every answer belongs to such a call.
 fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
     let mut open: Vec<&str> = Vec::new();
-    let mut asked: HashSet<&str> = HashSet::new();
+    let mut called: HashSet<&str> = HashSet::new();
     for (n, message) in messages.iter().enumerate() {
         if text(message, "role") == "tool" {
             let id = text(message, "tool_call_id");
             if let Some(at) = open.iter().position(|call| *call == id) {
                 open.remove(at);
-            } else if asked.contains(id) {
+            } else if called.contains(id) {
                 findings.add(
                     Rule::RepeatedResult,
                     format!("Invalid 'messages[{n}]': {id} is answered twice."),
@@ -234,7 +234,7 @@ fn check_order(messages: &[Value], findings: &mut Findings<'_>) {
             .iter()
             .map(|call| text(call, "id"))
             .collect();
-        asked = open.iter().copied().collect();
+        called = open.iter().copied().collect();
     }
     report_unanswered(&open, messages.len(), findings);
 }

@@ -213,7 +213,7 @@ fn a_stream_has_the_events_of_the_api_in_order() {
 }
 
 #[test]
-fn usage_is_sent_only_when_asked_for() {
+fn usage_is_sent_only_when_requested() {
     let list = chunks(json!({}), &Reply::text("Hi."));
     assert!(list.iter().all(|chunk| chunk.get("usage").is_none()));
     assert_eq!(list.last().unwrap()["choices"][0]["finish_reason"], "stop");
@@ -266,7 +266,7 @@ fn choices_interleave_and_share_no_call_id() {
 }
 
 #[test]
-fn reasoning_is_shown_only_when_asked_for() {
+fn reasoning_is_shown_only_when_requested() {
     let reply = Reply::new().thinking("Hm.").say("Hi.");
     let shown = |reply: &Reply| {
         chunks(json!({}), reply)

@@ -18,7 +18,7 @@ pub(super) fn name(value: &Value) -> &str {
 /// The texts of a message's content.
 fn texts(message: &Value) -> Vec<String> {
     match message.get("content") {
-        Some(Value::String(said)) if !said.is_empty() => vec![said.clone()],
+        Some(Value::String(words)) if !words.is_empty() => vec![words.clone()],
         Some(Value::Array(parts)) => parts
             .iter()
             .filter(|part| text(part, "type") == "text")
@@ -41,7 +41,6 @@ pub(super) fn tool_definition(tool: &Value) -> Option<ToolDefinition> {
     })
 }
 
-/// A message as a turn.
 pub(super) fn turn(message: &Value) -> Turn {
     let mut turn = Turn::new(Role::User);
     match text(message, "role") {

@@ -1,4 +1,4 @@
-//! Encrypted reasoning, which is bound to the prefix that it was produced behind.
+//! Encrypted reasoning, which is bound to the prefix that it was produced after.
 //!
 //! Reasoning items are not part of the prefix, since a client may leave out older ones.
 
@@ -11,7 +11,7 @@ use crate::dialect::Received;
 use crate::fields::{list, text};
 use crate::signature::Signature;
 
-/// The content that encrypted reasoning is signed with: the prefix alone tells two of them apart.
+/// The content that encrypted reasoning is signed with: the prefix alone distinguishes two of them.
 const CONTENT: &str = "reasoning";
 
 /// Fields that are the API's own bookkeeping: clients may leave them out.
@@ -23,18 +23,18 @@ pub(super) enum Validity {
     Valid,
     /// This provider did not produce it.
     Foreign,
-    /// System, tools or earlier items differ from those it was produced behind.
+    /// System, tools or earlier items differ from those it was produced after.
     PrefixMismatch,
 }
 
 /// A transcript, hashed item by item up to some place.
 #[derive(Clone)]
-pub(super) struct Prefix(Sha256);
+pub(super) struct ItemPrefix(Sha256);
 
-impl Prefix {
+impl ItemPrefix {
     /// The prefix before the first item.
     pub(super) fn new(body: &Value) -> Self {
-        let mut prefix = Prefix(Sha256::new());
+        let mut prefix = ItemPrefix(Sha256::new());
         prefix.feed(body.get("instructions").unwrap_or(&Value::Null));
         for tool in list(body, "tools") {
             prefix.feed(&canonical_form(tool));
@@ -42,9 +42,9 @@ impl Prefix {
         prefix
     }
 
-    /// The prefix behind the last item of a request.
+    /// The prefix after the last item of a request.
     pub(super) fn whole(request: &Received) -> Self {
-        let mut prefix = Prefix::new(&request.body);
+        let mut prefix = ItemPrefix::new(&request.body);
         for item in all(request) {
             prefix.push(&item);
         }
@@ -92,7 +92,7 @@ fn canonical_form(value: &Value) -> Value {
             continue;
         }
         let field = match (key.as_str(), field) {
-            ("content", Value::String(said)) => json!([{"type": "text", "text": said}]),
+            ("content", Value::String(words)) => json!([{"type": "text", "text": words}]),
             ("content", Value::Array(parts)) => parts.iter().map(canonical_form).collect(),
             ("type", _) if matches!(text(value, "type"), "input_text" | "output_text") => json!("text"),
             _ => field.clone(),
@@ -102,9 +102,9 @@ fn canonical_form(value: &Value) -> Value {
     Value::Object(out)
 }
 
-/// The ids of the reasoning items that stand behind another prefix than they were produced behind.
+/// The ids of the reasoning items that follow another prefix than they were produced after.
 pub(super) fn prefix_mismatches(request: &Received) -> Vec<String> {
-    let mut prefix = Prefix::new(&request.body);
+    let mut prefix = ItemPrefix::new(&request.body);
     let mut out = Vec::new();
     for item in all(request) {
         if kind(&item) == "reasoning" && prefix.verify(&encrypted(request, &item)) == Validity::PrefixMismatch

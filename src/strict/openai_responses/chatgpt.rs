@@ -1,17 +1,17 @@
 //! ChatGPT's own server of the Responses API, which Codex calls when it is signed in with a ChatGPT plan.
 //!
 //! The API of this server is not documented. What is enforced here is what its users report:
-//! <https://github.com/openai/codex/issues/26173> (`store`), <https://github.com/askalf/dario/issues/1009> (parameters),
-//! <https://github.com/diegosouzapw/OmniRoute/pull/746> (`instructions`),
+//! <https://github.com/openai/codex/issues/26173> (`store`), <https://github.com/askalf/dario/issues/1009>
+//! (parameters), <https://github.com/diegosouzapw/OmniRoute/pull/746> (`instructions`),
 //! <https://github.com/openclaw/openclaw/issues/91662> (no content type),
 //! <https://github.com/sipeed/picoclaw/pull/2437> (no output in the last event).
 
 use serde_json::{Value, json};
 
-use super::response::{Ending, object, usage_object};
+use super::response::{ResponseStatus, object, usage_object};
 use super::{output, stream};
 use crate::complaint::{Findings, Rule};
-use crate::dialect::{Received, Rendered};
+use crate::dialect::{Received, RenderedBody};
 use crate::fields::text;
 use crate::reply::Reply;
 use crate::usage::{self, Usage};
@@ -63,15 +63,15 @@ pub(super) fn check(request: &Received, findings: &mut Findings<'_>) {
 }
 
 /// A stream without a content type, whose last event has no output.
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
-    let ending = Ending::of(reply);
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
+    let ending = ResponseStatus::of(reply);
     let usage = usage_object(usage, usage::thoughts(reply));
     let response = object(request, &ending, &[], &usage);
     let output = output::items(request, reply);
     let events = stream::events(request, reply, &output, &ending, &response);
-    Rendered {
+    RenderedBody {
         content_type: None,
-        ..Rendered::stream(events)
+        ..RenderedBody::stream(events)
     }
 }
 
@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_server_refuses_is_told_in_its_words() {
+    fn refusals_use_the_servers_words() {
         assert_eq!(violations(&HEADERS, json!({})), []);
         for (changes, rule, message) in [
             (

@@ -20,7 +20,7 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::complaint::{Findings, Rule};
-use super::dialect::{Dialect, Received, Rendered};
+use super::dialect::{Dialect, Received, RenderedBody};
 use super::fields::{list, text};
 use super::memory::Memory;
 use super::openai_error;
@@ -97,7 +97,7 @@ impl Dialect for OpenAiResponses {
         json!({"object": "response.input_tokens", "input_tokens": usage.prompt()})
     }
 
-    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+    fn render(&self, request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
         match self.chatgpt {
             true => chatgpt::render(request, reply, usage),
             false => render::render(request, reply, usage),

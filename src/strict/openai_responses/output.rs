@@ -2,31 +2,31 @@
 
 use serde_json::{Value, json};
 
-use super::binding::Prefix;
+use super::binding::ItemPrefix;
 use super::transcript;
 use crate::dialect::{Received, derived_id};
 use crate::fields::{list, text};
-use crate::memory::Produced;
+use crate::memory::ProducedItem;
 use crate::reply::{Arguments, Part, Reply, Stop};
 
 /// The reply's items; the encrypted content of reasoning covers the request and the items before it.
 pub(super) fn items(request: &Received, reply: &Reply) -> Vec<Value> {
-    let mut prefix = Prefix::whole(request);
+    let mut prefix = ItemPrefix::whole(request);
     let tools = transcript::tools(request);
-    let (mut out, mut produced) = (Vec::<Value>::new(), Vec::<(String, Produced)>::new());
+    let (mut out, mut produced) = (Vec::<Value>::new(), Vec::<(String, ProducedItem)>::new());
     let mut reasoning = None;
     for (at, part) in reply.parts.iter().enumerate() {
-        let mut known = Produced::default();
+        let mut known = ProducedItem::default();
         let item = match part {
-            Part::Thinking(said) => {
+            Part::Thinking(words) => {
                 known.encrypted = Some(prefix.seal());
-                thought(request, at, Some(said), &prefix.seal())
+                thought(request, at, Some(words), &prefix.seal())
             }
             Part::Redacted => {
                 known.encrypted = Some(prefix.seal());
                 thought(request, at, None, &prefix.seal())
             }
-            Part::Text(said) => message(request, reply, at, said),
+            Part::Text(words) => message(request, reply, at, words),
             Part::Call { id, name, arguments } => {
                 let id = id.clone().unwrap_or_else(|| derived_id("call_", request, at));
                 let tool = tools.iter().find(|tool| text(&tool.tool, "name") == name);
@@ -56,14 +56,14 @@ pub(super) fn items(request: &Received, reply: &Reply) -> Vec<Value> {
     out
 }
 
-fn thought(request: &Received, at: usize, said: Option<&String>, encrypted: &str) -> Value {
-    let asked = request
+fn thought(request: &Received, at: usize, words: Option<&String>, encrypted: &str) -> Value {
+    let include = request
         .body
         .pointer("/reasoning/summary")
         .is_some_and(|summary| !summary.is_null());
-    let summary = said
-        .filter(|_| asked)
-        .map(|said| json!({"type": "summary_text", "text": said}));
+    let summary = words
+        .filter(|_| include)
+        .map(|words| json!({"type": "summary_text", "text": words}));
     let summary: Vec<Value> = summary.into_iter().collect();
     let mut item = json!({"id": derived_id("rs_", request, at), "type": "reasoning", "summary": summary});
     let included = list(&request.body, "include");
@@ -76,14 +76,14 @@ fn thought(request: &Received, at: usize, said: Option<&String>, encrypted: &str
     item
 }
 
-fn message(request: &Received, reply: &Reply, at: usize, said: &str) -> Value {
+fn message(request: &Received, reply: &Reply, at: usize, words: &str) -> Value {
     let calls_follow = reply.parts[at..]
         .iter()
         .any(|part| matches!(part, Part::Call { .. }));
     let content = if reply.stop == Stop::Refusal {
-        json!({"type": "refusal", "refusal": said})
+        json!({"type": "refusal", "refusal": words})
     } else {
-        json!({"type": "output_text", "annotations": [], "logprobs": [], "text": said})
+        json!({"type": "output_text", "annotations": [], "logprobs": [], "text": words})
     };
     json!({
         "id": derived_id("msg_", request, at), "type": "message", "status": "completed", "role": "assistant",
@@ -97,7 +97,7 @@ fn call(
     call_id: &str,
     name: &str,
     arguments: &Arguments,
-    tool: Option<&transcript::Tool>,
+    tool: Option<&transcript::ListedTool>,
 ) -> Value {
     if tool.is_some_and(|tool| text(&tool.tool, "type") == "custom") {
         let input = match arguments {

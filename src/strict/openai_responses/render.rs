@@ -2,27 +2,27 @@
 
 use serde_json::{Value, json};
 
-use super::response::{Ending, id, object, usage_object};
+use super::response::{ResponseStatus, id, object, usage_object};
 use super::{output, stream, transcript};
-use crate::dialect::{Received, Rendered, derived_id};
+use crate::dialect::{Received, RenderedBody, derived_id};
 use crate::fields::text;
 use crate::memory::StoredResponse;
 use crate::reply::Reply;
 use crate::usage::{self, Usage};
 
-pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> Rendered {
+pub(super) fn render(request: &Received, reply: &Reply, usage: &Usage) -> RenderedBody {
     let output = output::items(request, reply);
-    let ending = Ending::of(reply);
+    let ending = ResponseStatus::of(reply);
     let usage = usage_object(usage, usage::thoughts(reply));
     let response = object(request, &ending, &output, &usage);
     store(request, &response, &output);
     if request.stream() {
-        return Rendered::stream(stream::events(request, reply, &output, &ending, &response));
+        return RenderedBody::stream(stream::events(request, reply, &output, &ending, &response));
     }
     if response["background"] == true {
-        return Rendered::json(&object(request, &Ending::QUEUED, &[], &Value::Null));
+        return RenderedBody::json(&object(request, &ResponseStatus::QUEUED, &[], &Value::Null));
     }
-    Rendered::json(&response)
+    RenderedBody::json(&response)
 }
 
 /// Stores the response where the request asks for it, and appends to its conversation.

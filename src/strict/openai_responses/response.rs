@@ -9,7 +9,7 @@ use crate::reply::{Reply, Stop};
 use crate::usage::Usage;
 
 /// How a response ends, or that it has not ended.
-pub(super) struct Ending {
+pub(super) struct ResponseStatus {
     pub(super) status: &'static str,
     /// `incomplete_details.reason`.
     reason: Option<String>,
@@ -17,19 +17,19 @@ pub(super) struct Ending {
     error: Option<(String, String)>,
 }
 
-impl Ending {
-    pub(super) const OPEN: Ending = Ending {
+impl ResponseStatus {
+    pub(super) const OPEN: ResponseStatus = ResponseStatus {
         status: "in_progress",
         reason: None,
         error: None,
     };
-    pub(super) const QUEUED: Ending = Ending {
+    pub(super) const QUEUED: ResponseStatus = ResponseStatus {
         status: "queued",
-        ..Ending::OPEN
+        ..ResponseStatus::OPEN
     };
 
     pub(super) fn of(reply: &Reply) -> Self {
-        let incomplete = |reason: &str| Ending {
+        let incomplete = |reason: &str| ResponseStatus {
             status: "incomplete",
             reason: Some(reason.to_owned()),
             error: None,
@@ -37,17 +37,19 @@ impl Ending {
         match &reply.stop {
             Stop::MaxTokens => incomplete("max_output_tokens"),
             Stop::ContentFilter => incomplete("content_filter"),
-            Stop::Word(word) if word == "failed" => Ending::failed("server_error", "Failed by the script."),
+            Stop::Word(word) if word == "failed" => {
+                ResponseStatus::failed("server_error", "Failed by the script.")
+            }
             Stop::Word(reason) => incomplete(reason),
-            Stop::Natural | Stop::Refusal | Stop::PauseTurn => Ending {
+            Stop::Natural | Stop::Refusal | Stop::PauseTurn => ResponseStatus {
                 status: "completed",
-                ..Ending::OPEN
+                ..ResponseStatus::OPEN
             },
         }
     }
 
     pub(super) fn failed(code: &str, message: &str) -> Self {
-        Ending {
+        ResponseStatus {
             status: "failed",
             reason: None,
             error: Some((code.to_owned(), message.to_owned())),
@@ -56,7 +58,7 @@ impl Ending {
 }
 
 /// The response object, which repeats the request's own fields.
-pub(super) fn object(request: &Received, ending: &Ending, output: &[Value], usage: &Value) -> Value {
+pub(super) fn object(request: &Received, ending: &ResponseStatus, output: &[Value], usage: &Value) -> Value {
     let body = &request.body;
     let repeated = |key: &str, default: Value| match body.get(key) {
         Some(value) if !value.is_null() => value.clone(),
@@ -105,7 +107,7 @@ pub(super) fn id(request: &Received) -> String {
     derived_id("resp_", request, 0)
 }
 
-/// The text format that was asked for; plain text by default.
+/// The text format that was requested; plain text by default.
 fn echoed_text(mut text: Value) -> Value {
     if text.get("format").is_none_or(Value::is_null) {
         text["format"] = json!({"type": "text"});

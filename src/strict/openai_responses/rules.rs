@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::binding::{Prefix, Validity, encrypted};
+use super::binding::{ItemPrefix, Validity, encrypted};
 use super::transcript::{self, kind};
 use super::{pairing, tools};
 use crate::complaint::{Findings, Rule};
@@ -171,7 +171,7 @@ fn check_message(place: &str, item: &Value, findings: &mut Findings<'_>) {
         );
     }
     match item.get("content") {
-        Some(Value::String(said)) if said.is_empty() && role == "assistant" => {
+        Some(Value::String(string)) if string.is_empty() && role == "assistant" => {
             findings.add(
                 Rule::EmptyContent,
                 format!("Invalid '{place}.content': empty string."),
@@ -249,7 +249,7 @@ fn check_id_format(n: usize, key: &str, id: &str, findings: &mut Findings<'_>) {
 }
 
 fn check_encrypted(request: &Received, items: &[Value], findings: &mut Findings<'_>) {
-    let mut prefix = Prefix::new(&request.body);
+    let mut prefix = ItemPrefix::new(&request.body);
     for (n, item) in items.iter().enumerate() {
         let id = text(item, "id");
         match kind(item) {

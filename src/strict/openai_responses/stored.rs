@@ -4,7 +4,7 @@
 use http::Method;
 use serde_json::{Value, json};
 
-use super::binding::Prefix;
+use super::binding::ItemPrefix;
 use super::response::usage_object;
 use super::transcript::{self, kind};
 use crate::api::Endpoint;
@@ -42,14 +42,14 @@ fn compact(request: &Received, usage: &Usage) -> Value {
         .enumerate()
         .map(|(n, item)| {
             let content = match &item["content"] {
-                Value::String(said) => json!([{"type": "input_text", "text": said}]),
+                Value::String(string) => json!([{"type": "input_text", "text": string}]),
                 parts => parts.clone(),
             };
             let id = derived_id("msg_", request, 20_000 + n);
             json!({"id": id, "type": "message", "status": "completed", "role": "user", "content": content})
         })
         .collect();
-    let encrypted = Prefix::whole(request).seal();
+    let encrypted = ItemPrefix::whole(request).seal();
     let id = derived_id("cmp_", request, 0);
     output.push(json!({"id": id, "type": "compaction", "encrypted_content": encrypted}));
     let usage = Usage { output: 1, ..*usage };
@@ -87,7 +87,7 @@ fn found(request: &Received, id: &str, show: impl FnOnce(StoredResponse) -> Valu
         .map_or_else(|| missing(request), |stored| (200, show(stored)))
 }
 
-/// A list of items, newest first unless asked otherwise.
+/// A list of items, newest first unless requested otherwise.
 fn listed(mut items: Vec<Value>, query: &str) -> Value {
     if !query.split('&').any(|pair| pair == "order=asc") {
         items.reverse();

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use serde_json::{Value, json};
 
-use super::response::{Ending, object};
+use super::response::{ResponseStatus, object};
 use crate::dialect::Received;
 use crate::fields::{list, text};
 use crate::reply::{Reply, pieces};
@@ -29,7 +29,7 @@ pub(super) fn error(request: &Received, at: usize, kind: &str, message: &str) ->
             json!({"code": "server_error", "message": message, "param": null}),
         );
     }
-    let failed = object(request, &Ending::failed(kind, message), &[], &Value::Null);
+    let failed = object(request, &ResponseStatus::failed(kind, message), &[], &Value::Null);
     event("response.failed", at, json!({"response": failed}))
 }
 
@@ -38,14 +38,14 @@ pub(super) fn events(
     request: &Received,
     reply: &Reply,
     output: &[Value],
-    ending: &Ending,
+    ending: &ResponseStatus,
     response: &Value,
 ) -> Vec<Bytes> {
-    let mut stream = Events {
+    let mut stream = EventWriter {
         events: Vec::new(),
         size: reply.delivery.delta,
     };
-    let open = object(request, &Ending::OPEN, &[], &Value::Null);
+    let open = object(request, &ResponseStatus::OPEN, &[], &Value::Null);
     stream.push("response.created", json!({"response": open}));
     stream.push("response.in_progress", json!({"response": open}));
     for (index, item) in output.iter().enumerate() {
@@ -59,13 +59,13 @@ pub(super) fn events(
 }
 
 /// The events so far.
-struct Events {
+struct EventWriter {
     events: Vec<Bytes>,
     /// Characters in a delta.
     size: usize,
 }
 
-impl Events {
+impl EventWriter {
     fn push(&mut self, kind: &str, fields: Value) {
         self.events.push(event(kind, self.events.len(), fields));
     }

@@ -89,7 +89,7 @@ pub(super) fn conversation(body: &Value) -> Option<&str> {
 /// The request's own items; a string is one user message.
 pub(super) fn own_items(body: &Value) -> Vec<Value> {
     match body.get("input") {
-        Some(Value::String(said)) => vec![json!({"type": "message", "role": "user", "content": said})],
+        Some(Value::String(string)) => vec![json!({"type": "message", "role": "user", "content": string})],
         Some(Value::Array(items)) => items.clone(),
         _ => Vec::new(),
     }
@@ -109,7 +109,7 @@ pub(super) fn all(request: &Received) -> Vec<Value> {
 /// The texts of a content or an output.
 pub(super) fn texts(content: Option<&Value>) -> Vec<String> {
     match content {
-        Some(Value::String(said)) => vec![said.clone()],
+        Some(Value::String(string)) => vec![string.clone()],
         Some(Value::Array(parts)) => parts
             .iter()
             .filter(|part| matches!(text(part, "type"), "input_text" | "output_text" | "text"))
@@ -152,12 +152,12 @@ pub(super) fn turn(item: &Value) -> Option<Turn> {
 
 /// A tool as a request lists it, and the namespace it is in.
 #[derive(Clone, Debug)]
-pub(super) struct Tool {
+pub(super) struct ListedTool {
     pub(super) tool: Value,
     pub(super) namespace: Option<String>,
 }
 
-impl Tool {
+impl ListedTool {
     pub(super) fn definition(&self) -> Option<ToolDefinition> {
         let name = text(&self.tool, "name");
         let schema = self.tool.get("parameters").cloned().unwrap_or(Value::Null);
@@ -170,7 +170,7 @@ impl Tool {
 }
 
 /// Every tool of a request: at its top level, in `additional_tools` items, and in the results of a tool search.
-pub(super) fn tools(request: &Received) -> Vec<Tool> {
+pub(super) fn tools(request: &Received) -> Vec<ListedTool> {
     let mut out = Vec::new();
     flatten(list(&request.body, "tools"), None, &mut out);
     for item in all(request) {
@@ -181,12 +181,12 @@ pub(super) fn tools(request: &Received) -> Vec<Tool> {
     out
 }
 
-fn flatten(tools: &[Value], namespace: Option<&str>, out: &mut Vec<Tool>) {
+fn flatten(tools: &[Value], namespace: Option<&str>, out: &mut Vec<ListedTool>) {
     for tool in tools {
         if text(tool, "type") == "namespace" {
             flatten(list(tool, "tools"), Some(text(tool, "name")), out);
         } else {
-            out.push(Tool {
+            out.push(ListedTool {
                 tool: tool.clone(),
                 namespace: namespace.map(ToOwned::to_owned),
             });

@@ -23,7 +23,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use baton_core::nudge::{Thresholds, Windows};
-use baton_core::record::{HandoffId, Origin};
+use baton_core::record::{HandoffId, HandoffOrigin};
 use baton_proxy::state::config::{Config, HandoffMode};
 use baton_proxy::state::store::{HandoffFilter, SharedStore};
 use baton_strict::{Endpoint, Model, Options, Received, Reply, Rule, Strict};
@@ -545,7 +545,7 @@ impl Run {
         let all = self.store().handoffs(&HandoffFilter::default()).await;
         let all = all.map_err(|error| error.to_string())?.into_iter();
         let mut new = all
-            .filter(|h| h.origin == Origin::Auto)
+            .filter(|h| h.origin == HandoffOrigin::Auto)
             .filter(|h| self.automatic.insert(h.id));
         self.happened.automatic += 1;
         match (new.next(), new.next()) {

@@ -58,7 +58,7 @@ impl Run {
         };
         let undoes = conversation.view.may_undo();
         self.conversations[who].undoes = match self.ask_undo(id).await? {
-            Ok(UndoAnswer::Asked(asked)) if Some(asked.undone) == undoes => {
+            Ok(UndoAnswer::Requested(asked)) if Some(asked.undone) == undoes => {
                 self.happened.outside[usize::from(asked.undone)] += 1;
                 true
             }

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, Written,
+    Principal, Update, UpdateOutcome,
 };
 use baton_proxy::state::config::Config;
 use baton_proxy::state::store::records::Retention;
@@ -204,7 +204,7 @@ impl Store for FlakyStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> StoreFuture<'a, Written> {
+    ) -> StoreFuture<'a, UpdateOutcome> {
         match self.no_writes.load(Ordering::SeqCst) {
             true => switched_off(),
             false => self.inner.put_handoff(handoff, point, update),
@@ -238,7 +238,11 @@ impl Store for FlakyStore {
             None => found,
         }
     }
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_pairs<'a>(
+        &'a self,
+        pairs: &'a [HiddenPair],
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         match self.no_writes.load(Ordering::SeqCst) {
             true => switched_off(),
             false => self.inner.put_pairs(pairs, update),
@@ -261,7 +265,11 @@ impl Store for FlakyStore {
     ) -> StoreFuture<'a, Vec<CutPoint>> {
         self.read(self.inner.cut_points_at(principal, digests))
     }
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         self.write(self.inner.put_insertion(insertion, update))
     }
     fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>> {
@@ -282,7 +290,7 @@ impl Store for FlakyStore {
     fn conversation<'a>(&'a self, key: &'a str) -> StoreFuture<'a, Option<Conversation>> {
         self.read(self.inner.conversation(key))
     }
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
         match self.no_writes.load(Ordering::SeqCst) {
             true => switched_off(),
             false => self.inner.change(update),

@@ -1,49 +1,52 @@
 use super::*;
 
-fn told(line: &str) -> Vec<(Purpose, &str, bool, bool)> {
+fn commands_of(line: &str) -> Vec<(CommandPurpose, &str, bool, bool)> {
     let runs = runs(line).into_iter();
     runs.map(|run| (run.purpose, run.text, run.good_if_zero, run.bad_if_not))
         .collect()
 }
 
 #[test]
-fn an_exit_code_is_only_said_of_the_command_that_it_belongs_to() {
-    use Purpose::{Build, Git, Lint, Test};
-    assert_eq!(told("cargo test"), [(Test, "cargo test", true, true)]);
+fn an_exit_code_is_reported_only_for_its_own_command() {
+    use CommandPurpose::{Build, Git, Lint, Test};
+    assert_eq!(commands_of("cargo test"), [(Test, "cargo test", true, true)]);
     assert_eq!(
-        told("cd app && npm test -- --run"),
+        commands_of("cd app && npm test -- --run"),
         [(Test, "npm test -- --run", true, true)]
     );
     assert_eq!(
-        told("cargo test 2>&1 | tail -5"),
+        commands_of("cargo test 2>&1 | tail -5"),
         [(Test, "cargo test 2>&1", false, false)]
     );
-    assert_eq!(told("cargo test || true"), [(Test, "cargo test", false, false)]);
     assert_eq!(
-        told("cargo test; echo done"),
+        commands_of("cargo test || true"),
         [(Test, "cargo test", false, false)]
     );
-    assert_eq!(told("cargo test &"), [(Test, "cargo test", false, false)]);
     assert_eq!(
-        told("cargo build && cargo test"),
+        commands_of("cargo test; echo done"),
+        [(Test, "cargo test", false, false)]
+    );
+    assert_eq!(commands_of("cargo test &"), [(Test, "cargo test", false, false)]);
+    assert_eq!(
+        commands_of("cargo build && cargo test"),
         [
             (Build, "cargo build", true, false),
             (Test, "cargo test", true, false)
         ]
     );
     assert_eq!(
-        told("cargo clippy; git commit -m 'a && b'\n"),
+        commands_of("cargo clippy; git commit -m 'a && b'\n"),
         [
             (Lint, "cargo clippy", false, false),
             (Git, "git commit -m 'a && b'", true, true)
         ]
     );
-    assert_eq!(told("cat > a <<'EOF'\ncargo test\nEOF"), []);
-    assert_eq!(told("echo \"cargo test\""), []);
+    assert_eq!(commands_of("cat > a <<'EOF'\ncargo test\nEOF"), []);
+    assert_eq!(commands_of("echo \"cargo test\""), []);
 }
 
 #[test]
-fn what_surely_changes_no_file_is_told_from_what_may() {
+fn commands_that_change_no_file_are_distinguished_from_those_that_may() {
     for line in [
         "ls -la && cat a | head -5",
         "cargo test 2>&1 | tail -20",
@@ -84,26 +87,29 @@ fn what_surely_changes_no_file_is_told_from_what_may() {
         ["app", "b", "b"]
     );
     assert_eq!(
-        all.iter().map(|run| run.changes_behind).collect::<Vec<_>>(),
+        all.iter().map(|run| run.changes_after).collect::<Vec<_>>(),
         [true, true, false]
     );
 }
 
 #[test]
-fn commands_are_known_behind_prefixes_and_in_other_spellings() {
+fn commands_are_recognised_after_prefixes_and_in_other_spellings() {
     for (line, purpose) in [
-        ("RUST_LOG=debug timeout 60 cargo +nightly test", Purpose::Test),
-        ("./gradlew test", Purpose::Test),
-        ("python3 -m pytest -q", Purpose::Test),
-        ("uv run pytest", Purpose::Test),
-        ("pnpm lint", Purpose::Lint),
-        ("yarn build", Purpose::Build),
-        ("npx tsc --noEmit", Purpose::Lint),
-        ("npx prisma migrate dev", Purpose::Migrate),
-        ("npm i zod", Purpose::Install),
-        ("nice -n 8 cargo nextest run", Purpose::Test),
-        ("make", Purpose::Build),
-        ("make test-unit", Purpose::Test),
+        (
+            "RUST_LOG=debug timeout 60 cargo +nightly test",
+            CommandPurpose::Test,
+        ),
+        ("./gradlew test", CommandPurpose::Test),
+        ("python3 -m pytest -q", CommandPurpose::Test),
+        ("uv run pytest", CommandPurpose::Test),
+        ("pnpm lint", CommandPurpose::Lint),
+        ("yarn build", CommandPurpose::Build),
+        ("npx tsc --noEmit", CommandPurpose::Lint),
+        ("npx prisma migrate dev", CommandPurpose::Migrate),
+        ("npm i zod", CommandPurpose::Install),
+        ("nice -n 8 cargo nextest run", CommandPurpose::Test),
+        ("make", CommandPurpose::Build),
+        ("make test-unit", CommandPurpose::Test),
     ] {
         assert_eq!(runs(line).first().map(|run| run.purpose), Some(purpose), "{line}");
     }
@@ -149,11 +155,11 @@ fn commands_run_in_the_folder_that_the_line_has_changed_to() {
 }
 
 #[test]
-fn a_code_is_not_said_of_what_may_not_have_run() {
+fn no_code_is_reported_for_a_command_that_may_not_have_run() {
     // The first two may have ended the line.
-    assert!(!told("set -e; make check; make lint")[1].3);
-    assert!(!told("cd app 2>/dev/null && make")[0].3);
-    assert!(told("cd app && make")[0].3 && runs("cd app && make")[0].in_front);
+    assert!(!commands_of("set -e; make check; make lint")[1].3);
+    assert!(!commands_of("cd app 2>/dev/null && make")[0].3);
+    assert!(commands_of("cd app && make")[0].3 && runs("cd app && make")[0].in_front);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Closing lines of compilers, linters and the programs that drive them.
 
 use super::runner::Runner;
-use crate::agents::commands::Purpose::{Build, Lint};
+use crate::agents::commands::CommandPurpose::{Build, Lint};
 
 const PLAIN: Runner = Runner {
     name: "",

@@ -48,7 +48,7 @@ const LABEL_WORDS: usize = 4;
 /// How Python's `subprocess` words a failure, with its command in front.
 const NON_ZERO: &str = "returned non-zero exit status ";
 
-/// A line that tells an exit code.
+/// A line that states an exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct ExitLine {
     /// `None` where the code is another command's, and all that is known is that it failed.
@@ -59,7 +59,7 @@ pub(super) struct ExitLine {
     pub(super) is_status: bool,
 }
 
-/// The exit code that a text tells in its first line, or in one of its last.
+/// The exit code in a text's first line, or in one of its last.
 pub(super) fn read(text: &str) -> Option<ExitLine> {
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let first = lines.next()?;
@@ -88,7 +88,7 @@ pub(super) fn read(text: &str) -> Option<ExitLine> {
     None
 }
 
-/// `Signal: (none)`, `Duration: 2 s`, `</output>`, `---`: what may stand behind an exit code.
+/// `Signal: (none)`, `Duration: 2 s`, `</output>`, `---`: what may follow an exit code.
 fn is_label(line: &str) -> bool {
     let named = line.split_once(':').map(|(name, _)| name);
     let short = named.is_some_and(|name| {
@@ -113,7 +113,7 @@ fn exit_line(line: &str) -> Option<ExitLine> {
     })
 }
 
-/// Words that name an exit code, and its number behind them.
+/// Words that name an exit code, and its number after them.
 fn worded(line: &str) -> Option<i32> {
     let bare = line.trim_start_matches(|c: char| !c.is_alphanumeric());
     let bare = bare
@@ -142,7 +142,7 @@ fn worded(line: &str) -> Option<i32> {
         .flatten()
 }
 
-/// The number at the start, where nothing but punctuation stands behind it; behind a colon a command may.
+/// The number at the start, where nothing but punctuation follows it; after a colon a command may.
 fn number(text: &str, carries: bool) -> Option<i32> {
     let end = text
         .char_indices()

@@ -1,7 +1,7 @@
 //! How a command ended: the one place that decides it.
 //!
-//! Order of evidence: the exit code of the wire or of the agent's envelope, an exit code in plain text, the closing lines
-//! of a test runner or a compiler, the error flag; last the absence of one. What says "went well" beside what says
+//! Order of evidence: the exit code of the wire or of the agent's envelope; an exit code in plain text; closing lines
+//! of a test runner or compiler. Then the error flag, and last its absence. What says "went well" beside what says
 //! "failed" is unknown. Only a nonzero code stands against tests that passed: a run may fail for another reason.
 
 mod builders;
@@ -10,10 +10,10 @@ mod report;
 mod runner;
 mod test_runners;
 
-pub use self::report::Report;
+pub use self::report::ReportedResult;
 
 use self::exit_lines::ExitLine;
-use super::commands::{self, Run};
+use super::commands::{self, ShellCommand};
 
 /// What is known of a command and of its result.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +40,7 @@ pub struct LineEnd {
     /// Something says that it failed, though it may be contradicted.
     pub reads_failed: bool,
     /// What the commands of the line say in their own output.
-    pub report: Report,
+    pub report: ReportedResult,
 }
 
 /// How one command of a line ended.
@@ -82,17 +82,17 @@ impl Evidence<'_> {
         let verifies = self.command.is_none() || runs.iter().any(|run| run.purpose.verifies());
         // What another command says of a run may be of one that it was to replace; it is worth a look, and no more.
         let all = match own_text {
-            true => Report::of(self.text),
-            false => Report::Silent,
+            true => ReportedResult::of(self.text),
+            false => ReportedResult::Silent,
         };
-        let report = if verifies { all } else { Report::Silent };
+        let report = if verifies { all } else { ReportedResult::Silent };
         let line = match own_text {
             true => exit_lines::read(self.text).filter(|line| self.is_of_line(line)),
             false => None,
         };
         let zero_is_passed = runs.iter().any(|run| run.good_if_zero && run.purpose.verifies());
         let (code, failed) = match (self.code, line) {
-            (Some(code), _) => self.told(code, report, zero_is_passed),
+            (Some(code), _) => self.reconcile_code(code, report, zero_is_passed),
             (None, Some(line)) => self.written(line, report, zero_is_passed),
             (None, None) => self.silent(report, zero_is_passed),
         };
@@ -117,7 +117,12 @@ impl Evidence<'_> {
     }
 
     /// With a code of the wire's or the envelope's.
-    fn told(&self, code: i32, report: Report, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
+    fn reconcile_code(
+        &self,
+        code: i32,
+        report: ReportedResult,
+        zero_is_passed: bool,
+    ) -> (Option<i32>, Option<bool>) {
         match code {
             0 if self.flag == Some(true) || report.has_failed() && zero_is_passed => (None, None),
             // Of a pipe zero says nothing of the command that failed in it.
@@ -128,28 +133,33 @@ impl Evidence<'_> {
     }
 
     /// With a code in plain text.
-    fn written(&self, line: ExitLine, report: Report, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
+    fn written(
+        &self,
+        line: ExitLine,
+        report: ReportedResult,
+        zero_is_passed: bool,
+    ) -> (Option<i32>, Option<bool>) {
         match line.code {
-            Some(0) => self.told(0, report, zero_is_passed),
-            _ if matches!(report, Report::Passed(_)) => (None, None),
+            Some(0) => self.reconcile_code(0, report, zero_is_passed),
+            _ if matches!(report, ReportedResult::Passed(_)) => (None, None),
             // A tool that flags every other code than zero did not flag this one.
-            _ if self.silence_is_zero && !line.is_first && report != Report::Failed => (None, None),
+            _ if self.silence_is_zero && !line.is_first && report != ReportedResult::Failed => (None, None),
             code => (code, Some(true)),
         }
     }
 
     /// Without a code.
-    fn silent(&self, report: Report, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
+    fn silent(&self, report: ReportedResult, zero_is_passed: bool) -> (Option<i32>, Option<bool>) {
         let flagged = self.flag == Some(true);
-        let passed = matches!(report, Report::Passed(_));
+        let passed = matches!(report, ReportedResult::Passed(_));
         match report {
             _ if flagged => (None, (!passed).then_some(true)),
-            Report::Failed if zero_is_passed => (None, Some(true)),
+            ReportedResult::Failed if zero_is_passed => (None, Some(true)),
             // What an unknown tool prints may be stored somewhere: it reads as failed, and that is all.
             _ if self.command.is_none() => (None, None),
-            Report::Mixed if zero_is_passed => (None, None),
+            ReportedResult::Mixed if zero_is_passed => (None, None),
             _ if self.silence_is_zero => (Some(0), (!report.has_failed()).then_some(false)),
-            Report::Failed => (None, Some(true)),
+            ReportedResult::Failed => (None, Some(true)),
             _ => (None, None),
         }
     }
@@ -162,7 +172,7 @@ fn prints_code(line: &str) -> bool {
     line.contains("$?") || line.contains("$LASTEXITCODE") || words.iter().any(|word| small.contains(word))
 }
 
-impl Run<'_> {
+impl ShellCommand<'_> {
     /// How this command ended, by the end of its whole line.
     pub fn end(&self, line: &LineEnd) -> RunEnd {
         let by_code = match line.code {
@@ -173,13 +183,16 @@ impl Run<'_> {
             _ => None,
         };
         by_code.unwrap_or_else(|| match line.report {
-            Report::Failed if self.is_alone && !line.is_contradicted() => RunEnd::Failed(None),
-            Report::Passed(purpose) if self.may_pass(line) && purpose == self.purpose => RunEnd::Passed,
+            ReportedResult::Failed if self.is_alone && !line.is_contradicted() => RunEnd::Failed(None),
+            ReportedResult::Passed(purpose) if self.may_pass(line) && purpose == self.purpose => {
+                RunEnd::Passed
+            }
             _ => RunEnd::Unknown,
         })
     }
 
-    /// Whether it went well, where a flag without a code counts as a failure as well: a call that timed out or was stopped.
+    /// Whether it went well, where a flag without a code counts as a failure as well: a call that timed out or was
+    /// stopped.
     pub fn passed_or_flagged(&self, line: &LineEnd) -> Option<bool> {
         let flagged = (line.failed == Some(true) && self.bad_if_not).then_some(false);
         self.end(line).passed().or(flagged)

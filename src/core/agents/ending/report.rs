@@ -8,13 +8,13 @@ use regex::RegexSet;
 use super::builders::BUILDERS;
 use super::runner::Runner;
 use super::test_runners::TEST_RUNNERS;
-use crate::agents::commands::Purpose;
+use crate::agents::commands::CommandPurpose;
 
 /// Lines at the start and at the end of a text that are looked at.
 const FIRST: usize = 200;
 const LAST: usize = 400;
 
-/// Words, small letters, of a first line or of a line behind the closing one which say that the run was cut off.
+/// Words, small letters, of a first line or of a line after the closing one which say that the run was cut off.
 const CUT_OFF: [&str; 9] = [
     "timed out",
     "timeout",
@@ -35,55 +35,54 @@ const CLOSING: usize = 12;
 
 /// What an output says of itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Report {
+pub enum ReportedResult {
     /// Nothing.
     #[default]
     Silent,
     /// It closes with success of this kind.
-    Passed(Purpose),
-    /// It failed.
+    Passed(CommandPurpose),
     Failed,
     /// It failed, and something passed after it.
     Mixed,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Line {
+enum ClosingLine {
     Opens,
     Passed,
     Failed,
 }
 
-struct Table {
+struct RunnerTable {
     set: RegexSet,
     /// Of each expression: its program and what its lines are.
-    rows: Vec<(usize, Line)>,
+    rows: Vec<(usize, ClosingLine)>,
 }
 
 pub(super) fn runners() -> impl Iterator<Item = &'static Runner> {
     TEST_RUNNERS.iter().chain(BUILDERS)
 }
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| {
+static TABLE: LazyLock<RunnerTable> = LazyLock::new(|| {
     let (mut expressions, mut rows) = (Vec::new(), Vec::new());
     for (at, runner) in runners().enumerate() {
         let mut add = |all: &[&'static str], line| {
             expressions.extend_from_slice(all);
             rows.extend(all.iter().map(|_| (at, line)));
         };
-        add(runner.opens.as_slice(), Line::Opens);
-        add(runner.passed, Line::Passed);
-        add(runner.failed, Line::Failed);
+        add(runner.opens.as_slice(), ClosingLine::Opens);
+        add(runner.passed, ClosingLine::Passed);
+        add(runner.failed, ClosingLine::Failed);
     }
     // The tests compile every one of them.
     let set = RegexSet::new(expressions).unwrap_or_default();
-    Table { set, rows }
+    RunnerTable { set, rows }
 });
 
-impl Report {
+impl ReportedResult {
     /// Of the output of a command that tests, builds or lints.
     pub(super) fn of(text: &str) -> Self {
-        let mut closing = Closing::default();
+        let mut closing = ClosingLines::default();
         let lines = text.lines().count();
         for (at, line) in text.lines().enumerate() {
             if at >= FIRST && at + LAST < lines || line.len() > LONGEST {
@@ -102,7 +101,7 @@ impl Report {
 
 /// The closing lines of a text.
 #[derive(Default)]
-struct Closing {
+struct ClosingLines {
     opened: Vec<usize>,
     failed: Vec<usize>,
     /// The last one that passed, with its line.
@@ -110,7 +109,7 @@ struct Closing {
     last_failed: bool,
 }
 
-impl Closing {
+impl ClosingLines {
     fn take(&mut self, at: usize, line: &str) {
         if line.is_empty() {
             return;
@@ -119,8 +118,8 @@ impl Closing {
         let found = TABLE.set.matches(line);
         let rows = || found.iter().map(|row| TABLE.rows[row]);
         self.opened
-            .extend(rows().filter(|row| row.1 == Line::Opens).map(|row| row.0));
-        let mut failed = rows().filter(|row| row.1 == Line::Failed).map(|row| row.0);
+            .extend(rows().filter(|row| row.1 == ClosingLine::Opens).map(|row| row.0));
+        let mut failed = rows().filter(|row| row.1 == ClosingLine::Failed).map(|row| row.0);
         if let Some(runner) = failed.next() {
             self.failed.push(runner);
             self.last_failed = true;
@@ -131,32 +130,32 @@ impl Closing {
                 .nth(runner)
                 .is_some_and(|row| row.opens.is_none() || self.opened.contains(&runner))
         };
-        let passed = rows().find(|row| row.1 == Line::Passed && opened(row.0));
+        let passed = rows().find(|row| row.1 == ClosingLine::Passed && opened(row.0));
         if let Some((runner, _)) = passed {
             self.passed = Some((runner, at));
             self.last_failed = false;
         }
     }
 
-    fn report(&self, text: &str, lines: usize) -> Report {
+    fn report(&self, text: &str, lines: usize) -> ReportedResult {
         let passed = self
             .passed
             .and_then(|(at, line)| Some((at, runners().nth(at)?, line)));
         match passed {
-            None if self.failed.is_empty() => Report::Silent,
-            None => Report::Failed,
-            Some(_) if self.last_failed => Report::Failed,
-            Some((at, runner, _)) if runner.by_parts && self.failed.contains(&at) => Report::Failed,
-            Some(_) if !self.failed.is_empty() => Report::Mixed,
+            None if self.failed.is_empty() => ReportedResult::Silent,
+            None => ReportedResult::Failed,
+            Some(_) if self.last_failed => ReportedResult::Failed,
+            Some((at, runner, _)) if runner.by_parts && self.failed.contains(&at) => ReportedResult::Failed,
+            Some(_) if !self.failed.is_empty() => ReportedResult::Mixed,
             Some((_, runner, line)) => {
-                let behind = || {
+                let following = || {
                     let lines = text.lines().skip(line + 1);
                     lines.filter(|line| !line.trim().is_empty())
                 };
-                let closes = lines - line <= CLOSING * 4 && behind().count() < CLOSING;
-                match closes && !text.lines().take(1).chain(behind()).any(is_cut_off) {
-                    true => Report::Passed(runner.purpose),
-                    false => Report::Silent,
+                let closes = lines - line <= CLOSING * 4 && following().count() < CLOSING;
+                match closes && !text.lines().take(1).chain(following()).any(is_cut_off) {
+                    true => ReportedResult::Passed(runner.purpose),
+                    false => ReportedResult::Silent,
                 }
             }
         }

@@ -1,15 +1,14 @@
 //! A program that closes its work with lines that are known.
 
-use crate::agents::commands::Purpose;
+use crate::agents::commands::CommandPurpose;
 
 /// A program with its closing lines: regular expressions over lines without colours, with single spaces.
 #[derive(Debug)]
 pub(super) struct Runner {
-    /// Its name.
     #[allow(dead_code, reason = "names the row; the tests hold one sample to each")]
     pub(super) name: &'static str,
     /// What it does where it passes.
-    pub(super) purpose: Purpose,
+    pub(super) purpose: CommandPurpose,
     /// It closes each part of its work, so that a failure counts whatever passes after it.
     pub(super) by_parts: bool,
     /// A line without which those of `passed` mean nothing.

@@ -1,7 +1,7 @@
 //! Closing lines of test runners, from their documentation and sources.
 
 use super::runner::Runner;
-use crate::agents::commands::Purpose::Test;
+use crate::agents::commands::CommandPurpose::Test;
 
 const PLAIN: Runner = Runner {
     name: "",

@@ -9,7 +9,7 @@ fn call(arguments: &str) -> HiddenCall {
     }
 }
 
-fn report(hidden: &[&str], calls: usize, stop: Stop) -> LegReport {
+fn report(hidden: &[&str], calls: usize, stop: StopReason) -> LegReport {
     LegReport {
         hidden: hidden.iter().map(|a| call(a)).collect(),
         calls: (0..calls).map(|i| (format!("c{i}"), i)).collect(),
@@ -19,12 +19,12 @@ fn report(hidden: &[&str], calls: usize, stop: Stop) -> LegReport {
     }
 }
 
-fn now() -> Circumstances {
-    Circumstances {
+fn now() -> VerdictInput {
+    VerdictInput {
         messages: 3,
         legs: 1,
         max_chain: 8,
-        ..Circumstances::default()
+        ..VerdictInput::default()
     }
 }
 
@@ -33,7 +33,7 @@ fn a_good_call_alone_fires_and_the_last_one_counts() {
     let report = report(
         &[r#"{"prompt":"one"}"#, r#"{"prompt":" two \n","reason":" "}"#],
         0,
-        Stop::Calls,
+        StopReason::Calls,
     );
     assert_eq!(
         judge(&report, &now()),
@@ -46,12 +46,16 @@ fn a_good_call_alone_fires_and_the_last_one_counts() {
 
 #[test]
 fn a_good_call_counts_though_a_bad_one_follows_and_of_bad_ones_the_first_is_answered() {
-    let last_is_bad = report(&[r#"{"prompt":"one"}"#, r#"{"prompt":" "}"#], 0, Stop::Calls);
+    let last_is_bad = report(
+        &[r#"{"prompt":"one"}"#, r#"{"prompt":" "}"#],
+        0,
+        StopReason::Calls,
+    );
     assert!(matches!(
         judge(&last_is_bad, &now()),
         Verdict::Fire { prompt, .. } if prompt == "one"
     ));
-    let both_are = report(&[r#"{"prompt":" "}"#, "{"], 0, Stop::Calls);
+    let both_are = report(&[r#"{"prompt":" "}"#, "{"], 0, StopReason::Calls);
     let Verdict::AskAgain(refused) = judge(&both_are, &now()) else {
         panic!()
     };
@@ -59,33 +63,33 @@ fn a_good_call_counts_though_a_bad_one_follows_and_of_bad_ones_the_first_is_answ
 }
 
 #[test]
-fn refusals_are_told_apart() {
-    let told = |arguments: &str, now: &Circumstances| match judge(&report(&[arguments], 0, Stop::Calls), now)
-    {
-        Verdict::AskAgain(refused) => refused.answer.unwrap(),
-        other => panic!("{other:?}"),
-    };
-    assert_eq!(told(r#"{"prompt":"  "}"#, &now()), HiddenResult::EMPTY_PROMPT);
-    assert_eq!(told(r#"{"prompt":"#, &now()), HiddenResult::BAD_ARGUMENTS);
-    assert_eq!(told(r#"{"prompt":7}"#, &now()), HiddenResult::BAD_ARGUMENTS);
-    assert_eq!(told("", &now()), HiddenResult::BAD_ARGUMENTS);
+fn refusals_have_distinct_answers() {
+    let answers =
+        |arguments: &str, now: &VerdictInput| match judge(&report(&[arguments], 0, StopReason::Calls), now) {
+            Verdict::AskAgain(refused) => refused.answer.unwrap(),
+            other => panic!("{other:?}"),
+        };
+    assert_eq!(answers(r#"{"prompt":"  "}"#, &now()), HiddenResult::EMPTY_PROMPT);
+    assert_eq!(answers(r#"{"prompt":"#, &now()), HiddenResult::BAD_ARGUMENTS);
+    assert_eq!(answers(r#"{"prompt":7}"#, &now()), HiddenResult::BAD_ARGUMENTS);
+    assert_eq!(answers("", &now()), HiddenResult::BAD_ARGUMENTS);
     assert_eq!(
-        told(r#"{"prompt":"p"}"#, &Circumstances { messages: 1, ..now() }),
+        answers(r#"{"prompt":"p"}"#, &VerdictInput { messages: 1, ..now() }),
         HiddenResult::NOTHING_TO_HAND_OFF
     );
     let long = format!(r#"{{"prompt":"{}"}}"#, "x".repeat(limits::PROMPT + 1));
-    assert_eq!(told(&long, &now()), HiddenResult::TOO_LONG);
+    assert_eq!(answers(&long, &now()), HiddenResult::TOO_LONG);
 }
 
 #[test]
-fn minimum_content_is_asked_of_the_first_leg_only() {
-    let second = Circumstances {
+fn minimum_content_is_required_of_the_first_leg_only() {
+    let second = VerdictInput {
         messages: 0,
         legs: 2,
         ..now()
     };
     assert!(matches!(
-        judge(&report(&[r#"{"prompt":"p"}"#], 0, Stop::Calls), &second),
+        judge(&report(&[r#"{"prompt":"p"}"#], 0, StopReason::Calls), &second),
         Verdict::Fire { .. }
     ));
 }
@@ -93,17 +97,17 @@ fn minimum_content_is_asked_of_the_first_leg_only() {
 #[test]
 fn nothing_fires_on_an_end_that_is_not_the_models_own() {
     for stop in [
-        Stop::Truncated,
-        Stop::Refused,
-        Stop::Paused,
-        Stop::Error,
-        Stop::Open,
+        StopReason::Truncated,
+        StopReason::Refused,
+        StopReason::Paused,
+        StopReason::Error,
+        StopReason::Open,
     ] {
         assert_eq!(
             judge(&report(&[r#"{"prompt":"p"}"#], 0, stop), &now()),
             Verdict::End(Ending::Own)
         );
-        let pending = Circumstances {
+        let pending = VerdictInput {
             pending: Some(("p".into(), None)),
             ..now()
         };
@@ -113,17 +117,17 @@ fn nothing_fires_on_an_end_that_is_not_the_models_own() {
 
 #[test]
 fn the_chain_and_the_asking_are_bounded() {
-    let full = Circumstances { legs: 8, ..now() };
+    let full = VerdictInput { legs: 8, ..now() };
     assert_eq!(
-        judge(&report(&[r#"{"prompt":"p"}"#], 0, Stop::Calls), &full),
+        judge(&report(&[r#"{"prompt":"p"}"#], 0, StopReason::Calls), &full),
         Verdict::End(Ending::WithoutCall)
     );
-    let asked = Circumstances {
-        asked: limits::ASK_AGAIN,
+    let exhausted = VerdictInput {
+        refused: limits::ASK_AGAIN,
         ..now()
     };
     assert_eq!(
-        judge(&report(&["{}"], 0, Stop::Calls), &asked),
+        judge(&report(&["{}"], 0, StopReason::Calls), &exhausted),
         Verdict::End(Ending::WithoutCall)
     );
 }
@@ -133,7 +137,7 @@ fn a_mixed_batch_waits_for_the_turns_end() {
     let report_ = report(
         &[r#"{"prompt":"one"}"#, "{", r#"{"prompt":"two"}"#],
         1,
-        Stop::Calls,
+        StopReason::Calls,
     );
     let Verdict::Mixed(all) = judge(&report_, &now()) else {
         panic!()
@@ -147,23 +151,26 @@ fn a_mixed_batch_waits_for_the_turns_end() {
         ]
     );
     assert_eq!(all.iter().filter(|r| r.pending.is_some()).count(), 1);
-    let pending = Circumstances {
+    let pending = VerdictInput {
         pending: all[2].pending.clone(),
         ..now()
     };
     assert_eq!(
-        judge(&report(&[], 1, Stop::Calls), &pending),
+        judge(&report(&[], 1, StopReason::Calls), &pending),
         Verdict::End(Ending::Own)
     );
     assert!(matches!(
-        judge(&report(&[], 0, Stop::Done), &pending),
+        judge(&report(&[], 0, StopReason::Done), &pending),
         Verdict::Fire { .. }
     ));
 }
 
 #[test]
 fn a_lone_surrogate_in_a_prompt_becomes_a_replacement_character() {
-    let verdict = judge(&report(&[r#"{"prompt":"a\ud800b"}"#], 0, Stop::Calls), &now());
+    let verdict = judge(
+        &report(&[r#"{"prompt":"a\ud800b"}"#], 0, StopReason::Calls),
+        &now(),
+    );
     assert_eq!(
         verdict,
         Verdict::Fire {
@@ -175,10 +182,10 @@ fn a_lone_surrogate_in_a_prompt_becomes_a_replacement_character() {
 
 #[test]
 fn a_hidden_call_is_placed_beside_the_nearest_sibling() {
-    let mut leg = report(&[], 2, Stop::Calls);
+    let mut leg = report(&[], 2, StopReason::Calls);
     leg.calls = vec![("a".into(), 1), ("b".into(), 3)];
     let at = |after: usize| place_beside(&leg, &HiddenCall { after, ..call("{}") }).unwrap();
-    let beside = |sibling: &str, offset| Place::Beside {
+    let beside = |sibling: &str, offset| InsertionPlace::Beside {
         sibling: sibling.into(),
         offset,
     };

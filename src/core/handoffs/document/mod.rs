@@ -4,7 +4,7 @@
 //! handoff, what was seen of its transcript (draft::seen) ─► fields: handoff.json ─► handoff.md, rendered from it
 //! ```
 //!
-//! Knows handoffs, and what drafts read off a transcript. Must not know: stores, files, clocks, git. The same handoff and
-//! the same transcript make the same bytes.
+//! Knows handoffs, and what drafts read off a transcript. Must not know: stores, files, clocks, git. The same handoff
+//! and the same transcript make the same bytes.
 
 pub mod fields;

@@ -1,23 +1,23 @@
-//! What a trigger asks for: how the draft is made, what it is about, and who wants it.
+//! A trigger's request for a draft: method, focus and origin.
 
 use std::fmt;
 
 use super::request::Preset;
-use crate::record::Origin;
+use crate::record::HandoffOrigin;
 
 /// How a draft is made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub enum Method {
-    /// The model is asked once more, behind its own history.
+pub enum DraftMethod {
+    /// The model is queried once more, after its own history.
     #[default]
     Oneshot,
-    /// A model is asked with what was selected from the transcript, and nothing else.
+    /// A model is queried with a selection from the transcript alone.
     Bundle,
     /// Composed from the transcript without a model.
     Local,
 }
 
-impl Method {
+impl DraftMethod {
     /// All, best first: the order in which an automatic trigger tries them.
     pub const ALL: [Self; 3] = [Self::Oneshot, Self::Bundle, Self::Local];
 
@@ -35,7 +35,7 @@ impl Method {
         Self::ALL.into_iter().find(|method| method.name() == name)
     }
 
-    /// The next one that an automatic trigger tries where this one failed.
+    /// The fallback of an automatic trigger after this method.
     pub fn fallback(self) -> Option<Self> {
         match self {
             Self::Oneshot => Some(Self::Bundle),
@@ -45,37 +45,37 @@ impl Method {
     }
 }
 
-/// What a trigger asks for.
+/// A trigger's request for a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftAsk {
+pub struct DraftRequest {
     /// Who began it: `Person` (a command), `Auto`, `Api`.
-    pub origin: Origin,
+    pub origin: HandoffOrigin,
     /// How it is made; `None`: as the config says.
-    pub method: Option<Method>,
-    /// What the person wants it to be about; may be empty.
+    pub method: Option<DraftMethod>,
+    /// The person's focus; may be empty.
     pub focus: String,
-    /// What the next session is for.
+    /// Purpose of the next session.
     pub preset: Preset,
     /// Another model of the same upstream; it gets the bundle. `None`: as the config says.
     pub model: Option<String>,
-    /// Whether it tells the state of the repository.
+    /// Whether it describes the state of the repository.
     pub git: bool,
-    /// Whether it tells of commands.
+    /// Whether it describes commands.
     pub commands: bool,
-    /// Whether it tells why files were changed.
+    /// Whether it states why files were changed.
     pub why: bool,
-    /// Whether a person is to look at it before it takes effect.
+    /// Whether a person must accept it before it takes effect.
     pub review: bool,
     /// Whether the agent sees its text as it streams; `None`: as the config says.
     pub show: Option<bool>,
-    /// Why, in a few words for the person: it stands in the sentinel.
+    /// A short reason for the person, shown in the sentinel.
     pub reason: Option<String>,
 }
 
-impl Default for DraftAsk {
+impl Default for DraftRequest {
     fn default() -> Self {
         Self {
-            origin: Origin::Person,
+            origin: HandoffOrigin::Person,
             method: None,
             focus: String::new(),
             preset: Preset::default(),
@@ -94,18 +94,18 @@ impl Default for DraftAsk {
 pub const FLAGS: &str = "[--review] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
 [--no-git] [--no-commands] [--no-why] [focus…]";
 
-/// A flag that cannot be followed.
+/// An invalid flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BadFlag {
     /// The flag as it was written, its value not included.
     pub flag: String,
     /// What is wrong with it.
-    pub why: Wrong,
+    pub why: FlagError,
 }
 
 /// What is wrong with a flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wrong {
+pub enum FlagError {
     /// There is no such flag.
     Unknown,
     /// Its value is missing.
@@ -120,28 +120,28 @@ impl fmt::Display for BadFlag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let flag = &self.flag;
         match &self.why {
-            Wrong::Unknown => write!(f, "{flag}: there is no such flag"),
-            Wrong::NoValue => write!(f, "{flag}: its value is missing"),
-            Wrong::Value => write!(f, "{flag} takes no value"),
-            Wrong::NotOneOf(names) => write!(f, "{flag}: its value is one of {}", names.join(", ")),
+            FlagError::Unknown => write!(f, "{flag}: there is no such flag"),
+            FlagError::NoValue => write!(f, "{flag}: its value is missing"),
+            FlagError::Value => write!(f, "{flag} takes no value"),
+            FlagError::NotOneOf(names) => write!(f, "{flag}: its value is one of {}", names.join(", ")),
         }
     }
 }
 
 impl std::error::Error for BadFlag {}
 
-impl DraftAsk {
-    /// Reads what stands behind `::handoff`: flags first, then the focus as it is. `--` ends the flags. Who asks is
+impl DraftRequest {
+    /// Reads what follows `::handoff`: flags first, then the focus as it is. `--` ends the flags. Who asks is
     /// `Person`.
     ///
     /// # Errors
-    /// The first flag that cannot be followed.
+    /// The first invalid flag.
     pub fn parse(text: &str) -> Result<Self, BadFlag> {
         let mut ask = Self::default();
         let mut rest = text.trim();
         while rest.starts_with("--") {
-            let (word, behind) = split(rest);
-            rest = behind;
+            let (word, after) = split(rest);
+            rest = after;
             if word == "--" {
                 break;
             }
@@ -155,7 +155,7 @@ impl DraftAsk {
         Ok(ask)
     }
 
-    /// Takes one flag; `value`: what stands behind its `=`. Returns what is left of `rest`.
+    /// Takes one flag; `value`: what follows its `=`. Returns what is left of `rest`.
     fn take<'t>(&mut self, flag: &str, value: Option<&str>, rest: &'t str) -> Result<&'t str, BadFlag> {
         let bad = |why| BadFlag {
             flag: flag.to_owned(),
@@ -170,50 +170,50 @@ impl DraftAsk {
         };
         if let Some((switch, to)) = switch {
             *switch = to;
-            return value.map_or(Ok(rest), |_| Err(bad(Wrong::Value)));
+            return value.map_or(Ok(rest), |_| Err(bad(FlagError::Value)));
         }
         if !matches!(flag, "--method" | "--preset" | "--model") {
-            return Err(bad(Wrong::Unknown));
+            return Err(bad(FlagError::Unknown));
         }
         let (value, rest) = match value {
             Some(value) => (value, rest),
             None => split(rest),
         };
         if value.is_empty() || value.starts_with("--") {
-            return Err(bad(Wrong::NoValue));
+            return Err(bad(FlagError::NoValue));
         }
         match flag {
             "--method" => {
-                let names = || Method::ALL.map(Method::name).to_vec();
-                let method = Method::named(value).ok_or_else(|| bad(Wrong::NotOneOf(names())))?;
+                let names = || DraftMethod::ALL.map(DraftMethod::name).to_vec();
+                let method = DraftMethod::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
                 self.method = Some(method);
             }
             "--preset" => {
                 let names = || Preset::ALL.map(|(name, _)| name).to_vec();
-                self.preset = Preset::named(value).ok_or_else(|| bad(Wrong::NotOneOf(names())))?;
+                self.preset = Preset::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
             }
             _ => self.model = Some(value.to_owned()),
         }
         Ok(rest)
     }
 
-    /// The origin of the handoff that was made by `method`: a command's are told by how they were made.
-    pub fn origin_of(&self, method: Method) -> Origin {
+    /// The origin of the handoff that was made by `method`: a command's are named by how they were made.
+    pub fn origin_of(&self, method: DraftMethod) -> HandoffOrigin {
         match (self.origin, method) {
-            (Origin::Person, Method::Oneshot) => Origin::Oneshot,
-            (Origin::Person, Method::Bundle) => Origin::Bundle,
-            (Origin::Person, Method::Local) => Origin::Local,
+            (HandoffOrigin::Person, DraftMethod::Oneshot) => HandoffOrigin::Oneshot,
+            (HandoffOrigin::Person, DraftMethod::Bundle) => HandoffOrigin::Bundle,
+            (HandoffOrigin::Person, DraftMethod::Local) => HandoffOrigin::Local,
             (origin, _) => origin,
         }
     }
 
-    /// Whether another method is tried where one fails: nobody is there to ask for it.
+    /// Whether another method is tried after a failure, since no person could request it.
     pub fn falls_back(&self) -> bool {
-        matches!(self.origin, Origin::Auto | Origin::Api)
+        matches!(self.origin, HandoffOrigin::Auto | HandoffOrigin::Api)
     }
 }
 
-/// The first word, and what stands behind it.
+/// The first word, and what follows it.
 fn split(text: &str) -> (&str, &str) {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     (&text[..end], text[end..].trim_start())
@@ -225,11 +225,11 @@ mod tests {
 
     #[test]
     fn flags_come_first_and_the_rest_is_the_focus() {
-        let ask = DraftAsk::parse(
+        let ask = DraftRequest::parse(
             " --review --method bundle --preset=docs --model m/1 --no-git --no-commands --no-why  the --api\n and its tests ",
         );
-        let expected = DraftAsk {
-            method: Some(Method::Bundle),
+        let expected = DraftRequest {
+            method: Some(DraftMethod::Bundle),
             focus: "the --api\n and its tests".to_owned(),
             preset: Preset::Docs,
             model: Some("m/1".to_owned()),
@@ -237,24 +237,24 @@ mod tests {
             commands: false,
             why: false,
             review: true,
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
         assert_eq!(ask, Ok(expected));
-        assert_eq!(DraftAsk::parse(""), Ok(DraftAsk::default()));
-        let only = |focus: &str| DraftAsk {
+        assert_eq!(DraftRequest::parse(""), Ok(DraftRequest::default()));
+        let only = |focus: &str| DraftRequest {
             focus: focus.to_owned(),
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
         assert_eq!(
-            DraftAsk::parse("-- --review is text"),
+            DraftRequest::parse("-- --review is text"),
             Ok(only("--review is text"))
         );
-        assert_eq!(DraftAsk::parse("schön --review"), Ok(only("schön --review")));
+        assert_eq!(DraftRequest::parse("schön --review"), Ok(only("schön --review")));
     }
 
     #[test]
     fn a_bad_flag_is_named() {
-        for (text, told) in [
+        for (text, answer) in [
             ("--reveiw now", "--reveiw: there is no such flag"),
             ("--method", "--method: its value is missing"),
             ("--method --review", "--method: its value is missing"),
@@ -269,7 +269,11 @@ mod tests {
             ),
             ("--no-git=yes", "--no-git takes no value"),
         ] {
-            assert_eq!(DraftAsk::parse(text).unwrap_err().to_string(), told, "{text}");
+            assert_eq!(
+                DraftRequest::parse(text).unwrap_err().to_string(),
+                answer,
+                "{text}"
+            );
         }
     }
 
@@ -280,29 +284,33 @@ mod tests {
             .filter_map(|word| word.strip_prefix("[--"))
         {
             let flag = format!("--{}", flag.trim_end_matches(']'));
-            let known = match DraftAsk::parse(&flag) {
+            let known = match DraftRequest::parse(&flag) {
                 Ok(_) => true,
-                Err(bad) => bad.why == Wrong::NoValue,
+                Err(bad) => bad.why == FlagError::NoValue,
             };
             assert!(known, "{flag}");
         }
     }
 
     #[test]
-    fn a_commands_handoff_is_told_by_its_method_and_others_by_who_began_them() {
-        let by = |origin| DraftAsk {
+    fn a_commands_handoff_is_named_by_its_method_and_others_by_their_origin() {
+        let by = |origin| DraftRequest {
             origin,
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
-        let made = |origin| Method::ALL.map(|method| by(origin).origin_of(method));
+        let made = |origin| DraftMethod::ALL.map(|method| by(origin).origin_of(method));
         assert_eq!(
-            made(Origin::Person),
-            [Origin::Oneshot, Origin::Bundle, Origin::Local]
+            made(HandoffOrigin::Person),
+            [
+                HandoffOrigin::Oneshot,
+                HandoffOrigin::Bundle,
+                HandoffOrigin::Local
+            ]
         );
-        assert_eq!(made(Origin::Auto), [Origin::Auto; 3]);
-        assert_eq!(made(Origin::Api), [Origin::Api; 3]);
-        assert!(by(Origin::Auto).falls_back() && !by(Origin::Person).falls_back());
-        let tried = std::iter::successors(Some(Method::Oneshot), |method| method.fallback());
-        assert_eq!(tried.collect::<Vec<_>>(), Method::ALL);
+        assert_eq!(made(HandoffOrigin::Auto), [HandoffOrigin::Auto; 3]);
+        assert_eq!(made(HandoffOrigin::Api), [HandoffOrigin::Api; 3]);
+        assert!(by(HandoffOrigin::Auto).falls_back() && !by(HandoffOrigin::Person).falls_back());
+        let tried = std::iter::successors(Some(DraftMethod::Oneshot), |method| method.fallback());
+        assert_eq!(tried.collect::<Vec<_>>(), DraftMethod::ALL);
     }
 }

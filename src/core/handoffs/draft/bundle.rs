@@ -1,36 +1,40 @@
-//! The bundle: what of a conversation a model is shown that writes its carry-over, turn by turn.
+//! The bundle: a selection from a conversation, turn by turn, for a model that writes the carry-over.
 
 use std::collections::HashMap;
 
 use super::excerpt::{cut, first_line, one_line, within};
-use super::facts::Facts;
-use super::fill::{Chosen, Piece, Rank, TooSmall, fill, standing};
-use super::keeps::{self, Kept};
-use super::markers::Class;
-use super::message::{Call, Outcome};
-use super::request::Request;
-use super::turns::{Turn, calls, outcomes};
+use super::facts::DraftFacts;
+use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
+use super::keeps::{self, RetentionReason};
+use super::markers::SentenceClass;
+use super::message::{IndexedCall, IndexedResult};
+use super::request::DraftSpec;
+use super::turns::{IndexedTurn, calls, outcomes};
 use crate::agents::tools::ToolKind;
 use crate::text::words::plural;
 
 /// Lines of a turn, in order.
-const SAID: usize = 0;
+const STATEMENTS: usize = 0;
 const SENTENCE: usize = 100_000;
 const CALLED: usize = 200_000;
 const LAST: usize = 900_000;
 
 /// Bytes of a line.
 const LINE: usize = 200;
-/// Results larger than this are dumps, and told in a line.
+/// Results larger than this are dumps, and shortened to a line.
 const DUMP: usize = 4096;
 /// Tokens of an error, a patch or a trace.
 const DETAIL: usize = 600;
 
-/// What a dump, or a search that was done again, counts.
+/// Weight of a dump, or of a repeated search.
 const DOWN: f32 = 0.3;
 
-pub(super) fn text(facts: &Facts<'_>, relevance: &[f32], request: &Request<'_>) -> Result<String, TooSmall> {
-    let mut made = Making {
+pub(super) fn text(
+    facts: &DraftFacts<'_>,
+    relevance: &[f32],
+    request: &DraftSpec<'_>,
+) -> Result<String, BudgetTooSmall> {
+    let mut made = BundleBuilder {
         facts,
         relevance,
         request,
@@ -52,25 +56,25 @@ pub(super) fn text(facts: &Facts<'_>, relevance: &[f32], request: &Request<'_>) 
     Ok(rendered(&head, &chosen, &header))
 }
 
-struct Making<'m, 'i> {
-    facts: &'m Facts<'i>,
+struct BundleBuilder<'m, 'i> {
+    facts: &'m DraftFacts<'i>,
     relevance: &'m [f32],
-    request: &'m Request<'m>,
-    pieces: Vec<Piece>,
+    request: &'m DraftSpec<'m>,
+    pieces: Vec<DraftPiece>,
 }
 
-impl Making<'_, '_> {
+impl BundleBuilder<'_, '_> {
     fn add(
         &mut self,
         turn: usize,
         place: usize,
-        rank: Rank,
+        rank: PieceRank,
         weight: f32,
         full: String,
         short: Option<String>,
     ) {
         let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
-        self.pieces.push(Piece {
+        self.pieces.push(DraftPiece {
             at: (turn, 0, place),
             rank,
             score: weight * (0.5 * age + meant),
@@ -84,19 +88,19 @@ impl Making<'_, '_> {
         let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
         for (at, keep) in keeps.iter().enumerate() {
             let (label, place) = match keep.kept {
-                Kept::Task | Kept::First => ("person", SAID),
-                Kept::Last => ("model, last", LAST),
-                Kept::Sentence(Class::Decision) => ("decision", SENTENCE + at),
-                Kept::Sentence(Class::Blocker) => ("blocker", SENTENCE + at),
-                Kept::Sentence(Class::LeftOpen) => ("left open", SENTENCE + at),
-                Kept::Sentence(_) => ("constraint", SENTENCE + at),
-                Kept::Failure => ("failed, not settled", SENTENCE + at),
-                Kept::Summary => ("summary", SAID),
+                RetentionReason::Task | RetentionReason::First => ("person", STATEMENTS),
+                RetentionReason::Last => ("model, last", LAST),
+                RetentionReason::Sentence(SentenceClass::Decision) => ("decision", SENTENCE + at),
+                RetentionReason::Sentence(SentenceClass::Blocker) => ("blocker", SENTENCE + at),
+                RetentionReason::Sentence(SentenceClass::LeftOpen) => ("left open", SENTENCE + at),
+                RetentionReason::Sentence(_) => ("constraint", SENTENCE + at),
+                RetentionReason::Failure => ("failed, not settled", SENTENCE + at),
+                RetentionReason::Summary => ("summary", STATEMENTS),
             };
             let line = |text: &str| format!("{label}: {text}");
             let rank = match beyond.contains(&at) {
-                true => Rank::Anchor,
-                false => Rank::Must,
+                true => PieceRank::Anchor,
+                false => PieceRank::Must,
             };
             self.add(
                 keep.turn,
@@ -109,15 +113,18 @@ impl Making<'_, '_> {
         }
         for (at, (turn, anchor)) in self.facts.anchors.iter().enumerate() {
             let label = match anchor.class {
-                Class::DeadEnd => "tried",
-                Class::Later => "later",
-                Class::Assumption => "assumed",
-                Class::Constraint | Class::Decision | Class::Blocker | Class::LeftOpen => continue,
+                SentenceClass::DeadEnd => "tried",
+                SentenceClass::Later => "later",
+                SentenceClass::Assumption => "assumed",
+                SentenceClass::Constraint
+                | SentenceClass::Decision
+                | SentenceClass::Blocker
+                | SentenceClass::LeftOpen => continue,
             };
             self.add(
                 *turn,
                 SENTENCE + at,
-                Rank::Anchor,
+                PieceRank::Anchor,
                 1.0,
                 format!("{label}: {}", anchor.text),
                 None,
@@ -125,25 +132,25 @@ impl Making<'_, '_> {
         }
     }
 
-    fn turn(&mut self, turn: &Turn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
+    fn turn(&mut self, turn: &IndexedTurn<'_>, again: &HashMap<(ToolKind, &str), usize>) {
         let is_first = self.facts.earlier().next().is_some_and(|first| first.n == turn.n);
-        if turn.is_asked() && !self.facts.is_current(turn.n) && !is_first {
-            let asked = turn.asked();
-            let full = format!("person: {}", within(&asked, 60, self.request.count));
+        if turn.is_from_person() && !self.facts.is_current(turn.n) && !is_first {
+            let question = turn.person_text();
+            let full = format!("person: {}", within(&question, 60, self.request.count));
             self.add(
                 turn.n,
-                SAID,
-                Rank::Turn,
+                STATEMENTS,
+                PieceRank::Turn,
                 1.0,
                 full,
-                Some(format!("person: {}", cut(first_line(&asked, LINE), 80))),
+                Some(format!("person: {}", cut(first_line(&question, LINE), 80))),
             );
         }
-        if let Some(said) = turn.said.last()
+        if let Some(reply) = turn.replies.last()
             && turn.n + 2 <= self.facts.turns.len()
         {
-            let full = format!("model, last: {}", one_line(&said.text, LINE));
-            self.add(turn.n, LAST, Rank::Turn, 0.9, full, None);
+            let full = format!("model, last: {}", one_line(&reply.text, LINE));
+            self.add(turn.n, LAST, PieceRank::Turn, 0.9, full, None);
         }
         let messages = self.facts.messages;
         let answers: HashMap<_, _> = outcomes(messages, turn.messages.clone())
@@ -168,7 +175,14 @@ impl Making<'_, '_> {
         }
     }
 
-    fn called(&mut self, turn: usize, place: usize, call: &Call, outcome: Option<&Outcome>, repeated: bool) {
+    fn called(
+        &mut self,
+        turn: usize,
+        place: usize,
+        call: &IndexedCall,
+        outcome: Option<&IndexedResult>,
+        repeated: bool,
+    ) {
         let state = match outcome {
             None => " (no answer)",
             Some(outcome) if outcome.is_error() => " (failed)",
@@ -178,7 +192,7 @@ impl Making<'_, '_> {
         self.add(
             turn,
             place,
-            Rank::Turn,
+            PieceRank::Turn,
             weight,
             format!("{} {}{state}", call.name, call.about),
             None,
@@ -193,7 +207,7 @@ impl Making<'_, '_> {
                 within(detail, DETAIL, self.request.count).replace('\n', "\n  ")
             );
             let short = outcome.lines.first().map(|line| format!("  {line}"));
-            self.add(turn, place + 1, Rank::Anchor, 0.5, full, short);
+            self.add(turn, place + 1, PieceRank::Anchor, 0.5, full, short);
             return;
         }
         let named = call
@@ -209,13 +223,13 @@ impl Making<'_, '_> {
             )
         });
         if let Some(full) = detail.or_else(|| short.clone()) {
-            self.add(turn, place + 1, Rank::Result, weight, full, short);
+            self.add(turn, place + 1, PieceRank::Result, weight, full, short);
         }
     }
 }
 
-/// Where each call was made for the last time: of a search or a command that is done again, the last one counts.
-fn last_of_each<'i>(facts: &Facts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
+/// Last place of each call: of a repeated search or command, the last one counts.
+fn last_of_each<'i>(facts: &DraftFacts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
     let all = calls(facts.messages, 0..facts.messages.len());
     let same =
         all.filter(|(_, _, call)| matches!(call.kind, ToolKind::Search | ToolKind::Shell | ToolKind::Read));
@@ -224,7 +238,7 @@ fn last_of_each<'i>(facts: &Facts<'i>) -> HashMap<(ToolKind, &'i str), usize> {
 }
 
 /// What stands above the turns: size, repository, to-do list, files that were changed.
-fn head(facts: &Facts<'_>, request: &Request<'_>) -> String {
+fn head(facts: &DraftFacts<'_>, request: &DraftSpec<'_>) -> String {
     /// Files that are named above the turns, the last ones.
     const MOST: usize = 40;
     let mut out = format!(
@@ -255,7 +269,7 @@ fn head(facts: &Facts<'_>, request: &Request<'_>) -> String {
     out
 }
 
-fn header(facts: &Facts<'_>, turn: usize) -> String {
+fn header(facts: &DraftFacts<'_>, turn: usize) -> String {
     let Some(turn) = turn.checked_sub(1).and_then(|at| facts.turns.get(at)) else {
         return String::new();
     };
@@ -269,7 +283,7 @@ fn header(facts: &Facts<'_>, turn: usize) -> String {
     format!("### Turn {} ({state}{error}{time})", row.turn)
 }
 
-fn rendered(head: &str, chosen: &[Chosen], header: &dyn Fn(usize, usize) -> String) -> String {
+fn rendered(head: &str, chosen: &[ChosenPiece], header: &dyn Fn(usize, usize) -> String) -> String {
     let mut out = head.to_owned();
     let mut turn = usize::MAX;
     for line in chosen {

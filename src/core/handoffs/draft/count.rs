@@ -9,20 +9,21 @@ use super::tokens::{self, floor, trimmed_end};
 /// A text is counted in pieces of so many bytes: the vocabulary's pattern overflows its stack on a megabyte of blanks.
 const PIECE: usize = 64 << 10;
 
-/// An estimate is never so many times too large: what is estimated larger does not fit, and is not counted.
+/// Bound on an estimate's error: a text estimated larger by this factor does not fit and is not counted.
 const SURELY: usize = 4;
 
-/// Who counts tokens.
+/// The counter of tokens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Count {
-    /// Nobody: they are estimated. The model's vocabulary is not public, or not known.
+pub enum TokenCounter {
+    /// Tokens are estimated: the model's vocabulary is not public, or not known.
     #[default]
     Estimated,
-    /// `o200k_base`, the vocabulary of OpenAI's models since GPT-4o. It is built at its first use: about 0.1 s and 46 MB.
+    /// `o200k_base`, the vocabulary of OpenAI's models since GPT-4o. It is built at its first use: about 0.1 s and 46
+    /// MB.
     O200k,
 }
 
-impl Count {
+impl TokenCounter {
     /// The count for a model of this name. Of names such as `openai/gpt-5` the last part is the model's.
     pub fn of_model(model: &str) -> Self {
         let name = model.rsplit('/').next().unwrap_or(model);
@@ -37,7 +38,6 @@ impl Count {
         self == Self::O200k
     }
 
-    /// The tokens of a text.
     pub fn tokens(self, text: &str) -> usize {
         match self {
             Self::Estimated => tokens::tokens(text),
@@ -48,8 +48,8 @@ impl Count {
         }
     }
 
-    /// A number of tokens as it is told: an estimate is marked.
-    pub fn told(self, tokens: usize) -> impl fmt::Display {
+    /// A number of tokens as shown: an estimate is marked.
+    pub fn shown(self, tokens: usize) -> impl fmt::Display {
         let mark = if self.is_exact() { "" } else { "≈ " };
         format!("{mark}{tokens}")
     }
@@ -78,7 +78,7 @@ impl Count {
     }
 }
 
-/// A text in pieces, cut behind a line where one ends near.
+/// A text in pieces, cut after a line where one ends near.
 fn pieces(text: &str) -> impl Iterator<Item = &str> {
     let mut rest = text;
     std::iter::from_fn(move || {
@@ -89,8 +89,8 @@ fn pieces(text: &str) -> impl Iterator<Item = &str> {
             all if all == rest.len() => all,
             end => whole_lines(rest, end),
         };
-        let (piece, behind) = rest.split_at(end);
-        rest = behind;
+        let (piece, tail) = rest.split_at(end);
+        rest = tail;
         Some(piece)
     })
 }
@@ -114,7 +114,7 @@ mod tests {
             "openai/gpt-5",
             "gpt-oss-120b",
         ] {
-            assert_eq!(Count::of_model(model), Count::O200k, "{model}");
+            assert_eq!(TokenCounter::of_model(model), TokenCounter::O200k, "{model}");
         }
         for model in [
             "claude-opus-5-5",
@@ -125,27 +125,31 @@ mod tests {
             "gpt-6",
             "",
         ] {
-            assert_eq!(Count::of_model(model), Count::Estimated, "{model}");
+            assert_eq!(TokenCounter::of_model(model), TokenCounter::Estimated, "{model}");
         }
-        assert_eq!(Count::O200k.told(12).to_string(), "12");
-        assert_eq!(Count::Estimated.told(12).to_string(), "≈ 12");
+        assert_eq!(TokenCounter::O200k.shown(12).to_string(), "12");
+        assert_eq!(TokenCounter::Estimated.shown(12).to_string(), "≈ 12");
     }
 
     #[test]
     fn a_text_is_counted_as_openais_own_tokenizer_counts_it() {
         // Ids of a reference run of `tiktoken`.
-        assert_eq!(Count::O200k.tokens("hello world"), 2);
-        assert_eq!(Count::O200k.tokens("abc\n\ndef"), 3);
-        assert_eq!(Count::O200k.tokens(""), 0);
+        assert_eq!(TokenCounter::O200k.tokens("hello world"), 2);
+        assert_eq!(TokenCounter::O200k.tokens("abc\n\ndef"), 3);
+        assert_eq!(TokenCounter::O200k.tokens(""), 0);
     }
 
-    /// A vocabulary's pattern gives up on long runs of blanks, and its merging takes more than linear time on a long word.
+    /// A vocabulary's pattern gives up on long runs of blanks, and its merging takes more than linear time on a long
+    /// word.
     #[test]
     fn hostile_texts_are_counted_in_pieces() {
         for text in [" ", "a", "\n", " \n", "=", "中"] {
             let long = text.repeat(400_000 / text.len());
             let short = text.repeat(40_000 / text.len());
-            let (ten, one) = (Count::O200k.tokens(&long), Count::O200k.tokens(&short));
+            let (ten, one) = (
+                TokenCounter::O200k.tokens(&long),
+                TokenCounter::O200k.tokens(&short),
+            );
             assert!(
                 ten.abs_diff(one * 10) <= ten / 20 + 40,
                 "{text:?}: {one}, then {ten}"
@@ -159,12 +163,12 @@ mod tests {
     fn a_beginning_is_as_long_as_its_count_allows() {
         for text in HARD.map(|text| text.repeat(40)) {
             for most in [1, 40, 600] {
-                let begins = Count::O200k.beginning(&text, most);
+                let begins = TokenCounter::O200k.beginning(&text, most);
                 assert!(text.starts_with(begins), "{begins}");
-                assert!(Count::O200k.tokens(begins) <= most, "{most}: {begins}");
+                assert!(TokenCounter::O200k.tokens(begins) <= most, "{most}: {begins}");
             }
             assert!(
-                Count::O200k.tokens(Count::O200k.beginning(&text, 600)) > 400,
+                TokenCounter::O200k.tokens(TokenCounter::O200k.beginning(&text, 600)) > 400,
                 "{text}"
             );
         }
@@ -174,9 +178,12 @@ mod tests {
     #[test]
     fn the_estimate_is_near_on_chinese_base64_identifiers_and_hashes() {
         for text in HARD.map(|text| text.repeat(4)) {
-            let (counted, told) = (Count::O200k.tokens(&text), Count::Estimated.tokens(&text));
-            let off = told.abs_diff(counted) * 100 / counted;
-            assert!(off <= 30, "{told} for {counted}: {text}");
+            let (counted, shown_tokens) = (
+                TokenCounter::O200k.tokens(&text),
+                TokenCounter::Estimated.tokens(&text),
+            );
+            let off = shown_tokens.abs_diff(counted) * 100 / counted;
+            assert!(off <= 30, "{shown_tokens} for {counted}: {text}");
         }
     }
 

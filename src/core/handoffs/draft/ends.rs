@@ -1,32 +1,31 @@
-//! How the making of a draft ended, told apart: what the model's answer came to, and what an error says.
+//! Outcomes of a draft: the model's answer judged, and the text of an error.
 
 use std::fmt;
 
-use super::fill::TooSmall;
+use super::fill::BudgetTooSmall;
 use crate::text::json;
-use crate::wire::{Stop, error_in};
+use crate::wire::{StopReason, error_in};
 
-/// Characters of a provider's message that are told on.
+/// Characters of a provider's message that are passed on.
 const MESSAGE: usize = 300;
 
-/// How the making of a draft ended.
+/// The outcome of a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum End {
-    /// With this document.
+pub enum DraftEnd {
+    /// The document is complete.
     Complete(String),
-    /// The model said nothing.
+    /// The model wrote nothing.
     Empty,
     /// The agent left, or somebody cancelled it.
     Cancelled,
-    /// It is written, and waits for a person's yes.
+    /// The draft is written and waits for acceptance.
     Review,
-    /// It failed.
-    Failed(Failure),
+    Failed(DraftFailure),
 }
 
 /// Why a draft failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Failure {
+pub enum DraftFailure {
     /// There is not enough to hand off since the last handoff.
     NothingYet,
     /// The provider answered with an error: its status, where it had one, and its message.
@@ -43,8 +42,8 @@ pub enum Failure {
     Paused,
     /// It took longer than so many seconds.
     Timeout(u64),
-    /// What must be kept does not fit.
-    TooSmall(TooSmall),
+    /// The required pieces do not fit.
+    TooSmall(BudgetTooSmall),
     /// The document is longer than a carry-over prompt may be.
     TooLong,
     /// The store could not be written.
@@ -53,7 +52,7 @@ pub enum Failure {
     Internal,
 }
 
-impl Failure {
+impl DraftFailure {
     /// Its name in the API, the log and metrics.
     pub fn name(&self) -> &'static str {
         match self {
@@ -77,7 +76,7 @@ impl Failure {
         *self == Self::Window
     }
 
-    /// What an error answer says.
+    /// Reads an error answer.
     pub fn of_answer(status: u16, body: &[u8]) -> Self {
         let message = message(body);
         match exceeds(&message) || status == 413 {
@@ -86,7 +85,7 @@ impl Failure {
         }
     }
 
-    /// What an error under a status of success says.
+    /// Reads an error under a status of success.
     pub fn of_event(body: &[u8]) -> Self {
         let message = message(body);
         match exceeds(&message) {
@@ -96,7 +95,7 @@ impl Failure {
     }
 }
 
-impl fmt::Display for Failure {
+impl fmt::Display for DraftFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NothingYet => write!(f, "nothing to hand off yet"),
@@ -116,17 +115,17 @@ impl fmt::Display for Failure {
     }
 }
 
-impl End {
-    /// What a model's answer came to: its texts, joined, where its turn ended by itself. Calls are ignored.
-    pub fn of(stop: Stop, text: &str) -> Self {
+impl DraftEnd {
+    /// Judges a model's answer: its joined texts, where its turn ended by itself. Calls are ignored.
+    pub fn of(stop: StopReason, text: &str) -> Self {
         match stop {
-            Stop::Done | Stop::Calls if text.trim().is_empty() => Self::Empty,
-            Stop::Done | Stop::Calls => Self::Complete(text.trim().to_owned()),
-            Stop::Truncated => Self::Failed(Failure::Truncated),
-            Stop::Refused => Self::Failed(Failure::Refused),
-            Stop::Paused => Self::Failed(Failure::Paused),
-            Stop::Error => Self::Failed(Failure::Provider(None, String::new())),
-            Stop::Open => Self::Failed(Failure::Unreached("the answer has no end".to_owned())),
+            StopReason::Done | StopReason::Calls if text.trim().is_empty() => Self::Empty,
+            StopReason::Done | StopReason::Calls => Self::Complete(text.trim().to_owned()),
+            StopReason::Truncated => Self::Failed(DraftFailure::Truncated),
+            StopReason::Refused => Self::Failed(DraftFailure::Refused),
+            StopReason::Paused => Self::Failed(DraftFailure::Paused),
+            StopReason::Error => Self::Failed(DraftFailure::Provider(None, String::new())),
+            StopReason::Open => Self::Failed(DraftFailure::Unreached("the answer has no end".to_owned())),
         }
     }
 
@@ -141,7 +140,7 @@ impl End {
         }
     }
 
-    /// The same with the reason of a failure in its place: what log and metrics tell.
+    /// The name for log and metrics: of a failure, its reason.
     pub fn outcome(&self) -> &'static str {
         match self {
             Self::Failed(why) => why.name(),
@@ -150,7 +149,7 @@ impl End {
     }
 }
 
-impl fmt::Display for End {
+impl fmt::Display for DraftEnd {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Complete(_) => write!(f, "written"),
@@ -166,12 +165,12 @@ impl fmt::Display for End {
 fn message(body: &[u8]) -> String {
     let whole = json::whole(body).ok();
     let error = whole.and_then(|whole| error_in(body, whole));
-    let told = error.and_then(|error| match body.get(error.start) {
+    let reported = error.and_then(|error| match body.get(error.start) {
         Some(b'"') => json::string(body, error),
         _ => json::get_string(body, error, "message"),
     });
-    let told = told.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(4 * MESSAGE)]));
-    let line: Vec<&str> = told.split_whitespace().collect();
+    let reported = reported.unwrap_or_else(|| String::from_utf8_lossy(&body[..body.len().min(4 * MESSAGE)]));
+    let line: Vec<&str> = reported.split_whitespace().collect();
     line.join(" ").chars().take(MESSAGE).collect()
 }
 
@@ -200,19 +199,22 @@ mod tests {
     #[test]
     fn only_an_answer_with_text_and_an_end_of_its_own_is_complete() {
         assert_eq!(
-            End::of(Stop::Done, " # Goal\n"),
-            End::Complete("# Goal".to_owned())
+            DraftEnd::of(StopReason::Done, " # Goal\n"),
+            DraftEnd::Complete("# Goal".to_owned())
         );
-        assert_eq!(End::of(Stop::Calls, "It."), End::Complete("It.".to_owned()));
-        assert_eq!(End::of(Stop::Calls, " \n"), End::Empty);
+        assert_eq!(
+            DraftEnd::of(StopReason::Calls, "It."),
+            DraftEnd::Complete("It.".to_owned())
+        );
+        assert_eq!(DraftEnd::of(StopReason::Calls, " \n"), DraftEnd::Empty);
         for (stop, name) in [
-            (Stop::Truncated, "truncated"),
-            (Stop::Refused, "refusal"),
-            (Stop::Paused, "paused"),
-            (Stop::Error, "provider_error"),
-            (Stop::Open, "provider_unreached"),
+            (StopReason::Truncated, "truncated"),
+            (StopReason::Refused, "refusal"),
+            (StopReason::Paused, "paused"),
+            (StopReason::Error, "provider_error"),
+            (StopReason::Open, "provider_unreached"),
         ] {
-            let End::Failed(why) = End::of(stop, "It.") else {
+            let DraftEnd::Failed(why) = DraftEnd::of(stop, "It.") else {
                 panic!("{stop:?}")
             };
             assert_eq!(why.name(), name);
@@ -220,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_window_that_is_too_small_is_told_from_other_errors() {
+    fn a_window_that_is_too_small_is_distinguished_from_other_errors() {
         for (status, body) in [
             (
                 400,
@@ -241,22 +243,22 @@ mod tests {
             (413, "too large"),
         ] {
             assert_eq!(
-                Failure::of_answer(status, body.as_bytes()),
-                Failure::Window,
+                DraftFailure::of_answer(status, body.as_bytes()),
+                DraftFailure::Window,
                 "{body}"
             );
         }
         let busy = br#"{"error":{"message":"Overloaded,\n try later"}}"#;
         assert_eq!(
-            Failure::of_answer(529, busy),
-            Failure::Provider(Some(529), "Overloaded, try later".to_owned())
+            DraftFailure::of_answer(529, busy),
+            DraftFailure::Provider(Some(529), "Overloaded, try later".to_owned())
         );
         assert_eq!(
-            Failure::of_event(br#"{"error":"no memory"}"#),
-            Failure::Provider(None, "no memory".to_owned())
+            DraftFailure::of_event(br#"{"error":"no memory"}"#),
+            DraftFailure::Provider(None, "no memory".to_owned())
         );
         assert_eq!(
-            Failure::of_answer(502, b"<html>bad gateway</html>").to_string(),
+            DraftFailure::of_answer(502, b"<html>bad gateway</html>").to_string(),
             "the provider answered 502: <html>bad gateway</html>"
         );
     }

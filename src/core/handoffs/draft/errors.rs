@@ -1,13 +1,13 @@
-//! What is quoted of an error: the lines that say so.
+//! Excerpts of an error: the lines that describe it.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::excerpt::{LINE, cut, said_lines};
+use super::excerpt::{LINE, content_lines, cut};
 
-/// Words in a line that tells of an error.
+/// Words in a line that mentions an error.
 const ERRORS: [&str; 17] = [
     "error:",
     "error[",
@@ -28,7 +28,7 @@ const ERRORS: [&str; 17] = [
     "timed out",
 ];
 
-/// Words in a line that may tell of one.
+/// Words in a line that may describe an error.
 const DENIES: [&str; 20] = [
     " not ",
     "n't ",
@@ -57,39 +57,40 @@ const DENIES: [&str; 20] = [
 pub(super) fn quoted(text: &str) -> Vec<String> {
     const MOST: usize = 3;
     let text = streams(text);
-    let mut lines = said_lines(&text);
-    // The exit code stands beside them, and a label without a value says nothing.
-    let says_nothing = |line: &str| tells_exit(line) || line.ends_with("(none)");
+    let mut lines = content_lines(&text);
+    // The exit code is shown separately, and a label without a value is empty.
+    let says_nothing = |line: &str| has_exit_code(line) || line.ends_with("(none)");
     if lines.iter().any(|line| !says_nothing(line)) {
         lines.retain(|line| !says_nothing(line));
     }
-    let mut told: Vec<usize> = Vec::new();
-    for at in (0..lines.len()).filter(|at| tells_error(lines[*at])) {
-        told.push(at);
+    let mut chosen: Vec<usize> = Vec::new();
+    for at in (0..lines.len()).filter(|at| has_error(lines[*at])) {
+        chosen.push(at);
         if lines[at].ends_with(':') && at + 1 < lines.len() {
-            told.push(at + 1);
+            chosen.push(at + 1);
         }
-        told.dedup();
-        if told.len() >= MOST {
+        chosen.dedup();
+        if chosen.len() >= MOST {
             break;
         }
     }
-    // The last line of a trace is what it is about.
-    let closes = told
+    // The last line of a trace names the error.
+    let closes = chosen
         .iter()
         .any(|at| is_trace_head(lines[*at]))
         .then(|| lines.len() - 1);
-    told.truncate(MOST - usize::from(closes.is_some()));
-    told.extend(closes.filter(|at| !told.contains(at)));
-    if told.is_empty() {
-        told = hints(&lines, MOST);
+    chosen.truncate(MOST - usize::from(closes.is_some()));
+    chosen.extend(closes.filter(|at| !chosen.contains(at)));
+    if chosen.is_empty() {
+        chosen = hints(&lines, MOST);
     }
-    told.into_iter()
+    chosen
+        .into_iter()
         .map(|at| cut(lines[at], LINE).to_owned())
         .collect()
 }
 
-/// Of lines of which none tells of an error: those that deny something, and the last ones, each wording once.
+/// Of lines without an error: those that deny something, and the last ones, each wording once.
 fn hints(lines: &[&str], most: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
     let once: Vec<usize> = (0..lines.len()).filter(|at| seen.insert(lines[*at])).collect();
@@ -97,27 +98,27 @@ fn hints(lines: &[&str], most: usize) -> Vec<usize> {
         let small = floor_ascii(lines[**at]);
         DENIES.iter().any(|word| small.contains(word))
     };
-    let mut told: Vec<usize> = once.iter().filter(denies).take(most).copied().collect();
-    let mut last = once.iter().rev().copied().filter(|at| !told.contains(at));
-    let mut more: Vec<usize> = last.by_ref().take(most - told.len()).collect();
-    told.append(&mut more);
-    told.sort_unstable();
-    told
+    let mut chosen: Vec<usize> = once.iter().filter(denies).take(most).copied().collect();
+    let mut last = once.iter().rev().copied().filter(|at| !chosen.contains(at));
+    let mut more: Vec<usize> = last.by_ref().take(most - chosen.len()).collect();
+    chosen.append(&mut more);
+    chosen.sort_unstable();
+    chosen
 }
 
 fn is_trace_head(line: &str) -> bool {
     line.starts_with("Traceback (most recent call last)")
 }
 
-/// Whether a line tells an exit code and nothing else.
-fn tells_exit(line: &str) -> bool {
+/// Whether a line states an exit code and nothing else.
+fn has_exit_code(line: &str) -> bool {
     let small = floor_ascii(line);
     let bare = small.trim_start_matches(|c: char| !c.is_alphanumeric());
     let digits = bare.len() - bare.bytes().filter(u8::is_ascii_digit).count();
     (bare.starts_with("exit code") || bare.starts_with("exit status")) && digits < 24 && digits < bare.len()
 }
 
-/// The output of a command that a tool tells as a JSON object; else the text.
+/// The output of a command from a tool's JSON object; else the text.
 fn streams(text: &str) -> Cow<'_, str> {
     const MEMBERS: [&str; 6] = ["stdout", "output", "stderr", "error", "message", "result"];
     let trimmed = text.trim();
@@ -127,19 +128,19 @@ fn streams(text: &str) -> Cow<'_, str> {
     let Ok(Value::Object(members)) = serde_json::from_str::<Value>(trimmed) else {
         return Cow::Borrowed(text);
     };
-    let told = MEMBERS
+    let named = MEMBERS
         .iter()
         .filter_map(|name| members.get(*name)?.as_str())
-        .filter(|told| !told.is_empty());
-    let told: Vec<&str> = told.collect();
-    match told.is_empty() {
+        .filter(|named| !named.is_empty());
+    let named: Vec<&str> = named.collect();
+    match named.is_empty() {
         true => Cow::Borrowed(text),
-        false => Cow::Owned(told.join("\n")),
+        false => Cow::Owned(named.join("\n")),
     }
 }
 
-/// Whether a line tells of an error. Counts of none (`0 failed`) do not.
-fn tells_error(line: &str) -> bool {
+/// Whether a line mentions an error. Counts of none (`0 failed`) do not.
+fn has_error(line: &str) -> bool {
     let line = floor_ascii(line);
     let found = ERRORS.iter().any(|word| line.contains(word));
     found && !line.contains("0 failed") && !line.contains("0 errors") && !line.contains("no error")
@@ -157,7 +158,7 @@ mod tests {
     fn errors_are_quoted_and_counts_of_none_are_not() {
         let log = "Compiling a\nerror[E0308]: mismatched types\n --> src/a.rs:3\nok\nerror: aborting";
         assert_eq!(quoted(log), ["error[E0308]: mismatched types", "error: aborting"]);
-        assert!(!tells_error("12 passed; 0 failed"));
+        assert!(!has_error("12 passed; 0 failed"));
         assert_eq!(quoted("a\nb\nc\nd"), ["b", "c", "d"]);
         assert_eq!(
             quoted("exit status 2\nx does not link\nb\nb\nb"),

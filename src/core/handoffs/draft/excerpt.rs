@@ -1,8 +1,8 @@
-//! What is quoted of a text: lines that tell how something ended, errors, first lines, sentences. Never all of it.
+//! Excerpts of a text: lines about its outcome, errors, first lines, sentences. Never all of it.
 
 use std::borrow::Cow;
 
-use super::count::Count;
+use super::count::TokenCounter;
 use super::tokens::floor;
 
 /// A line longer than this is cut.
@@ -54,7 +54,7 @@ pub fn one_line(text: &str, bytes: usize) -> String {
 }
 
 /// At most so many tokens of a text, with a mark where it was cut.
-pub(super) fn within(text: &str, tokens: usize, count: Count) -> Cow<'_, str> {
+pub(super) fn within(text: &str, tokens: usize, count: TokenCounter) -> Cow<'_, str> {
     let text = text.trim();
     match count.beginning(text, tokens) {
         all if all.len() == text.len() => Cow::Borrowed(text),
@@ -62,9 +62,9 @@ pub(super) fn within(text: &str, tokens: usize, count: Count) -> Cow<'_, str> {
     }
 }
 
-/// One to three lines that tell how something came out: the first, and the last two.
+/// One to three lines about an outcome: the first, and the last two.
 pub(super) fn outcome(text: &str) -> Vec<String> {
-    let lines = said_lines(text);
+    let lines = content_lines(text);
     let picked: Vec<&str> = match lines[..] {
         [] => Vec::new(),
         [first, .., before, last] => vec![first, before, last],
@@ -79,7 +79,7 @@ pub(super) fn outcome(text: &str) -> Vec<String> {
 /// The last lines of a text that say something.
 pub(super) fn tail(text: &str) -> Vec<String> {
     const MOST: usize = 20;
-    // What an agent's harness puts behind it is no output.
+    // What an agent's harness puts after it is no output.
     let text = match text.find("\n<system-reminder>") {
         Some(at) => &text[..at],
         None => text,
@@ -92,14 +92,14 @@ pub(super) fn tail(text: &str) -> Vec<String> {
     lines.collect()
 }
 
-/// The total that a review gives, in tenths: the number behind its first "total" that one follows closely.
+/// The total that a review gives, in tenths: the number after its first "total" that one follows closely.
 pub(super) fn score(text: &str) -> Option<u32> {
     /// Bytes between the word and its number.
     const NEAR: usize = 40;
     let small = text[..floor(text, SCORED)].to_ascii_lowercase();
     small.match_indices("total").find_map(|(at, word)| {
-        let behind = at + word.len();
-        let near = &small[behind..floor(&small, behind + NEAR)];
+        let after = at + word.len();
+        let near = &small[after..floor(&small, after + NEAR)];
         let near = near.lines().next().unwrap_or_default();
         let number = &near[near.find(|c: char| c.is_ascii_digit())?..];
         let end = number
@@ -112,7 +112,7 @@ pub(super) fn score(text: &str) -> Option<u32> {
     })
 }
 
-pub(super) fn said_lines(text: &str) -> Vec<&str> {
+pub(super) fn content_lines(text: &str) -> Vec<&str> {
     let lines = text.lines().map(str::trim);
     lines
         .filter(|line| line.chars().any(char::is_alphanumeric))
@@ -147,7 +147,7 @@ pub(super) fn is_trace(text: &str) -> bool {
         .any(|trace| memchr::memmem::find(text.as_bytes(), trace.as_bytes()).is_some())
 }
 
-/// So much of a text that its beginning and its end are there, runs of like lines shortened.
+/// A text's beginning and end, with runs of similar lines shortened.
 pub(super) fn both_ends(text: &str, bytes: usize) -> String {
     let text = collapsed(text);
     if text.len() <= bytes {

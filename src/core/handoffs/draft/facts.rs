@@ -1,19 +1,19 @@
-//! What is known of a conversation: requests and how they ended, files, commands, failures, sentences to keep. Each fact
-//! comes from a call with its result or is somebody's own words; what is not certain is not stated.
+//! Facts of a conversation: requests and their ends, files, commands, failures, sentences to keep. Each fact comes from
+//! a call with its result or is a quotation; uncertain facts are omitted.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
 use super::excerpt::{first_line, one_line};
-use super::index::Index;
+use super::index::DraftIndex;
 use super::left_open::LeftOpen;
-use super::markers::{Anchor, Class};
-use super::message::{Call, Item, Message, Outcome, Task};
-use super::turns::{self, Ended, Turn, calls, claims_done, outcomes};
-use crate::agents::commands::{self, Purpose};
+use super::markers::{AnchoredSentence, SentenceClass};
+use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedTodo};
+use super::turns::{self, IndexedTurn, TurnEnd, calls, claims_done, outcomes};
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::files::FileChange;
 use crate::agents::may_run_commands;
-use crate::agents::todo::{Todo, TodoState};
+use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
 
 /// Bytes of a reason.
@@ -22,48 +22,48 @@ const WHY: usize = 140;
 /// Failures that are remembered, the newest ones: each call is compared with them.
 const MOST_FAILURES: usize = 128;
 
-/// Kinds of credentials that are told.
+/// Kinds of credentials that are reported.
 const MOST_KINDS: usize = 12;
 
-/// What is known.
-pub(super) struct Facts<'i> {
-    pub(super) messages: &'i [Message],
-    pub(super) turns: Vec<Turn<'i>>,
+/// The facts of a conversation.
+pub(super) struct DraftFacts<'i> {
+    pub(super) messages: &'i [IndexedMessage],
+    pub(super) turns: Vec<IndexedTurn<'i>>,
     /// The first turn of the current task.
     pub(super) current: usize,
-    /// Nothing of the current task is open: the model said that all is done.
+    /// Nothing of the current task is open: the model wrote that all is done.
     pub(super) all_done: bool,
     /// Sentences to keep, oldest first, each with its turn's number.
-    pub(super) anchors: Vec<(usize, &'i Anchor)>,
+    pub(super) anchors: Vec<(usize, &'i AnchoredSentence)>,
     /// Files, by the first time that they are named.
-    pub(super) files: Vec<File>,
+    pub(super) files: Vec<NamedFile>,
     /// Commands that tell whether the work is right, or that leave something: the last run of each.
-    pub(super) runs: Vec<Ran>,
-    /// What failed, and was not done again with success, oldest first.
-    pub(super) failures: Vec<Failure<'i>>,
+    pub(super) runs: Vec<CommandFact>,
+    /// Failures without a later success, oldest first.
+    pub(super) failures: Vec<CallFailure<'i>>,
     /// The newest to-do list, with its turn's number.
-    pub(super) todos: Option<(usize, Cow<'i, [Todo]>)>,
-    /// What was taken out of the texts: kind and turn's number, first ones.
+    pub(super) todos: Option<(usize, Cow<'i, [TodoItem]>)>,
+    /// Redacted credentials: kind and number of the first turn.
     pub(super) credentials: Vec<(String, usize)>,
 }
 
 /// A file that calls named.
 #[derive(Debug, Clone)]
-pub(super) struct File {
+pub(super) struct NamedFile {
     pub(super) path: String,
     /// What was done to it last; `None` where it was only read.
     pub(super) change: Option<FileChange>,
     pub(super) was_read: bool,
     /// The last turn that names it.
     pub(super) turn: usize,
-    /// What the model said before it changed it.
+    /// What the model wrote before it changed it.
     pub(super) why: Option<String>,
 }
 
 /// A command that was run.
 #[derive(Debug, Clone)]
-pub(super) struct Ran {
-    pub(super) purpose: Purpose,
+pub(super) struct CommandFact {
+    pub(super) purpose: CommandPurpose,
     pub(super) text: String,
     pub(super) turn: usize,
     /// Whether it went well; `None` where that is not known.
@@ -74,32 +74,36 @@ pub(super) struct Ran {
 
 /// A call that failed.
 #[derive(Debug, Clone)]
-pub(super) struct Failure<'i> {
+pub(super) struct CallFailure<'i> {
     pub(super) turn: usize,
-    pub(super) call: &'i Call,
-    pub(super) outcome: &'i Outcome,
+    pub(super) call: &'i IndexedCall,
+    pub(super) outcome: &'i IndexedResult,
     /// It ran something, and is known to have failed or reads so: a command, or a tool that no table knows.
     pub(super) is_run: bool,
 }
 
-impl<'i> Facts<'i> {
-    pub(super) fn of(index: &'i Index) -> Self {
+impl<'i> DraftFacts<'i> {
+    pub(super) fn of(index: &'i DraftIndex) -> Self {
         let messages = &index.messages[..];
         let turns = turns::of(messages);
         let current = turns::current(&turns);
-        let mut gathered = Gathered::default();
+        let mut gathered = FactCollector::default();
         for turn in &turns {
             gathered.take(messages, turn);
         }
         gathered.end_tasks();
         let last = turns.last();
-        let pending = |(_, todos): &(usize, Cow<'_, [Todo]>)| {
+        let pending = |(_, todos): &(usize, Cow<'_, [TodoItem]>)| {
             todos
                 .iter()
                 .any(|todo| matches!(todo.state, TodoState::Active | TodoState::Pending))
         };
         let all_done = last.is_some_and(|turn| {
-            turn.ended == Ended::Said && turn.said.last().is_some_and(|said| claims_done(&said.text))
+            turn.ended == TurnEnd::Answered
+                && turn
+                    .replies
+                    .last()
+                    .is_some_and(|spoken| claims_done(&spoken.text))
         }) && !gathered
             .todos
             .as_ref()
@@ -119,17 +123,17 @@ impl<'i> Facts<'i> {
     }
 
     /// The requests before the current task.
-    pub(super) fn earlier(&self) -> impl DoubleEndedIterator<Item = &Turn<'i>> {
+    pub(super) fn earlier(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
         self.turns[..self.current.min(self.turns.len())]
             .iter()
-            .filter(|turn| turn.is_asked())
+            .filter(|turn| turn.is_from_person())
     }
 
     /// The requests of the current task.
-    pub(super) fn of_task(&self) -> impl DoubleEndedIterator<Item = &Turn<'i>> {
+    pub(super) fn of_task(&self) -> impl DoubleEndedIterator<Item = &IndexedTurn<'i>> {
         self.turns[self.current.min(self.turns.len())..]
             .iter()
-            .filter(|turn| turn.is_asked())
+            .filter(|turn| turn.is_from_person())
     }
 
     /// Whether a turn belongs to the current task.
@@ -138,28 +142,28 @@ impl<'i> Facts<'i> {
     }
 }
 
-/// What is gathered while the turns are gone through.
+/// Collects facts turn by turn.
 #[derive(Default)]
-struct Gathered<'i> {
-    files: Vec<File>,
+struct FactCollector<'i> {
+    files: Vec<NamedFile>,
     by_path: HashMap<String, usize>,
     /// By purpose and text: the last run.
-    ran: HashMap<(Purpose, String), (usize, Ran)>,
+    ran: HashMap<(CommandPurpose, String), (usize, CommandFact)>,
     /// Where files changed last: counts calls.
     changed: usize,
     at: usize,
-    failures: Vec<Failure<'i>>,
+    failures: Vec<CallFailure<'i>>,
     /// The last call of the turn that failed.
-    last_failed: Option<&'i Call>,
+    last_failed: Option<&'i IndexedCall>,
     left_open: LeftOpen<'i>,
-    todos: Option<(usize, Cow<'i, [Todo]>)>,
+    todos: Option<(usize, Cow<'i, [TodoItem]>)>,
     /// Items that are kept one by one: their numbers and where each is, and the last turn that changed one.
-    tasks: (Vec<Todo>, HashMap<&'i str, usize>),
+    tasks: (Vec<TodoItem>, HashMap<&'i str, usize>),
     task_turn: usize,
 }
 
-impl<'i> Gathered<'i> {
-    fn take(&mut self, messages: &'i [Message], turn: &Turn<'i>) {
+impl<'i> FactCollector<'i> {
+    fn take(&mut self, messages: &'i [IndexedMessage], turn: &IndexedTurn<'i>) {
         let answers: HashMap<_, _> = outcomes(messages, turn.messages.clone())
             .filter_map(|(_, outcome)| Some((outcome.call?, outcome)))
             .collect();
@@ -168,22 +172,28 @@ impl<'i> Gathered<'i> {
         for at in turn.messages.clone() {
             for (i, item) in messages[at].items.iter().enumerate() {
                 match item {
-                    Item::Said(said) if messages[at].role == crate::wire::Role::Assistant => {
-                        why = Some(&said.text);
-                        self.left_open.said(said, self.last_failed);
+                    IndexedItem::Text(spoken) if messages[at].role == crate::wire::Role::Assistant => {
+                        why = Some(&spoken.text);
+                        self.left_open.add(spoken, self.last_failed);
                     }
-                    Item::Call(call) => {
+                    IndexedItem::Call(call) => {
                         self.at += 1;
                         self.call(turn.n, call, answers.get(&(at, i)).copied(), why);
                     }
-                    Item::Task(task) => self.task(turn.n, task),
+                    IndexedItem::Task(task) => self.task(turn.n, task),
                     _ => {}
                 }
             }
         }
     }
 
-    fn call(&mut self, turn: usize, call: &'i Call, outcome: Option<&'i Outcome>, why: Option<&str>) {
+    fn call(
+        &mut self,
+        turn: usize,
+        call: &'i IndexedCall,
+        outcome: Option<&'i IndexedResult>,
+        why: Option<&str>,
+    ) {
         if call.kind == ToolKind::Own {
             return;
         }
@@ -207,11 +217,11 @@ impl<'i> Gathered<'i> {
         }
     }
 
-    fn task(&mut self, turn: usize, task: &'i Task) {
+    fn task(&mut self, turn: usize, task: &'i IndexedTodo) {
         let (items, numbers) = &mut self.tasks;
         if let Some(text) = &task.text {
             numbers.insert(&task.number, items.len());
-            items.push(Todo {
+            items.push(TodoItem {
                 text: text.clone(),
                 state: TodoState::Pending,
             });
@@ -239,7 +249,7 @@ impl<'i> Gathered<'i> {
     fn file(&mut self, turn: usize, path: &str, change: Option<FileChange>, why: Option<&str>) {
         let at = *self.by_path.entry(path.to_owned()).or_insert(self.files.len());
         if at == self.files.len() {
-            self.files.push(File {
+            self.files.push(NamedFile {
                 path: path.to_owned(),
                 change: None,
                 was_read: false,
@@ -257,15 +267,15 @@ impl<'i> Gathered<'i> {
                     (Some(FileChange::Created), FileChange::Modified) => Some(FileChange::Created),
                     _ => Some(change),
                 };
-                let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
-                file.why = said.filter(|said| !said.is_empty()).or(file.why.take());
+                let spoken = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+                file.why = spoken.filter(|spoken| !spoken.is_empty()).or(file.why.take());
             }
         }
     }
 
-    fn ran(&mut self, turn: usize, command: &str, outcome: &Outcome) {
+    fn ran(&mut self, turn: usize, command: &str, outcome: &IndexedResult) {
         for run in commands::runs(command) {
-            let ran = Ran {
+            let ran = CommandFact {
                 purpose: run.purpose,
                 text: one_line(run.text, WHY),
                 turn,
@@ -276,7 +286,7 @@ impl<'i> Gathered<'i> {
         }
     }
 
-    fn failed(&mut self, turn: usize, call: &'i Call, outcome: &'i Outcome) {
+    fn failed(&mut self, turn: usize, call: &'i IndexedCall, outcome: &'i IndexedResult) {
         let is_run =
             call.kind == ToolKind::Shell || call.kind == ToolKind::Other && may_run_commands(&call.name);
         self.last_failed = Some(call);
@@ -287,7 +297,7 @@ impl<'i> Gathered<'i> {
         if self.failures.len() == MOST_FAILURES {
             self.failures.remove(0);
         }
-        self.failures.push(Failure {
+        self.failures.push(CallFailure {
             turn,
             call,
             outcome,
@@ -295,17 +305,17 @@ impl<'i> Gathered<'i> {
         });
     }
 
-    /// What this call settles did not fail in the end.
-    fn went_well(&mut self, call: &Call) {
+    /// Removes failures that this call settles.
+    fn went_well(&mut self, call: &IndexedCall) {
         self.failures.retain(|failure| !settles(call, failure.call));
         self.left_open.settle(|failed| settles(call, failed));
     }
 
-    fn runs(&mut self) -> Vec<Ran> {
+    fn runs(&mut self) -> Vec<CommandFact> {
         let mut all: Vec<_> = self.ran.drain().map(|(_, ran)| ran).collect();
         all.sort_by(|a, b| (a.0, a.1.purpose, &a.1.text).cmp(&(b.0, b.1.purpose, &b.1.text)));
         let changed = self.changed;
-        let stale = |(at, ran): (usize, Ran)| Ran {
+        let stale = |(at, ran): (usize, CommandFact)| CommandFact {
             stale: at < changed,
             ..ran
         };
@@ -313,7 +323,7 @@ impl<'i> Gathered<'i> {
     }
 }
 
-/// Commands that only look: that they find nothing is no failure.
+/// Commands that only search: an empty result is no failure.
 pub(super) fn looks(command: &str) -> bool {
     const LOOKS: [&str; 12] = [
         "grep", "rg", "ls", "find", "test", "[", "diff", "cat", "head", "tail", "which", "stat",
@@ -327,32 +337,32 @@ pub(super) fn looks(command: &str) -> bool {
         .any(|word| LOOKS.contains(&word))
 }
 
-fn is_same(a: &Call, b: &Call) -> bool {
+fn is_same(a: &IndexedCall, b: &IndexedCall) -> bool {
     a.name == b.name && a.about == b.about
 }
 
-/// Whether a call that went well makes up for one that failed: the same one, the same command with less to it, which
-/// does all of it, or another change of the same file.
-pub(super) fn settles(good: &Call, failed: &Call) -> bool {
+/// Whether a successful call settles a failed one: the same call, the same command with fewer filters, or another
+/// change of the same file.
+pub(super) fn settles(good: &IndexedCall, failed: &IndexedCall) -> bool {
     if let (Some(good), Some(failed)) = (&good.command, &failed.command) {
         return failed == good
             || failed
                 .strip_prefix(good.as_str())
                 .is_some_and(|rest| rest.starts_with(' '));
     }
-    let path = |call: &Call| call.paths.first().map(|(path, _)| path.clone());
+    let path = |call: &IndexedCall| call.paths.first().map(|(path, _)| path.clone());
     is_same(good, failed)
         || good.kind.changes() && failed.kind.changes() && path(good).is_some() && path(good) == path(failed)
 }
 
 /// Sentences to keep: of each wording the last one. Of those that leave something open, the ones that nothing settled.
-fn anchors<'i>(turns: &[Turn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usize, &'i Anchor)> {
+fn anchors<'i>(turns: &[IndexedTurn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usize, &'i AnchoredSentence)> {
     let mut seen = HashSet::new();
     let mut found = Vec::new();
     for turn in turns.iter().rev() {
-        let said = turn.said.iter().rev().chain(turn.opening.iter().rev());
-        for anchor in said.flat_map(|said| said.anchors.iter().rev()) {
-            if anchor.class == Class::LeftOpen && !left_open.holds(anchor) {
+        let spoken = turn.replies.iter().rev().chain(turn.opening.iter().rev());
+        for anchor in spoken.flat_map(|spoken| spoken.anchors.iter().rev()) {
+            if anchor.class == SentenceClass::LeftOpen && !left_open.holds(anchor) {
                 continue;
             }
             if seen.insert((anchor.class, anchor.text.to_lowercase())) {
@@ -365,15 +375,18 @@ fn anchors<'i>(turns: &[Turn<'i>], left_open: &LeftOpen<'i>) -> Vec<(usize, &'i 
 }
 
 /// Whether a sentence of this class must not be lost.
-pub(super) fn is_kept(anchor: &Anchor) -> bool {
+pub(super) fn is_kept(anchor: &AnchoredSentence) -> bool {
     matches!(
         anchor.class,
-        Class::Constraint | Class::Decision | Class::Blocker | Class::LeftOpen
+        SentenceClass::Constraint
+            | SentenceClass::Decision
+            | SentenceClass::Blocker
+            | SentenceClass::LeftOpen
     )
 }
 
 /// The kinds of credentials that were taken out, each with the first turn that had one.
-fn credentials(messages: &[Message], turns: &[Turn<'_>]) -> Vec<(String, usize)> {
+fn credentials(messages: &[IndexedMessage], turns: &[IndexedTurn<'_>]) -> Vec<(String, usize)> {
     let mut found: Vec<(String, usize)> = Vec::new();
     let mut take = |text: &str, turn: usize| {
         for (_, rest) in text
@@ -389,8 +402,8 @@ fn credentials(messages: &[Message], turns: &[Turn<'_>]) -> Vec<(String, usize)>
     for turn in turns {
         turn.opening
             .iter()
-            .chain(&turn.said)
-            .for_each(|said| take(&said.text, turn.n));
+            .chain(&turn.replies)
+            .for_each(|spoken| take(&spoken.text, turn.n));
         calls(messages, turn.messages.clone()).for_each(|(_, _, call)| take(&call.about, turn.n));
     }
     found

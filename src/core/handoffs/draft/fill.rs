@@ -1,25 +1,25 @@
-//! A document of a bounded size: what must be in it, and of the rest what fits.
+//! Fills a document of bounded size: required pieces first, then the best of the rest.
 
 use std::collections::HashSet;
 use std::fmt;
 
-use super::count::Count;
+use super::count::TokenCounter;
 
-/// What must be kept does not fit.
+/// The required pieces do not fit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TooSmall {
+pub struct BudgetTooSmall {
     /// Tokens that it takes.
     pub needed: usize,
     /// Tokens that there were.
     pub given: usize,
     /// Who counted them.
-    pub count: Count,
+    pub count: TokenCounter,
 }
 
-impl fmt::Display for TooSmall {
+impl fmt::Display for BudgetTooSmall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { needed, given, count } = self;
-        let needed = count.told(*needed);
+        let needed = count.shown(*needed);
         write!(
             f,
             "what must be kept takes {needed} tokens, and there are {given}"
@@ -27,16 +27,16 @@ impl fmt::Display for TooSmall {
     }
 }
 
-impl std::error::Error for TooSmall {}
+impl std::error::Error for BudgetTooSmall {}
 
-/// What gives way first, last to first.
+/// Priority of pieces; the lowest are dropped first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Rank {
-    /// Never gives way; it may be shortened.
+pub(super) enum PieceRank {
+    /// Never dropped; it may be shortened.
     Must,
     /// A sentence, a failure, a file.
     Anchor,
-    /// What a turn says.
+    /// Text of a turn.
     Turn,
     /// What a tool answered that is no error.
     Result,
@@ -44,10 +44,10 @@ pub(super) enum Rank {
 
 /// A line, or a few.
 #[derive(Debug, Clone)]
-pub(super) struct Piece {
+pub(super) struct DraftPiece {
     /// Where it stands: a section, a group of it, and its place there.
     pub(super) at: (usize, usize, usize),
-    pub(super) rank: Rank,
+    pub(super) rank: PieceRank,
     /// Of its rank the highest come first.
     pub(super) score: f32,
     pub(super) full: String,
@@ -57,20 +57,20 @@ pub(super) struct Piece {
 
 /// A piece that is in the document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Chosen {
+pub(super) struct ChosenPiece {
     pub(super) at: (usize, usize, usize),
     pub(super) text: String,
 }
 
-struct Filling<'h> {
+struct BudgetFill<'h> {
     used: usize,
     given: usize,
-    count: Count,
+    count: TokenCounter,
     begun: HashSet<(usize, usize)>,
     header: &'h dyn Fn(usize, usize) -> String,
 }
 
-impl Filling<'_> {
+impl BudgetFill<'_> {
     /// What a text costs, with the header of its group where it is the first one there.
     fn cost(&self, at: (usize, usize, usize), text: &str) -> usize {
         let group = (at.0, at.1);
@@ -98,45 +98,49 @@ impl Filling<'_> {
 
 /// The pieces that fit into so many tokens besides `fixed`, in order of their places.
 ///
-/// Given up are first results, then turns that matter least, then length, then anchors; what must be kept is not.
+/// Dropped in this order: results, the least relevant turns, length, anchors. Required pieces are never dropped.
 pub(super) fn fill(
-    mut pieces: Vec<Piece>,
+    mut pieces: Vec<DraftPiece>,
     fixed: usize,
-    (given, count): (usize, Count),
+    (given, count): (usize, TokenCounter),
     header: &dyn Fn(usize, usize) -> String,
-) -> Result<Vec<Chosen>, TooSmall> {
+) -> Result<Vec<ChosenPiece>, BudgetTooSmall> {
     pieces.sort_by(|a, b| {
         a.rank
             .cmp(&b.rank)
             .then(b.score.total_cmp(&a.score))
             .then(a.at.cmp(&b.at))
     });
-    let mut filling = Filling {
+    let mut filling = BudgetFill {
         used: fixed,
         given,
         count,
         begun: HashSet::new(),
         header,
     };
-    let (must, rest): (Vec<_>, Vec<_>) = pieces.into_iter().partition(|piece| piece.rank == Rank::Must);
+    let (must, rest): (Vec<_>, Vec<_>) = pieces
+        .into_iter()
+        .partition(|piece| piece.rank == PieceRank::Must);
     let mut chosen = Vec::new();
     for piece in &must {
         let text = piece.short.as_ref().unwrap_or(&piece.full);
         let cost = filling.cost(piece.at, text);
         filling.take(piece.at, cost);
-        chosen.push(Chosen {
+        chosen.push(ChosenPiece {
             at: piece.at,
             text: text.clone(),
         });
     }
     if filling.used > given {
-        return Err(TooSmall {
+        return Err(BudgetTooSmall {
             needed: filling.used,
             given,
             count,
         });
     }
-    let (anchors, rest): (Vec<_>, Vec<_>) = rest.into_iter().partition(|piece| piece.rank == Rank::Anchor);
+    let (anchors, rest): (Vec<_>, Vec<_>) = rest
+        .into_iter()
+        .partition(|piece| piece.rank == PieceRank::Anchor);
     add(&anchors, &mut filling, &mut chosen);
     for (piece, chosen) in must.iter().zip(&mut chosen) {
         if let Some(short) = &piece.short {
@@ -153,18 +157,19 @@ pub(super) fn fill(
 }
 
 /// Those that fit, in full or in few words.
-fn add(pieces: &[Piece], filling: &mut Filling<'_>, chosen: &mut Vec<Chosen>) {
+fn add(pieces: &[DraftPiece], filling: &mut BudgetFill<'_>, chosen: &mut Vec<ChosenPiece>) {
     for piece in pieces {
         for text in std::iter::once(&piece.full).chain(&piece.short) {
             let left = filling.left();
-            // Most pieces of a long session: there is no room for them, and counting each would cost more than all else.
+            // Most pieces of a long session: there is no room for them, and counting each would cost more than all
+            // else.
             if filling.count.surely_exceeds(left, text) {
                 continue;
             }
             let cost = filling.cost(piece.at, text);
             if cost <= left {
                 filling.take(piece.at, cost);
-                chosen.push(Chosen {
+                chosen.push(ChosenPiece {
                     at: piece.at,
                     text: text.clone(),
                 });
@@ -187,8 +192,8 @@ pub(super) fn standing(turn: usize, turns: usize, relevance: &[f32]) -> (f32, f3
 mod tests {
     use super::*;
 
-    fn piece(rank: Rank, at: usize, score: f32, full: &str, short: Option<&str>) -> Piece {
-        Piece {
+    fn piece(rank: PieceRank, at: usize, score: f32, full: &str, short: Option<&str>) -> DraftPiece {
+        DraftPiece {
             at: (0, 0, at),
             rank,
             score,
@@ -197,15 +202,15 @@ mod tests {
         }
     }
 
-    fn texts(given: usize) -> Result<Vec<String>, TooSmall> {
+    fn texts(given: usize) -> Result<Vec<String>, BudgetTooSmall> {
         let long = "must ".repeat(20);
         let pieces = vec![
-            piece(Rank::Result, 3, 1.0, "a result of some words", None),
-            piece(Rank::Turn, 2, 1.0, "a turn of some words", None),
-            piece(Rank::Anchor, 1, 1.0, "an anchor of some words", None),
-            piece(Rank::Must, 0, 1.0, &long, Some("must")),
+            piece(PieceRank::Result, 3, 1.0, "a result of some words", None),
+            piece(PieceRank::Turn, 2, 1.0, "a turn of some words", None),
+            piece(PieceRank::Anchor, 1, 1.0, "an anchor of some words", None),
+            piece(PieceRank::Must, 0, 1.0, &long, Some("must")),
         ];
-        let chosen = fill(pieces, 0, (given, Count::Estimated), &|_, _| String::new())?;
+        let chosen = fill(pieces, 0, (given, TokenCounter::Estimated), &|_, _| String::new())?;
         Ok(chosen
             .into_iter()
             .map(|chosen| chosen.text.split(' ').take(2).collect::<Vec<_>>().join(" "))
@@ -224,10 +229,10 @@ mod tests {
         assert_eq!(texts(3).unwrap(), ["must"]);
         assert_eq!(
             texts(2).unwrap_err(),
-            TooSmall {
+            BudgetTooSmall {
                 needed: 3,
                 given: 2,
-                count: Count::Estimated
+                count: TokenCounter::Estimated
             }
         );
     }

@@ -1,37 +1,37 @@
-//! The index of a conversation: of each message what may be quoted of it, redacted. It is extended by what is new.
+//! The index of a conversation: redacted excerpts of each message, extended by new messages.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use super::message::{Item, ItemPosition, Message};
-use super::pairs::Pairs;
-use super::reader::{PartsRead, Reader, Settings};
+use super::message::{IndexedItem, IndexedMessage, ItemPosition};
+use super::pairs::CallLookup;
+use super::reader::{DraftIndexSettings, MessageReader, PartCache};
 use crate::agents::wordings::UserText;
 use crate::redact::unnamed;
-use crate::transcript::{Agent, Answered, Transcript, Turn};
+use crate::transcript::{AgentKind, AnswerContent, Transcript, TranscriptTurn};
 use crate::wire::Role;
 
-/// What is known of a conversation's messages.
+/// Indexed messages of a conversation.
 ///
 /// It holds no part of a request, so that it outlives one; what it holds is redacted and bounded for each message.
 #[derive(Debug, Default)]
-pub struct Index {
-    settings: Settings,
-    agent: Option<Agent>,
-    pub(super) messages: Vec<Message>,
-    pairs: Pairs,
+pub struct DraftIndex {
+    settings: DraftIndexSettings,
+    agent: Option<AgentKind>,
+    pub(super) messages: Vec<IndexedMessage>,
+    pairs: CallLookup,
 }
 
-impl Index {
+impl DraftIndex {
     /// An empty one.
-    pub fn new(settings: Settings) -> Self {
+    pub fn new(settings: DraftIndexSettings) -> Self {
         Self {
             settings,
             ..Self::default()
         }
     }
 
-    /// Goes on to a later request of the conversation, and returns how many messages were read: those that are not
-    /// there already. Of a conversation that went on from an earlier point, what came behind that point goes.
+    /// Extends the index to a later request of the conversation, and returns the number of newly read messages. After a
+    /// rewind, messages beyond the common prefix are dropped.
     pub fn extend(&mut self, transcript: &Transcript<'_>) -> usize {
         let agent = transcript.agent();
         if agent != self.agent {
@@ -43,9 +43,9 @@ impl Index {
             .take_while(|(message, turn)| message.digest == Some(digest(turn)))
             .count();
         self.truncate(same);
-        let parts = PartsRead::default();
+        let parts = PartCache::default();
         for turn in transcript.turns().skip(same) {
-            let mut reader = Reader {
+            let mut reader = MessageReader {
                 settings: &self.settings,
                 agent: self.agent,
                 transcript: Some(transcript),
@@ -60,12 +60,12 @@ impl Index {
     }
 
     /// Adds the model's answer to the last request, which the next request will hold as a message of its own.
-    pub fn answered(&mut self, answer: &Answered<'_>) {
-        let reader = Reader {
+    pub fn answered(&mut self, answer: &AnswerContent<'_>) {
+        let reader = MessageReader {
             settings: &self.settings,
             agent: self.agent,
             transcript: None,
-            parts: &PartsRead::default(),
+            parts: &PartCache::default(),
             pairs: &mut self.pairs,
             before: &self.messages,
         };
@@ -75,15 +75,15 @@ impl Index {
         }
     }
 
-    /// How many messages say or do something, summaries and carry-over prompts not counted: what there is to hand off.
+    /// Number of messages with content, without summaries and carry-over prompts: the work to hand off.
     pub fn spoken(&self) -> usize {
-        let counts = |item: &Item| match item {
-            Item::Said(said) => !matches!(
-                said.kind,
+        let counts = |item: &IndexedItem| match item {
+            IndexedItem::Text(words) => !matches!(
+                words.kind,
                 UserText::Summary | UserText::Branch | UserText::Harness
             ),
-            Item::Call(_) | Item::Result(_) | Item::Task(_) => true,
-            Item::Gap => false,
+            IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => true,
+            IndexedItem::Gap => false,
         };
         let messages = self.messages.iter();
         messages
@@ -93,7 +93,7 @@ impl Index {
 
     /// About how much memory it takes, in bytes.
     pub fn bytes(&self) -> usize {
-        self.messages.iter().map(Message::bytes).sum()
+        self.messages.iter().map(IndexedMessage::bytes).sum()
     }
 
     /// Patterns of files that hold a verification or a review.
@@ -107,7 +107,7 @@ impl Index {
         unnamed::redacted(&known).into_owned()
     }
 
-    fn push(&mut self, mut message: Message) {
+    fn push(&mut self, mut message: IndexedMessage) {
         self.pairs.add(self.messages.len(), &message);
         if message.summary_before {
             message.summary = self.last_of_person();
@@ -129,17 +129,18 @@ impl Index {
         for place in gone {
             self.mark(place, UserText::Person);
         }
-        self.pairs = Pairs::of(&self.messages);
+        self.pairs = CallLookup::of(&self.messages);
     }
 
     /// The last text of the person's, where it stands right before.
     fn last_of_person(&self) -> Option<ItemPosition> {
-        /// Messages that are looked at: what tells of a summary follows it closely.
+        /// Number of messages that are searched: what marks a summary follows it closely.
         const NEAR: usize = 4;
         let users = self.messages.iter().enumerate().rev().take(NEAR);
         let mut users = users.filter(|(_, message)| message.role == Role::User);
         users.find_map(|(at, message)| {
-            let is_person = |item: &Item| matches!(item, Item::Said(said) if said.kind == UserText::Person);
+            let is_person =
+                |item: &IndexedItem| matches!(item, IndexedItem::Text(words) if words.kind == UserText::Person);
             Some((at, message.items.iter().rposition(is_person)?))
         })
     }
@@ -151,15 +152,15 @@ impl Index {
             .messages
             .get_mut(message)
             .and_then(|message| message.items.get_mut(item));
-        if let Some(Item::Said(said)) = found {
-            said.kind = kind;
+        if let Some(IndexedItem::Text(words)) = found {
+            words.kind = kind;
         }
     }
 }
 
-/// Tells one message from another. Agents move their cache breakpoints, so the last messages of a request mostly differ
-/// from the same ones in the next: those are read again.
-fn digest(turn: &Turn<'_>) -> u64 {
+/// Digest of a message. Agents move their cache breakpoints, so the last messages of a request mostly differ from the
+/// same ones in the next: those are read again.
+fn digest(turn: &TranscriptTurn<'_>) -> u64 {
     let mut hasher = DefaultHasher::new();
     turn.raw().hash(&mut hasher);
     hasher.finish()

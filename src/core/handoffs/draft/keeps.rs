@@ -1,35 +1,33 @@
-//! What must not be lost of a conversation.
+//! Required content of a conversation.
 
 use std::collections::HashSet;
 
-use super::count::Count;
+use super::count::TokenCounter;
 use super::excerpt::{one_line, within};
-use super::facts::{Facts, Failure, is_kept};
-use super::markers::Class;
-use super::turns::Turn;
+use super::facts::{CallFailure, DraftFacts, is_kept};
+use super::markers::SentenceClass;
+use super::turns::IndexedTurn;
 use crate::agents::wordings::UserText;
 
-/// What it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kept {
-    /// What the person said in the current task.
+pub(super) enum RetentionReason {
+    /// What the person wrote in the current task.
     Task,
     /// The first request.
     First,
-    /// What the model said last in one of the last two turns.
+    /// What the model wrote last in one of the last two turns.
     Last,
-    /// A sentence.
-    Sentence(Class),
+    Sentence(SentenceClass),
     /// A failure that is not settled.
     Failure,
     /// A summary, or an earlier carry-over.
     Summary,
 }
 
-/// Something that must not be lost.
+/// A required text.
 #[derive(Debug, Clone)]
-pub(super) struct Keep {
-    pub(super) kept: Kept,
+pub(super) struct RetainedText {
+    pub(super) kept: RetentionReason,
     /// The turn's number.
     pub(super) turn: usize,
     pub(super) full: String,
@@ -39,30 +37,30 @@ pub(super) struct Keep {
 /// Tokens of an excerpt, and of one that has to be short.
 const EXCERPT: usize = 600;
 const SHORT: usize = 60;
-/// The same for what the model said.
-const SAID: usize = 300;
-const SAID_SHORT: usize = 40;
+/// The same for what the model wrote.
+const STATEMENT: usize = 300;
+const STATEMENT_SHORT: usize = 40;
 /// Tokens of a summary that has to be short.
 const SUMMARY: usize = 150;
 /// Bytes of the first request.
 const FIRST: usize = 300;
 
 /// What must be kept, in order of its kinds. A summary may take `summary` tokens.
-pub(super) fn all(facts: &Facts<'_>, summary: usize, count: Count) -> Vec<Keep> {
+pub(super) fn all(facts: &DraftFacts<'_>, summary: usize, count: TokenCounter) -> Vec<RetainedText> {
     let mut keeps = Vec::new();
     keeps.extend(
         facts
             .of_task()
-            .map(|turn| words(Kept::Task, turn, &turn.asked(), count)),
+            .map(|turn| words(RetentionReason::Task, turn, &turn.person_text(), count)),
     );
     keeps.extend(first(facts, count));
     keeps.extend(summaries(facts, summary, count));
     let sentences = facts.anchors.iter().filter(|(turn, anchor)| {
-        // What the person says in the current task is there as it was said.
+        // What the person says in the current task is there as it was written.
         is_kept(anchor) && !(anchor.by_person && facts.is_current(*turn))
     });
-    keeps.extend(sentences.map(|(turn, anchor)| Keep {
-        kept: Kept::Sentence(anchor.class),
+    keeps.extend(sentences.map(|(turn, anchor)| RetainedText {
+        kept: RetentionReason::Sentence(anchor.class),
         turn: *turn,
         full: anchor.text.clone(),
         short: anchor.text.clone(),
@@ -74,12 +72,17 @@ pub(super) fn all(facts: &Facts<'_>, summary: usize, count: Count) -> Vec<Keep> 
     keeps
 }
 
-/// Of the failures and of what was left open, the oldest, which take more than so many tokens together with the newer
-/// ones: they may give way, so that a session with many of them still has a document.
-pub(super) fn beyond(keeps: &[Keep], most: usize, count: Count) -> HashSet<usize> {
+/// The oldest failures and open sentences beyond a budget of tokens. They may be dropped, so that a session with many
+/// of them still gets a document.
+pub(super) fn beyond(keeps: &[RetainedText], most: usize, count: TokenCounter) -> HashSet<usize> {
     /// Tokens of what stands around one.
     const AROUND: usize = 12;
-    let gives_way = |keep: &Keep| matches!(keep.kept, Kept::Failure | Kept::Sentence(Class::LeftOpen));
+    let gives_way = |keep: &RetainedText| {
+        matches!(
+            keep.kept,
+            RetentionReason::Failure | RetentionReason::Sentence(SentenceClass::LeftOpen)
+        )
+    };
     let mut newest: Vec<usize> = (0..keeps.len()).filter(|at| gives_way(&keeps[*at])).collect();
     newest.sort_by_key(|at| std::cmp::Reverse((keeps[*at].turn, *at)));
     let mut used = 0;
@@ -92,19 +95,19 @@ pub(super) fn beyond(keeps: &[Keep], most: usize, count: Count) -> HashSet<usize
 }
 
 /// The first request, where it is not of the current task.
-fn first(facts: &Facts<'_>, count: Count) -> Option<Keep> {
+fn first(facts: &DraftFacts<'_>, count: TokenCounter) -> Option<RetainedText> {
     let turn = facts.earlier().next()?;
-    let line = one_line(&turn.asked(), FIRST);
-    Some(Keep {
-        kept: Kept::First,
+    let line = one_line(&turn.person_text(), FIRST);
+    Some(RetainedText {
+        kept: RetentionReason::First,
         turn: turn.n,
         short: within(&line, SHORT, count).into_owned(),
         full: line,
     })
 }
 
-fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: Count) -> Keep {
-    Keep {
+fn words(kept: RetentionReason, turn: &IndexedTurn<'_>, text: &str, count: TokenCounter) -> RetainedText {
+    RetainedText {
         kept,
         turn: turn.n,
         full: within(text, EXCERPT, count).into_owned(),
@@ -112,20 +115,20 @@ fn words(kept: Kept, turn: &Turn<'_>, text: &str, count: Count) -> Keep {
     }
 }
 
-fn summaries(facts: &Facts<'_>, most: usize, count: Count) -> Vec<Keep> {
+fn summaries(facts: &DraftFacts<'_>, most: usize, count: TokenCounter) -> Vec<RetainedText> {
     let is_summary = |kind: UserText| matches!(kind, UserText::Summary | UserText::Branch);
-    let said = facts.turns.iter().flat_map(|turn| {
-        let texts = turn.opening.iter().chain(&turn.said);
+    let spoken = facts.turns.iter().flat_map(|turn| {
+        let texts = turn.opening.iter().chain(&turn.replies);
         texts
-            .filter(|said| is_summary(said.kind))
-            .map(|said| (turn.n, said.text.as_str()))
+            .filter(|spoken| is_summary(spoken.kind))
+            .map(|spoken| (turn.n, spoken.text.as_str()))
     });
-    let all: Vec<_> = said.collect();
-    // Each summary tells of those before it, so the last one may have half of the room by itself.
+    let all: Vec<_> = spoken.collect();
+    // Each summary covers those before it, so the last one may have half of the room by itself.
     let each = most / all.len().max(1);
     let last = all.len().saturating_sub(1);
-    let keep = |(at, (turn, text)): (usize, &(usize, &str))| Keep {
-        kept: Kept::Summary,
+    let keep = |(at, (turn, text)): (usize, &(usize, &str))| RetainedText {
+        kept: RetentionReason::Summary,
         turn: *turn,
         full: within(
             text,
@@ -142,7 +145,7 @@ fn summaries(facts: &Facts<'_>, most: usize, count: Count) -> Vec<Keep> {
     all.iter().enumerate().map(keep).collect()
 }
 
-fn failure(failure: &Failure<'_>) -> Keep {
+fn failure(failure: &CallFailure<'_>) -> RetainedText {
     let command = match failure.call.command {
         Some(_) => failure.call.about.clone(),
         None => format!("{} {}", failure.call.name, failure.call.about),
@@ -153,51 +156,54 @@ fn failure(failure: &Failure<'_>) -> Keep {
         (None, None) => " (reads as failed)".to_owned(),
     };
     let lines = &failure.outcome.lines;
-    let told = |lines: &[String]| {
+    let listed = |lines: &[String]| {
         lines
             .iter()
             .map(|line| format!("\n  > {line}"))
             .collect::<String>()
     };
-    Keep {
-        kept: Kept::Failure,
+    RetainedText {
+        kept: RetentionReason::Failure,
         turn: failure.turn,
-        full: format!("`{command}`{exit}{}", told(lines)),
-        short: format!("`{command}`{exit}{}", told(&lines[..lines.len().min(1)])),
+        full: format!("`{command}`{exit}{}", listed(lines)),
+        short: format!("`{command}`{exit}{}", listed(&lines[..lines.len().min(1)])),
     }
 }
 
-fn last(turn: &Turn<'_>, count: Count) -> Option<Keep> {
-    let said = turn.said.iter().rfind(|said| said.kind == UserText::Person)?;
-    Some(Keep {
-        kept: Kept::Last,
+fn last(turn: &IndexedTurn<'_>, count: TokenCounter) -> Option<RetainedText> {
+    let opening = turn
+        .replies
+        .iter()
+        .rfind(|opening| opening.kind == UserText::Person)?;
+    Some(RetainedText {
+        kept: RetentionReason::Last,
         turn: turn.n,
-        full: within(&said.text, SAID, count).into_owned(),
-        short: within(&one_line(&said.text, SAID), SAID_SHORT, count).into_owned(),
+        full: within(&opening.text, STATEMENT, count).into_owned(),
+        short: within(&one_line(&opening.text, STATEMENT), STATEMENT_SHORT, count).into_owned(),
     })
 }
 
-/// Whether a text holds what is kept, be it in other words: most of the words that tell it from others.
+/// Whether a text covers a required text: it contains most of its distinctive words.
 pub(super) fn holds(text: &str, keep: &str) -> bool {
-    /// Of ten such words so many must be there.
+    /// Required share of such words, in tenths.
     const MOST: usize = 6;
-    let telling = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
-    let telling: Vec<String> = telling
+    let terms = keep.split(|c: char| !(c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '/')));
+    let terms: Vec<String> = terms
         .map(|word| word.trim_matches(['.', '-', '/']).to_lowercase())
         .filter(|word| word.len() > 3 || word.bytes().any(|b| b.is_ascii_digit()))
         .collect();
-    let there = telling.iter().filter(|word| text.contains(word.as_str())).count();
-    there * 10 >= telling.len() * MOST
+    let there = terms.iter().filter(|word| text.contains(word.as_str())).count();
+    there * 10 >= terms.len() * MOST
 }
 
-/// What a document of a model's lacks, as a section to append: its headings, and of what must be kept that of which it
-/// says nothing; empty where it lacks nothing.
+/// The section to append to a model's document: missing headings, and required facts that the document does not
+/// mention. Empty where nothing is missing.
 pub(super) fn lacking(
-    facts: &Facts<'_>,
+    facts: &DraftFacts<'_>,
     document: &str,
     headings: &[&str],
     most: usize,
-    count: Count,
+    count: TokenCounter,
 ) -> String {
     let small = document.to_lowercase();
     let is_there = |heading: &&&str| {
@@ -218,13 +224,13 @@ pub(super) fn lacking(
     let keeps = all(facts, SUMMARY, count);
     let wanted = keeps
         .iter()
-        .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));
+        .filter(|keep| !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary));
     for keep in wanted.filter(|keep| !holds(&small, &keep.short)) {
         let state = match keep.kept {
-            Kept::First if !facts.is_current(keep.turn) => " (done)",
+            RetentionReason::First if !facts.is_current(keep.turn) => " (done)",
             _ => "",
         };
-        lines.push(format!("- {}{state}: {}", told_as(keep.kept), keep.short));
+        lines.push(format!("- {}{state}: {}", label(keep.kept), keep.short));
     }
     let mut out = String::new();
     let mut used = 0;
@@ -240,27 +246,27 @@ pub(super) fn lacking(
     out
 }
 
-/// Of how much that must be kept a text says something, and how much there is.
-pub(super) fn share(facts: &Facts<'_>, text: &str) -> (usize, usize) {
+/// The number of required texts that a text covers, and their total.
+pub(super) fn share(facts: &DraftFacts<'_>, text: &str) -> (usize, usize) {
     let small = text.to_lowercase();
-    let keeps = all(facts, SUMMARY, Count::Estimated);
+    let keeps = all(facts, SUMMARY, TokenCounter::Estimated);
     let wanted = keeps
         .iter()
-        .filter(|keep| !matches!(keep.kept, Kept::Last | Kept::Summary));
+        .filter(|keep| !matches!(keep.kept, RetentionReason::Last | RetentionReason::Summary));
     let there = wanted.clone().filter(|keep| holds(&small, &keep.short)).count();
     (there, wanted.count())
 }
 
-fn told_as(kept: Kept) -> &'static str {
+fn label(kept: RetentionReason) -> &'static str {
     match kept {
-        Kept::Task => "The person said",
-        Kept::First => "First request",
-        Kept::Last => "The model said",
-        Kept::Sentence(Class::Decision) => "Decision",
-        Kept::Sentence(Class::Blocker) => "Blocker",
-        Kept::Sentence(Class::LeftOpen) => "Left open",
-        Kept::Sentence(_) => "Constraint",
-        Kept::Failure => "Failed, not settled",
-        Kept::Summary => "Summary",
+        RetentionReason::Task => "The person said",
+        RetentionReason::First => "First request",
+        RetentionReason::Last => "The model said",
+        RetentionReason::Sentence(SentenceClass::Decision) => "Decision",
+        RetentionReason::Sentence(SentenceClass::Blocker) => "Blocker",
+        RetentionReason::Sentence(SentenceClass::LeftOpen) => "Left open",
+        RetentionReason::Sentence(_) => "Constraint",
+        RetentionReason::Failure => "Failed, not settled",
+        RetentionReason::Summary => "Summary",
     }
 }

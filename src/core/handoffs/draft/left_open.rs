@@ -1,7 +1,7 @@
 //! Sentences of the model's that leave something open, until a call or a later sentence settles them.
 
-use super::markers::{self, Anchor, Class};
-use super::message::{Call, Said};
+use super::markers::{self, AnchoredSentence, SentenceClass};
+use super::message::{IndexedCall, IndexedText};
 
 /// Sentences that are remembered, the newest ones: whatever the model says is compared with them.
 const MOST: usize = 24;
@@ -12,18 +12,18 @@ pub(super) struct LeftOpen<'i>(Vec<OpenSentence<'i>>);
 
 /// A sentence with the call that failed before it in its turn.
 struct OpenSentence<'i> {
-    anchor: &'i Anchor,
-    call: Option<&'i Call>,
+    anchor: &'i AnchoredSentence,
+    call: Option<&'i IndexedCall>,
 }
 
 impl<'i> LeftOpen<'i> {
-    /// The model says something: what it leaves open, or that something is mended. `failed`: the last call of the turn
-    /// that failed.
-    pub(super) fn said(&mut self, said: &'i Said, failed: Option<&'i Call>) {
+    /// Adds a statement of the model's, which leaves something open or settles it. `failed`: the turn's last failed
+    /// call.
+    pub(super) fn add(&mut self, statement: &'i IndexedText, failed: Option<&'i IndexedCall>) {
         self.0
-            .retain(|left| !markers::mends(&said.text, &left.anchor.text));
-        for anchor in &said.anchors {
-            if anchor.class != Class::LeftOpen {
+            .retain(|left| !markers::mends(&statement.text, &left.anchor.text));
+        for anchor in &statement.anchors {
+            if anchor.class != SentenceClass::LeftOpen {
                 continue;
             }
             if self.0.len() == MOST {
@@ -34,12 +34,12 @@ impl<'i> LeftOpen<'i> {
     }
 
     /// A call went well, which settles those that failed and fit.
-    pub(super) fn settle(&mut self, settles: impl Fn(&Call) -> bool) {
+    pub(super) fn settle(&mut self, settles: impl Fn(&IndexedCall) -> bool) {
         self.0.retain(|left| !left.call.is_some_and(&settles));
     }
 
     /// Whether nothing has settled this very sentence.
-    pub(super) fn holds(&self, anchor: &Anchor) -> bool {
+    pub(super) fn holds(&self, anchor: &AnchoredSentence) -> bool {
         self.0.iter().any(|left| std::ptr::eq(left.anchor, anchor))
     }
 }

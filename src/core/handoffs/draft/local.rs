@@ -1,44 +1,44 @@
 //! The document that is made without a model: facts, composed. The same conversation makes the same bytes.
 
 use super::excerpt::{one_line, sentences};
-use super::facts::{Facts, Ran};
-use super::fill::{Chosen, Piece, Rank, TooSmall, fill, standing};
-use super::keeps::{self, Kept};
-use super::markers::Class;
-use super::request::{Request, Section};
-use crate::agents::commands::Purpose;
+use super::facts::{CommandFact, DraftFacts};
+use super::fill::{BudgetTooSmall, ChosenPiece, DraftPiece, PieceRank, fill, standing};
+use super::keeps::{self, RetentionReason};
+use super::markers::SentenceClass;
+use super::request::{DraftSection, DraftSpec};
+use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
 use crate::text::words::plural;
 
 /// The groups of lines, in order: their section, and what stands above them.
-const GROUPS: [(Section, &str); 23] = [
-    (Section::Context, ""),
-    (Section::Context, "Constraints:"),
-    (Section::Context, "Decisions:"),
-    (Section::Context, "From an earlier session or summary:"),
-    (Section::Context, "Before this task the model ended with:"),
-    (Section::Operational, "Last runs:"),
-    (Section::Operational, "Failed, and not yet settled:"),
-    (Section::Operational, "Left behind by commands:"),
-    (Section::Operational, "Credentials (values are left out):"),
-    (Section::Operational, "Repository:"),
-    (Section::Files, ""),
-    (Section::Task, ""),
-    (Section::Task, "In the person's words:"),
-    (Section::Task, "Steps:"),
-    (Section::Task, "To-do list as last written:"),
-    (Section::Task, "What the model said last:"),
-    (Section::Notes, "Blockers:"),
-    (Section::Notes, "Failed attempts:"),
-    (Section::Notes, "Still to be looked at:"),
-    (Section::Notes, "Taken for granted, not confirmed:"),
+const GROUPS: [(DraftSection, &str); 23] = [
+    (DraftSection::Context, ""),
+    (DraftSection::Context, "Constraints:"),
+    (DraftSection::Context, "Decisions:"),
+    (DraftSection::Context, "From an earlier session or summary:"),
+    (DraftSection::Context, "Before this task the model ended with:"),
+    (DraftSection::Operational, "Last runs:"),
+    (DraftSection::Operational, "Failed, and not yet settled:"),
+    (DraftSection::Operational, "Left behind by commands:"),
+    (DraftSection::Operational, "Credentials (values are left out):"),
+    (DraftSection::Operational, "Repository:"),
+    (DraftSection::Files, ""),
+    (DraftSection::Task, ""),
+    (DraftSection::Task, "In the person's words:"),
+    (DraftSection::Task, "Steps:"),
+    (DraftSection::Task, "To-do list as last written:"),
+    (DraftSection::Task, "What the model said last:"),
+    (DraftSection::Notes, "Blockers:"),
+    (DraftSection::Notes, "Failed attempts:"),
+    (DraftSection::Notes, "Still to be looked at:"),
+    (DraftSection::Notes, "Taken for granted, not confirmed:"),
     (
-        Section::Notes,
+        DraftSection::Notes,
         "Earlier requests. They are done; do not run them again:",
     ),
-    (Section::Read, ""),
-    (Section::Modified, ""),
+    (DraftSection::Read, ""),
+    (DraftSection::Modified, ""),
 ];
 
 const STATE: usize = 0;
@@ -69,11 +69,11 @@ const MODIFIED: usize = 22;
 const LINE: usize = 160;
 
 pub(super) fn document(
-    facts: &Facts<'_>,
+    facts: &DraftFacts<'_>,
     relevance: &[f32],
-    request: &Request<'_>,
-) -> Result<String, TooSmall> {
-    let mut made = Making {
+    request: &DraftSpec<'_>,
+) -> Result<String, BudgetTooSmall> {
+    let mut made = DraftBuilder {
         facts,
         relevance,
         request,
@@ -101,18 +101,18 @@ pub(super) fn document(
     )?))
 }
 
-struct Making<'m, 'i> {
-    facts: &'m Facts<'i>,
+struct DraftBuilder<'m, 'i> {
+    facts: &'m DraftFacts<'i>,
     relevance: &'m [f32],
-    request: &'m Request<'m>,
-    pieces: Vec<Piece>,
+    request: &'m DraftSpec<'m>,
+    pieces: Vec<DraftPiece>,
 }
 
-impl Making<'_, '_> {
-    fn add(&mut self, group: usize, rank: Rank, turn: usize, full: String, short: Option<String>) {
+impl DraftBuilder<'_, '_> {
+    fn add(&mut self, group: usize, rank: PieceRank, turn: usize, full: String, short: Option<String>) {
         let section = GROUPS[group].0;
         let (age, meant) = standing(turn, self.facts.turns.len(), self.relevance);
-        self.pieces.push(Piece {
+        self.pieces.push(DraftPiece {
             at: (section as usize, group, self.pieces.len()),
             rank,
             score: self.request.preset.weight(section) * (1.0 + age + meant),
@@ -122,7 +122,7 @@ impl Making<'_, '_> {
     }
 
     fn must(&mut self, group: usize, turn: usize, text: String) {
-        self.add(group, Rank::Must, turn, text, None);
+        self.add(group, PieceRank::Must, turn, text, None);
     }
 
     fn kept(&mut self) {
@@ -130,24 +130,24 @@ impl Making<'_, '_> {
         let beyond = keeps::beyond(&keeps, self.request.tokens / 3, self.request.count);
         for (at, keep) in keeps.iter().enumerate() {
             let group = match keep.kept {
-                Kept::Task => WORDS,
-                Kept::First => continue,
-                Kept::Last if self.facts.is_current(keep.turn) => LAST,
-                Kept::Last => BEFORE,
-                Kept::Sentence(Class::Decision) => DECISIONS,
-                Kept::Sentence(Class::Blocker) => BLOCKERS,
-                Kept::Sentence(Class::LeftOpen) => LATER,
-                Kept::Sentence(_) => CONSTRAINTS,
-                Kept::Failure => FAILURES,
-                Kept::Summary => SUMMARIES,
+                RetentionReason::Task => WORDS,
+                RetentionReason::First => continue,
+                RetentionReason::Last if self.facts.is_current(keep.turn) => LAST,
+                RetentionReason::Last => BEFORE,
+                RetentionReason::Sentence(SentenceClass::Decision) => DECISIONS,
+                RetentionReason::Sentence(SentenceClass::Blocker) => BLOCKERS,
+                RetentionReason::Sentence(SentenceClass::LeftOpen) => LATER,
+                RetentionReason::Sentence(_) => CONSTRAINTS,
+                RetentionReason::Failure => FAILURES,
+                RetentionReason::Summary => SUMMARIES,
             };
-            if keep.kept == Kept::Failure && !self.request.commands {
+            if keep.kept == RetentionReason::Failure && !self.request.commands {
                 continue;
             }
             let item = |text: &str| format!("- {} (turn {})", indented(text), keep.turn);
             let rank = match beyond.contains(&at) {
-                true => Rank::Anchor,
-                false => Rank::Must,
+                true => PieceRank::Anchor,
+                false => PieceRank::Must,
             };
             self.add(group, rank, keep.turn, item(&keep.full), Some(item(&keep.short)));
         }
@@ -156,26 +156,26 @@ impl Making<'_, '_> {
     fn state(&mut self) {
         let count = self.facts.turns.len();
         let turns = plural(count as u64, "turn");
-        let asked = self
+        let questions = self
             .facts
             .of_task()
             .next()
-            .map_or(String::new(), |turn| one_line(&turn.asked(), LINE));
+            .map_or(String::new(), |turn| one_line(&turn.person_text(), LINE));
         let state = match self.facts.all_done {
-            true if asked.is_empty() => format!("Nothing is open after {turns}."),
-            true => format!("Nothing is open after {turns}; the last request was: {asked}"),
-            false => format!("Under way after {turns}: {asked}"),
+            true if questions.is_empty() => format!("Nothing is open after {turns}."),
+            true => format!("Nothing is open after {turns}; the last request was: {questions}"),
+            false => format!("Under way after {turns}: {questions}"),
         };
         self.must(STATE, count, state);
         if let Some(first) = self.facts.earlier().next() {
-            let text = one_line(&first.asked(), LINE);
+            let text = one_line(&first.person_text(), LINE);
             self.must(STATE, first.n, format!("It began with (done): {text}"));
         }
     }
 
     fn task(&mut self) {
         let goal = self.facts.of_task().next();
-        let words = goal.map(|turn| turn.asked()).unwrap_or_default();
+        let words = goal.map(|turn| turn.person_text()).unwrap_or_default();
         let sentence = sentences(&words)
             .next()
             .map_or(String::new(), |sentence| one_line(sentence, 300));
@@ -190,8 +190,8 @@ impl Making<'_, '_> {
         if let Some((turn, todos)) = self.facts.todos.clone() {
             for todo in todos.iter() {
                 let rank = match todo.state {
-                    TodoState::Active | TodoState::Pending if self.facts.is_current(turn) => Rank::Must,
-                    _ => Rank::Anchor,
+                    TodoState::Active | TodoState::Pending if self.facts.is_current(turn) => PieceRank::Must,
+                    _ => PieceRank::Anchor,
                 };
                 let text = format!("- [{}] {}", todo.state.name(), one_line(&todo.text, LINE));
                 self.add(TODOS, rank, turn, text, None);
@@ -214,10 +214,10 @@ impl Making<'_, '_> {
             steps.clear();
         }
         if steps.is_empty() {
-            let last = self.facts.turns.last().and_then(|turn| turn.said.last());
+            let last = self.facts.turns.last().and_then(|turn| turn.replies.last());
             let next = last
                 .into_iter()
-                .flat_map(|said| sentences(&said.text).filter(|s| tells_next(s)));
+                .flat_map(|reply| sentences(&reply.text).filter(|s| names_next_step(s)));
             steps.extend(next.map(|sentence| one_line(sentence, LINE)).take(3));
         }
         if steps.is_empty() {
@@ -233,12 +233,15 @@ impl Making<'_, '_> {
     fn runs(&mut self) {
         let facts = self.facts;
         for ran in &facts.runs {
-            let group = match (ran.purpose.verifies() || ran.purpose == Purpose::Git, ran.good) {
+            let group = match (
+                ran.purpose.verifies() || ran.purpose == CommandPurpose::Git,
+                ran.good,
+            ) {
                 (true, _) => RUNS,
                 (false, Some(true)) => LEFT,
                 _ => continue,
             };
-            self.add(group, Rank::Anchor, ran.turn, ran_line(ran, group), None);
+            self.add(group, PieceRank::Anchor, ran.turn, ran_line(ran, group), None);
         }
         for failure in facts.failures.iter().filter(|failure| !failure.is_run) {
             let line = failure.outcome.lines.first().map_or("", String::as_str);
@@ -246,7 +249,7 @@ impl Making<'_, '_> {
                 "- {} {}: {line} (turn {})",
                 failure.call.name, failure.call.about, failure.turn
             );
-            self.add(DEAD_ENDS, Rank::Anchor, failure.turn, text, None);
+            self.add(DEAD_ENDS, PieceRank::Anchor, failure.turn, text, None);
         }
     }
 
@@ -254,7 +257,7 @@ impl Making<'_, '_> {
         for (kind, turn) in &self.facts.credentials {
             self.add(
                 CREDENTIALS,
-                Rank::Anchor,
+                PieceRank::Anchor,
                 *turn,
                 format!("- {kind}, first seen in turn {turn}"),
                 None,
@@ -271,13 +274,13 @@ impl Making<'_, '_> {
         let facts = self.facts;
         for file in &facts.files {
             let Some(change) = file.change else {
-                self.add(READ, Rank::Turn, file.turn, file.path.clone(), None);
+                self.add(READ, PieceRank::Turn, file.turn, file.path.clone(), None);
                 continue;
             };
             let rank = if facts.is_current(file.turn) {
-                Rank::Anchor
+                PieceRank::Anchor
             } else {
-                Rank::Turn
+                PieceRank::Turn
             };
             self.add(MODIFIED, rank, file.turn, file.path.clone(), None);
             let what = match change {
@@ -289,7 +292,7 @@ impl Making<'_, '_> {
             let plain = format!("- `{}` {what} in turn {}", file.path, file.turn);
             let why = file.why.as_ref().filter(|_| self.request.why);
             let full = why.map_or(plain.clone(), |why| format!("{plain}: {why}"));
-            self.add(FILES, Rank::Turn, file.turn, full, Some(plain));
+            self.add(FILES, PieceRank::Turn, file.turn, full, Some(plain));
         }
     }
 
@@ -297,27 +300,30 @@ impl Making<'_, '_> {
         let facts = self.facts;
         for (turn, anchor) in &facts.anchors {
             let group = match anchor.class {
-                Class::DeadEnd => DEAD_ENDS,
-                Class::Later => LATER,
-                Class::Assumption => ASSUMED,
-                Class::Constraint | Class::Decision | Class::Blocker | Class::LeftOpen => continue,
+                SentenceClass::DeadEnd => DEAD_ENDS,
+                SentenceClass::Later => LATER,
+                SentenceClass::Assumption => ASSUMED,
+                SentenceClass::Constraint
+                | SentenceClass::Decision
+                | SentenceClass::Blocker
+                | SentenceClass::LeftOpen => continue,
             };
             self.add(
                 group,
-                Rank::Anchor,
+                PieceRank::Anchor,
                 *turn,
                 format!("- {} (turn {turn})", anchor.text),
                 None,
             );
         }
         for turn in facts.earlier() {
-            let text = format!("- {} (turn {})", one_line(&turn.asked(), LINE), turn.n);
-            self.add(EARLIER, Rank::Turn, turn.n, text, None);
+            let text = format!("- {} (turn {})", one_line(&turn.person_text(), LINE), turn.n);
+            self.add(EARLIER, PieceRank::Turn, turn.n, text, None);
         }
     }
 }
 
-fn ran_line(ran: &Ran, group: usize) -> String {
+fn ran_line(ran: &CommandFact, group: usize) -> String {
     let how = match (group == LEFT, ran.good) {
         (true, _) => ran.purpose.leaves().unwrap_or("ran"),
         (false, Some(true)) => "passed",
@@ -332,7 +338,7 @@ fn ran_line(ran: &Ran, group: usize) -> String {
     format!("- `{}`: {how} (turn {}{stale})", ran.text, ran.turn)
 }
 
-fn tells_next(sentence: &str) -> bool {
+fn names_next_step(sentence: &str) -> bool {
     const NEXT: [&str; 8] = [
         "next",
         "now i",
@@ -353,9 +359,9 @@ fn indented(text: &str) -> String {
 }
 
 /// The document of these lines. All sections are there, also without lines.
-fn rendered(chosen: &[Chosen]) -> String {
+fn rendered(chosen: &[ChosenPiece]) -> String {
     let mut out = String::new();
-    for section in Section::ALL {
+    for section in DraftSection::ALL {
         let (open, close) = section.marks();
         out.push_str(open);
         out.push('\n');

@@ -4,28 +4,28 @@ use std::collections::HashSet;
 
 use super::excerpt::{one_line, sentences};
 
-/// What a sentence is kept as.
+/// The class of a kept sentence.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) enum Class {
-    /// What has to hold.
+pub(super) enum SentenceClass {
+    /// A constraint.
     Constraint,
     /// What was decided.
     Decision,
-    /// What stops the work.
+    /// A blocker.
     Blocker,
     /// What is still to be done.
     Later,
-    /// What fails and was left so.
+    /// A known failure that was left open.
     LeftOpen,
-    /// What was tried and did not work.
+    /// A failed attempt.
     DeadEnd,
-    /// What is taken for granted.
+    /// An assumption.
     Assumption,
 }
 
-/// Whose sentences a word counts in.
+/// The speaker whose sentences a word marks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum MarkerSpeaker {
     /// Anybody's.
     Any,
     /// The person's: in a model's prose it means little.
@@ -35,58 +35,62 @@ enum Whose {
 }
 
 /// Words in the order in which they are looked for; small letters. A word ends where letters end.
-const WORDS: &[(Class, Whose, &str)] = &[
-    (Class::Decision, Whose::Any, "decided"),
-    (Class::Decision, Whose::Any, "decision"),
-    (Class::Decision, Whose::Any, "we agreed"),
-    (Class::Decision, Whose::Model, "chose"),
-    (Class::Decision, Whose::Model, "going with"),
-    (Class::Blocker, Whose::Any, "blocked"),
-    (Class::Blocker, Whose::Any, "blocker"),
-    (Class::Blocker, Whose::Any, "cannot proceed"),
-    (Class::Constraint, Whose::Any, "constraint"),
-    (Class::Constraint, Whose::Any, "requirement"),
-    (Class::Constraint, Whose::Person, "must"),
-    (Class::Constraint, Whose::Person, "never"),
-    (Class::Constraint, Whose::Person, "always"),
-    (Class::Constraint, Whose::Person, "do not"),
-    (Class::Constraint, Whose::Person, "don't"),
-    (Class::Constraint, Whose::Person, "at most"),
-    (Class::Constraint, Whose::Person, "no more than"),
-    (Class::Constraint, Whose::Person, "make sure"),
-    (Class::Constraint, Whose::Person, "prefer"),
-    (Class::LeftOpen, Whose::Model, "still fails"),
-    (Class::LeftOpen, Whose::Model, "still fail"),
-    (Class::LeftOpen, Whose::Model, "still failing"),
-    (Class::LeftOpen, Whose::Model, "still broken"),
-    (Class::LeftOpen, Whose::Model, "still open"),
-    (Class::LeftOpen, Whose::Model, "still red"),
-    (Class::LeftOpen, Whose::Model, "keeps failing"),
-    (Class::LeftOpen, Whose::Model, "fails and i"),
-    (Class::LeftOpen, Whose::Model, "unresolved"),
-    (Class::LeftOpen, Whose::Model, "unsolved"),
-    (Class::LeftOpen, Whose::Model, "unfixed"),
-    (Class::LeftOpen, Whose::Model, "not fixed"),
-    (Class::LeftOpen, Whose::Model, "not resolved"),
-    (Class::LeftOpen, Whose::Model, "not solved"),
-    (Class::LeftOpen, Whose::Model, "could not fix"),
-    (Class::LeftOpen, Whose::Model, "couldn't fix"),
-    (Class::LeftOpen, Whose::Model, "cannot fix"),
-    (Class::LeftOpen, Whose::Model, "can't fix"),
-    (Class::LeftOpen, Whose::Model, "was not able to fix"),
-    (Class::LeftOpen, Whose::Model, "known failure"),
-    (Class::DeadEnd, Whose::Model, "did not work"),
-    (Class::DeadEnd, Whose::Model, "didn't work"),
-    (Class::DeadEnd, Whose::Model, "does not work"),
-    (Class::DeadEnd, Whose::Model, "doesn't work"),
-    (Class::DeadEnd, Whose::Model, "dead end"),
-    (Class::DeadEnd, Whose::Model, "failed because"),
-    (Class::Later, Whose::Any, "todo"),
-    (Class::Later, Whose::Any, "fixme"),
-    (Class::Later, Whose::Model, "follow-up"),
+const WORDS: &[(SentenceClass, MarkerSpeaker, &str)] = &[
+    (SentenceClass::Decision, MarkerSpeaker::Any, "decided"),
+    (SentenceClass::Decision, MarkerSpeaker::Any, "decision"),
+    (SentenceClass::Decision, MarkerSpeaker::Any, "we agreed"),
+    (SentenceClass::Decision, MarkerSpeaker::Model, "chose"),
+    (SentenceClass::Decision, MarkerSpeaker::Model, "going with"),
+    (SentenceClass::Blocker, MarkerSpeaker::Any, "blocked"),
+    (SentenceClass::Blocker, MarkerSpeaker::Any, "blocker"),
+    (SentenceClass::Blocker, MarkerSpeaker::Any, "cannot proceed"),
+    (SentenceClass::Constraint, MarkerSpeaker::Any, "constraint"),
+    (SentenceClass::Constraint, MarkerSpeaker::Any, "requirement"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "must"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "never"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "always"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "do not"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "don't"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "at most"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "no more than"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "make sure"),
+    (SentenceClass::Constraint, MarkerSpeaker::Person, "prefer"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still fails"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still fail"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still failing"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still broken"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still open"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "still red"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "keeps failing"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "fails and i"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "unresolved"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "unsolved"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "unfixed"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "not fixed"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "not resolved"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "not solved"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "could not fix"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "couldn't fix"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "cannot fix"),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "can't fix"),
+    (
+        SentenceClass::LeftOpen,
+        MarkerSpeaker::Model,
+        "was not able to fix",
+    ),
+    (SentenceClass::LeftOpen, MarkerSpeaker::Model, "known failure"),
+    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "did not work"),
+    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "didn't work"),
+    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "does not work"),
+    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "doesn't work"),
+    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "dead end"),
+    (SentenceClass::DeadEnd, MarkerSpeaker::Model, "failed because"),
+    (SentenceClass::Later, MarkerSpeaker::Any, "todo"),
+    (SentenceClass::Later, MarkerSpeaker::Any, "fixme"),
+    (SentenceClass::Later, MarkerSpeaker::Model, "follow-up"),
 ];
 
-/// Words with which something is left as it is, and words for how it is then, at most so many words behind them.
+/// Words with which something is left as it is, and words for how it is then, at most so many words after them.
 const LEAVES: [&str; 11] = [
     "leave", "leaves", "leaving", "left", "keep", "keeping", "kept", "remain", "remains", "stay", "stays",
 ];
@@ -133,7 +137,7 @@ pub(super) const ASSUMPTIONS: [&str; 9] = [
 
 /// Words of the config, in small letters.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Configured<'w> {
+pub(super) struct ConfiguredMarkers<'w> {
     /// Those that make a constraint, whoever says them.
     pub(super) constraints: &'w [String],
     /// Those that make an assumption of the model's.
@@ -145,9 +149,9 @@ const SENTENCE: usize = 280;
 
 /// A sentence that is kept for a word in it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Anchor {
-    /// What it is kept as.
-    pub(super) class: Class,
+pub(super) struct AnchoredSentence {
+    /// The class of the sentence.
+    pub(super) class: SentenceClass,
     /// Whether it is the person's.
     pub(super) by_person: bool,
     /// The sentence, on one line.
@@ -155,17 +159,17 @@ pub(super) struct Anchor {
 }
 
 /// The sentences of a text that have such a word.
-pub(super) fn anchors(text: &str, by_person: bool, more: Configured<'_>) -> Vec<Anchor> {
+pub(super) fn anchors(text: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Vec<AnchoredSentence> {
     let mut seen = HashSet::new();
     let mut before: Option<&str> = None;
     let found = sentences(text).filter_map(|sentence| {
         let before = before.replace(sentence);
         let class = class(sentence, by_person, more)?;
-        let text = match before.filter(|_| class == Class::LeftOpen && points(sentence)) {
+        let text = match before.filter(|_| class == SentenceClass::LeftOpen && points(sentence)) {
             Some(before) => format!("{} {}", one_line(before, BEFORE), one_line(sentence, SENTENCE)),
             None => one_line(sentence, SENTENCE),
         };
-        Some(Anchor {
+        Some(AnchoredSentence {
             class,
             by_person,
             text,
@@ -174,22 +178,22 @@ pub(super) fn anchors(text: &str, by_person: bool, more: Configured<'_>) -> Vec<
     found.filter(|anchor| seen.insert(anchor.text.clone())).collect()
 }
 
-fn class(sentence: &str, by_person: bool, more: Configured<'_>) -> Option<Class> {
+fn class(sentence: &str, by_person: bool, more: ConfiguredMarkers<'_>) -> Option<SentenceClass> {
     let small = sentence.to_lowercase();
-    let mine = |whose: Whose| match whose {
-        Whose::Any => true,
-        Whose::Person => by_person,
-        Whose::Model => !by_person,
+    let mine = |whose: MarkerSpeaker| match whose {
+        MarkerSpeaker::Any => true,
+        MarkerSpeaker::Person => by_person,
+        MarkerSpeaker::Model => !by_person,
     };
     let known = WORDS
         .iter()
         .find(|(_, whose, word)| mine(*whose) && has_word(&small, word));
     let known = known.map(|(class, ..)| *class);
-    let known = known.or_else(|| (!by_person && is_left(&small)).then_some(Class::LeftOpen));
+    let known = known.or_else(|| (!by_person && is_left(&small)).then_some(SentenceClass::LeftOpen));
     let has = |words: &[String]| words.iter().any(|word| has_word(&small, word));
     known
-        .or_else(|| has(more.constraints).then_some(Class::Constraint))
-        .or_else(|| (!by_person && has(more.assumptions)).then_some(Class::Assumption))
+        .or_else(|| has(more.constraints).then_some(SentenceClass::Constraint))
+        .or_else(|| (!by_person && has(more.assumptions)).then_some(SentenceClass::Assumption))
 }
 
 /// Whether a sentence in small letters says that something is left failing.
@@ -205,7 +209,7 @@ fn is_left(sentence: &str) -> bool {
     (0..words.len()).filter(leaves).any(as_it_is)
 }
 
-/// Whether a sentence speaks of what the one before it names.
+/// Whether a sentence refers to the previous one.
 fn points(sentence: &str) -> bool {
     let small = sentence.to_lowercase();
     let first = words(&small).next().unwrap_or_default();
@@ -239,12 +243,12 @@ pub(super) fn mends(text: &str, left_open: &str) -> bool {
 
 /// The sentences of a text of the model's that take something for granted.
 pub fn assumptions(text: &str, words: &[String]) -> Vec<String> {
-    let more = Configured {
+    let more = ConfiguredMarkers {
         assumptions: words,
-        ..Configured::default()
+        ..ConfiguredMarkers::default()
     };
     let found = anchors(text, false, more).into_iter();
-    let assumed = found.filter(|anchor| anchor.class == Class::Assumption);
+    let assumed = found.filter(|anchor| anchor.class == SentenceClass::Assumption);
     assumed.map(|anchor| anchor.text).collect()
 }
 
@@ -258,7 +262,7 @@ fn has_word(text: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    const NONE: Configured<'_> = Configured {
+    const NONE: ConfiguredMarkers<'_> = ConfiguredMarkers {
         constraints: &[],
         assumptions: &[],
     };
@@ -280,7 +284,7 @@ mod tests {
         );
         assert_eq!(assumptions(text, &["port".to_owned()]).len(), 1);
         assert_eq!(assumptions(text, &[]), [""; 0]);
-        let configured = Configured {
+        let configured = ConfiguredMarkers {
             assumptions: &words,
             ..NONE
         };
@@ -294,7 +298,7 @@ mod tests {
     fn what_is_left_open_is_kept_with_what_it_points_at_and_mended_by_name() {
         let left = |text: &str| -> Vec<String> {
             let all = anchors(text, false, NONE).into_iter();
-            all.filter(|anchor| anchor.class == Class::LeftOpen)
+            all.filter(|anchor| anchor.class == SentenceClass::LeftOpen)
                 .map(|anchor| anchor.text)
                 .collect()
         };
@@ -329,16 +333,16 @@ mod tests {
         assert_eq!(anchors(text, true, NONE)[0].text, "The port must be 8080.");
         assert!(anchors(text, false, NONE).is_empty());
         let decided = anchors("Decided to use SQLite because it is one file.", false, NONE);
-        assert_eq!(decided[0].class, Class::Decision);
+        assert_eq!(decided[0].class, SentenceClass::Decision);
         assert!(anchors("The mustard is undecided.", true, NONE).is_empty());
         let own = ["wichtig".to_owned()];
-        let configured = Configured {
+        let configured = ConfiguredMarkers {
             constraints: &own,
             ..NONE
         };
         assert_eq!(
             anchors("Wichtig: Port 8080.", true, configured)[0].class,
-            Class::Constraint
+            SentenceClass::Constraint
         );
     }
 }

@@ -1,11 +1,11 @@
 //! One message of the index: what is kept of texts, calls and results.
 
-use super::markers::Anchor;
-use super::terms::Terms;
+use super::markers::AnchoredSentence;
+use super::terms::TermCounts;
 use crate::agents::ending::LineEnd;
 use crate::agents::files::FileChange;
-use crate::agents::outcomes::GitSaid;
-use crate::agents::todo::{Todo, TodoState};
+use crate::agents::outcomes::GitReport;
+use crate::agents::todo::{TodoItem, TodoState};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
@@ -15,48 +15,51 @@ pub(super) type ItemPosition = (usize, usize);
 
 /// What is kept of a message.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Message {
-    /// Tells it from another; `None` for an answer that no request has held yet.
+pub(super) struct IndexedMessage {
+    /// Digest of the message; `None` for an answer that no request has contained yet.
     pub(super) digest: Option<u64>,
     pub(super) role: Role,
     /// When it was made, as it is written there.
     pub(super) time: Option<String>,
-    pub(super) items: Vec<Item>,
-    pub(super) terms: Terms,
+    pub(super) items: Vec<IndexedItem>,
+    pub(super) terms: TermCounts,
     /// It says that the user's text before it is a summary.
     pub(super) summary_before: bool,
     /// That text, where it was taken for the person's until then.
     pub(super) summary: Option<ItemPosition>,
 }
 
-impl Message {
+impl IndexedMessage {
     /// About how much memory it takes. Places that are handed out by an allocator are not counted.
     pub(super) fn bytes(&self) -> usize {
-        let items: usize = self.items.iter().map(Item::bytes).sum();
+        let items: usize = self.items.iter().map(IndexedItem::bytes).sum();
         size_of::<Self>() + items + self.terms.bytes()
     }
 }
 
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Item {
-    Said(Said),
-    Call(Call),
-    Result(Outcome),
-    Task(Task),
+pub(super) enum IndexedItem {
+    Text(IndexedText),
+    Call(IndexedCall),
+    Result(IndexedResult),
+    Task(IndexedTodo),
     /// Calls of the model's are missing here.
     Gap,
 }
 
-impl Item {
+impl IndexedItem {
     fn bytes(&self) -> usize {
         let kept = match self {
-            Self::Said(said) => said.text.len() + said.anchors.len() * size_of::<Anchor>(),
+            Self::Text(words) => words.text.len() + words.anchors.len() * size_of::<AnchoredSentence>(),
             Self::Call(call) => {
                 let paths = call
                     .paths
                     .iter()
                     .map(|(path, _)| path.len() + size_of::<(String, Option<FileChange>)>());
-                let todos = call.todos.iter().map(|todo| todo.text.len() + size_of::<Todo>());
+                let todos = call
+                    .todos
+                    .iter()
+                    .map(|todo| todo.text.len() + size_of::<TodoItem>());
                 let questions = call
                     .questions
                     .iter()
@@ -77,18 +80,16 @@ impl Item {
     }
 }
 
-/// A text.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Said {
+pub(super) struct IndexedText {
     /// What it is in a user's place; the model's own words are `Person` of an assistant's message.
     pub(super) kind: UserText,
     pub(super) text: String,
-    pub(super) anchors: Vec<Anchor>,
+    pub(super) anchors: Vec<AnchoredSentence>,
 }
 
-/// A call.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Call {
+pub(super) struct IndexedCall {
     pub(super) id: Option<String>,
     pub(super) name: String,
     pub(super) kind: ToolKind,
@@ -111,7 +112,7 @@ pub(super) struct Call {
     pub(super) score: Option<u32>,
     /// The files that it names, with what it does to them where that is certain.
     pub(super) paths: Vec<(String, Option<FileChange>)>,
-    pub(super) todos: Vec<Todo>,
+    pub(super) todos: Vec<TodoItem>,
     /// Where the one item of the to-do list stands that it changes.
     pub(super) todo_state: Option<TodoState>,
     /// What it reads holds credentials.
@@ -120,7 +121,7 @@ pub(super) struct Call {
 
 /// An item of the to-do list that a call made or changed, as its result says.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Task {
+pub(super) struct IndexedTodo {
     pub(super) number: String,
     /// Of a new one.
     pub(super) text: Option<String>,
@@ -128,9 +129,8 @@ pub(super) struct Task {
     pub(super) state: Option<TodoState>,
 }
 
-/// A result.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Outcome {
+pub(super) struct IndexedResult {
     /// Where its call stands.
     pub(super) call: Option<ItemPosition>,
     /// The tool by whose name alone the call was found.
@@ -160,12 +160,12 @@ pub(super) struct Outcome {
     /// The last lines of a command that is known to have failed.
     pub(super) tail: Vec<String>,
     /// What git says of its repository.
-    pub(super) git: Vec<GitSaid>,
+    pub(super) git: Vec<GitReport>,
     /// The score of a review that was read, in tenths.
     pub(super) score: Option<u32>,
 }
 
-impl Outcome {
+impl IndexedResult {
     /// Whether it is an error: known or by its looks.
     pub(super) fn is_error(&self) -> bool {
         self.failed == Some(true) || self.failed.is_none() && self.looks_failed

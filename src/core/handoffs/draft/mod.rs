@@ -1,11 +1,11 @@
 //! Drafts: from a conversation to the document that its work is handed over with. Pure.
 //!
 //! ```text
-//! transcript ─► Index (extended by what is new; redacted) ─► facts ─► what must be kept, then what fits
+//! transcript ─► index (extended by what is new; redacted) ─► facts ─► what must be kept, then what fits
 //!                                        local: a document, composed without a model ◄─┤
 //!                              bundle: what a model is shown that writes the document ◄─┘
 //! ```
-//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, who asked for the draft. The same
+//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, git, the trigger of the draft. The same
 //! conversation and the same request make the same bytes.
 
 mod ask;
@@ -34,22 +34,22 @@ mod turns;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use ask::{BadFlag, DraftAsk, FLAGS, Method, Wrong};
-pub use count::Count;
-pub use ends::{End, Failure};
+pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, FlagError};
+pub use count::TokenCounter;
+pub use ends::{DraftEnd, DraftFailure};
 pub use excerpt::one_line;
-pub use fill::TooSmall;
-pub use index::Index;
+pub use fill::BudgetTooSmall;
+pub use index::DraftIndex;
 pub use markers::assumptions;
 pub use prompts::Prompts;
-pub use reader::Settings;
-pub use request::{Preset, Request};
-pub use seen::{Changed, Failed, Seen, Verified, Whereabouts};
+pub use reader::DraftIndexSettings;
+pub use request::{DraftSpec, Preset};
+pub use seen::{SeenChange, SeenFacts, SeenFailure, SeenVerification, Whereabouts};
 pub use tokens::tokens;
-pub use turns::Row;
+pub use turns::IndexRow;
 
-use self::facts::Facts;
-use self::terms::Terms;
+use self::facts::DraftFacts;
+use self::terms::TermCounts;
 use crate::limits;
 
 /// Tokens of the repository's state.
@@ -61,9 +61,9 @@ const TO_DOS: &str = "To-do list";
 /// Tokens of what is appended to a model's document.
 const ALSO_KNOWN: usize = 800;
 
-impl Index {
+impl DraftIndex {
     /// A row for each turn.
-    pub fn rows(&self) -> Vec<Row> {
+    pub fn rows(&self) -> Vec<IndexRow> {
         let rows = turns::of(&self.messages);
         rows.iter().map(|turn| turn.row(&self.messages)).collect()
     }
@@ -71,11 +71,11 @@ impl Index {
     /// The document, composed without a model.
     ///
     /// # Errors
-    /// What must be kept does not fit.
-    pub fn local(&self, request: &Request<'_>) -> Result<String, TooSmall> {
-        let facts = Facts::of(self);
+    /// The required pieces do not fit.
+    pub fn local(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
+        let facts = DraftFacts::of(self);
         let repository = self.repository(request);
-        let request = Request {
+        let request = DraftSpec {
             repository: &repository,
             ..*request
         };
@@ -85,23 +85,23 @@ impl Index {
     /// What a model is shown that writes the document.
     ///
     /// # Errors
-    /// What must be kept does not fit.
-    pub fn bundle(&self, request: &Request<'_>) -> Result<String, TooSmall> {
-        let facts = Facts::of(self);
+    /// The required pieces do not fit.
+    pub fn bundle(&self, request: &DraftSpec<'_>) -> Result<String, BudgetTooSmall> {
+        let facts = DraftFacts::of(self);
         let repository = self.repository(request);
-        let request = Request {
+        let request = DraftSpec {
             repository: &repository,
             ..*request
         };
         bundle::text(&facts, &self.relevance(&facts, request.focus), &request)
     }
 
-    /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be kept of
-    /// which it says nothing. As it is where it lacks nothing.
-    pub fn completed(&self, document: &str, prompts: &Prompts, count: Count) -> String {
-        let facts = Facts::of(self);
+    /// A model's document with what it lacks under "Also known": sections that the prompt asks for, and what must be
+    /// kept of which it says nothing. As it is where it lacks nothing.
+    pub fn completed(&self, document: &str, prompts: &Prompts, count: TokenCounter) -> String {
+        let facts = DraftFacts::of(self);
         let mut headings = prompts.headings();
-        // Where there is no list, there is nothing to say of it.
+        // Without a to-do list its section is not required.
         headings.retain(|heading| facts.todos.is_some() || *heading != TO_DOS);
         let lacking = keeps::lacking(&facts, document, &headings, ALSO_KNOWN, count);
         match lacking.is_empty() {
@@ -110,21 +110,21 @@ impl Index {
         }
     }
 
-    /// Of how much that must be kept a text says something, and how much there is: what `completed` would not append.
+    /// The number of required texts that a text covers, and their total: `completed` appends the others.
     pub fn kept_in(&self, text: &str) -> (usize, usize) {
-        keeps::share(&Facts::of(self), text)
+        keeps::share(&DraftFacts::of(self), text)
     }
 
-    fn repository(&self, request: &Request<'_>) -> String {
+    fn repository(&self, request: &DraftSpec<'_>) -> String {
         excerpt::within(&self.clean(request.repository), REPOSITORY, request.count).into_owned()
     }
 
-    /// How much each turn has to do with the focus; without one, with the current task.
-    fn relevance(&self, facts: &Facts<'_>, focus: &str) -> Vec<f32> {
+    /// Relevance of each turn to the focus; without one, to the current task.
+    fn relevance(&self, facts: &DraftFacts<'_>, focus: &str) -> Vec<f32> {
         let task = || {
             facts
                 .of_task()
-                .map(|turn| turn.asked())
+                .map(|turn| turn.person_text())
                 .collect::<Vec<_>>()
                 .join("\n")
         };
@@ -133,7 +133,7 @@ impl Index {
         } else {
             focus.to_owned()
         };
-        let documents: Vec<Vec<&Terms>> = facts
+        let documents: Vec<Vec<&TermCounts>> = facts
             .turns
             .iter()
             .map(|turn| {
@@ -158,12 +158,12 @@ pub fn carried(document: &str) -> String {
 
 /// The document of a carry-over prompt that [`carried`] made; the whole prompt where it is another.
 pub fn document_of(prompt: &str) -> &str {
-    let behind = prompt.strip_prefix("<handoff-context>\n");
-    let inside = behind.and_then(|behind| behind.split_once("\n</handoff-context>\n"));
+    let after = prompt.strip_prefix("<handoff-context>\n");
+    let inside = after.and_then(|after| after.split_once("\n</handoff-context>\n"));
     inside.map_or(prompt, |(document, _)| document)
 }
 
-/// A carry-over prompt with what the person said last, which nobody has answered yet.
+/// A carry-over prompt with what the person wrote last, which nobody has answered yet.
 pub fn with_open_message(prompt: &str, message: &str) -> String {
     match message.trim() {
         "" => prompt.to_owned(),
@@ -172,7 +172,7 @@ pub fn with_open_message(prompt: &str, message: &str) -> String {
 }
 
 /// Whether there is enough to hand off: so many messages since the last handoff, system and preamble not counted. Every
-/// trigger asks here.
+/// trigger uses this test.
 pub fn enough(messages: usize) -> bool {
     messages >= limits::LEAST_MESSAGES
 }

@@ -2,11 +2,11 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::message::{Item, ItemPosition, Message};
+use super::message::{IndexedItem, IndexedMessage, ItemPosition};
 
 /// Calls by what results name them by.
 #[derive(Debug, Default)]
-pub(super) struct Pairs {
+pub(super) struct CallLookup {
     by_id: HashMap<String, ItemPosition>,
     /// All of a tool's, with or without an id: some results name the tool alone.
     by_name: HashMap<String, Vec<ItemPosition>>,
@@ -16,14 +16,13 @@ pub(super) struct Pairs {
     passed: HashMap<String, usize>,
 }
 
-impl Pairs {
-    /// Those of these messages.
-    pub(super) fn of(messages: &[Message]) -> Self {
+impl CallLookup {
+    pub(super) fn of(messages: &[IndexedMessage]) -> Self {
         let mut pairs = Self::default();
         for (at, message) in messages.iter().enumerate() {
             pairs.add(at, message);
             let results = message.items.iter().filter_map(|item| match item {
-                Item::Result(outcome) => outcome.call,
+                IndexedItem::Result(outcome) => outcome.call,
                 _ => None,
             });
             pairs.answered.extend(results);
@@ -32,9 +31,9 @@ impl Pairs {
     }
 
     /// The calls of the message at `at`.
-    pub(super) fn add(&mut self, at: usize, message: &Message) {
+    pub(super) fn add(&mut self, at: usize, message: &IndexedMessage) {
         for (i, item) in message.items.iter().enumerate() {
-            let Item::Call(call) = item else { continue };
+            let IndexedItem::Call(call) = item else { continue };
             if let Some(id) = &call.id {
                 // A server that counts ids up may begin again: the last one is meant.
                 self.by_id.insert(id.clone(), (at, i));

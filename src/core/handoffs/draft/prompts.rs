@@ -1,11 +1,11 @@
-//! What models are asked with. The built-in texts are files, and a config may have its own in their place.
+//! What models are queried with. The built-in texts are files, and a config may have its own in their place.
 
-/// The texts that models are asked with.
+/// The texts that models are queried with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Prompts {
     /// What the document is: its sections, and what belongs there.
     pub document: String,
-    /// What stands in front of that where a model is asked behind its own history.
+    /// What stands in front of that where a model is queried after its own history.
     pub oneshot: String,
     /// What stands between that and a bundle.
     pub bundle: String,
@@ -36,15 +36,15 @@ impl Prompts {
         }
     }
 
-    /// What a model is asked with behind its own history.
-    pub fn behind_history(&self, focus: &str) -> String {
+    /// What a model is queried with after its own history.
+    pub fn after_history(&self, focus: &str) -> String {
         format!("{}{}{}", self.oneshot, self.document.trim_end(), about(focus))
     }
 
-    /// What a model is asked with for a bundle.
+    /// What a model is queried with for a bundle.
     pub fn with_bundle(&self, bundle: &str, focus: &str) -> String {
-        let (document, asked) = (self.document.trim_end(), about(focus));
-        format!("{document}{asked}\n\n{}\n{bundle}", self.bundle)
+        let (document, task) = (self.document.trim_end(), about(focus));
+        format!("{document}{task}\n\n{}\n{bundle}", self.bundle)
     }
 
     /// The sections that the document has: headings of the second level.
@@ -78,12 +78,12 @@ mod tests {
             Prompts::with(|name| (name == "document.md").then(|| "Write.\n\n## One\n## Two \n".to_owned()));
         assert_eq!(own.headings(), ["One", "Two"]);
         assert_eq!(own.bundle, Prompts::default().bundle);
-        let asked = own.behind_history(" the parser ");
+        let prompt = own.after_history(" the parser ");
         assert!(
-            asked.starts_with("Stop here") && asked.ends_with("about: the parser"),
-            "{asked}"
+            prompt.starts_with("Stop here") && prompt.ends_with("about: the parser"),
+            "{prompt}"
         );
-        assert!(Prompts::default().behind_history("").ends_with("there is none."));
+        assert!(Prompts::default().after_history("").ends_with("there is none."));
         assert!(own.with_bundle("[turn 1]", "").ends_with("\n[turn 1]"));
     }
 }

@@ -9,21 +9,24 @@ use serde_json::Value;
 use super::errors;
 use super::excerpt::{self, one_line};
 use super::markers;
-use super::message::{Call, Item, ItemPosition, Message, Outcome, Said, Task};
-use super::pairs::Pairs;
-use super::terms::Terms;
+use super::message::{
+    IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText, IndexedTodo, ItemPosition,
+};
+use super::pairs::CallLookup;
+use super::terms::TermCounts;
 use super::tokens::floor;
 use crate::agents::commands;
 use crate::agents::files::{self, FileChange};
 use crate::agents::may_run_commands;
 use crate::agents::outcomes;
 use crate::agents::surroundings;
-use crate::agents::todo::{self, Todo};
+use crate::agents::todo::{self, TodoItem};
 use crate::agents::tools::{self, ToolKind};
 use crate::agents::wordings::{self, UserText};
 use crate::redact::{Redactor, unnamed};
 use crate::transcript::{
-    Agent, Answered, Kind, Part, Said as Answer, ToolCall, ToolResult, ToolUse, Transcript, Turn,
+    AgentKind, AnswerContent, AnswerPartKind as Answer, ToolCall, ToolResult, ToolUse, Transcript,
+    TranscriptPart, TranscriptPartKind, TranscriptTurn,
 };
 use crate::wire::Role;
 
@@ -42,7 +45,7 @@ const QUESTION: usize = 300;
 
 /// What an index is made with; the same for all of its life.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct DraftIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
     pub tags: Vec<String>,
     /// Further words that make a sentence a constraint, in small letters.
@@ -57,16 +60,16 @@ pub struct Settings {
     pub redactor: Redactor,
 }
 
-impl Settings {
-    fn configured(&self) -> markers::Configured<'_> {
-        markers::Configured {
+impl DraftIndexSettings {
+    fn configured(&self) -> markers::ConfiguredMarkers<'_> {
+        markers::ConfiguredMarkers {
             constraints: &self.markers,
             assumptions: &self.assumptions,
         }
     }
 }
 
-impl Default for Settings {
+impl Default for DraftIndexSettings {
     fn default() -> Self {
         Self {
             tags: Vec::new(),
@@ -80,45 +83,45 @@ impl Default for Settings {
 }
 
 /// Parts of messages that results look back to, each read once.
-pub(super) type PartsRead<'a> = RefCell<HashMap<usize, Vec<Part<'a>>>>;
+pub(super) type PartCache<'a> = RefCell<HashMap<usize, Vec<TranscriptPart<'a>>>>;
 
 /// Reads a message of a transcript.
-pub(super) struct Reader<'r, 'a> {
-    pub(super) settings: &'r Settings,
-    pub(super) agent: Option<Agent>,
+pub(super) struct MessageReader<'r, 'a> {
+    pub(super) settings: &'r DraftIndexSettings,
+    pub(super) agent: Option<AgentKind>,
     pub(super) transcript: Option<&'r Transcript<'a>>,
-    pub(super) parts: &'r PartsRead<'a>,
-    pub(super) pairs: &'r mut Pairs,
-    pub(super) before: &'r [Message],
+    pub(super) parts: &'r PartCache<'a>,
+    pub(super) pairs: &'r mut CallLookup,
+    pub(super) before: &'r [IndexedMessage],
 }
 
-impl<'a> Reader<'_, 'a> {
-    pub(super) fn message(&mut self, turn: &Turn<'a>, digest: Option<u64>) -> Message {
+impl<'a> MessageReader<'_, 'a> {
+    pub(super) fn message(&mut self, turn: &TranscriptTurn<'a>, digest: Option<u64>) -> IndexedMessage {
         let mut items = Vec::new();
         let mut summary_before = false;
         if !matches!(turn.role, Role::System | Role::Tools) {
             let mut texts = 0;
             for (at, part) in turn.parts().into_iter().enumerate() {
-                texts = if matches!(part.kind, Kind::Text(_)) {
+                texts = if matches!(part.kind, TranscriptPartKind::Text(_)) {
                     texts + 1
                 } else {
                     0
                 };
                 // goose leaves calls out that had no output when it goes on in another process, and joins what is left.
-                if texts == 2 && turn.role == Role::Assistant && self.agent == Some(Agent::Goose) {
-                    items.push(Item::Gap);
+                if texts == 2 && turn.role == Role::Assistant && self.agent == Some(AgentKind::Goose) {
+                    items.push(IndexedItem::Gap);
                 }
                 match part.kind {
-                    Kind::Text(text) => self.text(&text.get(), turn.role, &mut items),
-                    Kind::Call(call) => items.push(Item::Call(self.call(&call, at))),
-                    Kind::Result(result) => items.extend(self.result(&part, &result)),
+                    TranscriptPartKind::Text(text) => self.text(&text.get(), turn.role, &mut items),
+                    TranscriptPartKind::Call(call) => items.push(IndexedItem::Call(self.call(&call, at))),
+                    TranscriptPartKind::Result(result) => items.extend(self.result(&part, &result)),
                     _ => {}
                 }
             }
             summary_before = turn.role == Role::Assistant
-                && matches!(items.first(), Some(Item::Said(said)) if wordings::follows_summary(&said.text));
+                && matches!(items.first(), Some(IndexedItem::Text(words)) if wordings::follows_summary(&words.text));
         }
-        Message {
+        IndexedMessage {
             digest,
             role: turn.role,
             time: turn.time().map(str::to_owned),
@@ -129,14 +132,14 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    pub(super) fn answer(&self, answer: &Answered<'_>) -> Message {
+    pub(super) fn answer(&self, answer: &AnswerContent<'_>) -> IndexedMessage {
         let mut items = Vec::new();
         for part in &answer.parts {
-            match part.said {
+            match part.kind {
                 Answer::Text | Answer::Refusal => self.text(&part.text(), Role::Assistant, &mut items),
                 Answer::Call => {
                     let name = part.name.map(|name| name.get().into_owned());
-                    items.push(Item::Call(self.called(
+                    items.push(IndexedItem::Call(self.called(
                         None,
                         name.unwrap_or_default(),
                         &part.text(),
@@ -146,7 +149,7 @@ impl<'a> Reader<'_, 'a> {
                 Answer::Thinking | Answer::Error => {}
             }
         }
-        Message {
+        IndexedMessage {
             digest: None,
             role: Role::Assistant,
             time: None,
@@ -163,11 +166,11 @@ impl<'a> Reader<'_, 'a> {
         unnamed::redacted(&known).into_owned()
     }
 
-    fn text(&self, text: &str, role: Role, items: &mut Vec<Item>) {
+    fn text(&self, text: &str, role: Role, items: &mut Vec<IndexedItem>) {
         if role == Role::User
             && let Some((carried, rest)) = self.carried_over(text)
         {
-            items.push(Item::Said(Said {
+            items.push(IndexedItem::Text(IndexedText {
                 kind: UserText::Summary,
                 text: self.clean(&bounded(carried, TEXT)),
                 anchors: Vec::new(),
@@ -176,7 +179,7 @@ impl<'a> Reader<'_, 'a> {
         }
         let (kind, text) = match role {
             Role::User => {
-                let own = wordings::behind_harness(text, &self.settings.tags);
+                let own = wordings::after_harness(text, &self.settings.tags);
                 (wordings::user_text(own, &self.settings.tags), own)
             }
             Role::Assistant if self.answers_summary_request() => (UserText::Summary, text),
@@ -200,12 +203,12 @@ impl<'a> Reader<'_, 'a> {
             UserText::Person => markers::anchors(&text, role == Role::User, self.settings.configured()),
             _ => Vec::new(),
         };
-        items.push(Item::Said(Said { kind, text, anchors }));
+        items.push(IndexedItem::Text(IndexedText { kind, text, anchors }));
     }
 
-    /// A carry-over prompt at the start of a text, and what stands behind it.
+    /// A carry-over prompt at the start of a text, and what follows it.
     fn carried_over<'t>(&self, text: &'t str) -> Option<(&'t str, &'t str)> {
-        let text = behind_pins(text.trim_start());
+        let text = after_pins(text.trim_start());
         let prompts = self.settings.carry_overs.iter().map(|prompt| prompt.trim());
         let mut prompts = prompts.filter(|prompt| !prompt.is_empty());
         let prompt = prompts.find(|prompt| text.starts_with(prompt))?;
@@ -214,10 +217,10 @@ impl<'a> Reader<'_, 'a> {
 
     fn answers_summary_request(&self) -> bool {
         let last = self.before.last().and_then(|message| message.items.last());
-        matches!(last, Some(Item::Said(said)) if said.kind == UserText::Harness)
+        matches!(last, Some(IndexedItem::Text(words)) if words.kind == UserText::Harness)
     }
 
-    fn call(&self, call: &ToolCall<'_>, part: usize) -> Call {
+    fn call(&self, call: &ToolCall<'_>, part: usize) -> IndexedCall {
         let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
         let arguments = call
             .arguments
@@ -226,7 +229,7 @@ impl<'a> Reader<'_, 'a> {
         self.called(call.id.map(|id| id.get().into_owned()), name, &arguments, part)
     }
 
-    fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> Call {
+    fn called(&self, id: Option<String>, name: String, text: &str, part: usize) -> IndexedCall {
         let arguments = tools::arguments(text);
         let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
         let kind = ToolKind::of(&name, &arguments);
@@ -249,7 +252,7 @@ impl<'a> Reader<'_, 'a> {
         let todos = match kind {
             ToolKind::Todo => todo::list(&arguments)
                 .into_iter()
-                .map(|item| Todo {
+                .map(|item| TodoItem {
                     text: self.clean(&item.text),
                     ..item
                 })
@@ -260,12 +263,12 @@ impl<'a> Reader<'_, 'a> {
             ToolKind::Ask => tools::questions(&arguments),
             _ => Vec::new(),
         };
-        Call {
+        IndexedCall {
             only_looks: command.as_deref().is_some_and(commands::only_looks),
             folder: tools::folder(&arguments)
                 .filter(|_| kind == ToolKind::Shell)
                 .map(str::to_owned),
-            stays: self.agent == Some(Agent::ClaudeCode),
+            stays: self.agent == Some(AgentKind::ClaudeCode),
             questions: questions
                 .iter()
                 .map(|question| one_line(&self.clean(question), QUESTION))
@@ -288,12 +291,12 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn result(&mut self, part: &Part<'a>, result: &ToolResult<'_>) -> Option<Item> {
+    fn result(&mut self, part: &TranscriptPart<'a>, result: &ToolResult<'_>) -> Option<IndexedItem> {
         let (place, by_name) = self.place_of(result);
         let call = place.and_then(|place| self.call_at(place));
         match call {
             Some(call) if call.kind == ToolKind::Todo => {
-                return self.task(part, result, call).map(Item::Task);
+                return self.task(part, result, call).map(IndexedItem::Task);
             }
             Some(call) if call.kind == ToolKind::Own => return None,
             _ => {}
@@ -311,24 +314,24 @@ impl<'a> Reader<'_, 'a> {
             (_, failed) => failed,
         };
         let is_written = kind.changes();
-        let told_changed = match (is_written, failed) {
+        let reports_changed = match (is_written, failed) {
             (false, _) => None,
             (true, Some(failed)) => Some(!failed),
             (true, None) => outcomes::changed(&text),
         };
-        let mut outcome = Outcome {
+        let mut outcome = IndexedResult {
             not_run: outcomes::is_not_run(&text),
             moved_to: call
                 .filter(|call| call.stays && call.kind == ToolKind::Shell)
                 .and_then(|_| surroundings::moved_to(&text))
                 .map(|path| self.clean(path)),
             unprepared: kind == ToolKind::Shell && outcomes::is_unprepared(&text),
-            changed: told_changed,
+            changed: reports_changed,
             made: outcomes::made(&text).filter(|_| kind == ToolKind::Write || kind == ToolKind::Edit),
             tail: Vec::new(),
             git: match call.and_then(|call| call.command.as_deref()) {
                 Some(command) if failed == Some(false) || failed.is_none() => {
-                    outcomes::git_said(command, &text)
+                    outcomes::git_reports(command, &text)
                 }
                 _ => Vec::new(),
             },
@@ -360,19 +363,24 @@ impl<'a> Reader<'_, 'a> {
         } else {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
-        Some(Item::Result(outcome))
+        Some(IndexedItem::Result(outcome))
     }
 
-    fn may_run(&self, call: Option<&Call>) -> bool {
+    fn may_run(&self, call: Option<&IndexedCall>) -> bool {
         call.is_some_and(|call| may_run_commands(&call.name))
     }
 
     /// The item of the to-do list that a call made or changed.
-    fn task(&self, part: &Part<'_>, result: &ToolResult<'_>, call: &Call) -> Option<Task> {
+    fn task(
+        &self,
+        part: &TranscriptPart<'_>,
+        result: &ToolResult<'_>,
+        call: &IndexedCall,
+    ) -> Option<IndexedTodo> {
         let texts = part.texts();
         let text = texts.first().filter(|_| result.error != Some(true))?.get();
-        let (number, new) = todo::told_of_one(&text)?;
-        Some(Task {
+        let (number, new) = todo::single_item(&text)?;
+        Some(IndexedTodo {
             number: number.to_owned(),
             text: new.map(|text| self.clean(text)),
             state: call.todo_state,
@@ -387,7 +395,7 @@ impl<'a> Reader<'_, 'a> {
             .any(|(path, _)| patterns.iter().any(|pattern| files::fits(pattern, path)))
     }
 
-    fn quote(&self, text: &str, outcome: &mut Outcome) {
+    fn quote(&self, text: &str, outcome: &mut IndexedResult) {
         let clean = self.clean(&bounded(text, RESULT));
         outcome.lines = match outcome.is_error() {
             true => errors::quoted(&clean),
@@ -401,7 +409,7 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    /// Where the call of a result stands, and the tool's name where only that told.
+    /// Where the call of a result stands, and the tool's name where nothing else is known.
     fn place_of(&mut self, result: &ToolResult<'_>) -> (Option<ItemPosition>, Option<String>) {
         if let Some(place) = result.call.and_then(|id| self.pairs.with_id(&id.get())) {
             return (Some(place), None);
@@ -415,15 +423,15 @@ impl<'a> Reader<'_, 'a> {
         }
     }
 
-    fn call_at(&self, (message, item): ItemPosition) -> Option<&Call> {
+    fn call_at(&self, (message, item): ItemPosition) -> Option<&IndexedCall> {
         match self.before.get(message)?.items.get(item)? {
-            Item::Call(call) => Some(call),
+            IndexedItem::Call(call) => Some(call),
             _ => None,
         }
     }
 
     /// The call in the transcript, with this part as its answer.
-    fn tool_use(&self, place: ItemPosition, answer: &Part<'a>) -> Option<ToolUse<'a>> {
+    fn tool_use(&self, place: ItemPosition, answer: &TranscriptPart<'a>) -> Option<ToolUse<'a>> {
         let (message, _) = place;
         let at = self.call_at(place)?.part;
         let mut read = self.parts.borrow_mut();
@@ -432,7 +440,9 @@ impl<'a> Reader<'_, 'a> {
             Entry::Vacant(empty) => empty.insert(self.transcript?.turn(message)?.parts()),
         };
         let part = *parts.get(at)?;
-        let Kind::Call(call) = part.kind else { return None };
+        let TranscriptPartKind::Call(call) = part.kind else {
+            return None;
+        };
         Some(ToolUse {
             turn: message,
             call,
@@ -443,10 +453,10 @@ impl<'a> Reader<'_, 'a> {
 }
 
 /// A text without what the person pinned, which every handoff carries in front of its prompt.
-fn behind_pins(text: &str) -> &str {
+fn after_pins(text: &str) -> &str {
     let pinned = text.strip_prefix(wordings::PINNED_BEGINS);
-    let behind = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
-    behind.map_or(text, |(_, behind)| behind.trim_start())
+    let after = pinned.and_then(|inside| inside.split_once(wordings::PINNED_ENDS));
+    after.map_or(text, |(_, after)| after.trim_start())
 }
 
 /// The files that a call names, and what it does to each.
@@ -487,21 +497,21 @@ fn bounded(text: &str, bytes: usize) -> std::borrow::Cow<'_, str> {
     format!("{}\n[…]\n{}", &text[..floor(text, bytes / 2)], &text[tail..]).into()
 }
 
-fn terms(items: &[Item]) -> Terms {
+fn terms(items: &[IndexedItem]) -> TermCounts {
     let texts = items.iter().flat_map(|item| match item {
-        Item::Said(said) => vec![said.text.as_str()],
-        Item::Call(call) => {
+        IndexedItem::Text(words) => vec![words.text.as_str()],
+        IndexedItem::Call(call) => {
             let paths = call.paths.iter().map(|(path, _)| path.as_str());
             [call.name.as_str(), call.about.as_str()]
                 .into_iter()
                 .chain(paths)
                 .collect()
         }
-        Item::Result(outcome) => {
+        IndexedItem::Result(outcome) => {
             let lines = outcome.lines.iter().map(String::as_str);
             lines.chain(outcome.detail.as_deref()).collect()
         }
-        Item::Task(_) | Item::Gap => Vec::new(),
+        IndexedItem::Task(_) | IndexedItem::Gap => Vec::new(),
     });
-    Terms::of(texts)
+    TermCounts::of(texts)
 }

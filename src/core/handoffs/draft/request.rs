@@ -1,10 +1,9 @@
-//! What is asked for: a draft's size, focus and preset; the sections of a local draft, and how much each weighs.
+//! Specification of a draft: size, focus and preset; the sections of a local draft with their weights.
 
-use super::count::Count;
+use super::count::TokenCounter;
 
-/// A section.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Section {
+pub(super) enum DraftSection {
     Context,
     Operational,
     Files,
@@ -14,7 +13,7 @@ pub(super) enum Section {
     Modified,
 }
 
-impl Section {
+impl DraftSection {
     pub(super) const ALL: [Self; 7] = [
         Self::Context,
         Self::Operational,
@@ -39,7 +38,7 @@ impl Section {
     }
 }
 
-/// What the next session is for: which sections come first where there is not room for all.
+/// Purpose of the next session: the order of sections where not all fit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Preset {
     /// Writes code: files and steps.
@@ -47,7 +46,7 @@ pub enum Preset {
     Implement,
     /// Writes about it: decisions and what was done.
     Docs,
-    /// Looks for a fault: runs, failures, attempts.
+    /// Debugs: runs, failures, attempts.
     Debug,
 }
 
@@ -65,15 +64,15 @@ impl Preset {
         found.map(|(_, preset)| preset)
     }
 
-    pub(super) fn weight(self, section: Section) -> f32 {
+    pub(super) fn weight(self, section: DraftSection) -> f32 {
         let [implement, docs, debug] = match section {
-            Section::Context => [0.9, 1.4, 0.8],
-            Section::Operational => [1.0, 0.6, 1.6],
-            Section::Files => [1.2, 1.0, 0.8],
-            Section::Task => [1.3, 1.0, 1.2],
-            Section::Notes => [0.8, 1.2, 1.4],
-            Section::Read => [0.6, 0.7, 0.6],
-            Section::Modified => [1.3, 1.1, 1.0],
+            DraftSection::Context => [0.9, 1.4, 0.8],
+            DraftSection::Operational => [1.0, 0.6, 1.6],
+            DraftSection::Files => [1.2, 1.0, 0.8],
+            DraftSection::Task => [1.3, 1.0, 1.2],
+            DraftSection::Notes => [0.8, 1.2, 1.4],
+            DraftSection::Read => [0.6, 0.7, 0.6],
+            DraftSection::Modified => [1.3, 1.1, 1.0],
         };
         match self {
             Self::Implement => implement,
@@ -83,21 +82,21 @@ impl Preset {
     }
 }
 
-/// What a draft is to be.
+/// Specification of a draft.
 #[derive(Debug, Clone, Copy)]
-pub struct Request<'r> {
-    /// What the person wants it to be about; may be empty.
+pub struct DraftSpec<'r> {
+    /// The person's focus; may be empty.
     pub focus: &'r str,
-    /// What the next session is for.
+    /// Purpose of the next session.
     pub preset: Preset,
     /// Tokens that it may have.
     pub tokens: usize,
-    /// Who counts them: the model's vocabulary that reads it, where it is public.
-    pub count: Count,
+    /// The counter: the vocabulary of the reading model, where it is public.
+    pub count: TokenCounter,
     /// The state of the repository, as text; may be empty.
     pub repository: &'r str,
-    /// Whether it tells of commands.
+    /// Whether it describes commands.
     pub commands: bool,
-    /// Whether it tells why files were changed.
+    /// Whether it states why files were changed.
     pub why: bool,
 }

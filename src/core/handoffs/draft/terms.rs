@@ -1,5 +1,5 @@
-//! Words of texts and their ranking (BM25). The library that has both ranks by weights that hold the mean length of
-//! all documents, which would have to be computed anew whenever a conversation grows; so this is our own.
+//! Words of texts and their ranking (BM25). The library with both stores weights that contain the mean length of all
+//! documents. They would be recomputed whenever a conversation grows; so this is our own.
 
 use std::collections::HashMap;
 
@@ -7,12 +7,12 @@ use crate::text::words::{self, WordKind};
 
 /// The words of a text, each with how often it stands there, by their hashes in order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Terms {
+pub(super) struct TermCounts {
     counts: Vec<(u64, u32)>,
     total: u32,
 }
 
-impl Terms {
+impl TermCounts {
     /// The words of several texts.
     pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut hashes = Vec::new();
@@ -47,8 +47,8 @@ impl Terms {
 }
 
 /// How well each document answers a question, best is 1. `documents` are the terms of each one's parts.
-pub(super) fn ranked(question: &str, documents: &[Vec<&Terms>]) -> Vec<f32> {
-    let question = Terms::of([question]);
+pub(super) fn ranked(question: &str, documents: &[Vec<&TermCounts>]) -> Vec<f32> {
+    let question = TermCounts::of([question]);
     let count = documents.len() as f32;
     let lengths: Vec<f32> = documents
         .iter()
@@ -65,8 +65,8 @@ pub(super) fn ranked(question: &str, documents: &[Vec<&Terms>]) -> Vec<f32> {
                 holding.insert(at, found as f32);
             }
         }
-        let held = holding.len() as f32;
-        let rare = words::rarity(count, held);
+        let containing = holding.len() as f32;
+        let rare = words::rarity(count, containing);
         for (at, found) in &holding {
             scores[*at] += rare * words::weight(*found, lengths[*at], mean);
         }
@@ -89,8 +89,8 @@ mod tests {
             "StreamMerge joins the legs",
             "the the the legs",
         ];
-        let terms: Vec<Terms> = texts.iter().map(|text| Terms::of([*text])).collect();
-        let documents: Vec<Vec<&Terms>> = terms.iter().map(|terms| vec![terms]).collect();
+        let terms: Vec<TermCounts> = texts.iter().map(|text| TermCounts::of([*text])).collect();
+        let documents: Vec<Vec<&TermCounts>> = terms.iter().map(|terms| vec![terms]).collect();
         let best = |question: &str| {
             let scores = ranked(question, &documents);
             (0..3).max_by(|a, b| scores[*a].total_cmp(&scores[*b])).unwrap()

@@ -1,6 +1,6 @@
 //! How many tokens a text has, estimated, for models whose vocabulary is not public. Within a few per cent of OpenAI's
-//! `o200k_base` on English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says that it
-//! is estimated.
+//! `o200k_base` on English, code, logs and JSON (docs/decisions.md has the figures); whatever shows such a number says
+//! that it is estimated.
 
 /// Tokens are counted in hundredths, so that sums stay exact.
 const ONE: usize = 100;
@@ -8,16 +8,16 @@ const ONE: usize = 100;
 /// The estimated tokens of a text.
 pub fn tokens(text: &str) -> usize {
     let mut sum = 0;
-    let mut run = Run::default();
-    let mut word = Word::default();
+    let mut run = CharRun::default();
+    let mut word = CharWord::default();
     for c in text.chars() {
-        let kind = Kind::of(c);
-        if kind != run.kind || kind == Kind::Letter && c.is_ascii_uppercase() && run.lower {
+        let kind = CharKind::of(c);
+        if kind != run.kind || kind == CharKind::Letter && c.is_ascii_uppercase() && run.lower {
             word.add(&run);
             if !(run.kind.is_of_word() && kind.is_of_word()) {
                 sum += word.end();
             }
-            run = Run::new(kind);
+            run = CharRun::new(kind);
         }
         run.len += 1;
         run.lower = c.is_lowercase();
@@ -58,7 +58,7 @@ pub(super) fn floor(text: &str, mut at: usize) -> usize {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-enum Kind {
+enum CharKind {
     #[default]
     Blank,
     Letter,
@@ -67,7 +67,7 @@ enum Kind {
     Wide,
 }
 
-impl Kind {
+impl CharKind {
     fn of(c: char) -> Self {
         match c {
             ' ' | '\n' | '\t' | '\r' => Self::Blank,
@@ -86,21 +86,21 @@ impl Kind {
 
 /// Runs of letters and digits with nothing between them; or one run of another kind.
 #[derive(Default)]
-struct Word {
+struct CharWord {
     len: usize,
     runs: usize,
     cost: usize,
 }
 
-impl Word {
-    fn add(&mut self, run: &Run) {
+impl CharWord {
+    fn add(&mut self, run: &CharRun) {
         self.len += run.len;
         self.runs += 1;
         self.cost += run.cost();
     }
 
-    /// What it costs. A long one that changes between digits, small and large letters all the time is no word but a key, a hash
-    /// or base64, of which a vocabulary knows hardly more than pairs.
+    /// What it costs. A long run that mixes digits, small and large letters is a key, a hash or base64. A vocabulary
+    /// has hardly more than pairs of it.
     fn end(&mut self) -> usize {
         let Self { len, runs, cost } = std::mem::take(self);
         match len >= 16 && runs * 4 >= len {
@@ -112,16 +112,16 @@ impl Word {
 
 /// Characters of one kind in a row.
 #[derive(Default)]
-struct Run {
-    kind: Kind,
+struct CharRun {
+    kind: CharKind,
     len: usize,
     /// Whether its last letter is a small one.
     lower: bool,
     breaks: bool,
 }
 
-impl Run {
-    fn new(kind: Kind) -> Self {
+impl CharRun {
+    fn new(kind: CharKind) -> Self {
         Self {
             kind,
             ..Self::default()
@@ -132,16 +132,16 @@ impl Run {
         let len = self.len;
         match self.kind {
             _ if len == 0 => 0,
-            // One blank belongs to the word behind it.
-            Kind::Blank if !self.breaks && len == 1 => 0,
-            Kind::Blank => ONE * 4 / 5,
-            Kind::Letter if len <= 7 => ONE,
-            Kind::Letter if len <= 24 => ONE + (len - 7) * ONE / 6,
+            // One blank belongs to the word after it.
+            CharKind::Blank if !self.breaks && len == 1 => 0,
+            CharKind::Blank => ONE * 4 / 5,
+            CharKind::Letter if len <= 7 => ONE,
+            CharKind::Letter if len <= 24 => ONE + (len - 7) * ONE / 6,
             // No word of a language is so long.
-            Kind::Letter => ONE * 4 + (len - 24) * ONE / 3,
-            Kind::Digit => len.div_ceil(3) * ONE,
-            Kind::Sign => ONE / 2 + len.div_ceil(2) * ONE * 9 / 20,
-            Kind::Wide => len * ONE * 4 / 5,
+            CharKind::Letter => ONE * 4 + (len - 24) * ONE / 3,
+            CharKind::Digit => len.div_ceil(3) * ONE,
+            CharKind::Sign => ONE / 2 + len.div_ceil(2) * ONE * 9 / 20,
+            CharKind::Wide => len * ONE * 4 / 5,
         }
     }
 }
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_beginning_has_no_more_tokens_than_asked_for_and_no_half_character() {
+    fn a_prefix_has_at_most_the_given_tokens_and_no_half_character() {
         let text = "Grüße an alle, die dies lesen: ".repeat(50);
         for most in [0, 1, 5, 40, 10_000] {
             let cut = beginning(&text, most);
@@ -165,9 +165,9 @@ mod tests {
     #[test]
     fn estimates_are_near_what_a_tokenizer_counts() {
         for (text, counted) in SAMPLES {
-            let told = tokens(text);
-            let off = told.abs_diff(counted) * 100 / counted;
-            assert!(off <= 20, "{told} for {counted}: {text}");
+            let all = tokens(text);
+            let off = all.abs_diff(counted) * 100 / counted;
+            assert!(off <= 20, "{all} for {counted}: {text}");
         }
     }
 

@@ -1,9 +1,9 @@
-//! Turns: what the person asked for, and all that came of it until the person's next text.
+//! Turns: what the person requested, and all that came of it until the person's next text.
 
 use std::ops::Range;
 
 use super::excerpt::first_line;
-use super::message::{Call, Item, Message, Outcome, Said};
+use super::message::{IndexedCall, IndexedItem, IndexedMessage, IndexedResult, IndexedText};
 use crate::agents::wordings::UserText;
 use crate::wire::Role;
 
@@ -12,34 +12,32 @@ const LINE: usize = 120;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum TurnEnd {
     /// With words of the model's that ask nothing.
-    Said,
+    Answered,
     /// With a question to the person.
-    Asked,
+    Question,
     /// The person stopped it.
     Interrupted,
     /// It goes on.
     Working,
 }
 
-/// A turn.
 #[derive(Debug, Clone)]
-pub(super) struct Turn<'i> {
+pub(super) struct IndexedTurn<'i> {
     /// From 1.
     pub(super) n: usize,
-    /// Its messages.
     pub(super) messages: Range<usize>,
     /// What the person says at its start; a summary that stands in that place.
-    pub(super) opening: Vec<&'i Said>,
+    pub(super) opening: Vec<&'i IndexedText>,
     /// What the model says, in order.
-    pub(super) said: Vec<&'i Said>,
-    pub(super) ended: Ended,
+    pub(super) replies: Vec<&'i IndexedText>,
+    pub(super) ended: TurnEnd,
 }
 
 /// A row of the index, as people and models are shown it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Row {
+pub struct IndexRow {
     /// The turn, from 1.
     pub turn: usize,
     /// Its first message and its last one, from 0.
@@ -58,19 +56,25 @@ pub struct Row {
     pub error: bool,
 }
 
-impl Turn<'_> {
+impl IndexedTurn<'_> {
     /// Whether it begins with words of the person.
-    pub(super) fn is_asked(&self) -> bool {
-        self.opening.iter().any(|said| said.kind == UserText::Person)
+    pub(super) fn is_from_person(&self) -> bool {
+        self.opening.iter().any(|spoken| spoken.kind == UserText::Person)
     }
 
     /// What the person says at its start.
-    pub(super) fn asked(&self) -> String {
-        let person = self.opening.iter().filter(|said| said.kind == UserText::Person);
-        person.map(|said| said.text.trim()).collect::<Vec<_>>().join("\n")
+    pub(super) fn person_text(&self) -> String {
+        let person = self
+            .opening
+            .iter()
+            .filter(|spoken| spoken.kind == UserText::Person);
+        person
+            .map(|spoken| spoken.text.trim())
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
-    pub(super) fn row(&self, messages: &[Message]) -> Row {
+    pub(super) fn row(&self, messages: &[IndexedMessage]) -> IndexRow {
         let (mut paths, mut tools) = (Vec::new(), Vec::new());
         for (_, _, call) in calls(messages, self.messages.clone()) {
             paths.extend(call.paths.iter().map(|(path, _)| path.clone()));
@@ -80,16 +84,17 @@ impl Turn<'_> {
             list.sort();
             list.dedup();
         }
-        let line =
-            |said: Option<&&Said>| said.map_or(String::new(), |said| first_line(&said.text, LINE).to_owned());
-        Row {
+        let line = |spoken: Option<&&IndexedText>| {
+            spoken.map_or(String::new(), |spoken| first_line(&spoken.text, LINE).to_owned())
+        };
+        IndexRow {
             turn: self.n,
             messages: (self.messages.start, self.messages.end.saturating_sub(1)),
             time: messages[self.messages.clone()]
                 .iter()
                 .find_map(|message| message.time.clone()),
             user: line(self.opening.first()),
-            model: line(self.said.first()),
+            model: line(self.replies.first()),
             paths,
             tools,
             error: outcomes(messages, self.messages.clone()).any(|(_, outcome)| outcome.is_error()),
@@ -99,24 +104,30 @@ impl Turn<'_> {
 
 /// Calls of some messages: message, item, call.
 pub(super) fn calls(
-    messages: &[Message],
+    messages: &[IndexedMessage],
     range: Range<usize>,
-) -> impl Iterator<Item = (usize, usize, &Call)> {
+) -> impl Iterator<Item = (usize, usize, &IndexedCall)> {
     items(messages, range).filter_map(|(at, i, item)| match item {
-        Item::Call(call) => Some((at, i, call)),
+        IndexedItem::Call(call) => Some((at, i, call)),
         _ => None,
     })
 }
 
 /// Results of some messages, each with its message.
-pub(super) fn outcomes(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usize, &Outcome)> {
+pub(super) fn outcomes(
+    messages: &[IndexedMessage],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, &IndexedResult)> {
     items(messages, range).filter_map(|(at, _, item)| match item {
-        Item::Result(outcome) => Some((at, outcome)),
+        IndexedItem::Result(outcome) => Some((at, outcome)),
         _ => None,
     })
 }
 
-fn items(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usize, usize, &Item)> {
+fn items(
+    messages: &[IndexedMessage],
+    range: Range<usize>,
+) -> impl Iterator<Item = (usize, usize, &IndexedItem)> {
     range.flat_map(move |at| {
         messages[at]
             .items
@@ -127,42 +138,42 @@ fn items(messages: &[Message], range: Range<usize>) -> impl Iterator<Item = (usi
 }
 
 /// The turns of a conversation, in order. What stands before the first text of the person's is in none.
-pub(super) fn of(messages: &[Message]) -> Vec<Turn<'_>> {
-    let mut turns: Vec<Turn<'_>> = Vec::new();
+pub(super) fn of(messages: &[IndexedMessage]) -> Vec<IndexedTurn<'_>> {
+    let mut turns: Vec<IndexedTurn<'_>> = Vec::new();
     for (at, message) in messages.iter().enumerate() {
         let mut opens = false;
         for item in &message.items {
             match item {
-                Item::Said(said) if message.role == Role::User => match said.kind {
+                IndexedItem::Text(spoken) if message.role == Role::User => match spoken.kind {
                     UserText::Person | UserText::Summary | UserText::Branch => {
                         if !opens {
                             turns.push(begun(turns.len() + 1, at));
                             opens = true;
                         }
                         if let Some(turn) = turns.last_mut() {
-                            turn.opening.push(said);
+                            turn.opening.push(spoken);
                         }
                     }
                     UserText::Interrupted => {
                         if let Some(turn) = turns.last_mut() {
-                            turn.ended = Ended::Interrupted;
+                            turn.ended = TurnEnd::Interrupted;
                         }
                     }
                     _ => {}
                 },
-                Item::Said(said) if message.role == Role::Assistant => {
+                IndexedItem::Text(spoken) if message.role == Role::Assistant => {
                     if let Some(turn) = turns.last_mut() {
-                        turn.said.push(said);
-                        turn.ended = match said.text.trim_end().ends_with('?') {
-                            true => Ended::Asked,
-                            false => Ended::Said,
+                        turn.replies.push(spoken);
+                        turn.ended = match spoken.text.trim_end().ends_with('?') {
+                            true => TurnEnd::Question,
+                            false => TurnEnd::Answered,
                         };
                     }
                 }
-                Item::Said(_) | Item::Gap => {}
-                Item::Call(_) | Item::Result(_) | Item::Task(_) => {
+                IndexedItem::Text(_) | IndexedItem::Gap => {}
+                IndexedItem::Call(_) | IndexedItem::Result(_) | IndexedItem::Task(_) => {
                     if let Some(turn) = turns.last_mut() {
-                        turn.ended = Ended::Working;
+                        turn.ended = TurnEnd::Working;
                     }
                 }
             }
@@ -174,13 +185,13 @@ pub(super) fn of(messages: &[Message]) -> Vec<Turn<'_>> {
     turns
 }
 
-fn begun<'i>(n: usize, at: usize) -> Turn<'i> {
-    Turn {
+fn begun<'i>(n: usize, at: usize) -> IndexedTurn<'i> {
+    IndexedTurn {
         n,
         messages: at..at + 1,
         opening: Vec::new(),
-        said: Vec::new(),
-        ended: Ended::Working,
+        replies: Vec::new(),
+        ended: TurnEnd::Working,
     }
 }
 
@@ -210,18 +221,18 @@ const GO_ON: [&str; 22] = [
     "mach weiter",
 ];
 
-/// Where the current task begins: the last request, and those before it that it only goes on from, since the one before
-/// was stopped, asked something back, or the person only let the model go on.
-pub(super) fn current(turns: &[Turn<'_>]) -> usize {
+/// Start of the current task: the last request, and the earlier requests that it continues. A request continues one
+/// that was stopped or ended with a question, or only lets the model continue.
+pub(super) fn current(turns: &[IndexedTurn<'_>]) -> usize {
     let Some(mut at) = turns.len().checked_sub(1) else {
         return 0;
     };
     while at > 0 {
-        let words = turns[at].asked().to_lowercase();
+        let words = turns[at].person_text().to_lowercase();
         let goes_on = GO_ON.contains(&words.trim_matches(|c: char| !c.is_alphanumeric()));
-        let unfinished = turns[at - 1].ended != Ended::Said;
-        let asked = turns[at].is_asked();
-        if asked && !goes_on && !unfinished {
+        let unfinished = turns[at - 1].ended != TurnEnd::Answered;
+        let from_person = turns[at].is_from_person();
+        if from_person && !goes_on && !unfinished {
             break;
         }
         at -= 1;
@@ -229,7 +240,7 @@ pub(super) fn current(turns: &[Turn<'_>]) -> usize {
     at
 }
 
-/// Words by which a model tells that all was done.
+/// Words by which a model states that all was done.
 const DONE: [&str; 14] = [
     "done",
     "finished",
@@ -247,7 +258,7 @@ const DONE: [&str; 14] = [
     "successfully",
 ];
 
-/// Words by which it tells that something is missing.
+/// Words by which it states that something is missing.
 const NOT_DONE: [&str; 8] = [
     "next,",
     "next i",

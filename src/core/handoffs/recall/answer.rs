@@ -3,15 +3,15 @@
 use std::collections::HashSet;
 use std::fmt::Write as _;
 
-use super::calls::{Called, Outcome};
-use super::index::{Index, Passage};
+use super::calls::{CallOutcome, RecalledCall};
+use super::index::{Passage, RecallIndex};
 use super::question::Question;
-use super::rank::{self, Ranked, Telling};
-use super::sections::Source;
-use super::{CutPart, Settings, quote};
+use super::rank::{self, RankedPassage, TermWeights};
+use super::sections::TextSource;
+use super::{CutPart, RecallIndexSettings, quote};
 use crate::handoffs::draft::tokens;
 use crate::text::words::plural;
-use crate::transcript::Part;
+use crate::transcript::TranscriptPart;
 
 /// Tokens of an answer, estimated, and of one excerpt.
 const ANSWER: usize = 2000;
@@ -26,23 +26,28 @@ const LOOKED_AT: usize = 3;
 /// Words that are offered where nothing was found.
 const NEAREST: usize = 6;
 
-/// What came of a question.
+/// The answer to a question.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct RecallAnswer {
     /// The answer.
     pub text: String,
     /// How many excerpts it has.
     pub excerpts: usize,
 }
 
-impl Index {
+impl RecallIndex {
     /// Answers a question from what was cut. The index is of this very part.
-    pub fn answer(&self, cut: &CutPart<'_>, settings: &Settings, question: &Question) -> Found {
-        let (ranked, telling) = rank::ranked(self, question);
-        let asked = quote::clean(&question.query, &(0..question.query.len()), &settings.redactor);
+    pub fn answer(
+        &self,
+        cut: &CutPart<'_>,
+        settings: &RecallIndexSettings,
+        question: &Question,
+    ) -> RecallAnswer {
+        let (ranked, weights) = rank::ranked(self, question);
+        let terms = quote::clean(&question.query, &(0..question.query.len()), &settings.redactor);
         if ranked.is_empty() {
-            return Found {
-                text: self.nothing(cut, settings, question, &asked),
+            return RecallAnswer {
+                text: self.nothing(cut, settings, question, &terms),
                 excerpts: 0,
             };
         }
@@ -56,11 +61,11 @@ impl Index {
             .saturating_sub(AROUND)
             .clamp(1, EXCERPT);
         let mut excerpts = 0;
-        let mut told = HashSet::new();
+        let mut listed = HashSet::new();
         for one in ranked.iter().take(question.limit * LOOKED_AT) {
-            let (place, quoted) = self.excerpt(cut, settings, one, &telling, each);
-            // What was said in the same words before is not said again.
-            if quoted.trim().is_empty() || !told.insert(quoted.clone()) {
+            let (place, quoted) = self.excerpt(cut, settings, one, &weights, each);
+            // Each wording is quoted once.
+            if quoted.trim().is_empty() || !listed.insert(quoted.clone()) {
                 continue;
             }
             let shown = format!("{place}{quoted}\n");
@@ -68,19 +73,19 @@ impl Index {
                 break;
             }
             excerpts += 1;
-            // Nothing fails that writes into memory.
+            // Writing into memory cannot fail.
             let _ = write!(text, "\n{excerpts}. {shown}");
         }
-        Found { text, excerpts }
+        RecallAnswer { text, excerpts }
     }
 
     /// Where a passage stands, what came of its call, and what it says.
     fn excerpt(
         &self,
         cut: &CutPart<'_>,
-        settings: &Settings,
-        one: &Ranked,
-        telling: &Telling,
+        settings: &RecallIndexSettings,
+        one: &RankedPassage,
+        weights: &TermWeights,
         most: usize,
     ) -> (String, String) {
         let passage = &self.passages[one.passage];
@@ -88,7 +93,7 @@ impl Index {
         let turn = passage.turn as usize;
         let mut out = format!(
             "Turn {}, before handoff {}: {}",
-            self.asked(turn),
+            self.person_turn(turn),
             self.handoff(turn),
             says(passage.source)
         );
@@ -96,8 +101,8 @@ impl Index {
             out += &self.about(called, settings);
         }
         if let Some(later) = one.later {
-            let _ = match self.asked(later) {
-                same if same == self.asked(turn) => write!(out, "; changed later in this turn"),
+            let _ = match self.person_turn(later) {
+                same if same == self.person_turn(turn) => write!(out, "; changed later in this turn"),
                 later => write!(out, "; changed later in turn {later}"),
             };
         }
@@ -105,22 +110,22 @@ impl Index {
         let range = passage.start as usize..passage.end as usize;
         // The request is the one that was indexed; if it ever is not, nothing is quoted.
         let quoted = match text.get(range.clone()) {
-            Some(_) => quote::excerpt(&quote::clean(&text, &range, &settings.redactor), telling, most),
+            Some(_) => quote::excerpt(&quote::clean(&text, &range, &settings.redactor), weights, most),
             None => String::new(),
         };
         (out, quoted.lines().map(|line| format!("\n   {line}")).collect())
     }
 
     /// What was called, and whether it succeeded.
-    fn about(&self, called: &Called, settings: &Settings) -> String {
+    fn about(&self, called: &RecalledCall, settings: &RecallIndexSettings) -> String {
         let about = quote::clean(&called.about, &(0..called.about.len()), &settings.redactor);
         let name = quote::clean(&called.name, &(0..called.name.len()), &settings.redactor);
         let came = match called.outcome {
-            Outcome::Succeeded => " (succeeded)".to_owned(),
-            Outcome::Failed(Some(code)) => format!(" (failed, exit {code})"),
-            Outcome::Failed(None) => " (failed)".to_owned(),
-            Outcome::Unknown if called.answered.is_none() => " (no result)".to_owned(),
-            Outcome::Unknown => " (outcome not known)".to_owned(),
+            CallOutcome::Succeeded => " (succeeded)".to_owned(),
+            CallOutcome::Failed(Some(code)) => format!(" (failed, exit {code})"),
+            CallOutcome::Failed(None) => " (failed)".to_owned(),
+            CallOutcome::Unknown if called.answered.is_none() => " (no result)".to_owned(),
+            CallOutcome::Unknown => " (outcome not known)".to_owned(),
         };
         match about.is_empty() {
             true => format!(" {name}{came}"),
@@ -134,12 +139,19 @@ impl Index {
             .transcript
             .turn(passage.turn as usize)
             .map(|turn| turn.parts());
-        let part: Option<Part<'_>> = parts.and_then(|parts| parts.get(passage.part as usize).copied());
+        let part: Option<TranscriptPart<'_>> =
+            parts.and_then(|parts| parts.get(passage.part as usize).copied());
         part.map_or(String::new(), |part| cut.text(&part))
     }
 
-    /// What the model is told where nothing was found.
-    fn nothing(&self, cut: &CutPart<'_>, settings: &Settings, question: &Question, asked: &str) -> String {
+    /// Answer to the model where nothing was found.
+    fn nothing(
+        &self,
+        cut: &CutPart<'_>,
+        settings: &RecallIndexSettings,
+        question: &Question,
+        terms: &str,
+    ) -> String {
         if self.passages.is_empty() {
             return "Nothing to search: this request holds nothing that was cut.".to_owned();
         }
@@ -147,7 +159,7 @@ impl Index {
         let mut text = format!(
             "Nothing found for \"{}\". Searched: texts, {} and their results of turns 1 to {turns}, before {}. What you can \
              still see was not searched.",
-            quote::excerpt(asked, &Telling::new(), 100),
+            quote::excerpt(terms, &TermWeights::new(), 100),
             plural(self.calls.len() as u64, "tool call"),
             plural(handoffs.into(), "handoff"),
         );
@@ -159,24 +171,24 @@ impl Index {
     }
 
     /// The words nearest to those of a question, none of them part of a credential.
-    fn nearest(&self, cut: &CutPart<'_>, settings: &Settings, question: &Question) -> Vec<String> {
-        let asked: Vec<Letters> = question
+    fn nearest(&self, cut: &CutPart<'_>, settings: &RecallIndexSettings, question: &Question) -> Vec<String> {
+        let terms: Vec<LetterPairs> = question
             .words()
             .iter()
-            .map(|(word, _)| Letters::of(word))
+            .map(|(word, _)| LetterPairs::of(word))
             .collect();
         let mut near: Vec<(f32, &str, usize)> = Vec::new();
         for (word, letters) in self.vocabulary.words() {
-            let has = Letters::of(letters);
-            let best = asked.iter().map(|asked| asked.like(&has)).fold(0.0, f32::max);
-            if best >= Letters::NEAR
+            let has = LetterPairs::of(letters);
+            let best = terms.iter().map(|terms| terms.like(&has)).fold(0.0, f32::max);
+            if best >= LetterPairs::NEAR
                 && let Some(last) = self.vocabulary.of(word).next()
             {
                 near.push((best, letters, last.passage as usize));
             }
         }
         near.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));
-        let told = near.into_iter().take(4 * NEAREST).filter(|(_, word, passage)| {
+        let listed = near.into_iter().take(4 * NEAREST).filter(|(_, word, passage)| {
             let passage = &self.passages[*passage];
             let range = passage.start as usize..passage.end as usize;
             let text = self.text(cut, passage);
@@ -186,17 +198,17 @@ impl Index {
             // A word of a call's name or of what it is about does not stand in its result.
             shown.is_some_and(|shown| shown.to_lowercase().contains(*word))
         });
-        told.map(|(_, word, _)| word.to_owned()).take(NEAREST).collect()
+        listed.map(|(_, word, _)| word.to_owned()).take(NEAREST).collect()
     }
 }
 
 /// Pairs of neighbouring letters of a word, as bits: enough to tell which words look alike.
-struct Letters {
+struct LetterPairs {
     pairs: u128,
     len: usize,
 }
 
-impl Letters {
+impl LetterPairs {
     /// How alike words are that are worth a look.
     const NEAR: f32 = 0.5;
 
@@ -224,14 +236,14 @@ impl Letters {
     }
 }
 
-fn says(source: Source) -> &'static str {
+fn says(source: TextSource) -> &'static str {
     match source {
-        Source::Person => "the user said",
-        Source::Model => "you said",
-        Source::CarryOver => "an earlier carry-over prompt said",
-        Source::Summary => "a summary said",
-        Source::Report => "the user ran, or another agent reported",
-        Source::Call => "you called",
-        Source::Result => "result of",
+        TextSource::Person => "the user said",
+        TextSource::Model => "you said",
+        TextSource::CarryOver => "an earlier carry-over prompt said",
+        TextSource::Summary => "a summary said",
+        TextSource::Report => "the user ran, or another agent reported",
+        TextSource::Call => "you called",
+        TextSource::Result => "result of",
     }
 }

@@ -13,7 +13,7 @@ const ABOUT: usize = 160;
 
 /// What came of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Outcome {
+pub(super) enum CallOutcome {
     /// It has no result, or one that does not say.
     #[default]
     Unknown,
@@ -22,9 +22,8 @@ pub(super) enum Outcome {
     Failed(Option<i32>),
 }
 
-/// A call.
 #[derive(Debug, Clone)]
-pub(super) struct Called {
+pub(super) struct RecalledCall {
     /// Where it stands: message and part.
     pub(super) turn: usize,
     pub(super) part: usize,
@@ -38,21 +37,22 @@ pub(super) struct Called {
     pub(super) secret: bool,
     /// The message with its result.
     pub(super) answered: Option<usize>,
-    pub(super) outcome: Outcome,
+    pub(super) outcome: CallOutcome,
     id: Option<String>,
 }
 
 /// The calls of a transcript, in order.
 #[derive(Debug, Default)]
-pub(super) struct Calls {
-    all: Vec<Called>,
+pub(super) struct CallHistory {
+    all: Vec<RecalledCall>,
     by_id: HashMap<String, Vec<usize>>,
     /// Those without an id, by their tools, and how many of them have a result.
     by_name: HashMap<String, (Vec<usize>, usize)>,
 }
 
-/// What a call of the agent's says: as text, and what is to be remembered. `more`: patterns of further files with credentials.
-pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String]) -> (Called, String) {
+/// What a call of the agent's says: as text, and what is to be remembered. `more`: patterns of further files with
+/// credentials.
+pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String]) -> (RecalledCall, String) {
     let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
     let text = call
         .arguments
@@ -70,23 +70,23 @@ pub(super) fn read(call: &ToolCall<'_>, turn: usize, part: usize, more: &[String
         (None, Some((path, _))) => path,
         (None, None) => tools::query(&arguments).unwrap_or_default(),
     };
-    let called = Called {
+    let called = RecalledCall {
         turn,
         part,
         about: beginning(about),
         kind,
         secret,
         answered: None,
-        outcome: Outcome::Unknown,
+        outcome: CallOutcome::Unknown,
         id: call.id.map(|id| id.get().into_owned()),
         paths,
         name,
     };
-    let said = match command {
+    let words = match command {
         Some(command) => command,
         None => written(&arguments),
     };
-    (called, said)
+    (called, words)
 }
 
 /// Arguments as a person would write them down: a line for each.
@@ -146,8 +146,8 @@ fn paths(kind: ToolKind, arguments: &Value, command: Option<&str>) -> Vec<(Strin
     named.map(|path| (path, kind.changes())).collect()
 }
 
-impl Calls {
-    pub(super) fn add(&mut self, called: Called) -> usize {
+impl CallHistory {
+    pub(super) fn add(&mut self, called: RecalledCall) -> usize {
         let at = self.all.len();
         match &called.id {
             Some(id) => self.by_id.entry(id.clone()).or_default().push(at),
@@ -170,26 +170,26 @@ impl Calls {
         Some(at)
     }
 
-    pub(super) fn get(&self, at: usize) -> Option<&Called> {
+    pub(super) fn get(&self, at: usize) -> Option<&RecalledCall> {
         self.all.get(at)
     }
 
-    /// What came of a call, told by the message at `turn`: the first one that answers it.
-    pub(super) fn settle(&mut self, at: usize, turn: usize, outcome: Outcome) {
+    /// Records a call's outcome from the first message that answers it, at `turn`.
+    pub(super) fn settle(&mut self, at: usize, turn: usize, outcome: CallOutcome) {
         if let Some(called) = self.all.get_mut(at).filter(|called| called.answered.is_none()) {
             (called.answered, called.outcome) = (Some(turn), outcome);
         }
     }
 
-    /// The messages, behind this one, in which a call changed this file and did not fail, in order.
+    /// The messages, after this one, in which a call changed this file and did not fail, in order.
     pub(super) fn changes<'c>(
         &'c self,
         path: &'c str,
-        behind: usize,
+        after: usize,
     ) -> impl DoubleEndedIterator<Item = usize> + 'c {
-        let from = self.all.partition_point(|called| called.turn <= behind);
+        let from = self.all.partition_point(|called| called.turn <= after);
         let changed = self.all[from..].iter().filter(move |called| {
-            !matches!(called.outcome, Outcome::Failed(_))
+            !matches!(called.outcome, CallOutcome::Failed(_))
                 && called
                     .paths
                     .iter()
@@ -198,7 +198,7 @@ impl Calls {
         changed.map(|called| called.turn)
     }
 
-    /// Forgets what stands in this message and behind it.
+    /// Forgets what stands in this message and after it.
     pub(super) fn truncate(&mut self, turns: usize) {
         let kept = self.all.partition_point(|called| called.turn < turns);
         let mut all = std::mem::take(&mut self.all);
@@ -207,7 +207,7 @@ impl Calls {
         for mut called in all {
             let answered = called.answered.filter(|turn| *turn < turns);
             if answered.is_none() {
-                (called.answered, called.outcome) = (None, Outcome::Unknown);
+                (called.answered, called.outcome) = (None, CallOutcome::Unknown);
             }
             let (named, name) = (called.id.is_none() && answered.is_some(), called.name.clone());
             self.add(called);
@@ -224,8 +224,8 @@ impl Calls {
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         /// What a call takes beside its texts: itself, and its places in the tables.
-        const CALL: usize = size_of::<Called>() + 128;
-        let texts = |called: &Called| {
+        const CALL: usize = size_of::<RecalledCall>() + 128;
+        let texts = |called: &RecalledCall| {
             let paths: usize = called.paths.iter().map(|(path, _)| path.len() + 32).sum();
             called.about.len() + called.name.len() + paths
         };

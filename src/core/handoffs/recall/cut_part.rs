@@ -1,9 +1,9 @@
-//! What is searched: the part of a request that the model does not see any more.
+//! The searched text: the part of a request that the model no longer sees.
 
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 
-/// The part of a request that the model does not see any more.
+/// The part of a request that the model no longer sees.
 #[derive(Clone, Copy)]
 pub struct CutPart<'a> {
     /// The whole transcript.
@@ -14,7 +14,7 @@ pub struct CutPart<'a> {
 
 /// What an index is made with; the same for all of its life.
 #[derive(Debug, Clone, Default)]
-pub struct Settings {
+pub struct RecallIndexSettings {
     /// How texts of a harness begin (`handoff.preamble_tags`).
     pub tags: Vec<String>,
     /// Takes credentials out of whatever is quoted.

@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 
-use super::calls::{self, Calls, Outcome};
-use super::sections::{self, Source};
+use super::calls::{self, CallHistory, CallOutcome};
+use super::sections::{self, TextSource};
 use super::vocabulary::Vocabulary;
-use super::{CutPart, Settings};
+use super::{CutPart, RecallIndexSettings};
 use crate::agents::tools::ToolKind;
 use crate::agents::wordings::before_reminders;
 use crate::text::json;
 use crate::text::words::{self, WordKind};
-use crate::transcript::{Agent, Kind, Part, ToolResult, ToolUse, Transcript, Turn};
+use crate::transcript::{
+    AgentKind, ToolResult, ToolUse, Transcript, TranscriptPart, TranscriptPartKind, TranscriptTurn,
+};
 use crate::wire::Role;
 
 /// A passage. Its text stands in the request.
@@ -22,7 +24,7 @@ pub(super) struct Passage {
     /// Bytes of the part's text.
     pub(super) start: u32,
     pub(super) end: u32,
-    pub(super) source: Source,
+    pub(super) source: TextSource,
     /// The call that it is, or that it answers.
     pub(super) call: Option<u32>,
     /// How many words it has.
@@ -31,36 +33,36 @@ pub(super) struct Passage {
 
 /// A message that was read.
 #[derive(Debug, Clone)]
-struct Read {
+struct MessageEntry {
     digest: u64,
-    /// How often the person had asked for something, this message included.
-    asked: u32,
+    /// Number of the person's requests so far, this message included.
+    person_turns: u32,
     /// Handoffs in it and in front of it.
     handoffs: u32,
     /// Passages in it and in front of it.
     passages: u32,
 }
 
-/// What is known of the part of a conversation that was cut. It holds words and no part of a request, so that it outlives
-/// one; what is quoted is read from a request again.
+/// What is known of the part of a conversation that was cut. It holds words and no part of a request, so that it
+/// outlives one; what is quoted is read from a request again.
 #[derive(Debug, Default)]
-pub struct Index {
-    agent: Option<Agent>,
-    turns: Vec<Read>,
+pub struct RecallIndex {
+    agent: Option<AgentKind>,
+    turns: Vec<MessageEntry>,
     pub(super) passages: Vec<Passage>,
     pub(super) vocabulary: Vocabulary,
-    pub(super) calls: Calls,
+    pub(super) calls: CallHistory,
     /// Words in all passages.
     words: u64,
 }
 
 /// Parts of messages that results look back to, each read once.
-type PartsRead<'a> = HashMap<usize, Vec<Part<'a>>>;
+type RecallPartCache<'a> = HashMap<usize, Vec<TranscriptPart<'a>>>;
 
-impl Index {
-    /// Goes on to what was cut from a later request, and returns how many messages were read: those that are not there
-    /// already. Of a conversation that went on from an earlier point, what came behind that point goes.
-    pub fn extend(&mut self, cut: &CutPart<'_>, settings: &Settings) -> usize {
+impl RecallIndex {
+    /// Extends the index to the cut part of a later request, and returns the number of newly read messages. After a
+    /// rewind, messages beyond the common prefix are dropped.
+    pub fn extend(&mut self, cut: &CutPart<'_>, settings: &RecallIndexSettings) -> usize {
         let turns = cut.turns();
         let known = self.turns.iter().zip(cut.transcript.turns());
         let same = known
@@ -77,7 +79,7 @@ impl Index {
             self.agent = agent;
         }
         let from = self.turns.len();
-        let mut parts = PartsRead::default();
+        let mut parts = RecallPartCache::default();
         for turn in cut.transcript.turns().take(turns).skip(from) {
             self.read(cut, settings, &turn, &mut parts);
         }
@@ -86,18 +88,18 @@ impl Index {
 
     /// About how many bytes it takes.
     pub fn bytes(&self) -> usize {
-        self.turns.capacity() * size_of::<Read>()
+        self.turns.capacity() * size_of::<MessageEntry>()
             + self.passages.capacity() * size_of::<Passage>()
             + self.vocabulary.bytes()
             + self.calls.bytes()
     }
 
-    /// How often the person had asked for something when this message was written: its turn, from 1.
-    pub(super) fn asked(&self, turn: usize) -> u32 {
-        self.turns.get(turn).map_or(0, |read| read.asked).max(1)
+    /// Number of the person's requests up to this message: its turn, from 1.
+    pub(super) fn person_turn(&self, turn: usize) -> u32 {
+        self.turns.get(turn).map_or(0, |read| read.person_turns).max(1)
     }
 
-    /// The next handoff behind this message, from 1.
+    /// The next handoff after this message, from 1.
     pub(super) fn handoff(&self, turn: usize) -> u32 {
         self.turns.get(turn).map_or(0, |read| read.handoffs) + 1
     }
@@ -105,7 +107,7 @@ impl Index {
     /// How many turns and handoffs there are, the last handoff counted that cut all this.
     pub(super) fn extent(&self) -> (u32, u32) {
         let last = self.turns.len().saturating_sub(1);
-        (self.asked(last), self.handoff(last))
+        (self.person_turn(last), self.handoff(last))
     }
 
     /// How many words a passage has in the mean.
@@ -129,44 +131,45 @@ impl Index {
     fn read<'a>(
         &mut self,
         cut: &CutPart<'a>,
-        settings: &Settings,
-        turn: &Turn<'a>,
-        parts: &mut PartsRead<'a>,
+        settings: &RecallIndexSettings,
+        turn: &TranscriptTurn<'a>,
+        parts: &mut RecallPartCache<'a>,
     ) {
         let at = self.turns.len();
         let before = self
             .turns
             .last()
-            .map_or((0, 0), |read| (read.asked, read.handoffs));
-        let (mut asked, mut handoffs) = before;
+            .map_or((0, 0), |read| (read.person_turns, read.handoffs));
+        let (mut person_turn, mut handoffs) = before;
         if !matches!(turn.role, Role::System | Role::Tools) {
             let all = turn.parts();
             for (n, part) in all.iter().enumerate() {
                 let Some(here) = cut.reaches(part) else { break };
                 match part.kind {
-                    Kind::Text(_) => {
+                    TranscriptPartKind::Text(_) => {
                         let text = text_of(part, here);
                         let found = sections::of(&text, turn.role, &settings.tags);
-                        let asks = |source: &Source| matches!(source, Source::Person | Source::Summary);
+                        let asks =
+                            |source: &TextSource| matches!(source, TextSource::Person | TextSource::Summary);
                         let opens =
                             turn.role == Role::User && found.all.iter().any(|(source, _)| asks(source));
-                        if opens && asked == before.0 {
-                            asked += 1;
+                        if opens && person_turn == before.0 {
+                            person_turn += 1;
                         }
                         handoffs += found.handoffs;
                         for (source, range) in found.all {
                             self.add((at, n), source, &text, &range, None);
                         }
                     }
-                    Kind::Call(call) if here.is_none() => {
-                        let (called, said) = calls::read(&call, at, n, settings.redactor.secret_files());
+                    TranscriptPartKind::Call(call) if here.is_none() => {
+                        let (called, spoken) = calls::read(&call, at, n, settings.redactor.secret_files());
                         let own = called.kind == ToolKind::Own;
                         let call = self.calls.add(called);
                         if !own {
-                            self.add((at, n), Source::Call, &said, &(0..said.len()), Some(call));
+                            self.add((at, n), TextSource::Call, &spoken, &(0..spoken.len()), Some(call));
                         }
                     }
-                    Kind::Result(result) if here.is_none() => {
+                    TranscriptPartKind::Result(result) if here.is_none() => {
                         self.result(cut.transcript, (at, n), part, &result, parts)
                     }
                     _ => {}
@@ -174,9 +177,9 @@ impl Index {
             }
             parts.insert(at, all);
         }
-        self.turns.push(Read {
+        self.turns.push(MessageEntry {
             digest: digest(&turn.raw()[..cut.within(turn)]),
-            asked,
+            person_turns: person_turn,
             handoffs,
             passages: u32::try_from(self.passages.len()).unwrap_or(u32::MAX),
         });
@@ -186,9 +189,9 @@ impl Index {
         &mut self,
         transcript: Transcript<'a>,
         place: (usize, usize),
-        part: &Part<'a>,
+        part: &TranscriptPart<'a>,
         result: &ToolResult<'_>,
-        parts: &mut PartsRead<'a>,
+        parts: &mut RecallPartCache<'a>,
     ) {
         let call = self.calls.answered(result);
         if let Some(call) = call {
@@ -201,7 +204,7 @@ impl Index {
             return;
         }
         let text = result_text(part);
-        self.add(place, Source::Result, &text, &(0..text.len()), call);
+        self.add(place, TextSource::Result, &text, &(0..text.len()), call);
     }
 
     /// What a result says of its call.
@@ -210,11 +213,11 @@ impl Index {
         transcript: Transcript<'a>,
         turn: usize,
         call: usize,
-        answer: &Part<'a>,
-        parts: &mut PartsRead<'a>,
-    ) -> Outcome {
+        answer: &TranscriptPart<'a>,
+        parts: &mut RecallPartCache<'a>,
+    ) -> CallOutcome {
         let Some(called) = self.calls.get(call) else {
-            return Outcome::Unknown;
+            return CallOutcome::Unknown;
         };
         let part = match parts.get(&called.turn) {
             Some(parts) => parts.get(called.part).copied(),
@@ -227,8 +230,8 @@ impl Index {
                 part
             }
         };
-        let Some((part, Kind::Call(call))) = part.map(|part| (part, part.kind)) else {
-            return Outcome::Unknown;
+        let Some((part, TranscriptPartKind::Call(call))) = part.map(|part| (part, part.kind)) else {
+            return CallOutcome::Unknown;
         };
         let used = ToolUse {
             turn: called.turn,
@@ -238,9 +241,9 @@ impl Index {
         };
         let end = used.end(self.agent);
         match end.failed {
-            Some(true) => Outcome::Failed(end.code),
-            Some(false) => Outcome::Succeeded,
-            None => Outcome::Unknown,
+            Some(true) => CallOutcome::Failed(end.code),
+            Some(false) => CallOutcome::Succeeded,
+            None => CallOutcome::Unknown,
         }
     }
 
@@ -248,7 +251,7 @@ impl Index {
     fn add(
         &mut self,
         (turn, part): (usize, usize),
-        source: Source,
+        source: TextSource,
         text: &str,
         section: &std::ops::Range<usize>,
         call: Option<usize>,
@@ -256,8 +259,8 @@ impl Index {
         let number = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
         // A result is found by what was called, too; a call says that itself.
         let about = match (source, call.and_then(|call| self.calls.get(call))) {
-            (Source::Result, Some(called)) => called.about.clone(),
-            (Source::Call, Some(called)) => called.name.clone(),
+            (TextSource::Result, Some(called)) => called.about.clone(),
+            (TextSource::Call, Some(called)) => called.name.clone(),
             _ => String::new(),
         };
         for range in sections::passages(text, section) {
@@ -296,21 +299,21 @@ impl<'a> CutPart<'a> {
     }
 
     /// How many bytes of a message belong to it.
-    fn within(&self, turn: &Turn<'_>) -> usize {
+    fn within(&self, turn: &TranscriptTurn<'_>) -> usize {
         self.end.clamp(turn.span.start, turn.span.end) - turn.span.start
     }
 
-    /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, behind so
-    /// many bytes.
-    fn reaches(&self, part: &Part<'_>) -> Option<Option<usize>> {
-        // Calls may stand beside the content, in front of it or behind it; what begins behind the end is not reached.
+    /// Whether it reaches a part: `None` where it does not, `Some(Some(bytes))` where it ends inside of its text, after
+    /// so many bytes.
+    fn reaches(&self, part: &TranscriptPart<'_>) -> Option<Option<usize>> {
+        // Calls may stand beside the content, in front of it or after it; what begins after the end is not reached.
         if part.span.start >= self.end {
             return None;
         }
         if part.span.end <= self.end {
             return Some(None);
         }
-        let Kind::Text(text) = part.kind else {
+        let TranscriptPartKind::Text(text) = part.kind else {
             return Some(Some(0));
         };
         Some(Some(
@@ -318,28 +321,28 @@ impl<'a> CutPart<'a> {
         ))
     }
 
-    /// The text of a part as passages are told by: what of it was cut.
-    pub(super) fn text(&self, part: &Part<'_>) -> String {
+    /// The part of a text that was cut: what passages are made of.
+    pub(super) fn text(&self, part: &TranscriptPart<'_>) -> String {
         match part.kind {
-            Kind::Text(_) => text_of(part, self.reaches(part).flatten()),
-            Kind::Call(call) => calls::read(&call, 0, 0, &[]).1,
-            Kind::Result(_) => result_text(part),
+            TranscriptPartKind::Text(_) => text_of(part, self.reaches(part).flatten()),
+            TranscriptPartKind::Call(call) => calls::read(&call, 0, 0, &[]).1,
+            TranscriptPartKind::Result(_) => result_text(part),
             _ => String::new(),
         }
     }
 }
 
 /// A text without its escapes; so many bytes of it where not all of it counts.
-fn text_of(part: &Part<'_>, bytes: Option<usize>) -> String {
+fn text_of(part: &TranscriptPart<'_>, bytes: Option<usize>) -> String {
     match (part.kind, bytes) {
-        (Kind::Text(text), None) => text.get().into_owned(),
-        (Kind::Text(text), Some(bytes)) => json::unescape(&text.raw()[..bytes]).into_owned(),
+        (TranscriptPartKind::Text(text), None) => text.get().into_owned(),
+        (TranscriptPartKind::Text(text), Some(bytes)) => json::unescape(&text.raw()[..bytes]).into_owned(),
         _ => String::new(),
     }
 }
 
-/// What a tool returned, without what the harness has put behind it.
-fn result_text(part: &Part<'_>) -> String {
+/// What a tool returned, without what the harness has put after it.
+fn result_text(part: &TranscriptPart<'_>) -> String {
     let texts = part.texts();
     let mut text = match &texts[..] {
         [only] => only.get().into_owned(),
@@ -349,8 +352,8 @@ fn result_text(part: &Part<'_>) -> String {
     text
 }
 
-/// Tells one message from another: four lanes of multiplications, eight bytes each, since all of a transcript is looked at
-/// with each question.
+/// Digest of a message: four lanes of multiplications, eight bytes each, since all of a transcript is looked at with
+/// each question.
 fn digest(raw: &[u8]) -> u64 {
     const MIX: u64 = 0x9E37_79B9_7F4A_7C15;
     let mut lanes = [raw.len() as u64, 1, 2, 3];

@@ -1,12 +1,12 @@
-//! Words of like meaning in talk about software, as a small general table.
+//! Synonyms in software, as a small general table.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use super::stem::stem;
 
-/// Each row: words that one person says where another says one of the others. General ones, and those of programming; none
-/// of any one project.
+/// Each row: words that one person says where another says one of the others. General ones, and those of programming;
+/// none of any one project.
 const ALIKE: &[&str] = &[
     "timeout expiry expire ttl lifetime deadline lifespan",
     "limit maximum max cap bound threshold ceiling quota most largest biggest",

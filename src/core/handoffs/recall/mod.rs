@@ -1,14 +1,15 @@
-//! Recall: searches what was cut from a conversation at its handoffs, for the model. Pure.
+//! Recall: lets the model search the part of a conversation that handoffs cut. Pure.
 //!
 //! ```text
-//! the part that was cut ─► Index (extended by what is new) ─┐
+//! the part that was cut ─► index (extended by what is new) ─┐
 //! question ─► words, their stems, words of like meaning ────┴► passages ranked ─► excerpts, redacted
 //! ```
-//! The index is made of the request at hand, since the agent sends its whole history each time. It keeps words and where they
-//! stand, and no text: excerpts are read from the request again. What the model still sees is never searched, nor are
-//! earlier recalls, which no agent's transcript holds. The same transcript and question make the same answer.
+//! The index is made of the request at hand, since the agent sends its whole history each time. It keeps words and
+//! where they stand, and no text: excerpts are read from the request again. What the model still sees is never
+//! searched, nor are earlier recalls, which no agent's transcript holds. The same transcript and question make the same
+//! answer.
 //!
-//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, who asked, how long an index is kept.
+//! Knows transcripts and the tables of `agents`. Must not know: stores, clocks, the caller, the lifetime of an index.
 
 mod answer;
 mod calls;
@@ -25,7 +26,7 @@ mod vocabulary;
 #[cfg(test)]
 mod tests;
 
-pub use answer::Found;
-pub use cut_part::{CutPart, Settings};
-pub use index::Index;
-pub use question::{Expand, NotAsked, Question};
+pub use answer::RecallAnswer;
+pub use cut_part::{CutPart, RecallIndexSettings};
+pub use index::RecallIndex;
+pub use question::{QueryExpansion, Question, QuestionError};

@@ -1,8 +1,8 @@
-//! What is asked for: the words of a question, and the words that may stand for them.
+//! What is requested: the words of a question, and the words that may stand for them.
 
 use super::meanings;
 use super::stem::stem;
-use super::vocabulary::{Vocabulary, Word};
+use super::vocabulary::{Vocabulary, WordNumber};
 use crate::text::words::{self, WordKind};
 
 /// Most excerpts of one answer, and how many there are where the model does not say.
@@ -15,15 +15,15 @@ const LONGEST: usize = 2000;
 /// Words of a question that are looked for.
 const MOST_WORDS: usize = 48;
 
-/// What a word counts that stands for one of the question's: the word itself, another form of it, another word of like
-/// meaning, a part of an identifier, two words as one.
+/// Weight of a word that matches one of the question's: the word, another form, a synonym, a part of an identifier, two
+/// words as one.
 const ITSELF: f32 = 1.0;
 const FORM: f32 = 0.9;
 const MEANING: f32 = 0.6;
 const PART: f32 = 0.5;
 const JOINED: f32 = 0.7;
 
-/// Words that tell nothing.
+/// Words without weight (stop words).
 const EMPTY: &[&str] = &[
     "the",
     "a",
@@ -142,7 +142,7 @@ const EMPTY: &[&str] = &[
 
 /// What of a question's words is looked for beside the words themselves; all of it, but for measurements.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Expand {
+pub struct QueryExpansion {
     /// Other forms of a word.
     pub stems: bool,
     /// Other words of like meaning.
@@ -151,8 +151,7 @@ pub struct Expand {
     pub parts: bool,
 }
 
-impl Expand {
-    /// All of it.
+impl QueryExpansion {
     pub const ALL: Self = Self {
         stems: true,
         meanings: true,
@@ -160,7 +159,6 @@ impl Expand {
     };
 }
 
-/// A question.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Question {
     /// The model's words.
@@ -168,16 +166,16 @@ pub struct Question {
     /// Most excerpts, 1 to 8.
     pub limit: usize,
     /// What is looked for beside the words.
-    pub expand: Expand,
+    pub expand: QueryExpansion,
 }
 
-/// Why a call asks for nothing.
+/// A call without a valid question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotAsked;
+pub struct QuestionError;
 
-impl NotAsked {
-    /// What the model is told.
-    pub const TOLD: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
+impl QuestionError {
+    /// The result that the model reads.
+    pub const ANSWER: &'static str = "Not searched: the arguments were not a JSON object with a string `query` of 1 to 2,000 bytes. \
         Call session_recall again with the words to look for.";
 }
 
@@ -186,15 +184,15 @@ impl Question {
     ///
     /// # Errors
     /// They are no JSON object with a `query`.
-    pub fn read(arguments: &str) -> Result<Self, NotAsked> {
-        let arguments: serde_json::Value = serde_json::from_str(arguments).map_err(|_| NotAsked)?;
+    pub fn read(arguments: &str) -> Result<Self, QuestionError> {
+        let arguments: serde_json::Value = serde_json::from_str(arguments).map_err(|_| QuestionError)?;
         let query = arguments
             .get("query")
             .and_then(|query| query.as_str())
             .map(str::trim);
         let query = query
             .filter(|query| !query.is_empty() && query.len() <= LONGEST)
-            .ok_or(NotAsked)?;
+            .ok_or(QuestionError)?;
         let limit = match arguments.get("limit") {
             // Models write numbers as texts now and then.
             Some(serde_json::Value::String(text)) => text.trim().parse().ok(),
@@ -207,12 +205,12 @@ impl Question {
         Ok(Self {
             query: query.to_owned(),
             limit,
-            expand: Expand::ALL,
+            expand: QueryExpansion::ALL,
         })
     }
 
-    /// Its words in small letters, each once, with what each counts: identifiers and their parts, and neighbours as one word,
-    /// since `log in` is written `login`, too.
+    /// Its words in small letters, each once, with what each counts: identifiers and their parts, and neighbours as one
+    /// word, since `log in` is written `login`, too.
     pub(super) fn words(&self) -> Vec<(String, f32)> {
         let mut all: Vec<(String, f32)> = Vec::new();
         let mut before: Option<String> = None;
@@ -231,10 +229,10 @@ impl Question {
                 all.push((word, counts));
             }
         });
-        let tells = |(word, _): &(String, f32)| !EMPTY.contains(&word.as_str());
-        // A question of nothing but such words means them.
-        if all.iter().any(tells) {
-            all.retain(tells);
+        let has_weight = |(word, _): &(String, f32)| !EMPTY.contains(&word.as_str());
+        // In a question of stop words alone they count.
+        if all.iter().any(has_weight) {
+            all.retain(has_weight);
         }
         if self.expand.parts {
             let new = joined
@@ -248,7 +246,7 @@ impl Question {
     }
 
     /// For each word of the question, the words of a vocabulary that may stand for it, with what each counts.
-    pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(Word, f32)>> {
+    pub(super) fn groups(&self, vocabulary: &Vocabulary) -> Vec<Vec<(WordNumber, f32)>> {
         let words = self.words();
         let stems: Vec<String> = words.iter().map(|(word, _)| stem(word)).collect();
         let mut wanted: Vec<(usize, &str, f32)> = Vec::new();
@@ -264,7 +262,7 @@ impl Question {
         looked_up.sort_unstable();
         looked_up.dedup();
         let found = vocabulary.of_stems(&looked_up);
-        let mut groups: Vec<Vec<(Word, f32)>> = words
+        let mut groups: Vec<Vec<(WordNumber, f32)>> = words
             .iter()
             .map(|(word, counts)| {
                 vocabulary
@@ -301,11 +299,11 @@ mod tests {
         assert_eq!(limit(r#"{"query":"port","limit":900}"#), Ok(8));
         assert_eq!(limit(r#"{"query":"port","limit":-1}"#), Ok(1));
         for bad in ["", "{", "[]", "{}", r#"{"query":7}"#, r#"{"query":" "}"#] {
-            assert_eq!(limit(bad), Err(NotAsked), "{bad}");
+            assert_eq!(limit(bad), Err(QuestionError), "{bad}");
         }
         assert_eq!(
             limit(&format!(r#"{{"query":"{}"}}"#, "x".repeat(2001))),
-            Err(NotAsked)
+            Err(QuestionError)
         );
     }
 

@@ -1,8 +1,8 @@
-//! What is quoted of a passage: without credentials, and of a long one the lines around what was asked for.
+//! What is quoted of a passage: without credentials, and of a long passage the lines around the words of the question.
 
 use std::ops::Range;
 
-use super::rank::Telling;
+use super::rank::TermWeights;
 use crate::handoffs::draft::tokens;
 use crate::redact::{Redactor, unnamed};
 use crate::text::words;
@@ -36,27 +36,31 @@ fn floor(text: &str, at: usize) -> usize {
     at
 }
 
-/// At most so many tokens of a text: the lines that tell most of what was asked for, and those around them.
-pub(super) fn excerpt(text: &str, telling: &Telling, most: usize) -> String {
+/// At most so many tokens of a text: the lines of the greatest weight, and their neighbours.
+pub(super) fn excerpt(text: &str, weights: &TermWeights, most: usize) -> String {
     let text = text.trim_matches(['\n', '\r']).trim_end();
     if tokens(text) <= most {
         return text.to_owned();
     }
     let lines: Vec<&str> = text.lines().collect();
     let costs: Vec<usize> = lines.iter().map(|line| tokens(line) + 1).collect();
-    let tells: Vec<f32> = lines.iter().map(|line| told(line, telling)).collect();
-    let Some(best) = (0..lines.len()).max_by(|a, b| tells[*a].total_cmp(&tells[*b]).then(b.cmp(a))) else {
+    let line_weights: Vec<f32> = lines.iter().map(|line| line_weight(line, weights)).collect();
+    let Some(best) =
+        (0..lines.len()).max_by(|a, b| line_weights[*a].total_cmp(&line_weights[*b]).then(b.cmp(a)))
+    else {
         return String::new();
     };
     if costs[best] > most {
-        return within(lines[best], telling, most);
+        return within(lines[best], weights, most);
     }
     let (mut from, mut to, mut used) = (best, best + 1, costs[best]);
     loop {
         let before = from.checked_sub(1).filter(|at| used + costs[*at] <= most);
-        let behind = Some(to).filter(|at| *at < lines.len() && used + costs[*at] <= most);
-        match (before, behind) {
-            (Some(at), Some(next)) if tells[at] > tells[next] => (from, used) = (at, used + costs[at]),
+        let after = Some(to).filter(|at| *at < lines.len() && used + costs[*at] <= most);
+        match (before, after) {
+            (Some(at), Some(next)) if line_weights[at] > line_weights[next] => {
+                (from, used) = (at, used + costs[at])
+            }
             (_, Some(next)) => (to, used) = (next + 1, used + costs[next]),
             (Some(at), None) => (from, used) = (at, used + costs[at]),
             (None, None) => break,
@@ -67,23 +71,23 @@ pub(super) fn excerpt(text: &str, telling: &Telling, most: usize) -> String {
     format!("{}{}{end}", mark(from > 0), lines[from..to].join("\n"))
 }
 
-/// How much of what was asked for stands in a line.
-fn told(line: &str, telling: &Telling) -> f32 {
+/// Share of the question's weight that a line holds.
+fn line_weight(line: &str, weights: &TermWeights) -> f32 {
     let mut sum = 0.0;
     words::each(line, &mut |_, word| {
-        sum += telling.get(&words::hash(word)).copied().unwrap_or_default()
+        sum += weights.get(&words::hash(word)).copied().unwrap_or_default()
     });
     sum
 }
 
-/// A part of one line, around the word that tells most.
-fn within(line: &str, telling: &Telling, most: usize) -> String {
+/// A part of one line, around the word of the greatest weight.
+fn within(line: &str, weights: &TermWeights, most: usize) -> String {
     let mut best = (0.0, 0);
     words::each(line, &mut |_, word| {
-        let tells = telling.get(&words::hash(word)).copied().unwrap_or_default();
+        let line_weights = weights.get(&words::hash(word)).copied().unwrap_or_default();
         let at = word.as_ptr() as usize - line.as_ptr() as usize;
-        if tells > best.0 {
-            best = (tells, at);
+        if line_weights > best.0 {
+            best = (line_weights, at);
         }
     });
     // Three bytes are less than a token in nearly any text.
@@ -107,11 +111,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_text_is_quoted_around_what_was_asked_for() {
+    fn a_long_text_is_quoted_around_the_words_of_the_question() {
         let mut lines: Vec<String> = (0..200).map(|n| format!("line {n} of a log")).collect();
         lines[120] = "error: the port is taken".to_owned();
-        let telling = Telling::from([(words::hash("port"), 2.0)]);
-        let shown = excerpt(&lines.join("\n"), &telling, 60);
+        let weights = TermWeights::from([(words::hash("port"), 2.0)]);
+        let shown = excerpt(&lines.join("\n"), &weights, 60);
         assert!(
             shown.contains("port is taken") && shown.contains("line 121"),
             "{shown}"
@@ -121,9 +125,9 @@ mod tests {
             "{shown}"
         );
         let one = format!("{} the port is 7 {}", "ä".repeat(900), "b c ".repeat(900));
-        let shown = excerpt(&one, &telling, 40);
+        let shown = excerpt(&one, &weights, 40);
         assert!(shown.contains("port is 7") && tokens(&shown) <= 45, "{shown}");
-        assert_eq!(excerpt("\nshort\n", &telling, 40), "short");
+        assert_eq!(excerpt("\nshort\n", &weights, 40), "short");
     }
 
     #[test]

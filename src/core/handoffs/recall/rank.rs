@@ -2,10 +2,10 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::index::{Index, Passage};
+use super::index::{Passage, RecallIndex};
 use super::question::Question;
-use super::sections::Source;
-use super::vocabulary::Word;
+use super::sections::TextSource;
+use super::vocabulary::WordNumber;
 use crate::text::words;
 
 /// Passages that are looked at more closely.
@@ -17,16 +17,16 @@ const EQUAL: f32 = 0.8;
 /// How much more the newest passage counts than the oldest one, all else being equal.
 const NEWER: f32 = 0.15;
 
-/// How much a passage counts that has hardly any of what a question asks for, beside one that has all of it.
+/// Weight of a passage with hardly any of a question's words, relative to one with all.
 const LITTLE: f32 = 0.5;
 
-/// The share of what the best passage has of a question that others have which speak of the same thing.
+/// Share of the best passage's matched weight that passages on the same subject have.
 const SAME: f32 = 0.6;
 
-/// Of the best score, what a passage scores at least that says the same thing anew.
+/// Minimum share of the best score for a repeated statement.
 const ANEW: f32 = 0.5;
 
-/// Of the best score, what a passage scores at least that is worth an excerpt.
+/// Minimum share of the best score for an excerpt.
 const WORTH: f32 = 0.3;
 
 /// Passages of one message's part that are shown.
@@ -34,32 +34,32 @@ const OF_ONE: usize = 2;
 
 /// A passage that answers.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Ranked {
+pub(super) struct RankedPassage {
     pub(super) passage: usize,
-    /// The message in which what it speaks of returns, last.
+    /// The last message that returns to its subject.
     pub(super) later: Option<usize>,
 }
 
 /// What a passage has of a question.
 #[derive(Debug, Clone, Copy)]
-struct Scored {
+struct PassageScore {
     passage: usize,
     score: f32,
     /// The question's words that it has, one bit each.
     has: u64,
 }
 
-/// The words of a question with what each tells, by their hashes: for finding them in a text.
-pub(super) type Telling = HashMap<u64, f32>;
+/// The weights of a question's words by their hashes, for finding the words in a text.
+pub(super) type TermWeights = HashMap<u64, f32>;
 
 /// The words that may stand for those of a question: a list for each of them, each with what it counts.
-type Groups = Vec<Vec<(Word, f32)>>;
+type TermGroups = Vec<Vec<(WordNumber, f32)>>;
 
-/// The passages that answer best, best first, and the words that tell so.
-pub(super) fn ranked(index: &Index, question: &Question) -> (Vec<Ranked>, Telling) {
+/// The best passages, best first, and the weights of the question's words.
+pub(super) fn ranked(index: &RecallIndex, question: &Question) -> (Vec<RankedPassage>, TermWeights) {
     let groups = question.groups(&index.vocabulary);
     let count = index.passages.len() as f32;
-    let rarity = |word: Word| words::rarity(count, index.vocabulary.held(word) as f32);
+    let rarity = |word: WordNumber| words::rarity(count, index.vocabulary.passages_with(word) as f32);
     let mass: Vec<f32> = groups
         .iter()
         .map(|group| {
@@ -69,25 +69,25 @@ pub(super) fn ranked(index: &Index, question: &Question) -> (Vec<Ranked>, Tellin
                 .fold(0.0, f32::max)
         })
         .collect();
-    let mut telling = Telling::new();
+    let mut weights = TermWeights::new();
     for (word, counts) in groups.iter().flatten() {
-        let tells = telling
+        let weight = weights
             .entry(words::hash(index.vocabulary.letters(*word)))
             .or_default();
-        *tells = tells.max(counts * rarity(*word));
+        *weight = weight.max(counts * rarity(*word));
     }
     let mut all = best_of(index, scored(index, &groups, &mass));
     let top = all.first().map_or(0.0, |best| mass_of(best.has, &mass));
     newest_first_among_equals(index, &mut all, &mass);
-    let ranked = all.iter().map(|one| Ranked {
+    let ranked = all.iter().map(|one| RankedPassage {
         passage: one.passage,
         later: returns(index, one, &all, &mass, top * SAME),
     });
-    (distinct(index, ranked), telling)
+    (distinct(index, ranked), weights)
 }
 
 /// The best ones, best first, a few of each part.
-fn best_of(index: &Index, mut all: Vec<Scored>) -> Vec<Scored> {
+fn best_of(index: &RecallIndex, mut all: Vec<PassageScore>) -> Vec<PassageScore> {
     all.sort_by(|a, b| b.score.total_cmp(&a.score).then(b.passage.cmp(&a.passage)));
     let worth = all.first().map_or(0.0, |best| best.score * WORTH);
     let mut of_part: HashMap<(u32, u32), usize> = HashMap::new();
@@ -103,7 +103,7 @@ fn best_of(index: &Index, mut all: Vec<Scored>) -> Vec<Scored> {
     few.take(CLOSER).collect()
 }
 
-fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
+fn scored(index: &RecallIndex, groups: &TermGroups, mass: &[f32]) -> Vec<PassageScore> {
     let passages = index.passages.len();
     let (count, mean) = (passages as f32, index.mean());
     let (mut scores, mut has) = (vec![0.0_f32; passages], vec![0_u64; passages]);
@@ -111,11 +111,11 @@ fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
     for (at, group) in groups.iter().enumerate() {
         let mut touched = Vec::new();
         for (word, counts) in group {
-            let tells = counts * words::rarity(count, index.vocabulary.held(*word) as f32);
+            let term_weight = counts * words::rarity(count, index.vocabulary.passages_with(*word) as f32);
             for posting in index.vocabulary.of(*word) {
                 let passage = posting.passage as usize;
                 let length = index.passages[passage].words as f32;
-                let weight = tells * words::weight(posting.count as f32, length, mean);
+                let weight = term_weight * words::weight(posting.count as f32, length, mean);
                 if best[passage] == 0.0 {
                     touched.push(passage);
                 }
@@ -139,7 +139,7 @@ fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
             let of = &index.passages[passage];
             let share = LITTLE + (1.0 - LITTLE) * mass_of(has, mass) / whole;
             let newer = 1.0 + NEWER * of.turn as f32 / newest;
-            Scored {
+            PassageScore {
                 passage,
                 score: score * share * newer * counts(index, of),
                 has,
@@ -148,22 +148,22 @@ fn scored(index: &Index, groups: &Groups, mass: &[f32]) -> Vec<Scored> {
         .collect()
 }
 
-/// How much it counts who says it.
-fn counts(index: &Index, passage: &Passage) -> f32 {
+/// Weight of the speaker.
+fn counts(index: &RecallIndex, passage: &Passage) -> f32 {
     match passage.source {
-        Source::Person => 1.15,
-        Source::Model => 1.1,
-        Source::CarryOver | Source::Summary => 0.8,
+        TextSource::Person => 1.15,
+        TextSource::Model => 1.1,
+        TextSource::CarryOver | TextSource::Summary => 0.8,
         // That a file was changed says little beside what was changed in it.
-        Source::Result => match passage.call.and_then(|call| index.calls.get(call as usize)) {
+        TextSource::Result => match passage.call.and_then(|call| index.calls.get(call as usize)) {
             Some(called) if called.kind.changes() => 0.6,
             _ => 1.0,
         },
-        Source::Call | Source::Report => 1.0,
+        TextSource::Call | TextSource::Report => 1.0,
     }
 }
 
-/// How much some words of a question tell.
+/// Sum of the weights of some of a question's words.
 fn mass_of(has: u64, mass: &[f32]) -> f32 {
     let all = mass.iter().enumerate();
     all.filter(|(at, _)| has & (1 << at) != 0)
@@ -171,22 +171,22 @@ fn mass_of(has: u64, mass: &[f32]) -> f32 {
         .sum()
 }
 
-/// Puts the newest of those first that answer about as well as each other, that have the same words of the question, and of
-/// statements those that say the same thing anew.
-fn newest_first_among_equals(index: &Index, all: &mut [Scored], mass: &[f32]) {
+/// Orders passages of about equal score and equal matched words by age, the newest first. Repeated statements count by
+/// the newest.
+fn newest_first_among_equals(index: &RecallIndex, all: &mut [PassageScore], mass: &[f32]) {
     let mut rest = all;
     while let Some(first) = rest.first().copied() {
         let same = mass_of(first.has, mass) * SAME;
-        let first_said = is_said(&index.passages[first.passage]);
-        let equal = |one: &Scored| {
+        let first_is_speech = is_speech(&index.passages[first.passage]);
+        let equal = |one: &PassageScore| {
             let is_later = one.passage > first.passage && one.score >= first.score * ANEW;
-            let one_said = is_said(&index.passages[one.passage]);
-            let anew = first_said && one_said && mass_of(one.has & first.has, mass) >= same;
+            let one_is_speech = is_speech(&index.passages[one.passage]);
+            let anew = first_is_speech && one_is_speech && mass_of(one.has & first.has, mass) >= same;
             // With the same words of the question, a result counts less only for the rest of what it prints.
-            let alike = first_said == one_said && one.has == first.has;
+            let alike = first_is_speech == one_is_speech && one.has == first.has;
             one.score >= first.score * EQUAL || is_later && (anew || alike)
         };
-        let key = |one: &Scored| {
+        let key = |one: &PassageScore| {
             (
                 !equal(one),
                 if equal(one) {
@@ -202,17 +202,23 @@ fn newest_first_among_equals(index: &Index, all: &mut [Scored], mass: &[f32]) {
     }
 }
 
-/// Whether a passage is a statement, and not what a tool was told or answered.
-fn is_said(passage: &Passage) -> bool {
+/// Whether a passage is speech, and neither arguments nor result of a tool.
+fn is_speech(passage: &Passage) -> bool {
     matches!(
         passage.source,
-        Source::Person | Source::Model | Source::CarryOver | Source::Summary
+        TextSource::Person | TextSource::Model | TextSource::CarryOver | TextSource::Summary
     )
 }
 
-/// The last message behind a passage's in which what it speaks of returns: its file is changed, or somebody speaks of the
-/// same thing in a later turn. `same`: how much of the question statements of the same thing have.
-fn returns(index: &Index, one: &Scored, all: &[Scored], mass: &[f32], same: f32) -> Option<usize> {
+/// The last message after a passage's in which what it speaks of returns: its file is changed, or somebody speaks of
+/// the same thing in a later turn. `same`: how much of the question statements of the same thing have.
+fn returns(
+    index: &RecallIndex,
+    one: &PassageScore,
+    all: &[PassageScore],
+    mass: &[f32],
+    same: f32,
+) -> Option<usize> {
     let passage = &index.passages[one.passage];
     let turn = passage.turn as usize;
     let called = passage.call.and_then(|call| index.calls.get(call as usize));
@@ -220,21 +226,21 @@ fn returns(index: &Index, one: &Scored, all: &[Scored], mass: &[f32], same: f32)
     let changed = paths
         .iter()
         .filter_map(|(path, _)| index.calls.changes(path, turn).next_back());
-    let asked = index.asked(turn);
-    let said = all.iter().filter(|other| {
+    let turn_number = index.person_turn(turn);
+    let speech = all.iter().filter(|other| {
         let of = &index.passages[other.passage];
-        is_said(passage)
-            && is_said(of)
-            && index.asked(of.turn as usize) > asked
+        is_speech(passage)
+            && is_speech(of)
+            && index.person_turn(of.turn as usize) > turn_number
             && mass_of(other.has & one.has, mass) >= same
     });
-    let said = said.map(|other| index.passages[other.passage].turn as usize);
-    changed.chain(said).max()
+    let speech = speech.map(|other| index.passages[other.passage].turn as usize);
+    changed.chain(speech).max()
 }
 
-/// Those that tell something of their own: of a call, the call or its result; what was read twice, as it was last.
-fn distinct(index: &Index, all: impl Iterator<Item = Ranked>) -> Vec<Ranked> {
-    let mut of_call: HashMap<u32, Source> = HashMap::new();
+/// Passages without duplicates: of a call, the call or its result; of repeated reads, the last.
+fn distinct(index: &RecallIndex, all: impl Iterator<Item = RankedPassage>) -> Vec<RankedPassage> {
+    let mut of_call: HashMap<u32, TextSource> = HashMap::new();
     let mut read: HashSet<(&str, u32, u32)> = HashSet::new();
     all.filter(|one| {
         let passage = &index.passages[one.passage];
@@ -243,7 +249,7 @@ fn distinct(index: &Index, all: impl Iterator<Item = Ranked>) -> Vec<Ranked> {
             return false;
         }
         let about = index.calls.get(call as usize).map_or("", |called| &called.about);
-        passage.source != Source::Result
+        passage.source != TextSource::Result
             || about.is_empty()
             || read.insert((about, passage.start, passage.end))
     })

@@ -1,4 +1,4 @@
-//! What of a text is searched: not the lines of ours that stand in it, nor what the agent's harness puts in a person's place.
+//! The searched sections of a text: without baton's lines and the harness's texts in the person's place.
 
 use std::ops::Range;
 
@@ -11,12 +11,10 @@ const PASSAGE: usize = 800;
 /// Bytes beyond which a line is divided.
 const LONGEST: usize = 1200;
 
-/// Whose words a text is, or what said it.
+/// The speaker of a text, or its tool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
-    /// The person.
+pub(super) enum TextSource {
     Person,
-    /// The model.
     Model,
     /// A carry-over prompt of an earlier handoff.
     CarryOver,
@@ -31,17 +29,17 @@ pub(super) enum Source {
 }
 
 /// A part of a text, and whose words it is.
-pub(super) type Section = (Source, Range<usize>);
+pub(super) type SourceSection = (TextSource, Range<usize>);
 
 /// The sections of a text; how many handoffs happened in it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Sections {
-    pub(super) all: Vec<Section>,
+    pub(super) all: Vec<SourceSection>,
     pub(super) handoffs: u32,
 }
 
 /// What a line of ours is.
-enum Line {
+enum OwnLine {
     Opens,
     Closes,
     Aside,
@@ -49,14 +47,14 @@ enum Line {
     Note,
 }
 
-fn ours(line: &str) -> Option<Line> {
+fn ours(line: &str) -> Option<OwnLine> {
     let line = line.trim();
     let rest = line.strip_prefix("[[").filter(|_| line.ends_with("]]"))?;
     [
-        ("handoff-resume:", Line::Opens),
-        ("/handoff-resume:", Line::Closes),
-        ("handoff-aside:", Line::Aside),
-        ("handoff-note:", Line::Note),
+        ("handoff-resume:", OwnLine::Opens),
+        ("/handoff-resume:", OwnLine::Closes),
+        ("handoff-aside:", OwnLine::Aside),
+        ("handoff-note:", OwnLine::Note),
     ]
     .into_iter()
     .find_map(|(begins, line)| rest.starts_with(begins).then_some(line))
@@ -67,22 +65,22 @@ pub(super) fn of(text: &str, role: Role, tags: &[String]) -> Sections {
     let mut found = match memchr::memmem::find(text.as_bytes(), b"handoff-") {
         Some(_) => without_marks(text),
         None => Sections {
-            all: vec![(Source::Model, 0..text.len())],
+            all: vec![(TextSource::Model, 0..text.len())],
             handoffs: 0,
         },
     };
     if role == Role::User {
         for (source, range) in &mut found.all {
-            if *source != Source::CarryOver {
-                let own = wordings::behind_harness(&text[range.clone()], tags);
+            if *source != TextSource::CarryOver {
+                let own = wordings::after_harness(&text[range.clone()], tags);
                 range.start = range.end - own.len();
                 *source = match wordings::user_text(own, tags) {
-                    UserText::Person => Source::Person,
-                    UserText::Summary | UserText::Branch => Source::Summary,
-                    UserText::PersonShell | UserText::Subagent => Source::Report,
+                    UserText::Person => TextSource::Person,
+                    UserText::Summary | UserText::Branch => TextSource::Summary,
+                    UserText::PersonShell | UserText::Subagent => TextSource::Report,
                     UserText::Interrupted | UserText::Harness => {
                         range.end = range.start;
-                        Source::Person
+                        TextSource::Person
                     }
                 };
             }
@@ -96,20 +94,20 @@ pub(super) fn of(text: &str, role: Role, tags: &[String]) -> Sections {
 
 fn without_marks(text: &str) -> Sections {
     let mut found = Sections::default();
-    let (mut source, mut from, mut at) = (Source::Model, 0, 0);
+    let (mut source, mut from, mut at) = (TextSource::Model, 0, 0);
     for line in text.split_inclusive('\n') {
         let (start, end) = (at, at + line.len());
         at = end;
         let next = match ours(line) {
-            Some(Line::Note) => return Sections::default(),
-            Some(Line::Opens) => {
+            Some(OwnLine::Note) => return Sections::default(),
+            Some(OwnLine::Opens) => {
                 found.handoffs += 1;
-                Source::CarryOver
+                TextSource::CarryOver
             }
-            Some(Line::Closes) => Source::Model,
-            Some(Line::Aside) => source,
-            // The line for people, right behind the one that opens.
-            None if source == Source::CarryOver && from == start && line.starts_with("*Handed over") => {
+            Some(OwnLine::Closes) => TextSource::Model,
+            Some(OwnLine::Aside) => source,
+            // The line for people, right after the one that opens.
+            None if source == TextSource::CarryOver && from == start && line.starts_with("*Handed over") => {
                 source
             }
             None => continue,
@@ -117,7 +115,7 @@ fn without_marks(text: &str) -> Sections {
         found.all.push((source, from..start));
         (source, from) = (next, end);
     }
-    // Without a closing line nothing tells where the carry-over ends; what is shown without its prompt has none.
+    // Without a closing line the end of the carry-over is unknown; a sentinel without its prompt has none.
     found.all.push((source, from..text.len()));
     found
 }
@@ -160,7 +158,7 @@ fn divided(text: &str, from: usize, most: usize) -> usize {
 mod tests {
     use super::*;
 
-    fn parts(text: &str, role: Role) -> Vec<(Source, &str)> {
+    fn parts(text: &str, role: Role) -> Vec<(TextSource, &str)> {
         let sections = of(text, role, &["<mine>".to_owned()]);
         let all = sections.all.into_iter();
         all.map(|(source, range)| (source, text[range].trim())).collect()
@@ -174,10 +172,10 @@ mod tests {
         assert_eq!(
             parts(text, Role::Assistant),
             [
-                (Source::Model, "Done with that."),
-                (Source::CarryOver, "Goal: skip BOMs."),
-                (Source::Model, "Fresh."),
-                (Source::Model, "So be it."),
+                (TextSource::Model, "Done with that."),
+                (TextSource::CarryOver, "Goal: skip BOMs."),
+                (TextSource::Model, "Fresh."),
+                (TextSource::Model, "So be it."),
             ]
         );
         assert_eq!(of(text, Role::Assistant, &[]).handoffs, 1);
@@ -187,12 +185,12 @@ mod tests {
     #[test]
     fn only_the_persons_own_words_are_the_persons() {
         let both = "<system-reminder>\nrules\n</system-reminder>\nKeep it small.";
-        assert_eq!(parts(both, Role::User), [(Source::Person, "Keep it small.")]);
+        assert_eq!(parts(both, Role::User), [(TextSource::Person, "Keep it small.")]);
         assert!(parts("<mine>rules</mine>", Role::User).is_empty());
         assert!(parts("[Request interrupted by user]", Role::User).is_empty());
         assert_eq!(
             parts("<bash-stdout>ok", Role::User),
-            [(Source::Report, "<bash-stdout>ok")]
+            [(TextSource::Report, "<bash-stdout>ok")]
         );
     }
 

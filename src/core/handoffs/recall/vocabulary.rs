@@ -1,7 +1,7 @@
 //! The words of an index: each once, in small letters, with where it stands.
 //!
-//! Where words stand is one list in the order in which they were noted, each entry with the one of the same word before it:
-//! noting a word writes to the list's end, and to nothing else that is as large as the text.
+//! All postings are one list in insertion order, each linked to the previous posting of its word. An insertion appends
+//! to that list and touches nothing else of the text's size.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -16,20 +16,18 @@ pub(super) struct Posting {
     pub(super) count: u32,
 }
 
-/// The number of a word.
-pub(super) type Word = u32;
+pub(super) type WordNumber = u32;
 
-/// A vocabulary.
 #[derive(Debug, Default)]
 pub(super) struct Vocabulary {
-    by_hash: HashMap<u64, Word, BuildHasherDefault<Hashed>>,
-    /// All words, one behind the other.
+    by_hash: HashMap<u64, WordNumber, BuildHasherDefault<IdentityHasher>>,
+    /// All words, one after the other.
     letters: String,
     /// Where each ends in `letters`.
     ends: Vec<u32>,
     /// Of each word, where it was noted last.
-    newest: Vec<Newest>,
-    log: Vec<Noted>,
+    newest: Vec<NewestPosting>,
+    log: Vec<PostingNode>,
 }
 
 /// No entry of the list.
@@ -37,36 +35,36 @@ const NONE: u32 = u32::MAX;
 
 /// Where a word was noted last.
 #[derive(Debug, Clone, Copy)]
-struct Newest {
+struct NewestPosting {
     /// The entry; [`NONE`] where it stands nowhere.
     entry: u32,
     /// The passage of that entry.
     passage: u32,
     /// In how many passages the word stands.
-    held: u32,
+    passages: u32,
 }
 
-impl Newest {
+impl NewestPosting {
     const NOWHERE: Self = Self {
         entry: NONE,
         passage: NONE,
-        held: 0,
+        passages: 0,
     };
 }
 
 /// An entry of the list.
 #[derive(Debug, Clone, Copy)]
-struct Noted {
+struct PostingNode {
     posting: Posting,
     /// The entry before it of the same word.
     before: u32,
 }
 
-/// Takes what is a hash already.
+/// A hasher for keys that are hashes already.
 #[derive(Default)]
-pub(super) struct Hashed(u64);
+pub(super) struct IdentityHasher(u64);
 
-impl Hasher for Hashed {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -82,7 +80,7 @@ impl Vocabulary {
     /// Notes that a word stands in a passage: the one that was noted last, or a later one.
     pub(super) fn add(&mut self, word: &str, passage: u32) {
         let hash = words::hash(word);
-        let next = Word::try_from(self.ends.len()).unwrap_or(Word::MAX);
+        let next = WordNumber::try_from(self.ends.len()).unwrap_or(WordNumber::MAX);
         let known = *self.by_hash.entry(hash).or_insert(next);
         if known == next {
             match word.is_ascii() {
@@ -91,7 +89,7 @@ impl Vocabulary {
             }
             self.ends
                 .push(u32::try_from(self.letters.len()).unwrap_or(u32::MAX));
-            self.newest.push(Newest::NOWHERE);
+            self.newest.push(NewestPosting::NOWHERE);
         }
         let newest = &mut self.newest[known as usize];
         if newest.passage == passage && newest.entry != NONE {
@@ -101,30 +99,30 @@ impl Vocabulary {
         let Ok(entry) = u32::try_from(self.log.len()) else {
             return;
         };
-        self.log.push(Noted {
+        self.log.push(PostingNode {
             posting: Posting { passage, count: 1 },
             before: newest.entry,
         });
-        *newest = Newest {
+        *newest = NewestPosting {
             entry,
             passage,
-            held: newest.held + 1,
+            passages: newest.passages + 1,
         };
     }
 
     /// The word of this spelling, where it stands anywhere.
-    pub(super) fn find(&self, word: &str) -> Option<Word> {
+    pub(super) fn find(&self, word: &str) -> Option<WordNumber> {
         let found = *self.by_hash.get(&words::hash(word))?;
-        (self.held(found) > 0).then_some(found)
+        (self.passages_with(found) > 0).then_some(found)
     }
 
     /// In how many passages a word stands.
-    pub(super) fn held(&self, word: Word) -> u32 {
-        self.newest.get(word as usize).map_or(0, |newest| newest.held)
+    pub(super) fn passages_with(&self, word: WordNumber) -> u32 {
+        self.newest.get(word as usize).map_or(0, |newest| newest.passages)
     }
 
     /// Where a word stands, newest first.
-    pub(super) fn of(&self, word: Word) -> impl Iterator<Item = Posting> {
+    pub(super) fn of(&self, word: WordNumber) -> impl Iterator<Item = Posting> {
         let newest = self.newest.get(word as usize).map_or(NONE, |newest| newest.entry);
         let mut next = newest;
         std::iter::from_fn(move || {
@@ -134,8 +132,7 @@ impl Vocabulary {
         })
     }
 
-    /// Its letters.
-    pub(super) fn letters(&self, word: Word) -> &str {
+    pub(super) fn letters(&self, word: WordNumber) -> &str {
         let at = word as usize;
         let start = match at {
             0 => 0,
@@ -145,14 +142,14 @@ impl Vocabulary {
     }
 
     /// All words that stand somewhere.
-    pub(super) fn words(&self) -> impl Iterator<Item = (Word, &str)> {
-        let all = 0..Word::try_from(self.ends.len()).unwrap_or(Word::MAX);
-        all.filter(move |word| self.held(*word) > 0)
+    pub(super) fn words(&self) -> impl Iterator<Item = (WordNumber, &str)> {
+        let all = 0..WordNumber::try_from(self.ends.len()).unwrap_or(WordNumber::MAX);
+        all.filter(move |word| self.passages_with(*word) > 0)
             .map(move |word| (word, self.letters(word)))
     }
 
     /// The words of these stems, for each of them.
-    pub(super) fn of_stems(&self, stems: &[&str]) -> Vec<Vec<Word>> {
+    pub(super) fn of_stems(&self, stems: &[&str]) -> Vec<Vec<WordNumber>> {
         // Words of one stem begin alike, so that few stems are made.
         let mut by_beginning: HashMap<[u8; 3], Vec<usize>> = HashMap::new();
         for (at, stem) in stems.iter().enumerate() {
@@ -179,7 +176,7 @@ impl Vocabulary {
         for newest in &mut self.newest {
             while newest.entry != NONE && newest.entry as usize >= kept {
                 newest.entry = self.log[newest.entry as usize].before;
-                newest.held -= 1;
+                newest.passages -= 1;
             }
             let entry = self.log.get(newest.entry as usize);
             newest.passage = entry.map_or(NONE, |noted| noted.posting.passage);
@@ -190,12 +187,12 @@ impl Vocabulary {
     /// About how many bytes it takes.
     pub(super) fn bytes(&self) -> usize {
         /// A place in the table of hashes, with its byte of control.
-        const PLACE: usize = size_of::<(u64, Word)>() + 1;
+        const PLACE: usize = size_of::<(u64, WordNumber)>() + 1;
         self.letters.capacity()
             + self.ends.capacity() * size_of::<u32>()
-            + self.newest.capacity() * size_of::<Newest>()
+            + self.newest.capacity() * size_of::<NewestPosting>()
             + self.by_hash.capacity() * PLACE * 8 / 7
-            + self.log.capacity() * size_of::<Noted>()
+            + self.log.capacity() * size_of::<PostingNode>()
     }
 }
 
@@ -232,10 +229,10 @@ mod tests {
         all.truncate(1);
         assert_eq!(all.find("expiry"), None);
         assert_eq!(all.words().count(), 1);
-        assert_eq!((all.held(expired), all.of(expired).count()), (1, 1));
-        // What is read again behind that is noted anew.
+        assert_eq!((all.passages_with(expired), all.of(expired).count()), (1, 1));
+        // What is read again after that is noted anew.
         all.add("expiry", 1);
         all.add("expired", 1);
-        assert_eq!((all.held(expired), all.words().count()), (2, 2));
+        assert_eq!((all.passages_with(expired), all.words().count()), (2, 2));
     }
 }

@@ -3,20 +3,20 @@
 use serde_json::Value as Json;
 
 use super::session_file::SessionReader;
-use crate::transcript::{Answered, Kind, Part, Said, Transcript};
+use crate::transcript::{AnswerContent, AnswerPartKind, Transcript, TranscriptPart, TranscriptPartKind};
 use crate::wire::Role;
 
 impl SessionReader<'_> {
     /// Takes a request's transcript, and the answer to it where there is one.
-    pub fn conversation(&mut self, transcript: &Transcript<'_>, answer: Option<&Answered<'_>>) {
+    pub fn conversation(&mut self, transcript: &Transcript<'_>, answer: Option<&AnswerContent<'_>>) {
         for turn in transcript.turns() {
-            let mut said = Vec::new();
+            let mut replies = Vec::new();
             let mut answers = false;
             for part in turn.parts() {
                 match part.kind {
-                    Kind::Text(text) => said.push(text.get().into_owned()),
-                    Kind::Call(call) => {
-                        let text = |text: Option<crate::transcript::Text<'_>>| {
+                    TranscriptPartKind::Text(text) => replies.push(text.get().into_owned()),
+                    TranscriptPartKind::Call(call) => {
+                        let text = |text: Option<crate::transcript::JsonText<'_>>| {
                             text.map_or(String::new(), |text| text.get().into_owned())
                         };
                         let arguments = call
@@ -24,29 +24,34 @@ impl SessionReader<'_> {
                             .map(|arguments| Json::String(arguments.get().into_owned()));
                         self.call(&text(call.id), &text(call.name), arguments.as_ref());
                     }
-                    Kind::Result(result) => {
+                    TranscriptPartKind::Result(result) => {
                         answers = true;
                         let id = result.call.map_or(String::new(), |id| id.get().into_owned());
                         let failed = result.error.or(result.exit.map(|exit| exit != 0));
-                        self.result(&id, &told(&part), failed);
+                        self.result(&id, &text_of(&part), failed);
                     }
                     _ => {}
                 }
             }
-            let said = said.join("\n");
+            let replies = replies.join("\n");
             match turn.role {
-                Role::Assistant => self.said(said),
-                Role::User if !answers => self.asked(&said),
+                Role::Assistant => self.reply(replies),
+                Role::User if !answers => self.question(&replies),
                 _ => {}
             }
         }
-        let last = answer.map(|answer| answer.parts.iter().filter(|part| part.said == Said::Text));
+        let last = answer.map(|answer| {
+            answer
+                .parts
+                .iter()
+                .filter(|part| part.kind == AnswerPartKind::Text)
+        });
         let last: Vec<_> = last.into_iter().flatten().map(|part| part.text()).collect();
-        self.said(last.join("\n"));
+        self.reply(last.join("\n"));
     }
 }
 
-fn told(part: &Part<'_>) -> String {
+fn text_of(part: &TranscriptPart<'_>) -> String {
     let texts: Vec<_> = part.texts().iter().map(|text| text.get().into_owned()).collect();
     texts.join("\n")
 }

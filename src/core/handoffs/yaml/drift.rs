@@ -1,4 +1,4 @@
-//! Whether a file is still true: what the repository says against what the file says.
+//! Whether a file is up to date: compares the repository with the file.
 
 use super::model::HandoffFile;
 use super::time::Time;
@@ -8,7 +8,7 @@ const NAMED: usize = 3;
 
 /// What is known of the repository now.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Repository {
+pub struct CurrentRepository {
     /// The branch that is checked out; empty where none is.
     pub branch: String,
     /// Commits since the file was written.
@@ -19,7 +19,7 @@ pub struct Repository {
     pub gone: Vec<String>,
 }
 
-/// What has moved since a file was written.
+/// The drift of the repository since a file was written.
 #[derive(Debug, Clone, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Drift {
     /// Age in seconds; `None` where it is not known.
@@ -35,8 +35,8 @@ pub struct Drift {
 }
 
 impl Drift {
-    /// Compares a file with the repository; without one, only its age is told.
-    pub fn of(file: &HandoffFile, repository: Option<&Repository>, now: Time) -> Self {
+    /// Compares a file with the repository; without one, only its age is reported.
+    pub fn of(file: &HandoffFile, repository: Option<&CurrentRepository>, now: Time) -> Self {
         let age_seconds = file.written_at().map(|at| now.since(at).max(0));
         let Some(repository) = repository else {
             return Self {
@@ -64,7 +64,7 @@ impl Drift {
     pub fn line(&self) -> String {
         let mut parts = Vec::new();
         if let Some(age) = self.age_seconds {
-            parts.push(format!("written {} ago", told_age(age)));
+            parts.push(format!("written {} ago", format_age(age)));
         }
         if self.commits > 0 {
             let s = if self.commits == 1 { "" } else { "s" };
@@ -95,7 +95,7 @@ fn named(files: &[String]) -> String {
 }
 
 /// `12m`, `3h`, `5d`.
-fn told_age(seconds: i64) -> String {
+fn format_age(seconds: i64) -> String {
     match seconds {
         ..3600 => format!("{}m", seconds / 60),
         3600..86_400 => format!("{}h", seconds / 3600),
@@ -109,18 +109,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_moved_is_told_in_one_line() {
+    fn drift_is_described_in_one_line() {
         let file = full();
         let now = Time::of_seconds(Time::parse(&file.updated_at).unwrap().seconds + 7200);
-        let same = Repository {
+        let same = CurrentRepository {
             branch: "main".to_owned(),
             commits: 1,
-            ..Repository::default()
+            ..CurrentRepository::default()
         };
         let none = Drift::of(&file, Some(&same), now);
         assert!(!none.is_drift());
         assert_eq!(none.line(), "Still true: written 2h ago; 1 commit since");
-        let moved = Repository {
+        let moved = CurrentRepository {
             branch: "next".to_owned(),
             commits: 3,
             changed: ["a", "b", "c", "d"].map(str::to_owned).to_vec(),

@@ -6,17 +6,17 @@
 
 use std::fmt::Write as _;
 
-use super::value::{Value, is_plain, is_printable, is_special};
+use super::value::{YamlValue, is_plain, is_printable, is_special};
 
 /// A key that is longer is written in the explicit form: YAML looks no further for a key's colon than 1,024 characters.
 const KEY_BYTES: usize = 512;
 
 /// The document of a mapping.
-pub(super) fn document(value: &Value) -> String {
+pub(super) fn document(value: &YamlValue) -> String {
     let mut out = String::new();
     match value {
-        Value::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
-        Value::Map(entries) => map(&mut out, entries, 0, false),
+        YamlValue::Map(entries) if entries.is_empty() => out.push_str("{}\n"),
+        YamlValue::Map(entries) => map(&mut out, entries, 0, false),
         other => {
             inline(&mut out, other);
             out.push('\n');
@@ -26,7 +26,7 @@ pub(super) fn document(value: &Value) -> String {
 }
 
 /// The entries of a mapping; the first one goes on in a line that has been begun where `begun` says so.
-fn map(out: &mut String, entries: &[(String, Value)], depth: usize, mut begun: bool) {
+fn map(out: &mut String, entries: &[(String, YamlValue)], depth: usize, mut begun: bool) {
     for (key, value) in entries {
         if !begun {
             indent(out, depth);
@@ -43,11 +43,11 @@ fn map(out: &mut String, entries: &[(String, Value)], depth: usize, mut begun: b
             out.push(':');
         }
         match value {
-            Value::Map(inner) if !inner.is_empty() => {
+            YamlValue::Map(inner) if !inner.is_empty() => {
                 out.push('\n');
                 map(out, inner, depth + 1, false);
             }
-            Value::List(items) if !items.is_empty() => {
+            YamlValue::List(items) if !items.is_empty() => {
                 out.push('\n');
                 list(out, items, depth + 1);
             }
@@ -60,16 +60,16 @@ fn map(out: &mut String, entries: &[(String, Value)], depth: usize, mut begun: b
     }
 }
 
-fn list(out: &mut String, items: &[Value], depth: usize) {
+fn list(out: &mut String, items: &[YamlValue], depth: usize) {
     for item in items {
         indent(out, depth);
         out.push('-');
         match item {
-            Value::Map(inner) if !inner.is_empty() => {
+            YamlValue::Map(inner) if !inner.is_empty() => {
                 out.push(' ');
                 map(out, inner, depth + 1, true);
             }
-            Value::List(inner) if !inner.is_empty() => {
+            YamlValue::List(inner) if !inner.is_empty() => {
                 out.push('\n');
                 list(out, inner, depth + 1);
             }
@@ -83,13 +83,13 @@ fn list(out: &mut String, items: &[Value], depth: usize) {
 }
 
 /// What fits into a line: scalars, and lists and mappings that are empty.
-fn inline(out: &mut String, value: &Value) {
+fn inline(out: &mut String, value: &YamlValue) {
     match value {
-        Value::Null => out.push_str("null"),
-        Value::Plain(text) => out.push_str(text),
-        Value::Text(text) => scalar(out, text),
-        Value::List(_) => out.push_str("[]"),
-        Value::Map(_) => out.push_str("{}"),
+        YamlValue::Null => out.push_str("null"),
+        YamlValue::Plain(text) => out.push_str(text),
+        YamlValue::Text(text) => scalar(out, text),
+        YamlValue::List(_) => out.push_str("[]"),
+        YamlValue::Map(_) => out.push_str("{}"),
     }
 }
 

@@ -1,4 +1,4 @@
-//! What other tools tell, as a file has it: tasks of beads, threads and reservations of Agent Mail.
+//! Data of other tools in a file's form: tasks of beads, threads and reservations of Agent Mail.
 
 use serde_json::Value as Json;
 
@@ -26,7 +26,7 @@ pub fn beads(output: &str) -> Vec<String> {
             .or_else(|| envelope.values().find_map(Json::as_array)),
         _ => None,
     };
-    let told = list.into_iter().flatten().filter_map(|bead| {
+    let listed = list.into_iter().flatten().filter_map(|bead| {
         let id = bead.get("id")?.as_str().filter(|id| !id.is_empty())?;
         let title = bead.get("title").and_then(Json::as_str).unwrap_or_default();
         Some(match cut(title.trim(), TITLE_BYTES).trim_end() {
@@ -34,15 +34,13 @@ pub fn beads(output: &str) -> Vec<String> {
             title => format!("{id}: {title}"),
         })
     });
-    told.collect()
+    listed.collect()
 }
 
-/// A message of an inbox.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Message {
+pub struct InboxMessage {
     /// Its thread; empty where it has none.
     pub thread: String,
-    /// Its subject.
     pub subject: String,
     /// Who sent it.
     pub from: String,
@@ -52,7 +50,7 @@ pub struct Message {
     pub created_at: String,
 }
 
-impl Message {
+impl InboxMessage {
     /// A message as Agent Mail has it.
     pub fn of(message: &Json) -> Self {
         let text = |key: &str| {
@@ -73,11 +71,11 @@ impl Message {
 }
 
 /// The threads of an inbox, newest first, each once: `[thread] subject (from: NAME)`, urgent ones marked.
-pub fn threads(mut messages: Vec<Message>) -> Vec<String> {
-    // Agent Mail tells some times without a zone; those it cannot tell stand last, in their order.
+pub fn threads(mut messages: Vec<InboxMessage>) -> Vec<String> {
+    // Agent Mail writes some times without a zone; unreadable ones are last, in their order.
     messages.sort_by_key(|message| std::cmp::Reverse(Time::parse(&message.created_at)));
     let mut seen = Vec::new();
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     for message in messages {
         if !message.thread.is_empty() {
             if seen.contains(&message.thread) {
@@ -95,10 +93,10 @@ pub fn threads(mut messages: Vec<Message>) -> Vec<String> {
             thread => format!("[{thread}] "),
         };
         let subject = cut(&message.subject, SUBJECT_BYTES).trim_end();
-        told.push(format!("{urgent}{thread}{subject} (from: {})", message.from));
+        lines.push(format!("{urgent}{thread}{subject} (from: {})", message.from));
     }
-    told.truncate(THREADS);
-    told
+    lines.truncate(THREADS);
+    lines
 }
 
 /// A reservation of files.
@@ -161,9 +159,9 @@ impl Reservation {
     }
 }
 
-/// Reservations as a finding: `path (expires: 12m, exclusive)`, one behind the other.
-pub fn reservations_told(reservations: &[Reservation], now: Time) -> String {
-    let told = reservations.iter().map(|one| {
+/// Reservations as a finding: `path (expires: 12m, exclusive)`, one after the other.
+pub fn describe_reservations(reservations: &[Reservation], now: Time) -> String {
+    let lines = reservations.iter().map(|one| {
         let left = Time::parse(&one.expires_at).map_or(0, |end| end.since(now));
         let left = match left {
             ..=0 => "expired".to_owned(),
@@ -173,7 +171,7 @@ pub fn reservations_told(reservations: &[Reservation], now: Time) -> String {
         let exclusive = if one.exclusive { ", exclusive" } else { "" };
         format!("{} (expires: {left}{exclusive})", one.path_pattern)
     });
-    told.collect::<Vec<_>>().join("; ")
+    lines.collect::<Vec<_>>().join("; ")
 }
 
 #[cfg(test)]
@@ -185,9 +183,9 @@ mod tests {
     #[test]
     fn beads_are_read_from_a_list_and_from_an_envelope() {
         let list = json!([{"id": "bd-1", "title": "auth"}, {"id": "bd-2", "title": "x".repeat(99)}, {"title": "no id"}, {"id": "bd-3"}]);
-        let told = beads(&list.to_string());
+        let listed = beads(&list.to_string());
         assert_eq!(
-            told,
+            listed,
             [
                 "bd-1: auth".to_owned(),
                 format!("bd-2: {}", "x".repeat(60)),
@@ -195,7 +193,7 @@ mod tests {
             ]
         );
         for envelope in [json!({"issues": list}), json!({"count": 4, "whatever": list})] {
-            assert_eq!(beads(&envelope.to_string()), told);
+            assert_eq!(beads(&envelope.to_string()), listed);
         }
         assert!(beads("no JSON").is_empty() && beads("3").is_empty() && beads("{}").is_empty());
     }
@@ -203,18 +201,18 @@ mod tests {
     #[test]
     fn threads_stand_newest_first_and_once() {
         let message = |thread: &str, subject: &str, importance: &str, at: &str| {
-            Message::of(
+            InboxMessage::of(
                 &json!({"thread_id": thread, "subject": subject, "from": "BlueLake", "importance": importance, "created_ts": at}),
             )
         };
-        let told = threads(vec![
+        let summaries = threads(vec![
             message("T-1", "old", "normal", "2026-01-01T00:00:00"),
             message("T-1", "newer", "normal", "2026-01-02T00:00:00+00:00"),
             message("", &"ü".repeat(40), "urgent", "2026-01-03T00:00:00Z"),
             message("T-2", "no time", "normal", ""),
         ]);
         assert_eq!(
-            told,
+            summaries,
             [
                 format!("⚠️ {} (from: BlueLake)", "ü".repeat(20)),
                 "[T-1] newer (from: BlueLake)".to_owned(),
@@ -239,7 +237,7 @@ mod tests {
             one("old", "2025-12-31T23:00:00Z", true),
         ];
         assert_eq!(
-            reservations_told(&all, now),
+            describe_reservations(&all, now),
             "src/** (expires: 12m, exclusive); docs/* (expires: 1.5h); old (expires: expired, exclusive)"
         );
         assert_eq!(all.iter().filter(|one| one.holds(now)).count(), 2);

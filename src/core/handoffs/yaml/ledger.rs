@@ -8,7 +8,7 @@ use super::time::Time;
 const VALUE_BYTES: usize = 200;
 const ITEMS: usize = 5;
 
-/// What the ledger tells of a file that was written at `now` under this name.
+/// The ledger's entry for a file written at `now` under this name.
 pub fn entry(file: &HandoffFile, name: &str, automatic: bool, now: Time) -> String {
     let mode = if automatic { "auto" } else { "manual" };
     let mut text = format!("## {} ({mode})\n- file: {name}\n", now.rfc3339());

@@ -1,24 +1,24 @@
-//! Reads values of a tree as what they are meant to be. What has the wrong type is reported and left empty, or taken as what it
-//! was probably meant to be.
+//! Reads values of a tree as what they are meant to be. What has the wrong type is reported and left empty, or taken as
+//! what it was probably meant to be.
 
 use std::collections::BTreeMap;
 
-use super::model::Task;
+use super::model::CompletedTask;
 use super::terms::NO_TIME;
 use super::time::Time;
 use super::validate::FieldError;
-use super::value::Value;
+use super::value::YamlValue;
 
 /// Gives each entry to `take`, which returns those that it does not know.
 pub(super) fn members(
     errors: &mut Vec<FieldError>,
     path: &str,
-    entries: Vec<(String, Value)>,
-    mut take: impl FnMut(&mut Errors<'_>, &str, Value) -> Option<Value>,
-) -> Vec<(String, Value)> {
+    entries: Vec<(String, YamlValue)>,
+    mut take: impl FnMut(&mut FieldErrors<'_>, &str, YamlValue) -> Option<YamlValue>,
+) -> Vec<(String, YamlValue)> {
     let mut unknown = Vec::new();
     for (name, value) in entries {
-        let mut errors = Errors {
+        let mut errors = FieldErrors {
             list: errors,
             path,
             name: &name,
@@ -31,13 +31,13 @@ pub(super) fn members(
 }
 
 /// Where a value stands, and what is wrong so far.
-pub(super) struct Errors<'e> {
+pub(super) struct FieldErrors<'e> {
     list: &'e mut Vec<FieldError>,
     path: &'e str,
     name: &'e str,
 }
 
-impl Errors<'_> {
+impl FieldErrors<'_> {
     fn field(&self) -> String {
         match self.path {
             "" => self.name.to_owned(),
@@ -45,7 +45,7 @@ impl Errors<'_> {
         }
     }
 
-    pub(super) fn wrong(&mut self, expected: &str, value: &Value) {
+    pub(super) fn wrong(&mut self, expected: &str, value: &YamlValue) {
         let found = match value.scalar() {
             Some(text) => text.to_owned(),
             None => value.to_json().to_string(),
@@ -54,10 +54,10 @@ impl Errors<'_> {
         self.list.push(FieldError::new(&field, expected, &found));
     }
 
-    pub(super) fn text(&mut self, value: Value) -> String {
+    pub(super) fn text(&mut self, value: YamlValue) -> String {
         match value {
-            Value::Null => String::new(),
-            Value::Text(text) | Value::Plain(text) => text,
+            YamlValue::Null => String::new(),
+            YamlValue::Text(text) | YamlValue::Plain(text) => text,
             other => {
                 self.wrong("a text", &other);
                 String::new()
@@ -65,13 +65,13 @@ impl Errors<'_> {
         }
     }
 
-    pub(super) fn time(&mut self, value: Value) -> String {
+    pub(super) fn time(&mut self, value: YamlValue) -> String {
         let text = self.text(value);
         let is_none = Time::parse(&text).is_some_and(|time| time.rfc3339() == NO_TIME);
         if is_none { String::new() } else { text }
     }
 
-    pub(super) fn whole(&mut self, value: Value) -> i64 {
+    pub(super) fn whole(&mut self, value: YamlValue) -> i64 {
         let number = value.scalar().map(str::trim).map(|text| match text {
             "" => Some(0),
             text => text.replace('_', "").parse().ok(),
@@ -82,7 +82,7 @@ impl Errors<'_> {
         })
     }
 
-    pub(super) fn share(&mut self, value: Value) -> f64 {
+    pub(super) fn share(&mut self, value: YamlValue) -> f64 {
         let number = value.scalar().map(str::trim).map(|text| match text {
             "" => Some(0.0),
             text => text.parse::<f64>().ok().filter(|number| number.is_finite()),
@@ -93,7 +93,7 @@ impl Errors<'_> {
         })
     }
 
-    pub(super) fn flag(&mut self, value: Value) -> bool {
+    pub(super) fn flag(&mut self, value: YamlValue) -> bool {
         match value.scalar().map(str::to_ascii_lowercase).as_deref() {
             Some("true" | "yes" | "on") => true,
             Some("" | "false" | "no" | "off") => false,
@@ -105,12 +105,12 @@ impl Errors<'_> {
     }
 
     /// A list of texts. One text alone is a list of it.
-    pub(super) fn texts(&mut self, value: Value) -> Vec<String> {
+    pub(super) fn texts(&mut self, value: YamlValue) -> Vec<String> {
         match value {
-            Value::Null => Vec::new(),
-            Value::List(items) => items.into_iter().map(|item| self.text(item)).collect(),
-            Value::Text(text) | Value::Plain(text) => {
-                self.wrong("a list", &Value::Text(text.clone()));
+            YamlValue::Null => Vec::new(),
+            YamlValue::List(items) => items.into_iter().map(|item| self.text(item)).collect(),
+            YamlValue::Text(text) | YamlValue::Plain(text) => {
+                self.wrong("a list", &YamlValue::Text(text.clone()));
                 vec![text]
             }
             other => {
@@ -120,11 +120,11 @@ impl Errors<'_> {
         }
     }
 
-    pub(super) fn map(&mut self, value: Value) -> BTreeMap<String, String> {
+    pub(super) fn map(&mut self, value: YamlValue) -> BTreeMap<String, String> {
         let entries = self.entries(value);
         let entries = entries.into_iter().map(|(key, value)| {
             let text = match value {
-                Value::List(_) | Value::Map(_) => {
+                YamlValue::List(_) | YamlValue::Map(_) => {
                     self.wrong("a mapping of texts", &value);
                     value.to_json().to_string()
                 }
@@ -135,10 +135,10 @@ impl Errors<'_> {
         entries.collect()
     }
 
-    fn entries(&mut self, value: Value) -> Vec<(String, Value)> {
+    fn entries(&mut self, value: YamlValue) -> Vec<(String, YamlValue)> {
         match value {
-            Value::Null => Vec::new(),
-            Value::Map(entries) => entries,
+            YamlValue::Null => Vec::new(),
+            YamlValue::Map(entries) => entries,
             other => {
                 self.wrong("a mapping", &other);
                 Vec::new()
@@ -146,10 +146,10 @@ impl Errors<'_> {
         }
     }
 
-    pub(super) fn items(&mut self, value: Value) -> Vec<Value> {
+    pub(super) fn items(&mut self, value: YamlValue) -> Vec<YamlValue> {
         match value {
-            Value::Null => Vec::new(),
-            Value::List(items) => items,
+            YamlValue::Null => Vec::new(),
+            YamlValue::List(items) => items,
             other => {
                 self.wrong("a list", &other);
                 Vec::new()
@@ -160,9 +160,9 @@ impl Errors<'_> {
     /// Reads the members of a mapping inside of this one.
     pub(super) fn inside<T: Default>(
         &mut self,
-        value: Value,
-        mut member: impl FnMut(&mut T, &mut Errors<'_>, &str, Value) -> Option<Value>,
-        keep: impl FnOnce(&mut T, Vec<(String, Value)>),
+        value: YamlValue,
+        mut member: impl FnMut(&mut T, &mut FieldErrors<'_>, &str, YamlValue) -> Option<YamlValue>,
+        keep: impl FnOnce(&mut T, Vec<(String, YamlValue)>),
     ) -> T {
         let entries = self.entries(value);
         let path = self.field();
@@ -174,12 +174,12 @@ impl Errors<'_> {
         inner
     }
 
-    pub(super) fn tasks(&mut self, value: Value) -> Vec<Task> {
+    pub(super) fn tasks(&mut self, value: YamlValue) -> Vec<CompletedTask> {
         let items = self.items(value);
         let task = |item| match item {
             // A task that has no files is easily written as a text.
-            Value::Text(text) | Value::Plain(text) => Task::new(text),
-            item => self.inside(item, Task::member, |task, unknown| task.extra = unknown),
+            YamlValue::Text(text) | YamlValue::Plain(text) => CompletedTask::new(text),
+            item => self.inside(item, CompletedTask::member, |task, unknown| task.extra = unknown),
         };
         items.into_iter().map(task).collect()
     }

@@ -1,19 +1,19 @@
 //! The two values of a status line, read without the rest of the file.
 //!
-//! Keys of a document's outermost mapping stand at the beginning of a line, and nothing else of a block document does that
-//! belongs to a value. So the lines of one key are cut out, and the parser reads those alone: values in quotes, folded ones
-//! and blocks are read like in the whole document.
+//! Keys of a document's outermost mapping stand at the beginning of a line, and nothing else of a block document does
+//! that belongs to a value. So the lines of one key are cut out, and the parser reads those alone: values in quotes,
+//! folded ones and blocks are read like in the whole document.
 
 use memchr::memmem;
 
 use super::parse;
 use super::text::{cut, one_line};
-use super::value::Value;
+use super::value::YamlValue;
 
 /// Bytes of either value in a line: 60 tokens of four bytes.
 const VALUE_BYTES: usize = 240;
 
-/// What a status line tells.
+/// The values of a status line.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GoalAndNow {
     /// What the session accomplished.
@@ -30,11 +30,11 @@ impl GoalAndNow {
 
     /// `Last: GOAL | Now: NOW`, each cut at 240 bytes and in one line; nothing where both are empty.
     pub fn line(&self) -> String {
-        let told = |name: &str, text: &str| {
+        let member = |name: &str, text: &str| {
             let text = one_line(text);
             (!text.is_empty()).then(|| format!("{name}: {}", cut(&text, VALUE_BYTES).trim_end()))
         };
-        let parts: Vec<_> = [told("Last", &self.goal), told("Now", &self.now)]
+        let parts: Vec<_> = [member("Last", &self.goal), member("Now", &self.now)]
             .into_iter()
             .flatten()
             .collect();
@@ -61,7 +61,7 @@ pub fn value_of(text: &str, key: &str) -> String {
     };
     let document = snippet.and_then(|snippet| parse::document(snippet).ok().flatten());
     match document {
-        Some(Value::Map(entries)) => entries
+        Some(YamlValue::Map(entries)) => entries
             .iter()
             .find(|(name, _)| name == key)
             .and_then(|(_, value)| value.scalar())

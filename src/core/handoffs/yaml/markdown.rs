@@ -42,7 +42,7 @@ impl HandoffFile {
                 false => format!("{} ({})", task.task, task.files.join(", ")),
             });
         section(&mut text, "Done", tasks);
-        let pair = |(name, told): (&String, &String)| format!("**{name}**: {told}");
+        let pair = |(name, reason): (&String, &String)| format!("**{name}**: {reason}");
         section(&mut text, "Decisions", self.decisions.iter().map(pair));
         section(&mut text, "Findings", self.findings.iter().map(pair));
         section(&mut text, "Worked", self.worked.iter().cloned());

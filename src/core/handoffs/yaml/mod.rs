@@ -1,10 +1,10 @@
 //! Handoff files in YAML 1.0, the format of ntm's handoff package: written so that its reader reads them, and read as
 //! its writer (Go's yaml.v3) lays them out. `docs/packets.md` describes the format.
 //!
-//! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is always
-//! read, and whatever breaks a rule of the format is reported beside it. `text_rules` fills a document from what an
-//! agent said, `session_file` from an agent's own session file, `quality` judges it, `recover` shortens it for the next
-//! session, `line` reads the two values of a status line, `names` has the names of files and folders.
+//! [`HandoffFile`] is the document. [`read`] and [`HandoffFile::to_yaml`] convert it; a file whose YAML is sound is
+//! always read, and whatever breaks a rule of the format is reported beside it. `text_rules` fills a document from an
+//! agent's text, `session_file` from an agent's own session file. `quality` rates it, `recover` shortens it for the
+//! next session. `line` reads the two values of a status line, `names` has the names of files and folders.
 
 mod conversation;
 mod drift;
@@ -35,20 +35,21 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use drift::{Drift, Repository};
-pub use integrations::{Message, Reservation, beads, reservations_told, threads};
+pub use drift::{CurrentRepository, Drift};
+pub use integrations::{InboxMessage, Reservation, beads, describe_reservations, threads};
 pub use ledger::entry as ledger_entry;
 pub use line::{GoalAndNow, goal_and_now, value_of};
 pub use model::{
-    Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot, ReservationTransfer, Task,
+    CompletedTask, Dimension, FileChanges, HandoffFile, QualityReport, ReservationSnapshot,
+    ReservationTransfer,
 };
-pub use parse::{MAX_BYTES, Malformed};
+pub use parse::{InvalidYaml, MAX_BYTES};
 pub use quality::score;
-pub use recover::{Purpose, recover};
+pub use recover::{RecoveryPurpose, recover};
 pub use session_file::{MAX_LINE_BYTES, SessionReader};
 pub use terms::{GENERAL, VERSION};
 pub use text::cut;
-pub use text_rules::{Analysis, analyze};
-pub use tree::{Read, read};
+pub use text_rules::{TextAnalysis, analyze};
+pub use tree::{ParsedFile, read};
 pub use validate::FieldError;
-pub use value::Value;
+pub use value::YamlValue;

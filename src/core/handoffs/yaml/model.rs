@@ -6,13 +6,13 @@ use super::names;
 use super::terms::{STATUS, VERSION};
 use super::text::{one_line, shortened};
 use super::time::Time;
-use super::value::Value;
+use super::value::YamlValue;
 
 /// Bytes of a request that stands in for a goal.
 const REQUEST_BYTES: usize = 200;
 
-/// A handoff file. Its members stand in the order in which they are written. Texts may be empty, and are then left out but
-/// for those up to `test`; times are RFC 3339.
+/// A handoff file. Its members stand in the order in which they are written. Texts may be empty, and are then left out
+/// but for those up to `test`; times are RFC 3339.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct HandoffFile {
     /// Version of the format.
@@ -36,16 +36,15 @@ pub struct HandoffFile {
     /// A command that verifies the work.
     pub test: String,
     /// What was done.
-    pub done_this_session: Vec<Task>,
-    /// What stands in the way.
+    pub done_this_session: Vec<CompletedTask>,
+    /// Blockers.
     pub blockers: Vec<String>,
     /// What nobody has answered yet.
     pub questions: Vec<String>,
     /// What was decided, with the reason.
     pub decisions: BTreeMap<String, String>,
-    /// What was found out.
+    /// Findings.
     pub findings: BTreeMap<String, String>,
-    /// What worked.
     pub worked: Vec<String>,
     /// What did not.
     pub failed: Vec<String>,
@@ -55,7 +54,6 @@ pub struct HandoffFile {
     pub files: FileChanges,
     /// Tasks in progress, `id: title`.
     pub active_beads: Vec<String>,
-    /// Threads of Agent Mail.
     pub agent_mail_threads: Vec<String>,
     /// Memories, carried along from file to file.
     pub cm_memories: Vec<String>,
@@ -76,21 +74,21 @@ pub struct HandoffFile {
     /// Reservations of files that another agent may take over.
     pub reservation_transfer: Option<ReservationTransfer>,
     /// Keys that the format does not know, as they were read.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// A task that was done.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Task {
+pub struct CompletedTask {
     /// What it was.
     pub task: String,
     /// The files it touched.
     pub files: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
-impl Task {
+impl CompletedTask {
     /// A task without files.
     pub fn new(task: impl Into<String>) -> Self {
         Self {
@@ -110,10 +108,10 @@ pub struct FileChanges {
     /// Those that are gone.
     pub deleted: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
-/// How good a file is for whoever goes on from it.
+/// Quality of a file as a starting point.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct QualityReport {
     /// 0 to 100: the mean of the dimensions.
@@ -129,7 +127,7 @@ pub struct QualityReport {
     /// How to mend it.
     pub hints: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// One dimension of the quality.
@@ -137,14 +135,13 @@ pub struct QualityReport {
 pub struct Dimension {
     /// `coverage`, `recency`, `actionability` or `traceability`.
     pub name: String,
-    /// 0 to 100.
     pub score: i64,
     /// Codes of what is missing.
     pub reasons: Vec<String>,
     /// How to mend it.
     pub hints: Vec<String>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 /// Reservations of files that go from one agent to another.
@@ -160,13 +157,11 @@ pub struct ReservationTransfer {
     pub grace_period_seconds: i64,
     /// When the list was made.
     pub created_at: String,
-    /// The reservations.
     pub reservations: Vec<ReservationSnapshot>,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
-/// One reservation.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ReservationSnapshot {
     /// A path or a glob.
@@ -178,7 +173,7 @@ pub struct ReservationSnapshot {
     /// When it ends.
     pub expires_at: String,
     /// Unknown keys.
-    pub extra: Vec<(String, Value)>,
+    pub extra: Vec<(String, YamlValue)>,
 }
 
 impl HandoffFile {
@@ -224,7 +219,8 @@ impl HandoffFile {
         };
     }
 
-    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that stands stays.
+    /// Sets status and outcome from what the file says: blockers, else a goal, else neither. A status that stands
+    /// stays.
     pub fn infer_status(&mut self) {
         if !self.status.is_empty() {
             return;
@@ -268,7 +264,7 @@ impl HandoffFile {
         self.decisions.extend(given.decisions);
     }
 
-    /// Without words of the agent's own, what the person asked for says what it was about. It is not told as done.
+    /// Without words of the agent's own, what the person requested says what it was about. It does not count as done.
     pub fn fall_back_to(&mut self, request: &str) {
         let request = shortened(&one_line(request), REQUEST_BYTES);
         if request.is_empty() {

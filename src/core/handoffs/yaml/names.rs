@@ -1,8 +1,10 @@
-//! Names of files and folders, and what they tell.
+//! Names of files and folders, and their meaning.
+
+use time::UtcDateTime;
 
 use super::terms::GENERAL;
 use super::text::cut;
-use super::time::{Civil, Time, clock, date_parts, number};
+use super::time::{Time, clock, date_of, number};
 
 /// What the name of a file that was written without a person begins with.
 const AUTO: &str = "auto-handoff-";
@@ -46,7 +48,8 @@ pub fn session_of(text: &str) -> String {
     cut(&name, DESCRIPTION_BYTES).trim_end_matches('-').to_owned()
 }
 
-/// A description as it stands in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is left.
+/// A description as it stands in a name: `a-z0-9-`, no runs of dashes, at most 50 bytes; `handoff` where nothing is
+/// left.
 pub fn description(text: &str) -> String {
     kebab(text, DESCRIPTION_BYTES)
 }
@@ -80,19 +83,28 @@ fn collapsed(text: &str) -> String {
 
 /// `YYYY-MM-DD_HH-MM_DESCRIPTION`, in UTC, without the suffix.
 pub fn manual(now: Time, description: &str) -> String {
-    let at = now.civil();
+    let at = now.utc();
     format!(
         "{:04}-{:02}-{:02}_{:02}-{:02}_{description}",
-        at.year, at.month, at.day, at.hour, at.minute
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute()
     )
 }
 
 /// `auto-handoff-YYYY-MM-DDTHH-MM-SS`, in UTC, without the suffix.
 pub fn automatic(now: Time) -> String {
-    let at = now.civil();
+    let at = now.utc();
     format!(
         "{AUTO}{:04}-{:02}-{:02}T{:02}-{:02}-{:02}",
-        at.year, at.month, at.day, at.hour, at.minute, at.second
+        at.year(),
+        u8::from(at.month()),
+        at.day(),
+        at.hour(),
+        at.minute(),
+        at.second()
     )
 }
 
@@ -114,10 +126,10 @@ pub fn is_automatic(name: &str) -> bool {
     name.starts_with(AUTO)
 }
 
-/// What a file's name says of its age. Greater is newer. A manual file's name has minutes alone, so files of one minute
-/// are told apart by something else.
+/// The time in a file's name. Greater is newer. A manual file's name has minutes alone, so files of one minute are
+/// distinguished by something else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Named {
+pub struct FileStamp {
     /// The beginning of its minute, in seconds since the Unix epoch.
     pub minute: i64,
     /// The second of that minute; `None` where the name has none.
@@ -125,13 +137,13 @@ pub struct Named {
 }
 
 /// The time in a file's name, in both shapes.
-pub fn time(name: &str) -> Option<Named> {
+pub fn time(name: &str) -> Option<FileStamp> {
     let (text, middle) = match name.strip_prefix(AUTO) {
         Some(rest) => (rest, b'T'),
         None => (name, b'_'),
     };
     let bytes = text.as_bytes();
-    let (year, month, day) = date_parts(text.get(..10)?)?;
+    let date = date_of(text.get(..10)?)?;
     if *bytes.get(10)? != middle || *bytes.get(13)? != b'-' {
         return None;
     }
@@ -141,17 +153,9 @@ pub fn time(name: &str) -> Option<Named> {
         b'T' => Some(number(bytes.get(17..19)?)?),
         _ => None,
     };
-    let (hour, minute, _) = clock(hour, minute, second.unwrap_or_default())?;
-    let at = Civil {
-        year,
-        month,
-        day,
-        hour,
-        minute,
-        second: 0,
-    };
-    Some(Named {
-        minute: at.seconds(),
+    let at = UtcDateTime::new(date, clock(hour, minute, second.unwrap_or_default())?);
+    Some(FileStamp {
+        minute: at.unix_timestamp() - i64::from(at.second()),
         second,
     })
 }
@@ -189,10 +193,10 @@ mod tests {
         assert_eq!(manual, "2026-11-22_18-05_x.yaml");
         assert_eq!(automatic, "auto-handoff-2026-11-22T18-05-48-2.yaml");
         let minute = at.seconds - 48;
-        assert_eq!(time(&manual), Some(Named { minute, second: None }));
+        assert_eq!(time(&manual), Some(FileStamp { minute, second: None }));
         assert_eq!(
             time(&automatic),
-            Some(Named {
+            Some(FileStamp {
                 minute,
                 second: Some(48)
             })

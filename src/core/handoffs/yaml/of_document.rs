@@ -1,6 +1,6 @@
 //! The file of a handoff that baton saw, from its packet of seven fields. The same packet makes the same file.
 
-use super::model::{FileChanges, HandoffFile, Task};
+use super::model::{CompletedTask, FileChanges, HandoffFile};
 use super::names;
 use super::text::{one_line, shortened};
 use super::time::Time;
@@ -10,7 +10,6 @@ use crate::handoffs::document::fields::{ChangedFile, HandoffDocument, NO_NEXT_AC
 const ITEMS: usize = 8;
 const ITEM_BYTES: usize = 160;
 
-/// Bytes of the goal.
 const GOAL_BYTES: usize = 240;
 
 impl HandoffFile {
@@ -63,7 +62,7 @@ impl HandoffFile {
     fn say(&mut self, packet: &HandoffDocument) {
         let state = |state: &'static str| packet.todo.iter().filter(move |todo| todo.state == state);
         let done = items(state("done").map(|todo| &todo.text));
-        self.done_this_session = done.into_iter().map(Task::new).collect();
+        self.done_this_session = done.into_iter().map(CompletedTask::new).collect();
         let risks = packet.open_risks.iter();
         let blocks = risks.filter(|risk| risk.severity == Severity::Block);
         self.blockers = items(blocks.map(|risk| &risk.detail));
@@ -71,8 +70,8 @@ impl HandoffFile {
         let open = state("in progress").chain(state("pending"));
         self.next = items(open.map(|todo| &todo.text));
         for (at, decision) in packet.decisions.iter().take(ITEMS).enumerate() {
-            let told = shortened(&one_line(&decision.text), ITEM_BYTES);
-            self.decisions.insert(format!("{:02}", at + 1), told);
+            let shown = shortened(&one_line(&decision.text), ITEM_BYTES);
+            self.decisions.insert(format!("{:02}", at + 1), shown);
         }
         let runs = packet.verification.iter();
         let passed = runs.filter(|run| run.has_passed() == Some(true) && run.stale != Some(true));
@@ -82,13 +81,13 @@ impl HandoffFile {
             "" => attempt.tried.clone(),
             why => format!("{}: {why}", attempt.tried),
         }));
-        for (name, told) in [
+        for (name, value) in [
             ("handoff", packet.id.to_string()),
             ("git_branch", packet.branch.clone()),
             ("last_known_good_commit", packet.last_known_good_commit.clone()),
         ] {
-            if !told.is_empty() {
-                self.findings.insert(name.to_owned(), told);
+            if !value.is_empty() {
+                self.findings.insert(name.to_owned(), value);
             }
         }
     }

@@ -5,13 +5,13 @@ use std::fmt;
 
 use saphyr_parser::{Event, Parser, ScalarStyle};
 
-use super::value::Value;
+use super::value::YamlValue;
 
 /// Bytes of a file that is read. The largest real ones have a hundredth of it.
 pub const MAX_BYTES: usize = 1 << 20;
 
-/// Values of a document, and every [`TEXT_BYTES`] of text as one more. Those that an alias repeats count again: aliases of
-/// aliases would grow without end.
+/// Values of a document, and every [`TEXT_BYTES`] of text as one more. Those that an alias repeats count again: aliases
+/// of aliases would grow without end.
 const MAX_VALUES: usize = 100_000;
 const TEXT_BYTES: usize = 64;
 
@@ -23,14 +23,14 @@ const MAX_DEPTH: usize = 32;
 
 /// Why a text is no document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed {
+pub struct InvalidYaml {
     /// What is wrong, in the parser's words where it is the syntax.
     pub message: String,
     /// The line, from 1; 0 where it is not one line's fault.
     pub line: usize,
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for InvalidYaml {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.line {
             0 => f.write_str(&self.message),
@@ -39,31 +39,32 @@ impl fmt::Display for Malformed {
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for InvalidYaml {}
 
-fn malformed(message: impl Into<String>, line: usize) -> Malformed {
-    Malformed {
+fn malformed(message: impl Into<String>, line: usize) -> InvalidYaml {
+    InvalidYaml {
         message: message.into(),
         line,
     }
 }
 
 /// The first document of a text; `None` where there is none.
-pub(super) fn document(text: &str) -> Result<Option<Value>, Malformed> {
+pub(super) fn document(text: &str) -> Result<Option<YamlValue>, InvalidYaml> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     if text.len() > MAX_BYTES {
         return Err(malformed(format!("more than {MAX_BYTES} bytes"), 0));
     }
     let read = events(text);
     match read {
-        // YAML 1.1 knows three more line breaks, and its writers put them into blocks as they are, where they break 1.2.
+        // YAML 1.1 knows three more line breaks, and its writers put them into blocks as they are, where they break
+        // 1.2.
         Err(_) if text.contains(BREAKS_OF_1_1) => events(&text.replace(BREAKS_OF_1_1, "\n")).or(read),
         read => read,
     }
 }
 
 /// The first document that the parser's events make.
-fn events(text: &str) -> Result<Option<Value>, Malformed> {
+fn events(text: &str) -> Result<Option<YamlValue>, InvalidYaml> {
     let mut builder = Builder::default();
     for next in Parser::new_from_str(text) {
         let (event, span) = next.map_err(|error| malformed(error.info(), error.marker().line()))?;
@@ -76,9 +77,9 @@ fn events(text: &str) -> Result<Option<Value>, Malformed> {
 
 /// A list or a mapping that is not complete.
 enum OpenNode {
-    List(Vec<Value>),
+    List(Vec<YamlValue>),
     Map {
-        entries: Vec<(String, Value)>,
+        entries: Vec<(String, YamlValue)>,
         seen: HashSet<String>,
         key: Option<String>,
     },
@@ -88,22 +89,22 @@ enum OpenNode {
 struct Builder {
     /// What is open, outermost first, each with its anchor (0 for none).
     open: Vec<(OpenNode, usize)>,
-    anchors: HashMap<usize, Value>,
+    anchors: HashMap<usize, YamlValue>,
     values: usize,
 }
 
 impl Builder {
     /// Takes an event; returns the document's root when it is complete.
-    fn event(&mut self, event: Event<'_>, line: usize) -> Result<Option<Value>, Malformed> {
+    fn event(&mut self, event: Event<'_>, line: usize) -> Result<Option<YamlValue>, InvalidYaml> {
         match event {
             Event::Scalar(text, style, anchor, tag) => {
                 let value = match (tag.as_ref().map(|tag| tag.suffix.as_str()), style) {
                     // What other writers say of a scalar that they put into quotes or a block.
-                    (Some("null"), _) => Value::Null,
+                    (Some("null"), _) => YamlValue::Null,
                     (Some("int" | "float" | "bool" | "timestamp"), _) | (None, ScalarStyle::Plain) => {
-                        Value::unquoted(text.trim())
+                        YamlValue::unquoted(text.trim())
                     }
-                    _ => Value::Text(text.into_owned()),
+                    _ => YamlValue::Text(text.into_owned()),
                 };
                 let values = count(&value);
                 self.complete(value, anchor, values, line)
@@ -125,9 +126,11 @@ impl Builder {
                 self.begin(map, anchor, line)
             }
             Event::SequenceEnd | Event::MappingEnd => match self.open.pop() {
-                Some((OpenNode::List(items), anchor)) => self.complete(Value::List(items), anchor, 1, line),
+                Some((OpenNode::List(items), anchor)) => {
+                    self.complete(YamlValue::List(items), anchor, 1, line)
+                }
                 Some((OpenNode::Map { entries, .. }, anchor)) => {
-                    self.complete(Value::Map(entries), anchor, 1, line)
+                    self.complete(YamlValue::Map(entries), anchor, 1, line)
                 }
                 None => Ok(None),
             },
@@ -135,7 +138,12 @@ impl Builder {
         }
     }
 
-    fn begin(&mut self, open: OpenNode, anchor: usize, line: usize) -> Result<Option<Value>, Malformed> {
+    fn begin(
+        &mut self,
+        open: OpenNode,
+        anchor: usize,
+        line: usize,
+    ) -> Result<Option<YamlValue>, InvalidYaml> {
         if self.open.len() >= MAX_DEPTH {
             return Err(malformed(format!("nested deeper than {MAX_DEPTH} levels"), line));
         }
@@ -145,11 +153,11 @@ impl Builder {
 
     fn complete(
         &mut self,
-        value: Value,
+        value: YamlValue,
         anchor: usize,
         values: usize,
         line: usize,
-    ) -> Result<Option<Value>, Malformed> {
+    ) -> Result<Option<YamlValue>, InvalidYaml> {
         self.values = self.values.saturating_add(values);
         if self.values > MAX_VALUES {
             return Err(malformed(format!("more than {MAX_VALUES} values"), line));
@@ -177,11 +185,11 @@ impl Builder {
 }
 
 /// What a value counts for in [`MAX_VALUES`].
-fn count(value: &Value) -> usize {
+fn count(value: &YamlValue) -> usize {
     match value {
-        Value::List(items) => 1 + items.iter().map(count).sum::<usize>(),
-        Value::Map(entries) => {
-            let entry = |(key, value): &(String, Value)| 1 + key.len() / TEXT_BYTES + count(value);
+        YamlValue::List(items) => 1 + items.iter().map(count).sum::<usize>(),
+        YamlValue::Map(entries) => {
+            let entry = |(key, value): &(String, YamlValue)| 1 + key.len() / TEXT_BYTES + count(value);
             1 + entries.iter().map(entry).sum::<usize>()
         }
         scalar => 1 + scalar.scalar().map_or(0, str::len) / TEXT_BYTES,

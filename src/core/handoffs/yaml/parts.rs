@@ -1,12 +1,19 @@
 //! The mappings inside of a document, as trees and back.
 
-use super::lenient::Errors;
-use super::members::Members;
-use super::model::{Dimension, FileChanges, QualityReport, ReservationSnapshot, ReservationTransfer, Task};
-use super::value::Value;
+use super::lenient::FieldErrors;
+use super::members::MappingBuilder;
+use super::model::{
+    CompletedTask, Dimension, FileChanges, QualityReport, ReservationSnapshot, ReservationTransfer,
+};
+use super::value::YamlValue;
 
-impl Task {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+impl CompletedTask {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "task" => self.task = e.text(value),
             "files" => self.files = e.texts(value),
@@ -15,8 +22,8 @@ impl Task {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        let mut map = Members::default();
+    pub(super) fn to_value(&self) -> YamlValue {
+        let mut map = MappingBuilder::default();
         map.text("task", &self.task);
         map.texts("files", &self.files);
         map.close(&self.extra)
@@ -24,7 +31,12 @@ impl Task {
 }
 
 impl FileChanges {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "created" => self.created = e.texts(value),
             "modified" => self.modified = e.texts(value),
@@ -34,8 +46,8 @@ impl FileChanges {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        let mut map = Members::default();
+    pub(super) fn to_value(&self) -> YamlValue {
+        let mut map = MappingBuilder::default();
         map.texts("created", &self.created);
         map.texts("modified", &self.modified);
         map.texts("deleted", &self.deleted);
@@ -44,7 +56,12 @@ impl FileChanges {
 }
 
 impl QualityReport {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "score" => self.score = e.whole(value),
             "status" => self.status = e.text(value),
@@ -62,8 +79,8 @@ impl QualityReport {
     }
 
     /// The report as a tree.
-    pub fn to_value(&self) -> Value {
-        let mut map = Members::default();
+    pub fn to_value(&self) -> YamlValue {
+        let mut map = MappingBuilder::default();
         map.plain("score", self.score.to_string());
         map.text("status", &self.status);
         if !self.scored_at.is_empty() {
@@ -78,7 +95,12 @@ impl QualityReport {
 }
 
 impl Dimension {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "name" => self.name = e.text(value),
             "score" => self.score = e.whole(value),
@@ -89,8 +111,8 @@ impl Dimension {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        let mut map = Members::default();
+    pub(super) fn to_value(&self) -> YamlValue {
+        let mut map = MappingBuilder::default();
         map.text("name", &self.name);
         map.plain("score", self.score.to_string());
         map.texts("reasons", &self.reasons);
@@ -100,7 +122,12 @@ impl Dimension {
 }
 
 impl ReservationTransfer {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "from_agent" => self.from_agent = e.text(value),
             "project_key" => self.project_key = e.text(value),
@@ -121,8 +148,8 @@ impl ReservationTransfer {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        let mut map = Members::default();
+    pub(super) fn to_value(&self) -> YamlValue {
+        let mut map = MappingBuilder::default();
         map.text("from_agent", &self.from_agent);
         map.text("project_key", &self.project_key);
         map.number("ttl_seconds", self.ttl_seconds);
@@ -137,7 +164,12 @@ impl ReservationTransfer {
 }
 
 impl ReservationSnapshot {
-    pub(super) fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    pub(super) fn member(
+        &mut self,
+        e: &mut FieldErrors<'_>,
+        name: &str,
+        value: YamlValue,
+    ) -> Option<YamlValue> {
         match name {
             "path_pattern" => self.path_pattern = e.text(value),
             "exclusive" => self.exclusive = e.flag(value),
@@ -148,8 +180,8 @@ impl ReservationSnapshot {
         None
     }
 
-    pub(super) fn to_value(&self) -> Value {
-        let mut map = Members::default();
+    pub(super) fn to_value(&self) -> YamlValue {
+        let mut map = MappingBuilder::default();
         map.text("path_pattern", &self.path_pattern);
         map.plain("exclusive", self.exclusive.to_string());
         map.given("reason", &self.reason);

@@ -1,7 +1,7 @@
-//! How good a file is for whoever goes on from it: coverage, recency, actionability, traceability, each 0 to 100.
+//! Quality of a file as a starting point: coverage, recency, actionability, traceability, each 0 to 100.
 
 use super::model::{Dimension, HandoffFile, QualityReport};
-use super::time::{Civil, Time, date_parts};
+use super::time::{Time, date_of};
 
 /// From here on a score is high, or medium.
 const HIGH: i64 = 80;
@@ -12,15 +12,15 @@ const DAY: i64 = 24 * HOUR;
 const WEEK: i64 = 7 * DAY;
 
 /// One thing that a dimension asks for.
-struct Asked {
+struct QualityCriterion {
     points: i64,
     there: bool,
     reason: &'static str,
     hint: &'static str,
 }
 
-const fn asked(points: i64, there: bool, reason: &'static str, hint: &'static str) -> Asked {
-    Asked {
+const fn criterion(points: i64, there: bool, reason: &'static str, hint: &'static str) -> QualityCriterion {
+    QualityCriterion {
         points,
         there,
         reason,
@@ -81,63 +81,63 @@ fn status(score: i64) -> &'static str {
     }
 }
 
-fn sum(name: &str, all: &[Asked]) -> Dimension {
-    let missing = || all.iter().filter(|asked| !asked.there);
+fn sum(name: &str, all: &[QualityCriterion]) -> Dimension {
+    let missing = || all.iter().filter(|criterion| !criterion.there);
     Dimension {
         name: name.to_owned(),
         score: all
             .iter()
-            .filter(|asked| asked.there)
-            .map(|asked| asked.points)
+            .filter(|criterion| criterion.there)
+            .map(|criterion| criterion.points)
             .sum(),
         reasons: missing()
-            .map(|asked| format!("{name}.{}", asked.reason))
+            .map(|criterion| format!("{name}.{}", criterion.reason))
             .collect(),
-        hints: missing().map(|asked| asked.hint.to_owned()).collect(),
+        hints: missing().map(|criterion| criterion.hint.to_owned()).collect(),
         extra: Vec::new(),
     }
 }
 
-fn said(text: &str) -> bool {
+fn has_text(text: &str) -> bool {
     !text.trim().is_empty()
 }
 
-fn coverage(file: &HandoffFile) -> [Asked; 7] {
+fn coverage(file: &HandoffFile) -> [QualityCriterion; 7] {
     let found = !file.decisions.is_empty() || !file.findings.is_empty();
     let ahead = !file.next.is_empty() || !file.blockers.is_empty() || !file.questions.is_empty();
     [
-        asked(
+        criterion(
             20,
-            said(&file.goal),
+            has_text(&file.goal),
             "missing_goal",
             "say what the session accomplished",
         ),
-        asked(20, said(&file.now), "missing_now", "say what to do first"),
-        asked(
+        criterion(20, has_text(&file.now), "missing_now", "say what to do first"),
+        criterion(
             15,
-            said(&file.test),
+            has_text(&file.test),
             "missing_test",
             "name the command that verifies the work",
         ),
-        asked(
+        criterion(
             15,
             !file.done_this_session.is_empty(),
             "no_tasks",
             "list what was done",
         ),
-        asked(
+        criterion(
             10,
             file.file_count() > 0,
             "no_files",
             "list the files that were touched",
         ),
-        asked(
+        criterion(
             10,
             found,
             "no_decisions_or_findings",
             "note decisions with their reasons, and findings",
         ),
-        asked(
+        criterion(
             10,
             ahead,
             "no_outlook",
@@ -146,61 +146,61 @@ fn coverage(file: &HandoffFile) -> [Asked; 7] {
     ]
 }
 
-fn actionability(file: &HandoffFile) -> [Asked; 5] {
+fn actionability(file: &HandoffFile) -> [QualityCriterion; 5] {
     let clear = !file.is_blocked() || !file.blockers.is_empty();
     [
-        asked(30, said(&file.now), "missing_now", "say what to do first"),
-        asked(
+        criterion(30, has_text(&file.now), "missing_now", "say what to do first"),
+        criterion(
             20,
             !file.next.is_empty(),
             "no_next_steps",
             "list next steps, blockers or open questions",
         ),
-        asked(
+        criterion(
             20,
-            said(&file.test),
+            has_text(&file.test),
             "missing_test",
             "name the command that verifies the work",
         ),
-        asked(
+        criterion(
             15,
             !file.active_beads.is_empty(),
             "no_active_beads",
             "name the tasks in progress",
         ),
-        asked(15, clear, "blockers_not_named", "name what stands in the way"),
+        criterion(15, clear, "blockers_not_named", "name what stands in the way"),
     ]
 }
 
-fn traceability(file: &HandoffFile) -> [Asked; 5] {
+fn traceability(file: &HandoffFile) -> [QualityCriterion; 5] {
     [
-        asked(
+        criterion(
             25,
             !file.paths().is_empty() || file.file_count() > 0,
             "no_files",
             "list the files that were touched",
         ),
-        asked(
+        criterion(
             20,
             !file.active_beads.is_empty(),
             "no_beads",
             "name the tasks in progress",
         ),
-        asked(
+        criterion(
             20,
             !file.agent_mail_threads.is_empty(),
             "no_threads",
             "name the threads of Agent Mail",
         ),
-        asked(
+        criterion(
             20,
             !file.cm_memories.is_empty(),
             "no_memories",
             "carry memories along",
         ),
-        asked(
+        criterion(
             15,
-            said(&file.agent_id) || said(&file.agent_type),
+            has_text(&file.agent_id) || has_text(&file.agent_type),
             "no_agent",
             "say which agent it was",
         ),
@@ -241,16 +241,8 @@ impl HandoffFile {
     /// When it was last written, else first written, else the beginning of its date.
     pub fn written_at(&self) -> Option<Time> {
         let date = || {
-            let (year, month, day) = date_parts(&self.date)?;
-            let civil = Civil {
-                year,
-                month,
-                day,
-                hour: 0,
-                minute: 0,
-                second: 0,
-            };
-            Some(Time::of_seconds(civil.seconds()))
+            let midnight = date_of(&self.date)?.midnight().assume_utc();
+            Some(Time::of_seconds(midnight.unix_timestamp()))
         };
         Time::parse(&self.updated_at)
             .or_else(|| Time::parse(&self.created_at))
@@ -299,8 +291,8 @@ mod tests {
     fn every_point_of_each_dimension_counts() {
         let file = full();
         let now = Time::parse(&file.updated_at).unwrap();
-        type Take = fn(&mut HandoffFile);
-        let takes: [(Take, [i64; 3]); 11] = [
+        type FileEdit = fn(&mut HandoffFile);
+        let takes: [(FileEdit, [i64; 3]); 11] = [
             (|f| f.goal.clear(), [80, 100, 100]),
             (|f| f.now.clear(), [80, 70, 100]),
             (|f| f.test.clear(), [85, 80, 100]),

@@ -1,13 +1,13 @@
-//! A file in few words, for the first minute of the next session.
+//! Summarises a file for the start of the next session.
 
 use super::line::GoalAndNow;
 use super::model::HandoffFile;
 use super::text::{cut, one_line};
 use crate::handoffs::draft::tokens;
 
-/// What the next session needs it for.
+/// Purpose of the briefing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Purpose {
+pub enum RecoveryPurpose {
     /// It begins.
     #[default]
     Fresh,
@@ -17,7 +17,7 @@ pub enum Purpose {
     Compact,
 }
 
-impl Purpose {
+impl RecoveryPurpose {
     /// Every purpose with its name.
     pub const ALL: [(&'static str, Self); 3] = [
         ("fresh", Self::Fresh),
@@ -36,9 +36,9 @@ const BLOCKERS: (usize, usize) = (2, 50);
 const MEMORIES: (usize, usize) = (3, 60);
 const BYTES_PER_TOKEN: usize = 4;
 
-/// What a session that goes on from a file is told; at most 500 tokens, by bytes and as they are estimated.
-pub fn recover(file: &HandoffFile, purpose: Purpose) -> String {
-    if purpose == Purpose::Compact {
+/// Briefing for a session that continues from a file: at most 500 tokens, estimated from bytes.
+pub fn recover(file: &HandoffFile, purpose: RecoveryPurpose) -> String {
+    if purpose == RecoveryPurpose::Compact {
         let line = GoalAndNow {
             goal: file.goal.clone(),
             now: file.now.clone(),
@@ -49,7 +49,7 @@ pub fn recover(file: &HandoffFile, purpose: Purpose) -> String {
     single(&mut text, "Now", &file.now);
     single(&mut text, "Goal", &file.goal);
     list(&mut text, "Next", file.next.iter().cloned(), NEXT);
-    let pairs = |(name, told): (&String, &String)| format!("{name}: {told}");
+    let pairs = |(name, value): (&String, &String)| format!("{name}: {value}");
     list(
         &mut text,
         "Decisions",
@@ -58,7 +58,7 @@ pub fn recover(file: &HandoffFile, purpose: Purpose) -> String {
     );
     list(&mut text, "Findings", file.findings.iter().map(pairs), FINDINGS);
     list(&mut text, "Blockers", file.blockers.iter().cloned(), BLOCKERS);
-    if purpose == Purpose::Clear {
+    if purpose == RecoveryPurpose::Clear {
         list(&mut text, "Memories", file.cm_memories.iter().cloned(), MEMORIES);
     }
     bounded(&text).trim_end().to_owned()
@@ -104,21 +104,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_session_is_told_what_to_do_first() {
-        let text = recover(&full(), Purpose::Fresh);
+    fn a_briefing_says_what_to_do_first() {
+        let text = recover(&full(), RecoveryPurpose::Fresh);
         assert_eq!(
             text,
             "Now: Run the tests, then read src/auth.rs\nGoal: Login works: \"remember me\" too\nNext:\n- logout\n- docs\n\
              Decisions:\n- a: b\n- cookie: signed, since no store is there\nFindings:\n- git_branch: main\nBlockers:\n\
              - no key for the mail server"
         );
-        let clear = recover(&full(), Purpose::Clear);
+        let clear = recover(&full(), RecoveryPurpose::Clear);
         assert_eq!(clear, format!("{text}\nMemories:\n- tests need a key"));
         assert_eq!(
-            recover(&full(), Purpose::Compact),
+            recover(&full(), RecoveryPurpose::Compact),
             "Last: Login works: \"remember me\" too | Now: Run the tests, then read src/auth.rs"
         );
-        assert_eq!(recover(&HandoffFile::default(), Purpose::Fresh), "");
+        assert_eq!(recover(&HandoffFile::default(), RecoveryPurpose::Fresh), "");
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
             file.cm_memories = vec![long(c); 9];
             file.decisions = (0..9).map(|n| (n.to_string(), long(c))).collect();
             file.findings = (0..9).map(|n| (n.to_string(), long(c))).collect();
-            let text = recover(&file, Purpose::Clear);
+            let text = recover(&file, RecoveryPurpose::Clear);
             assert!(
                 text.len() <= 2000 && tokens(&text) <= 500,
                 "{c}: {} {}",
@@ -146,6 +146,9 @@ mod tests {
         }
         let mut file = full();
         file.next = (0..9).map(|n| format!("step {n}")).collect();
-        assert_eq!(recover(&file, Purpose::Fresh).matches("- step").count(), 3);
+        assert_eq!(
+            recover(&file, RecoveryPurpose::Fresh).matches("- step").count(),
+            3
+        );
     }
 }

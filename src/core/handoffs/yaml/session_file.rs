@@ -11,7 +11,7 @@ use serde_json::Value as Json;
 use super::model::HandoffFile;
 use super::text::{one_line, shortened};
 use super::text_rules::analyze;
-use crate::agents::commands::{self, Purpose};
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::{Evidence, LineEnd};
 use crate::agents::files::{FileChange, patched};
 use crate::agents::todo::{self, TodoState};
@@ -24,10 +24,10 @@ pub const MAX_LINE_BYTES: usize = 10 << 20;
 /// Blockers that errors make.
 const BLOCKERS: usize = 3;
 
-/// Bytes of an error.
 const ERROR_BYTES: usize = 200;
 
-/// Files of a kind that are named, and items of a to-do list: a file has about 400 tokens, and the repository has the rest.
+/// Files of a kind that are named, and items of a to-do list: a file has about 400 tokens, and the repository has the
+/// rest.
 const FILES: usize = 8;
 const TODOS: usize = 5;
 
@@ -44,9 +44,9 @@ pub struct SessionReader<'r> {
     /// Lines that are not JSON or too long.
     pub skipped: usize,
     tokens: Option<(i64, i64)>,
-    last_said: String,
+    last_reply: String,
     last_request: String,
-    todos: Vec<todo::Todo>,
+    todos: Vec<todo::TodoItem>,
     calls: HashMap<String, PendingCall>,
     files: Vec<(String, FileChange)>,
     /// What failed and has not passed since: what it was about, with the error.
@@ -72,7 +72,7 @@ impl<'r> SessionReader<'r> {
             agent_type: "",
             skipped: 0,
             tokens: None,
-            last_said: String::new(),
+            last_reply: String::new(),
             last_request: String::new(),
             todos: Vec::new(),
             calls: HashMap::new(),
@@ -96,21 +96,21 @@ impl<'r> SessionReader<'r> {
         }
     }
 
-    /// Counts a line that was too long to be held.
+    /// Counts a line that was too long to buffer.
     pub fn skip(&mut self) {
         self.skipped += 1;
     }
 
-    /// Fills a file with what the session tells. What the file says already stays.
+    /// Fills a file from the session. Values that the file has stay.
     pub fn finish(self, file: &mut HandoffFile) {
-        let mut told = analyze(&self.clean(&self.last_said));
+        let mut analysis = analyze(&self.clean(&self.last_reply));
         let mut errors: Vec<_> = self.failing.iter().map(|(_, error)| self.clean(error)).collect();
         errors.extend(self.error.iter().map(|error| self.clean(error)));
         // The newest matter most.
         let old = errors.len().saturating_sub(BLOCKERS);
         for error in errors.drain(old..) {
-            if !told.blockers.contains(&error) {
-                told.blockers.push(error);
+            if !analysis.blockers.contains(&error) {
+                analysis.blockers.push(error);
             }
         }
         let open = self
@@ -120,19 +120,19 @@ impl<'r> SessionReader<'r> {
         let mut open: Vec<_> = open.collect();
         open.sort_by_key(|todo| todo.state != TodoState::Active);
         let open: Vec<_> = open.iter().take(TODOS).map(|todo| self.item(todo)).collect();
-        if told.next.is_empty() {
-            told.next.clone_from(&open);
+        if analysis.next.is_empty() {
+            analysis.next.clone_from(&open);
         }
-        if told.now.is_empty() {
-            told.now = open.first().cloned().unwrap_or_default();
+        if analysis.now.is_empty() {
+            analysis.now = open.first().cloned().unwrap_or_default();
         }
-        if told.done.is_empty() {
+        if analysis.done.is_empty() {
             let done = self.todos.iter().filter(|todo| todo.state == TodoState::Done);
             // The last ones are the newest.
             let done: Vec<_> = done.map(|todo| self.item(todo)).collect();
-            told.done = done[done.len().saturating_sub(TODOS)..].to_vec();
+            analysis.done = done[done.len().saturating_sub(TODOS)..].to_vec();
         }
-        file.fill(told);
+        file.fill(analysis);
         if file.test.is_empty() {
             file.test = self
                 .test
@@ -176,7 +176,7 @@ impl<'r> SessionReader<'r> {
         self.redactor.path(inside.unwrap_or(path)).into_owned()
     }
 
-    fn item(&self, todo: &todo::Todo) -> String {
+    fn item(&self, todo: &todo::TodoItem) -> String {
         shortened(&self.clean(&one_line(&todo.text)), TODO_BYTES)
     }
 
@@ -209,7 +209,7 @@ impl<'r> SessionReader<'r> {
         if let Some(info) = payload.and_then(|payload| payload.get("info")) {
             self.token_count(info);
         }
-        // Codex tells each message twice, as an event too.
+        // Codex writes each message twice, the second time as an event.
         if text("type") == Some("event_msg") {
             return;
         }
@@ -248,8 +248,8 @@ impl<'r> SessionReader<'r> {
             "tool" | "toolResult" => {
                 let id = [text("tool_call_id"), text("toolCallId")].concat();
                 let failed = message.get("isError").and_then(Json::as_bool);
-                let said = texts(message.get("content").unwrap_or(&Json::Null));
-                self.result(&id, &said, failed);
+                let words = texts(message.get("content").unwrap_or(&Json::Null));
+                self.result(&id, &words, failed);
             }
             _ => {}
         }
@@ -257,8 +257,8 @@ impl<'r> SessionReader<'r> {
 
     fn assistant(&mut self, message: &Json) {
         let content = message.get("content").unwrap_or(&Json::Null);
-        let said = texts(content);
-        self.said(said);
+        let words = texts(content);
+        self.reply(words);
         for block in content.as_array().into_iter().flatten() {
             if matches!(kind_of(block), "tool_use" | "toolCall" | "tool_call") {
                 let arguments = ["input", "arguments"].iter().find_map(|key| block.get(key));
@@ -279,29 +279,29 @@ impl<'r> SessionReader<'r> {
             if kind_of(block) == "tool_result" {
                 answers = true;
                 let failed = block.get("is_error").and_then(Json::as_bool);
-                let said = texts(block.get("content").unwrap_or(&Json::Null));
-                self.result(member(block, "tool_use_id"), &said, failed.or(Some(false)));
+                let words = texts(block.get("content").unwrap_or(&Json::Null));
+                self.result(member(block, "tool_use_id"), &words, failed.or(Some(false)));
             }
         }
         if !answers {
-            self.asked(&texts(content));
+            self.question(&texts(content));
         }
     }
 
-    /// Notes what the model said.
-    pub(super) fn said(&mut self, said: String) {
-        if !said.trim().is_empty() {
-            self.last_said = said;
+    /// Notes what the model wrote.
+    pub(super) fn reply(&mut self, words: String) {
+        if !words.trim().is_empty() {
+            self.last_reply = words;
             self.error = None;
         }
     }
 
-    /// Notes what the person asked for.
-    pub(super) fn asked(&mut self, said: &str) {
-        let said = said.trim();
+    /// Notes what the person requested.
+    pub(super) fn question(&mut self, text: &str) {
+        let text = text.trim();
         // What a harness puts there begins with a tag.
-        if !said.is_empty() && !said.starts_with(['<', '#']) {
-            said.clone_into(&mut self.last_request);
+        if !text.is_empty() && !text.starts_with(['<', '#']) {
+            text.clone_into(&mut self.last_request);
         }
     }
 
@@ -345,16 +345,16 @@ impl<'r> SessionReader<'r> {
         }
     }
 
-    pub(super) fn result(&mut self, id: &str, said: &str, failed: Option<bool>) {
+    pub(super) fn result(&mut self, id: &str, output: &str, failed: Option<bool>) {
         let Some(call) = self.calls.remove(id) else {
             return;
         };
         let evidence = Evidence {
             command: call.command.as_deref(),
             flag: failed,
-            code: exit_of(said).filter(|_| call.kind == ToolKind::Shell),
+            code: exit_of(output).filter(|_| call.kind == ToolKind::Shell),
             silence_is_zero: failed == Some(false),
-            text: said,
+            text: output,
         };
         let end = match call.kind {
             ToolKind::Shell => evidence.decide(),
@@ -365,36 +365,36 @@ impl<'r> SessionReader<'r> {
                 .iter()
                 .filter(|run| run.purpose.verifies())
             {
-                self.checked(run.purpose, run.text, run.passed_or_flagged(&end), said);
+                self.checked(run.purpose, run.text, run.passed_or_flagged(&end), output);
             }
         }
-        let failed = failed.unwrap_or(exit_of(said).is_some_and(|exit| exit != 0));
+        let failed = failed.unwrap_or(exit_of(output).is_some_and(|exit| exit != 0));
         for (path, change) in call.changed {
             self.failing.retain(|(about, _)| *about != path);
             if failed {
-                let error = error_line(said);
+                let error = error_line(output);
                 self.failing.push((path.clone(), format!("{path}: {error}")));
                 continue;
             }
-            let is_new = call.kind == ToolKind::Write && said.contains("created");
+            let is_new = call.kind == ToolKind::Write && output.contains("created");
             self.files
                 .push((path, if is_new { FileChange::Created } else { change }));
         }
     }
 
     /// Notes how a test, a build or a lint went.
-    fn checked(&mut self, purpose: Purpose, command: &str, passed: Option<bool>, said: &str) {
+    fn checked(&mut self, purpose: CommandPurpose, command: &str, passed: Option<bool>, output: &str) {
         match passed {
             Some(true) => {
                 // A wider run that passes covers the narrower ones.
                 self.failing.retain(|(about, _)| !about.starts_with(command));
-                if purpose == Purpose::Test || self.test.is_none() {
+                if purpose == CommandPurpose::Test || self.test.is_none() {
                     self.test = Some(command.to_owned());
                 }
             }
             Some(false) => {
                 self.failing.retain(|(about, _)| about != command);
-                let error = error_line(said);
+                let error = error_line(output);
                 self.failing
                     .push((command.to_owned(), format!("`{command}` failed: {error}")));
             }
@@ -433,8 +433,8 @@ fn texts(content: &Json) -> String {
     }
 }
 
-/// The exit code that a result tells.
-fn exit_of(said: &str) -> Option<i32> {
+/// The exit code in a result.
+fn exit_of(output: &str) -> Option<i32> {
     /// How the agents say it, at the beginning of a line.
     const WORDS: [&str; 4] = [
         "Exit code ",
@@ -442,29 +442,29 @@ fn exit_of(said: &str) -> Option<i32> {
         "Process exited with code ",
         "exit code: ",
     ];
-    let told = said.lines().take(5).find_map(|line| {
+    let number = output.lines().take(5).find_map(|line| {
         let rest = WORDS.iter().find_map(|words| line.strip_prefix(words))?;
         rest.trim().parse().ok()
     });
     // Older versions of Codex have the output in a JSON object.
     let in_json = || {
-        let value: Json = serde_json::from_str(said).ok()?;
+        let value: Json = serde_json::from_str(output).ok()?;
         let code = value.pointer("/metadata/exit_code")?.as_i64()?;
         i32::try_from(code).ok()
     };
-    told.or_else(in_json)
+    number.or_else(in_json)
 }
 
 /// The line of an output that says what went wrong.
-fn error_line(said: &str) -> String {
+fn error_line(output: &str) -> String {
     let is_head = |line: &&str| !line.starts_with("Exit code") && !line.trim().is_empty();
-    let telling = |line: &&str| {
+    let has_error = |line: &&str| {
         let line = line.to_ascii_lowercase();
         ["error", "failed", "panicked", "fail:"]
             .iter()
             .any(|word| line.contains(word))
     };
-    let mut lines = said.lines().filter(is_head);
-    let line = lines.clone().find(telling).or_else(|| lines.next());
+    let mut lines = output.lines().filter(is_head);
+    let line = lines.clone().find(has_error).or_else(|| lines.next());
     shortened(&one_line(line.unwrap_or("no output")), ERROR_BYTES)
 }

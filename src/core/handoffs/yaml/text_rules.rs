@@ -1,20 +1,19 @@
-//! What an agent's own words tell of its work, by fixed rules: what was done, what comes next, what stands in the way, what
-//! was decided.
+//! Extracts an agent's own account of its work by fixed rules: what was done, next steps, blockers, decisions.
 //!
-//! Each kind has its expressions in an order; the first one that matches anywhere gives the goal or the next step, and all
-//! matches of all of them fill the lists. A heading such as `Next:` with nothing behind it stands for the list under it.
+//! Each kind has its expressions in order of precedence. The first that matches gives the goal or the next step; all
+//! matches of all of them fill the lists. A heading such as `Next:` with nothing after it stands for the list under it.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::model::{HandoffFile, Task};
+use super::model::{CompletedTask, HandoffFile};
 use super::text::{cut_chars, one_line, shortened};
 
-/// What a text tells.
+/// The values found in a text.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Analysis {
+pub struct TextAnalysis {
     /// What was accomplished.
     pub goal: String,
     /// What comes first.
@@ -23,7 +22,7 @@ pub struct Analysis {
     pub done: Vec<String>,
     /// Everything that comes next.
     pub next: Vec<String>,
-    /// What stands in the way.
+    /// Blockers.
     pub blockers: Vec<String>,
     /// Decisions by what was decided.
     pub decisions: BTreeMap<String, String>,
@@ -115,11 +114,11 @@ static DECIDED: LazyLock<Vec<Regex>> = LazyLock::new(|| {
 /// Words in front of a match that turn it into its opposite.
 const NOT: [&str; 6] = ["not", "never", "be", "isn't", "wasn't", "cannot"];
 
-/// What a text tells. Its credentials must be out already.
-pub fn analyze(text: &str) -> Analysis {
+/// Analyses a text, whose credentials must have been redacted.
+pub fn analyze(text: &str) -> TextAnalysis {
     let done = found(text, &DONE);
     let next = found(text, &NEXT);
-    Analysis {
+    TextAnalysis {
         goal: done.first.unwrap_or_default(),
         now: next.first.unwrap_or_default(),
         done: done.all,
@@ -130,14 +129,14 @@ pub fn analyze(text: &str) -> Analysis {
 }
 
 /// What expressions found.
-struct Found {
+struct RuleMatches {
     /// By the order of the expressions.
     first: Option<String>,
     /// By the order of the text.
     all: Vec<String>,
 }
 
-fn found(text: &str, expressions: &[Regex]) -> Found {
+fn found(text: &str, expressions: &[Regex]) -> RuleMatches {
     let mut first = None;
     let mut all: Vec<(usize, usize, Vec<String>)> = Vec::new();
     for expression in expressions {
@@ -162,13 +161,13 @@ fn found(text: &str, expressions: &[Regex]) -> Found {
         list.extend(items.into_iter().filter(|item| seen.insert(item.clone())));
     }
     list.truncate(ITEMS);
-    Found { first, all: list }
+    RuleMatches { first, all: list }
 }
 
-/// Where a match stands, and what it tells: the rest of its line, or the list under it.
+/// The span of a match, and its value: the rest of its line, or the list under it.
 fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<String>)> {
     let whole = captures.get(0)?;
-    let told = captures.get(1)?;
+    let matched_text = captures.get(1)?;
     let before = text[..whole.start()]
         .rsplit(['\n', '.'])
         .next()
@@ -177,7 +176,7 @@ fn matched(text: &str, captures: &Captures<'_>) -> Option<(usize, usize, Vec<Str
     if NOT.iter().any(|not| before.eq_ignore_ascii_case(not)) {
         return None;
     }
-    let item = item(told.as_str());
+    let item = item(matched_text.as_str());
     if !item.is_empty() {
         return Some((whole.start(), whole.end(), vec![item]));
     }
@@ -205,11 +204,11 @@ fn under_heading(text: &str) -> (Vec<String>, usize) {
     (items, bytes)
 }
 
-/// What stands behind a list mark.
+/// What follows a list mark.
 fn bullet(line: &str) -> Option<&str> {
-    let behind = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let rest = match behind.len() < line.len() {
-        true => behind.strip_prefix(['.', ')'])?,
+    let after = line.trim_start_matches(|c: char| c.is_ascii_digit());
+    let rest = match after.len() < line.len() {
+        true => after.strip_prefix(['.', ')'])?,
         false => line.strip_prefix(['-', '*', '+', '•'])?,
     };
     let rest = rest.strip_prefix([' ', '\t'])?.trim_start();
@@ -226,8 +225,8 @@ fn bullet(line: &str) -> Option<&str> {
 fn item(text: &str) -> String {
     let text = one_line(text);
     let text = text.trim_matches(|c| matches!(c, '*' | '_' | ' '));
-    let is_telling = text.chars().any(char::is_alphanumeric);
-    if is_telling {
+    let has_words = text.chars().any(char::is_alphanumeric);
+    if has_words {
         shortened(text, ITEM_BYTES)
     } else {
         String::new()
@@ -238,8 +237,8 @@ fn blockers(text: &str) -> Vec<String> {
     let mut all = Vec::new();
     for expression in BLOCKED.iter() {
         for captures in expression.captures_iter(text).take(BLOCKERS) {
-            let told = matched(text, &captures).map_or(Vec::new(), |(_, _, items)| items);
-            for item in told {
+            let listed = matched(text, &captures).map_or(Vec::new(), |(_, _, items)| items);
+            for item in listed {
                 if all.len() < BLOCKERS && !all.contains(&item) {
                     all.push(item);
                 }
@@ -269,24 +268,24 @@ fn decisions(text: &str) -> BTreeMap<String, String> {
 
 impl HandoffFile {
     /// Fills what is empty from a text. What the file says already stays.
-    pub fn fill(&mut self, told: Analysis) {
+    pub fn fill(&mut self, analysis: TextAnalysis) {
         let fill = |place: &mut String, text: String| {
             if place.is_empty() {
                 *place = text;
             }
         };
-        fill(&mut self.goal, told.goal);
-        fill(&mut self.now, told.now);
+        fill(&mut self.goal, analysis.goal);
+        fill(&mut self.now, analysis.now);
         if self.done_this_session.is_empty() {
-            self.done_this_session = told.done.into_iter().map(Task::new).collect();
+            self.done_this_session = analysis.done.into_iter().map(CompletedTask::new).collect();
         }
         if self.blockers.is_empty() {
-            self.blockers = told.blockers;
+            self.blockers = analysis.blockers;
         }
         if self.next.is_empty() {
-            self.next = told.next;
+            self.next = analysis.next;
         }
-        for (decided, reason) in told.decisions {
+        for (decided, reason) in analysis.decisions {
             self.decisions.entry(decided).or_insert(reason);
         }
     }
@@ -351,9 +350,9 @@ mod tests {
     #[test]
     fn the_first_expression_gives_the_goal_and_all_fill_the_list() {
         let text = "✓ built\nDone: tested\nI've completed the release. Bye";
-        let told = analyze(text);
-        assert_eq!(told.goal, "the release");
-        assert_eq!(told.done, ["built", "tested", "the release"]);
+        let analysis = analyze(text);
+        assert_eq!(analysis.goal, "the release");
+        assert_eq!(analysis.done, ["built", "tested", "the release"]);
     }
 
     #[test]
@@ -380,10 +379,10 @@ mod tests {
     fn decisions_have_a_short_key_and_a_short_reason() {
         let text = "I decided to keep the old format because clients read it. We chose SQLite over Postgres because \
                     it is one file. Using hyper for HTTP.";
-        let told = analyze(text).decisions;
-        assert_eq!(told["keep the old format"], "clients read it");
-        assert_eq!(told["SQLite"], "over Postgres");
-        assert_eq!(told["hyper"], "HTTP");
+        let decided = analyze(text).decisions;
+        assert_eq!(decided["keep the old format"], "clients read it");
+        assert_eq!(decided["SQLite"], "over Postgres");
+        assert_eq!(decided["hyper"], "HTTP");
         let long = analyze(&format!(
             "decided to {} because {}.",
             "a".repeat(99),

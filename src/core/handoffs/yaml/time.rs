@@ -1,5 +1,7 @@
 //! Times as the format has them (RFC 3339), without a clock.
 
+use time::{Date, Month, UtcDateTime};
+
 /// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
@@ -8,25 +10,6 @@ pub struct Time {
     /// And so many nanoseconds.
     pub nanos: u32,
 }
-
-/// Date and time of day, in UTC.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Civil {
-    /// The year, 1 to 9999 in texts.
-    pub year: i64,
-    /// 1 to 12.
-    pub month: u32,
-    /// 1 to 31.
-    pub day: u32,
-    /// 0 to 23.
-    pub hour: u32,
-    /// 0 to 59.
-    pub minute: u32,
-    /// 0 to 59.
-    pub second: u32,
-}
-
-const DAY: i64 = 24 * 60 * 60;
 
 impl Time {
     /// A time of whole seconds since the Unix epoch.
@@ -44,64 +27,43 @@ impl Time {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (date, rest) = text.split_at_checked(10)?;
-        let (year, month, day) = date_parts(date)?;
+        let date = date_of(date)?;
         let rest = rest.strip_prefix(['T', 't', ' '])?;
         let (clock, rest) = rest.split_at_checked(8)?;
-        let (hour, minute, second) = clock_parts(clock)?;
+        let clock = clock_parts(clock)?;
         let (nanos, zone) = fraction(rest)?;
         let offset = offset(zone)?;
-        let civil = Civil {
-            year,
-            month,
-            day,
-            hour,
-            minute,
-            // A leap second is the last one of its minute.
-            second: second.min(59),
-        };
         Some(Self {
-            seconds: civil.seconds() - offset,
+            seconds: UtcDateTime::new(date, clock).unix_timestamp() - offset,
             nanos,
         })
     }
 
     /// As RFC 3339 in UTC, without a fraction.
     pub fn rfc3339(self) -> String {
-        let at = self.civil();
+        let at = self.utc();
         format!(
-            "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}Z",
-            at.year, at.month, at.day, at.hour, at.minute, at.second
+            "{}T{:02}:{:02}:{:02}Z",
+            self.date(),
+            at.hour(),
+            at.minute(),
+            at.second()
         )
     }
 
     /// The date alone, in UTC.
     pub fn date(self) -> String {
-        let at = self.civil();
-        format!("{:04}-{:02}-{:02}", at.year, at.month, at.day)
+        let at = self.utc();
+        format!("{:04}-{:02}-{:02}", at.year(), u8::from(at.month()), at.day())
     }
 
-    /// Date and time of day in UTC (Howard Hinnant's `civil_from_days`).
-    pub fn civil(self) -> Civil {
-        let (days, second) = (self.seconds.div_euclid(DAY), self.seconds.rem_euclid(DAY));
-        let shifted = days + 719_468;
-        let (era, of_era) = (shifted.div_euclid(146_097), shifted.rem_euclid(146_097));
-        let year_of_era = (of_era - of_era / 1460 + of_era / 36_524 - of_era / 146_096) / 365;
-        let day_of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-        let from_march = (5 * day_of_year + 2) / 153;
-        let month = if from_march < 10 {
-            from_march + 3
-        } else {
-            from_march - 9
+    /// Date and time of day in UTC; the calendar's bounds for a time beyond them.
+    pub(super) fn utc(self) -> UtcDateTime {
+        let bound = match self.seconds {
+            ..0 => UtcDateTime::MIN,
+            _ => UtcDateTime::MAX,
         };
-        let small = |n: i64| u32::try_from(n).unwrap_or_default();
-        Civil {
-            year: year_of_era + era * 400 + i64::from(month <= 2),
-            month: small(month),
-            day: small(day_of_year - (153 * from_march + 2) / 5 + 1),
-            hour: small(second / 3600),
-            minute: small(second / 60 % 60),
-            second: small(second % 60),
-        }
+        UtcDateTime::from_unix_timestamp(self.seconds).unwrap_or(bound)
     }
 
     /// Seconds from an earlier time to this one; negative where the other is later.
@@ -110,47 +72,25 @@ impl Time {
     }
 }
 
-impl Civil {
-    /// Seconds since the Unix epoch (Howard Hinnant's `days_from_civil`).
-    pub fn seconds(self) -> i64 {
-        let year = self.year - i64::from(self.month <= 2);
-        let (era, year_of_era) = (year.div_euclid(400), year.rem_euclid(400));
-        let month = i64::from(self.month);
-        let from_march = if month > 2 { month - 3 } else { month + 9 };
-        let day_of_year = (153 * from_march + 2) / 5 + i64::from(self.day) - 1;
-        let day_of_era = year_of_era * 365 + year_of_era / 4 - year_of_era / 100 + day_of_year;
-        let days = era * 146_097 + day_of_era - 719_468;
-        days * DAY + i64::from(self.hour) * 3600 + i64::from(self.minute) * 60 + i64::from(self.second)
-    }
-}
-
 /// Whether a text is a date of the calendar, `YYYY-MM-DD`.
 pub fn is_date(text: &str) -> bool {
-    date_parts(text).is_some()
+    date_of(text).is_some()
 }
 
-/// Year, month and day of `YYYY-MM-DD`; `None` where the calendar has no such day.
-pub(super) fn date_parts(text: &str) -> Option<(i64, u32, u32)> {
+/// The date of `YYYY-MM-DD`; `None` where the calendar has no such day.
+pub(super) fn date_of(text: &str) -> Option<Date> {
     let bytes = text.as_bytes();
     if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
         return None;
     }
-    let year = number(&bytes[..4])?;
-    let month = number(&bytes[5..7])?;
-    let day = number(&bytes[8..])?;
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let days = match month {
-        2 if is_leap => 29,
-        2 => 28,
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    (1..=days).contains(&day).then_some((i64::from(year), month, day))
+    let year = i32::try_from(number(&bytes[..4])?).ok()?;
+    let month = u8::try_from(number(&bytes[5..7])?).ok()?;
+    let day = u8::try_from(number(&bytes[8..])?).ok()?;
+    Date::from_calendar_date(year, Month::try_from(month).ok()?, day).ok()
 }
 
-/// Hour, minute and second of `HH:MM:SS`.
-fn clock_parts(text: &str) -> Option<(u32, u32, u32)> {
+/// The time of day of `HH:MM:SS`.
+fn clock_parts(text: &str) -> Option<time::Time> {
     let bytes = text.as_bytes();
     if bytes[2] != b':' || bytes[5] != b':' {
         return None;
@@ -158,9 +98,11 @@ fn clock_parts(text: &str) -> Option<(u32, u32, u32)> {
     clock(number(&bytes[..2])?, number(&bytes[3..5])?, number(&bytes[6..])?)
 }
 
-/// Checks a time of day; the second 60 is a leap second.
-pub(super) fn clock(hour: u32, minute: u32, second: u32) -> Option<(u32, u32, u32)> {
-    (hour < 24 && minute < 60 && second <= 60).then_some((hour, minute, second))
+/// A time of day; a leap second is the last second of its minute.
+pub(super) fn clock(hour: u32, minute: u32, second: u32) -> Option<time::Time> {
+    let small = |n: u32| u8::try_from(n).ok();
+    let second = if second == 60 { 59 } else { second };
+    time::Time::from_hms(small(hour)?, small(minute)?, small(second)?).ok()
 }
 
 /// A number of digits alone.
@@ -259,7 +201,9 @@ mod tests {
     #[test]
     fn seconds_and_dates_are_each_others_inverse() {
         for seconds in (-60_000_000_000_i64..60_000_000_000).step_by(7_654_321) {
-            assert_eq!(Time::of_seconds(seconds).civil().seconds(), seconds);
+            let time = Time::of_seconds(seconds);
+            assert_eq!(time.utc().unix_timestamp(), seconds);
+            assert_eq!(Time::parse(&time.rfc3339()), Some(time));
         }
     }
 }

@@ -1,25 +1,25 @@
-//! The document as a tree of values and back. Reading is lenient: what has the wrong type is reported and left empty, or
-//! taken as what it was probably meant to be, so that one slip does not cost the rest of the file.
+//! The document as a tree of values and back. Reading is lenient: a value of the wrong type is reported, and converted
+//! or left empty. One mistake does not cost the rest of the file.
 
 use super::emit;
-use super::lenient::{Errors, members};
-use super::members::Members;
-use super::model::{FileChanges, HandoffFile, QualityReport, ReservationTransfer, Task};
-use super::parse::{self, Malformed};
+use super::lenient::{FieldErrors, members};
+use super::members::MappingBuilder;
+use super::model::{CompletedTask, FileChanges, HandoffFile, QualityReport, ReservationTransfer};
+use super::parse::{self, InvalidYaml};
 use super::terms::VERSION;
 use super::validate::FieldError;
-use super::value::Value;
+use super::value::YamlValue;
 
 /// A file as it was read.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Read {
+pub struct ParsedFile {
     /// What it says.
     pub file: HandoffFile,
     /// What has the wrong type.
     pub mistyped: Vec<FieldError>,
 }
 
-impl Read {
+impl ParsedFile {
     /// Everything that is wrong with the file.
     pub fn errors(&self) -> Vec<FieldError> {
         let mut errors = self.mistyped.clone();
@@ -34,18 +34,18 @@ impl Read {
     }
 }
 
-/// Reads a file; what breaks a rule of the format is listed by [`Read::errors`].
+/// Reads a file; what breaks a rule of the format is listed by [`ParsedFile::errors`].
 ///
 /// # Errors
 /// It is no YAML mapping.
-pub fn read(text: &str) -> Result<Read, Malformed> {
-    let nothing = |message: &str| Malformed {
+pub fn read(text: &str) -> Result<ParsedFile, InvalidYaml> {
+    let nothing = |message: &str| InvalidYaml {
         message: message.to_owned(),
         line: 0,
     };
     let entries = match parse::document(text)? {
-        Some(Value::Map(entries)) => entries,
-        None | Some(Value::Null) => return Err(nothing("there is nothing in it")),
+        Some(YamlValue::Map(entries)) => entries,
+        None | Some(YamlValue::Null) => return Err(nothing("there is nothing in it")),
         Some(_) => return Err(nothing("it is no mapping")),
     };
     let mut mistyped = Vec::new();
@@ -57,12 +57,12 @@ pub fn read(text: &str) -> Result<Read, Malformed> {
     if file.version.is_empty() {
         VERSION.clone_into(&mut file.version);
     }
-    Ok(Read { file, mistyped })
+    Ok(ParsedFile { file, mistyped })
 }
 
 impl HandoffFile {
     /// Takes one member; gives it back where it is none of the format's.
-    fn member(&mut self, e: &mut Errors<'_>, name: &str, value: Value) -> Option<Value> {
+    fn member(&mut self, e: &mut FieldErrors<'_>, name: &str, value: YamlValue) -> Option<YamlValue> {
         match name {
             "version" => self.version = e.text(value),
             "session" => self.session = e.text(value),
@@ -96,13 +96,13 @@ impl HandoffFile {
             "tokens_used" => self.tokens_used = e.whole(value),
             "tokens_max" => self.tokens_max = e.whole(value),
             "tokens_pct" => self.tokens_pct = e.share(value),
-            "quality" if value == Value::Null => {}
+            "quality" if value == YamlValue::Null => {}
             "quality" => {
                 self.quality = Some(e.inside(value, QualityReport::member, |report, unknown| {
                     report.extra = unknown;
                 }));
             }
-            "reservation_transfer" if value == Value::Null => {}
+            "reservation_transfer" if value == YamlValue::Null => {}
             "reservation_transfer" => {
                 self.reservation_transfer =
                     Some(e.inside(value, ReservationTransfer::member, |transfer, unknown| {
@@ -115,8 +115,8 @@ impl HandoffFile {
     }
 
     /// The file as a tree, its members in the format's order.
-    pub fn to_value(&self) -> Value {
-        let mut map = Members::default();
+    pub fn to_value(&self) -> YamlValue {
+        let mut map = MappingBuilder::default();
         map.text("version", &self.version);
         map.text("session", &self.session);
         map.text("date", &self.date);
@@ -127,7 +127,7 @@ impl HandoffFile {
         map.text("goal", &self.goal);
         map.text("now", &self.now);
         map.text("test", &self.test);
-        let tasks = self.done_this_session.iter().map(Task::to_value);
+        let tasks = self.done_this_session.iter().map(CompletedTask::to_value);
         map.list("done_this_session", tasks.collect());
         map.texts("blockers", &self.blockers);
         map.texts("questions", &self.questions);

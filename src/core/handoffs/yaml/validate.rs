@@ -1,4 +1,4 @@
-//! What a file must hold to, with everything that is wrong at once.
+//! The rules of a file; all violations are reported at once.
 
 use serde::Serialize;
 
@@ -11,7 +11,7 @@ use super::time::{Time, is_date};
 /// Bytes of a wrong value that an error quotes.
 const QUOTED_BYTES: usize = 200;
 
-/// What is wrong with a member.
+/// An error in a member.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FieldError {
     /// The member, as in `files.created`.
@@ -42,7 +42,7 @@ impl std::fmt::Display for FieldError {
 }
 
 impl HandoffFile {
-    /// Everything that is wrong; nothing where the file holds.
+    /// All violations; none for a valid file.
     pub fn errors(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
         let mut wrong = |field: &str, message: String, value: &str| {
@@ -106,7 +106,7 @@ impl HandoffFile {
         }
     }
 
-    /// What is worth telling and no error: a version that this program does not know.
+    /// Notes that are no errors: a version that this program does not know.
     pub fn notes(&self) -> Vec<FieldError> {
         let is_known = self.version.is_empty() || self.version == VERSION;
         let note = || {
@@ -119,7 +119,7 @@ impl HandoffFile {
         (!is_known).then(note).into_iter().collect()
     }
 
-    /// Whether the file holds.
+    /// Whether the file is valid.
     pub fn is_valid(&self) -> bool {
         self.errors().is_empty()
     }

@@ -1,4 +1,4 @@
-//! YAML as a tree: what a document says, without its layout.
+//! YAML as a tree: a document's values, without its layout.
 
 use serde_json::{Map, Number};
 
@@ -6,17 +6,15 @@ use crate::text::visible::acts;
 
 /// A value of a YAML document.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum YamlValue {
     /// Nothing.
     Null,
-    /// A string.
     Text(String),
     /// A scalar without quotes that some reader takes for something other than a string: a number, a time, `true`.
     Plain(String),
-    /// A list.
-    List(Vec<Value>),
+    List(Vec<YamlValue>),
     /// A mapping in the order of the document.
-    Map(Vec<(String, Value)>),
+    Map(Vec<(String, YamlValue)>),
 }
 
 /// Words that YAML 1.1 or 1.2 reads as null, a truth value, infinity or a merge, in lower case.
@@ -25,7 +23,7 @@ const WORDS: [&str; 17] = [
     "-.inf",
 ];
 
-impl Value {
+impl YamlValue {
     /// The value of a scalar that stands in the document without quotes.
     pub(super) fn unquoted(text: &str) -> Self {
         match text {
@@ -72,7 +70,8 @@ fn json_number(text: &str) -> Option<Number> {
     serde_json::from_str(text).ok()
 }
 
-/// Whether some reader takes this text, without quotes, for something other than a string. Says so of a few texts too many.
+/// Whether some reader takes this text, without quotes, for something other than a string. Says so of a few texts too
+/// many.
 pub(super) fn is_special(text: &str) -> bool {
     let is_word = text.len() <= 5 && WORDS.contains(&text.to_ascii_lowercase().as_str());
     let is_numeric = |c: char| {

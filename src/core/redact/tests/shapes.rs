@@ -1,5 +1,6 @@
-//! Shapes that credentials come in. Each is put together when the test runs, from letters of a seeded generator, so that no
-//! scanner takes a line of this file for a secret: bars are left out, a letter and a number are so many letters of a kind.
+//! Shapes that credentials come in. Each is put together when the test runs, from letters of a seeded generator, so
+//! that no scanner takes a line of this file for a secret. Bars are dropped; a letter with a number stands for that
+//! many letters of a kind.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,10 +8,10 @@ use base64::engine::general_purpose::STANDARD;
 use super::*;
 
 /// Name, text around (`{}` is the secret), fixed beginning, the rest.
-type Shape = (&'static str, &'static str, &'static str, &'static str);
+type SecretShape = (&'static str, &'static str, &'static str, &'static str);
 
 #[rustfmt::skip]
-const SHAPES: &[Shape] = &[
+const SHAPES: &[SecretShape] = &[
     ("anthropic", "the key is {} here", "sk-ant-|api03-", "w95"),
     ("anthropic admin", "the key is {} here", "sk-ant-|admin01-", "w95"),
     ("openai project", "the key is {} here", "sk-|proj-", "w74"),
@@ -205,9 +206,9 @@ const SHAPES: &[Shape] = &[
 ];
 
 /// A generator of letters that gives the same each time.
-struct Letters(u64);
+struct LetterGenerator(u64);
 
-impl Letters {
+impl LetterGenerator {
     fn next(&mut self, of: &str) -> char {
         self.0 = self
             .0
@@ -280,7 +281,7 @@ impl Letters {
 
 fn texts() -> Vec<(&'static str, String, String)> {
     let made = SHAPES.iter().enumerate().map(|(n, (name, around, fixed, rest))| {
-        let secret = Letters(n as u64 + 1).secret(&rest.replace('|', ""));
+        let secret = LetterGenerator(n as u64 + 1).secret(&rest.replace('|', ""));
         let text = around
             .replace('|', "")
             .replace("{}", &format!("{}{secret}", fixed.replace('|', "")));

@@ -1,14 +1,14 @@
 //! JSON text as spans: finds where values begin and end, and never builds a tree.
 //!
-//! Knows RFC 8259's structure well enough to walk it. It does not check what it steps over (numbers,
-//! literals, UTF-8): a body that is wrong there is upstream's to refuse. Every function takes offsets into
-//! the whole text, so that spans can be compared, cut and spliced.
+//! Knows RFC 8259's structure well enough to walk it. It does not validate what it skips (numbers, literals, UTF-8):
+//! upstream refuses invalid bodies. Every function takes offsets into the whole text, so that spans can be compared,
+//! cut and spliced.
 
 mod string;
 mod walk;
 
 pub use string::{escape_at, escape_into, quote, spelled, unescape};
 pub use walk::{
-    Malformed, Walk, array, array_behind, at_path, blank, elements, get, get_string, get_u64, is_true,
+    InvalidJson, WalkResult, array, array_from, at_path, blank, elements, get, get_string, get_u64, is_true,
     members, number, object, pick, pick_each, pick_each_by, string, string_end, value_end, whole, without,
 };

@@ -7,12 +7,12 @@ use crate::text::{Span, cost, scan};
 
 /// The text is not JSON at this offset, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Malformed(pub usize);
+pub struct InvalidJson(pub usize);
 
 /// What a walk returns: an offset, or where the text stopped being JSON.
-pub type Walk = Result<usize, Malformed>;
+pub type WalkResult = Result<usize, InvalidJson>;
 
-/// Offset of the first byte at or behind `at` that is not white space.
+/// Offset of the first byte from `at` on that is not white space.
 pub fn blank(text: &[u8], mut at: usize) -> usize {
     while let Some(b' ' | b'\n' | b'\r' | b'\t') = text.get(at) {
         at += 1;
@@ -24,12 +24,12 @@ pub fn blank(text: &[u8], mut at: usize) -> usize {
 ///
 /// # Errors
 /// No value begins there, or it does not end.
-pub fn value_end(text: &[u8], at: usize) -> Walk {
+pub fn value_end(text: &[u8], at: usize) -> WalkResult {
     match text.get(at) {
         Some(b'"') => string_end(text, at),
         Some(b'{' | b'[') => container_end(text, at),
         Some(b'-' | b'0'..=b'9' | b't' | b'f' | b'n') => Ok(scalar_end(text, at)),
-        _ => Err(Malformed(at)),
+        _ => Err(InvalidJson(at)),
     }
 }
 
@@ -37,14 +37,14 @@ pub fn value_end(text: &[u8], at: usize) -> Walk {
 ///
 /// # Errors
 /// It has no closing quote.
-pub fn string_end(text: &[u8], at: usize) -> Walk {
-    let end = scan::string_end(text, at).ok_or(Malformed(at))?;
+pub fn string_end(text: &[u8], at: usize) -> WalkResult {
+    let end = scan::string_end(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);
     Ok(end)
 }
 
-fn container_end(text: &[u8], at: usize) -> Walk {
-    let end = scan::container_end(text, at).ok_or(Malformed(at))?;
+fn container_end(text: &[u8], at: usize) -> WalkResult {
+    let end = scan::container_end(text, at).ok_or(InvalidJson(at))?;
     cost::add(end - at);
     Ok(end)
 }
@@ -61,9 +61,9 @@ fn scalar_end(text: &[u8], at: usize) -> usize {
 ///
 /// # Errors
 /// No object begins at `at`, it is not well-formed, or `member` fails.
-pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Walk) -> Walk {
+pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> WalkResult) -> WalkResult {
     if text.get(at) != Some(&b'{') {
-        return Err(Malformed(at));
+        return Err(InvalidJson(at));
     }
     let mut from = blank(text, at + 1);
     if text.get(from) == Some(&b'}') {
@@ -71,20 +71,20 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
     }
     loop {
         if text.get(from) != Some(&b'"') {
-            return Err(Malformed(from));
+            return Err(InvalidJson(from));
         }
         let end = string_end(text, from)?;
         let key = Span::new(from + 1, end - 1);
         cost::add(1);
         let colon = blank(text, end);
         if text.get(colon) != Some(&b':') {
-            return Err(Malformed(colon));
+            return Err(InvalidJson(colon));
         }
         let after = blank(text, member(key, blank(text, colon + 1))?);
         match text.get(after) {
             Some(b',') => from = blank(text, after + 1),
             Some(b'}') => return Ok(after + 1),
-            _ => return Err(Malformed(after)),
+            _ => return Err(InvalidJson(after)),
         }
     }
 }
@@ -94,9 +94,9 @@ pub fn object(text: &[u8], at: usize, mut member: impl FnMut(Span, usize) -> Wal
 ///
 /// # Errors
 /// No array begins at `at`, it is not well-formed, or `element` fails.
-pub fn array(text: &[u8], at: usize, element: impl FnMut(usize) -> Walk) -> Walk {
+pub fn array(text: &[u8], at: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     if text.get(at) != Some(&b'[') {
-        return Err(Malformed(at));
+        return Err(InvalidJson(at));
     }
     let first = blank(text, at + 1);
     if text.get(first) == Some(&b']') {
@@ -109,24 +109,24 @@ pub fn array(text: &[u8], at: usize, element: impl FnMut(usize) -> Walk) -> Walk
 ///
 /// # Errors
 /// The array is not well-formed, or `element` fails.
-pub fn array_behind(text: &[u8], end: usize, element: impl FnMut(usize) -> Walk) -> Walk {
+pub fn array_from(text: &[u8], end: usize, element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     let after = blank(text, end);
     match text.get(after) {
         Some(b',') => elements_from(text, blank(text, after + 1), element),
         Some(b']') => Ok(after + 1),
-        _ => Err(Malformed(after)),
+        _ => Err(InvalidJson(after)),
     }
 }
 
 /// Walks the elements of an array from the one that begins at `from`; the array's end.
-fn elements_from(text: &[u8], mut from: usize, mut element: impl FnMut(usize) -> Walk) -> Walk {
+fn elements_from(text: &[u8], mut from: usize, mut element: impl FnMut(usize) -> WalkResult) -> WalkResult {
     loop {
         cost::add(1);
         let after = blank(text, element(from)?);
         match text.get(after) {
             Some(b',') => from = blank(text, after + 1),
             Some(b']') => return Ok(after + 1),
-            _ => return Err(Malformed(after)),
+            _ => return Err(InvalidJson(after)),
         }
     }
 }
@@ -135,11 +135,11 @@ fn elements_from(text: &[u8], mut from: usize, mut element: impl FnMut(usize) ->
 ///
 /// # Errors
 /// There is no value, or something else follows it.
-pub fn whole(text: &[u8]) -> Result<Span, Malformed> {
+pub fn whole(text: &[u8]) -> Result<Span, InvalidJson> {
     let start = blank(text, 0);
     let end = value_end(text, start)?;
     if blank(text, end) != text.len() {
-        return Err(Malformed(end));
+        return Err(InvalidJson(end));
     }
     Ok(Span::new(start, end))
 }
@@ -176,7 +176,7 @@ pub fn pick_each_by<const N: usize>(
     text: &[u8],
     list: Span,
     keys: [&str; N],
-    end: impl Fn(usize) -> Walk,
+    end: impl Fn(usize) -> WalkResult,
 ) -> Vec<[Option<Span>; N]> {
     let mut all = Vec::new();
     let walked = array(text, list.start, |at| {
@@ -193,13 +193,13 @@ pub fn pick_each_by<const N: usize>(
     all
 }
 
-/// Picks from the object that begins at `at`, and tells where it ends.
+/// Picks from the object that begins at `at`, and returns its end.
 fn pick_at<const N: usize>(
     text: &[u8],
     at: usize,
     keys: [&str; N],
-    end_of: impl Fn(usize) -> Walk,
-) -> Result<([Option<Span>; N], usize), Malformed> {
+    end_of: impl Fn(usize) -> WalkResult,
+) -> Result<([Option<Span>; N], usize), InvalidJson> {
     let mut found = [None; N];
     let end = object(text, at, |k, at| {
         let end = end_of(at)?;
@@ -288,7 +288,7 @@ pub fn without<'a>(raw: &'a str, key: &str) -> Cow<'a, str> {
         if name.of(text) == key.as_bytes() {
             continue;
         }
-        // What stands between two members goes with the one behind it.
+        // The separator between two members is removed with the later one.
         let from = if any { all[i - 1].1.end } else { name.start - 1 };
         out.push_str(&raw[from..value.end]);
         any = true;

@@ -7,10 +7,10 @@ use fearless_simd::u8x64;
 pub(super) const BLOCK: usize = 64;
 
 /// A block's bytes as lanes.
-pub(super) struct Block<S: Simd>(u8x64<S>);
+pub(super) struct LaneBlock<S: Simd>(u8x64<S>);
 
-impl<S: Simd> Block<S> {
-    /// The block at `at`; behind the end of the text it is zeros, which nothing here looks for.
+impl<S: Simd> LaneBlock<S> {
+    /// The block at `at`; after the end of the text it is zeros, which nothing here looks for.
     #[inline(always)]
     pub(super) fn at(simd: S, text: &[u8], at: usize) -> Self {
         let bytes = match text.get(at..).and_then(|rest| rest.first_chunk()) {
@@ -50,7 +50,7 @@ pub(super) struct Strings {
 }
 
 /// What a block holds of strings.
-pub(super) struct Quoted {
+pub(super) struct StringBits {
     /// The quotes that begin or end one.
     pub(super) quotes: u64,
     /// What stands inside, opening quotes included and closing ones not.
@@ -63,11 +63,11 @@ impl Strings {
     #[inline(always)]
     pub(super) fn over<S: Simd>(
         &mut self,
-        block: &Block<S>,
+        block: &LaneBlock<S>,
         text: &[u8],
         floor: usize,
         from: usize,
-    ) -> Option<Quoted> {
+    ) -> Option<StringBits> {
         let (quotes, slashes) = (block.is(b'"'), block.is(b'\\'));
         let escapes = slashes | self.carried;
         let mut kept = quotes & !literal(slashes, &mut self.carried);
@@ -81,13 +81,13 @@ impl Strings {
             inside = parity(kept) ^ self.inside;
         }
         self.inside = ((inside as i64) >> 63) as u64;
-        Some(Quoted { quotes: kept, inside })
+        Some(StringBits { quotes: kept, inside })
     }
 }
 
-/// The bytes that an escape makes literal: those behind runs of backslashes of odd length. `carried` is one where such
-/// a run ends with the block before, and then with this one. (The addition carries each run that begins at an odd place
-/// to the place behind it; how it is done is known from simdjson.)
+/// The bytes that an escape makes literal: those after runs of backslashes of odd length. `carried` is one where such a
+/// run ends with the block before, and then with this one. (The addition carries each run that begins at an odd place
+/// to the place after it; how it is done is known from simdjson.)
 #[inline(always)]
 pub(super) fn literal(slashes: u64, carried: &mut u64) -> u64 {
     const EVEN: u64 = 0x5555_5555_5555_5555;

@@ -1,9 +1,9 @@
-//! The scan behind [`Prescan`](crate::text::prescan::Prescan): containers, long strings and a word in a growing text.
+//! The scan after [`Prescan`](crate::text::prescan::Prescan): containers, long strings and a word in a growing text.
 
 use fearless_simd::prelude::*;
 use fearless_simd::{Level, dispatch};
 
-use super::block::{BLOCK, Block, Quoted, Strings};
+use super::block::{BLOCK, LaneBlock, StringBits, Strings};
 use crate::text::{Span, cost};
 
 /// Containers up to this depth are noted: the root, the members of a request, its messages, and their parts' lists.
@@ -11,17 +11,17 @@ const NOTED_DEPTH: u32 = 4;
 
 /// Scans a growing text block by block. Notes where the containers near the root begin and end, strings in them that
 /// reach beyond the block they begin in, and occurrences of a word.
-pub(crate) struct Follow {
-    cursor: Cursor,
-    notes: Notes,
-    seek: Seek,
+pub(crate) struct StreamScan {
+    cursor: ScanCursor,
+    notes: ScanNotes,
+    seek: WordSeek,
 }
 
-/// What a scan found in one stretch of a text, and where it stood behind it: all that is needed to pass by the same stretch
-/// behind the same beginning without scanning it.
+/// What a scan found in one stretch of a text, and its state after it. With both, the same stretch after the same
+/// prefix is skipped without a scan.
 #[derive(Debug)]
-pub struct Stretch {
-    cursor: Cursor,
+pub struct ScannedStretch {
+    cursor: ScanCursor,
     /// As in [`Seek`].
     carried: u64,
     /// As in [`Notes`].
@@ -35,7 +35,7 @@ pub struct Stretch {
     found: Box<[usize]>,
 }
 
-impl Stretch {
+impl ScannedStretch {
     /// Bytes that it takes.
     pub fn size(&self) -> usize {
         size_of::<Self>()
@@ -48,7 +48,7 @@ impl Stretch {
 
 /// How far the scan is. Small enough to stay in registers from block to block.
 #[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Cursor {
+pub(super) struct ScanCursor {
     /// Where the next block begins.
     at: usize,
     depth: u32,
@@ -58,7 +58,7 @@ pub(super) struct Cursor {
 }
 
 #[derive(Default)]
-pub(super) struct Notes {
+pub(super) struct ScanNotes {
     pub(super) all: Vec<Span>,
     /// Noted containers that are open.
     open: Vec<usize>,
@@ -67,7 +67,7 @@ pub(super) struct Notes {
 }
 
 /// Looks for a word by its last two bytes, while the block is at hand.
-pub(super) struct Seek {
+pub(super) struct WordSeek {
     word: &'static [u8],
     last: [u8; 2],
     /// One where the block before ends with the last byte but one.
@@ -75,13 +75,13 @@ pub(super) struct Seek {
     pub(super) found: Vec<usize>,
 }
 
-impl Follow {
+impl StreamScan {
     /// `word`, of two bytes at least, is looked for as it is spelled.
     pub(crate) fn seeking(word: &'static [u8]) -> Self {
         Self {
-            cursor: Cursor::default(),
-            notes: Notes::default(),
-            seek: Seek::new(word),
+            cursor: ScanCursor::default(),
+            notes: ScanNotes::default(),
+            seek: WordSeek::new(word),
         }
     }
 
@@ -92,14 +92,14 @@ impl Follow {
         *cursor = dispatch!(Level::new(), simd => cursor.blocks(simd, text, notes, seek));
     }
 
-    /// Goes on to the end of `text`, which is whole blocks long, and tells what was on the way.
-    pub(crate) fn stretch(&mut self, text: &[u8]) -> Stretch {
+    /// Goes on to the end of `text`, which is whole blocks long, and returns what it passed.
+    pub(crate) fn stretch(&mut self, text: &[u8]) -> ScannedStretch {
         let waiting: Vec<usize> = self.notes.open.iter().copied().chain(self.notes.string).collect();
         let (begun, found) = (self.notes.all.len(), self.seek.found.len());
         self.advance(text);
-        let Notes { all, open, string } = &self.notes;
+        let ScanNotes { all, open, string } = &self.notes;
         let ended = waiting.into_iter().map(|i| (i, all[i].end));
-        Stretch {
+        ScannedStretch {
             cursor: self.cursor,
             carried: self.seek.carried,
             open: open.as_slice().into(),
@@ -110,12 +110,12 @@ impl Follow {
         }
     }
 
-    /// Goes on behind a stretch that an equal scan told of at this place.
-    pub(crate) fn pass(&mut self, stretch: &Stretch) {
+    /// Continues after a stretch that an equal scan returned at this place.
+    pub(crate) fn pass(&mut self, stretch: &ScannedStretch) {
         self.cursor = stretch.cursor;
         self.seek.carried = stretch.carried;
         self.seek.found.extend_from_slice(&stretch.found);
-        let Notes { all, open, string } = &mut self.notes;
+        let ScanNotes { all, open, string } = &mut self.notes;
         for (i, end) in &stretch.ended {
             all[*i].end = *end;
         }
@@ -137,7 +137,7 @@ impl Follow {
     }
 }
 
-impl Seek {
+impl WordSeek {
     pub(super) fn new(word: &'static [u8]) -> Self {
         Self {
             word,
@@ -148,7 +148,7 @@ impl Seek {
     }
 
     #[inline(always)]
-    fn over<S: Simd>(&mut self, block: &Block<S>, text: &[u8], from: usize) {
+    fn over<S: Simd>(&mut self, block: &LaneBlock<S>, text: &[u8], from: usize) {
         let before = block.is(self.last[0]);
         let ends = block.is(self.last[1]) & (before << 1 | self.carried);
         self.carried = before >> 63;
@@ -169,15 +169,15 @@ impl Seek {
     }
 }
 
-impl Cursor {
+impl ScanCursor {
     /// Goes over all whole blocks.
     #[inline(always)]
     pub(super) fn blocks<S: Simd>(
         mut self,
         simd: S,
         text: &[u8],
-        notes: &mut Notes,
-        seek: &mut Seek,
+        notes: &mut ScanNotes,
+        seek: &mut WordSeek,
     ) -> Self {
         while text.len() - self.at >= BLOCK {
             self.block(simd, text, notes, seek);
@@ -186,13 +186,13 @@ impl Cursor {
     }
 
     #[inline(always)]
-    fn block<S: Simd>(&mut self, simd: S, text: &[u8], notes: &mut Notes, seek: &mut Seek) {
+    fn block<S: Simd>(&mut self, simd: S, text: &[u8], notes: &mut ScanNotes, seek: &mut WordSeek) {
         let from = self.at;
         self.at += BLOCK;
-        let block = Block::at(simd, text, from);
+        let block = LaneBlock::at(simd, text, from);
         seek.over(&block, text, from);
         let was_inside = self.strings.inside != 0;
-        let Some(Quoted { quotes, inside }) = self.strings.over(&block, text, 0, from) else {
+        let Some(StringBits { quotes, inside }) = self.strings.over(&block, text, 0, from) else {
             return;
         };
         if was_inside && let Some(i) = notes.string.take() {
@@ -214,8 +214,8 @@ impl Cursor {
     }
 }
 
-impl Notes {
-    /// Follows the brackets of one block near the root; the depth behind it.
+impl ScanNotes {
+    /// Follows the brackets of one block near the root; the depth after it.
     fn brackets(&mut self, mut depth: u32, from: usize, opens: u64, closes: u64) -> u32 {
         let mut left = opens | closes;
         while left != 0 {

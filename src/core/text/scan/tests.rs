@@ -1,6 +1,6 @@
 //! The same as byte by byte, on every processor's vectors.
 
-use super::follow::{Cursor, Notes, Seek};
+use super::follow::{ScanCursor, ScanNotes, WordSeek};
 use super::*;
 use proptest::prelude::*;
 
@@ -71,8 +71,8 @@ fn agree(text: &[u8]) {
         }
     }
     let noted = levels().into_iter().map(|level| {
-        let (mut notes, mut seek) = (Notes::default(), Seek::new(b"k\""));
-        dispatch!(level, simd => Cursor::default().blocks(simd, text, &mut notes, &mut seek));
+        let (mut notes, mut seek) = (ScanNotes::default(), WordSeek::new(b"k\""));
+        dispatch!(level, simd => ScanCursor::default().blocks(simd, text, &mut notes, &mut seek));
         (notes.all, seek.found)
     });
     let noted: Vec<_> = noted.collect();

@@ -11,7 +11,7 @@ fn sse(events: &[Value]) -> Vec<u8> {
 }
 
 fn read(body: &[u8]) -> Option<String> {
-    Answered::of(body).as_read()
+    AnswerContent::of(body).as_read()
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn streams_of_all_wires_are_put_together() {
         ollama.concat().into_bytes(),
     ];
     let holds = |word: &str, body: &[u8]| {
-        Answered::may_hold(body, |text| String::from_utf8_lossy(text).contains(word))
+        AnswerContent::may_hold(body, |text| String::from_utf8_lossy(text).contains(word))
     };
     for body in all {
         assert!(holds("brown", &body) && !holds("green", &body));
@@ -109,13 +109,13 @@ fn the_golden_replies_say_what_their_streams_say() {
             concat!(env!("CARGO_MANIFEST_DIR"), "/../..")
         );
         let body = std::fs::read(path).unwrap();
-        let answered = Answered::of(&body);
+        let answered = AnswerContent::of(&body);
         answered
             .parts
             .iter()
             .map(|part| {
                 (
-                    part.said,
+                    part.kind,
                     part.name.map(|name| name.get().into_owned()),
                     part.text(),
                 )
@@ -130,17 +130,27 @@ fn the_golden_replies_say_what_their_streams_say() {
         ("ollama", "05_merged.ndjson"),
     ] {
         let (streamed, whole) = (read(wire, stream), read(wire, "06_merged.json"));
-        let call = |all: &[(Said, Option<String>, String)]| {
-            let call = all.iter().find(|(said, ..)| *said == Said::Call).unwrap();
+        let call = |all: &[(AnswerPartKind, Option<String>, String)]| {
+            let call = all
+                .iter()
+                .find(|(found, ..)| *found == AnswerPartKind::Call)
+                .unwrap();
             let arguments: Value = serde_json::from_str(&call.2).unwrap();
             (call.1.clone(), arguments)
         };
         assert_eq!(call(&streamed), call(&whole), "{wire}");
-        let text = |all: &[(Said, Option<String>, String)], kind: Said| -> String {
-            let said = all.iter().filter(|(said, ..)| *said == kind);
-            said.map(|(.., text)| text.as_str()).collect()
+        let text = |all: &[(AnswerPartKind, Option<String>, String)], kind: AnswerPartKind| -> String {
+            let found = all.iter().filter(|(found, ..)| *found == kind);
+            found.map(|(.., text)| text.as_str()).collect()
         };
-        assert_eq!(text(&streamed, Said::Text), text(&whole, Said::Text), "{wire}");
-        assert!(text(&whole, Said::Text).contains("[[handoff-resume:"), "{wire}");
+        assert_eq!(
+            text(&streamed, AnswerPartKind::Text),
+            text(&whole, AnswerPartKind::Text),
+            "{wire}"
+        );
+        assert!(
+            text(&whole, AnswerPartKind::Text).contains("[[handoff-resume:"),
+            "{wire}"
+        );
     }
 }

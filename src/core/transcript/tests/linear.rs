@@ -5,17 +5,17 @@ use crate::text::cost;
 
 const SIZES: [usize; 3] = [10_000, 1_000_000, 10_000_000];
 
-/// How much more a byte may cost in the largest body than in the smallest one.
+/// Maximum ratio of the cost per byte in the largest and the smallest body.
 const MORE: f64 = 1.6;
 
-/// Everything that can be asked of a request.
+/// Every question about a request.
 fn read_all(view: &View) -> usize {
     let transcript = Transcript::of(view);
     let mut read = 0;
     for turn in transcript.turns() {
         for part in turn.parts() {
             read += part.texts().iter().map(|text| text.get().len()).sum::<usize>();
-            if let Kind::Call(call) = part.kind {
+            if let TranscriptPartKind::Call(call) = part.kind {
                 read += call.arguments.map_or(0, |arguments| arguments.get().len());
             }
         }
@@ -56,7 +56,7 @@ fn messages(assistant: &str, user: &str) -> String {
     format!(r#"{{"role":"assistant","content":[{assistant}]}},{{"role":"user","content":[{user}]}}"#)
 }
 
-fn said(text: &str) -> String {
+fn texts_of(text: &str) -> String {
     messages(&format!(r#"{{"type":"text","text":"{text}"}}"#), "")
 }
 
@@ -78,12 +78,12 @@ fn results_without_calls() {
 
 #[test]
 fn a_text_with_escapes() {
-    request(|size| said(&fill(r#"a\n\"b\" "#, size).concat()));
+    request(|size| texts_of(&fill(r#"a\n\"b\" "#, size).concat()));
 }
 
 #[test]
 fn brackets_in_a_text() {
-    request(|size| said(&fill("[{", size).concat()));
+    request(|size| texts_of(&fill("[{", size).concat()));
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_message_with_many_members() {
 #[test]
 fn marks() {
     let line = "[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\\n";
-    request(|size| said(&fill(line, size).concat()));
+    request(|size| texts_of(&fill(line, size).concat()));
 }
 
 /// An answer costs as much as it is long: a line of it, again and again.
@@ -114,7 +114,7 @@ fn answer(line: &str) {
     costs("an answer", |size| {
         let body = format!("{line}\n").repeat(size / line.len());
         let read = || {
-            Answered::of(body.as_bytes())
+            AnswerContent::of(body.as_bytes())
                 .as_read()
                 .map_or(0, |text| text.len())
         };

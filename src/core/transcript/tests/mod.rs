@@ -11,7 +11,6 @@ use bytes::Bytes;
 use super::*;
 use crate::wire::{Operation, View, WIRES, Wire};
 
-/// The wire of this name.
 fn named(name: &str) -> &'static dyn Wire {
     let found = WIRES.iter().find(|wire| wire.id().name() == name);
     *found.unwrap_or_else(|| panic!("no wire {name}"))
@@ -22,15 +21,15 @@ fn view(wire: &str, body: impl Into<Bytes>) -> View {
 }
 
 /// Every span of a part: its own, and those of all its texts.
-fn spans(part: &Part<'_>) -> Vec<Span> {
+fn spans(part: &TranscriptPart<'_>) -> Vec<Span> {
     let mut all: Vec<Span> = part.texts().iter().map(|text| text.span).collect();
     match part.kind {
-        Kind::Text(text) | Kind::Other(text) => all.push(text.span),
-        Kind::Call(call) => {
+        TranscriptPartKind::Text(text) | TranscriptPartKind::Other(text) => all.push(text.span),
+        TranscriptPartKind::Call(call) => {
             all.extend([call.id, call.name].into_iter().flatten().map(|text| text.span));
             all.extend(call.arguments.map(|arguments| arguments.span));
         }
-        Kind::Result(result) => {
+        TranscriptPartKind::Result(result) => {
             all.extend(
                 [result.call, result.name]
                     .into_iter()
@@ -38,7 +37,7 @@ fn spans(part: &Part<'_>) -> Vec<Span> {
                     .map(|text| text.span),
             );
         }
-        Kind::Thinking | Kind::Image | Kind::ToolChange => {}
+        TranscriptPartKind::Thinking | TranscriptPartKind::Image | TranscriptPartKind::ToolChange => {}
     }
     all.push(part.span);
     all

@@ -27,46 +27,46 @@ fn short(text: &str) -> String {
     }
 }
 
-fn texts(all: &[Text<'_>]) -> String {
+fn texts(all: &[JsonText<'_>]) -> String {
     let all: Vec<_> = all.iter().map(|text| short(&text.get())).collect();
     all.join(" ")
 }
 
-fn said(text: Option<Text<'_>>) -> String {
+fn text_of(text: Option<JsonText<'_>>) -> String {
     text.map_or("-".to_owned(), |text| text.get().into_owned())
 }
 
-fn line(part: &Part<'_>) -> String {
+fn line(part: &TranscriptPart<'_>) -> String {
     match part.kind {
-        Kind::Text(text) => format!("text {}", short(&text.get())),
-        Kind::Call(call) => {
+        TranscriptPartKind::Text(text) => format!("text {}", short(&text.get())),
+        TranscriptPartKind::Call(call) => {
             let arguments = call.arguments.map(|arguments| short(&arguments.get()));
             format!(
                 "call {} {} {}",
-                said(call.id),
-                said(call.name),
+                text_of(call.id),
+                text_of(call.name),
                 arguments.unwrap_or_default()
             )
         }
-        Kind::Result(result) => {
-            let (call, name) = (said(result.call), said(result.name));
+        TranscriptPartKind::Result(result) => {
+            let (call, name) = (text_of(result.call), text_of(result.name));
             format!(
                 "result {call} {name} error={:?} {}",
                 result.error,
                 texts(&part.texts())
             )
         }
-        Kind::Thinking => format!("thinking {}", texts(&part.texts())),
-        Kind::Image => "image".to_owned(),
-        Kind::ToolChange => "tools".to_owned(),
-        Kind::Other(name) => format!("other {:?} {}", name.get(), texts(&part.texts())),
+        TranscriptPartKind::Thinking => format!("thinking {}", texts(&part.texts())),
+        TranscriptPartKind::Image => "image".to_owned(),
+        TranscriptPartKind::ToolChange => "tools".to_owned(),
+        TranscriptPartKind::Other(name) => format!("other {:?} {}", name.get(), texts(&part.texts())),
     }
 }
 
 fn outline(transcript: &Transcript<'_>) -> String {
     let mut out = String::new();
     let agent = transcript.agent();
-    let _ = writeln!(out, "agent: {}", agent.map_or("-", Agent::name));
+    let _ = writeln!(out, "agent: {}", agent.map_or("-", AgentKind::name));
     let tools: Vec<_> = transcript
         .tool_names()
         .iter()
@@ -91,7 +91,7 @@ fn outline(transcript: &Transcript<'_>) -> String {
         let answered = tool
             .answer
             .map_or("nowhere".to_owned(), |(turn, _)| turn.to_string());
-        let (name, exit, failed) = (said(tool.call.name), tool.exit(agent), tool.failed(agent));
+        let (name, exit, failed) = (text_of(tool.call.name), tool.exit(agent), tool.failed(agent));
         let _ = writeln!(
             out,
             "{name} of {} answered in {answered}: exit {exit:?}, failed {failed:?}",
@@ -166,7 +166,7 @@ fn recorded_commands_tell_how_they_ended() {
     assert_eq!(ended("pi_anthropic.json", "anthropic"), all);
     assert_eq!(ended("gemini_cli_gemini.json", "gemini"), all);
     assert_eq!(ended("qwen_code_openai_chat.json", "openai_chat"), all);
-    // These two take exit code 1 of grep and diff for a success, and nobody is told of it.
+    // These two take exit code 1 of grep and diff for a success, and do not report it.
     let judged = [Some(3), zero, Some(2), unknown, zero, unknown, zero];
     assert_eq!(ended("claude_code_anthropic.json", "anthropic"), judged);
     let failures = all.map(|code| code.filter(|code| *code != 0));

@@ -1,5 +1,5 @@
-//! What is no transcript: arbitrary JSON out of the members that are looked for, and arbitrary bytes. Nothing panics, and
-//! no span leaves the body.
+//! What is no transcript: arbitrary JSON out of the members that are looked for, and arbitrary bytes. Nothing panics,
+//! and no span leaves the body.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -110,7 +110,7 @@ fn value() -> impl Strategy<Value = Value> {
 fn read(body: &[u8]) {
     let inside = |span: Span| assert!(span.start <= span.end && span.end <= body.len(), "{span:?}");
     for role in ROLES {
-        let turn = Turn::alone(body, role);
+        let turn = TranscriptTurn::alone(body, role);
         let _ = turn.time();
         for part in turn.parts() {
             spans(&part).into_iter().for_each(inside);
@@ -128,7 +128,7 @@ fn read(body: &[u8]) {
         let texts = [tool.name(), tool.description()];
         texts.into_iter().flatten().for_each(|text| inside(text.span));
     }
-    for part in Answered::of(body).parts {
+    for part in AnswerContent::of(body).parts {
         part.pieces.iter().copied().for_each(inside);
         let _ = part.text();
     }
@@ -170,7 +170,7 @@ proptest! {
     #[test]
     fn a_beginning_is_cut_between_characters(text in any::<String>(), bytes in 0usize..40) {
         let literal = json!(text).to_string();
-        let whole = Text::literal(literal.as_bytes(), Span::new(0, literal.len())).unwrap();
+        let whole = JsonText::literal(literal.as_bytes(), Span::new(0, literal.len())).unwrap();
         prop_assert_eq!(whole.get(), text.as_str());
         prop_assert!(text.starts_with(&*whole.beginning(bytes)));
     }

@@ -1,5 +1,5 @@
-//! Random transcripts, put into each wire's words and read again: every text is found once, in order, at the place where it
-//! stands; and what a rewrite sees of a turn is the same.
+//! Random transcripts, written for each wire and read again. Every text is found once, in order and at its place, and a
+//! rewrite sees the same turns.
 
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::record::WireId;
-use crate::wire::PartKind;
+use crate::wire::TurnPartKind;
 
 /// A part as it is put into words.
 #[derive(Debug, Clone, PartialEq)]
-enum Spoken {
+enum SpokenPart {
     Text(String),
     Thinking(String),
     Call(String, String),
@@ -29,74 +29,79 @@ fn words() -> impl Strategy<Value = String> {
 }
 
 /// A question, an answer of the model, and the results of its calls.
-fn round() -> impl Strategy<Value = [Vec<Spoken>; 3]> {
-    let said = prop::collection::vec(words(), 1..3);
+fn round() -> impl Strategy<Value = [Vec<SpokenPart>; 3]> {
+    let spoken_text = prop::collection::vec(words(), 1..3);
     let calls = prop::collection::vec((words(), prop::collection::vec(words(), 1..3)), 0..3);
-    (said, prop::option::of(words()), words(), calls, any::<bool>()).prop_map(
-        |(asked, thought, said, calls, image)| {
-            let mut question: Vec<_> = asked.into_iter().map(Spoken::Text).collect();
-            question.extend(image.then_some(Spoken::Image));
-            let mut answer: Vec<_> = thought.map(Spoken::Thinking).into_iter().collect();
-            answer.push(Spoken::Text(said));
+    (
+        spoken_text,
+        prop::option::of(words()),
+        words(),
+        calls,
+        any::<bool>(),
+    )
+        .prop_map(|(person_words, thought, spoken_text, calls, image)| {
+            let mut question: Vec<_> = person_words.into_iter().map(SpokenPart::Text).collect();
+            question.extend(image.then_some(SpokenPart::Image));
+            let mut answer: Vec<_> = thought.map(SpokenPart::Thinking).into_iter().collect();
+            answer.push(SpokenPart::Text(spoken_text));
             let ids = (0..calls.len()).map(|n| format!("call_{n}"));
             let (mut asks, mut results) = (Vec::new(), Vec::new());
             for (id, (argument, texts)) in ids.zip(calls) {
-                asks.push(Spoken::Call(id.clone(), argument));
-                results.push(Spoken::Result(id, texts));
+                asks.push(SpokenPart::Call(id.clone(), argument));
+                results.push(SpokenPart::Result(id, texts));
             }
             answer.extend(asks);
             [question, answer, results]
-        },
-    )
+        })
 }
 
-fn blocks(parts: &[Spoken]) -> Vec<Value> {
-    let block = |part: &Spoken| match part {
-        Spoken::Text(text) => json!({"type": "text", "text": text}),
-        Spoken::Thinking(text) => json!({"type": "thinking", "thinking": text, "signature": "s"}),
-        Spoken::Call(id, argument) => {
+fn blocks(parts: &[SpokenPart]) -> Vec<Value> {
+    let block = |part: &SpokenPart| match part {
+        SpokenPart::Text(text) => json!({"type": "text", "text": text}),
+        SpokenPart::Thinking(text) => json!({"type": "thinking", "thinking": text, "signature": "s"}),
+        SpokenPart::Call(id, argument) => {
             json!({"type": "tool_use", "id": id, "name": "f", "input": {"a": argument}})
         }
-        Spoken::Result(id, texts) => {
+        SpokenPart::Result(id, texts) => {
             let texts: Vec<_> = texts
                 .iter()
                 .map(|text| json!({"type": "text", "text": text}))
                 .collect();
             json!({"type": "tool_result", "tool_use_id": id, "content": texts})
         }
-        Spoken::Image => json!({"type": "image", "source": {"type": "base64", "data": "aGk="}}),
+        SpokenPart::Image => json!({"type": "image", "source": {"type": "base64", "data": "aGk="}}),
     };
     parts.iter().map(block).collect()
 }
 
-fn gemini(parts: &[Spoken]) -> Vec<Value> {
-    let part = |part: &Spoken| match part {
-        Spoken::Text(text) => json!({"text": text}),
-        Spoken::Thinking(text) => json!({"text": text, "thought": true}),
-        Spoken::Call(id, argument) => {
+fn gemini(parts: &[SpokenPart]) -> Vec<Value> {
+    let part = |part: &SpokenPart| match part {
+        SpokenPart::Text(text) => json!({"text": text}),
+        SpokenPart::Thinking(text) => json!({"text": text, "thought": true}),
+        SpokenPart::Call(id, argument) => {
             json!({"functionCall": {"id": id, "name": "f", "args": {"a": argument}}})
         }
-        Spoken::Result(id, texts) => {
+        SpokenPart::Result(id, texts) => {
             json!({"functionResponse": {"id": id, "name": "f", "response": {"output": texts}}})
         }
-        Spoken::Image => json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
+        SpokenPart::Image => json!({"inlineData": {"mimeType": "image/png", "data": "aGk="}}),
     };
     parts.iter().map(part).collect()
 }
 
 /// Messages whose thinking and calls stand beside the content.
-fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
+fn beside(role: &str, parts: &[SpokenPart], ollama: bool) -> Vec<Value> {
     let mut message = json!({"role": role});
     let (mut content, mut calls, mut out) = (Vec::new(), Vec::new(), Vec::new());
     for part in parts {
         match part {
-            Spoken::Text(text) => content.push(json!({"type": "text", "text": text})),
-            Spoken::Thinking(text) if ollama => message["thinking"] = json!(text),
-            Spoken::Thinking(text) => {
+            SpokenPart::Text(text) => content.push(json!({"type": "text", "text": text})),
+            SpokenPart::Thinking(text) if ollama => message["thinking"] = json!(text),
+            SpokenPart::Thinking(text) => {
                 message["reasoning_content"] = json!(text);
                 message["reasoning"] = json!(text);
             }
-            Spoken::Call(id, argument) => {
+            SpokenPart::Call(id, argument) => {
                 let arguments = json!({"a": argument});
                 let arguments = if ollama {
                     arguments
@@ -105,7 +110,7 @@ fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
                 };
                 calls.push(json!({"id": id, "function": {"name": "f", "arguments": arguments}}));
             }
-            Spoken::Result(id, texts) => {
+            SpokenPart::Result(id, texts) => {
                 let texts: Vec<_> = texts
                     .iter()
                     .map(|text| json!({"type": "text", "text": text}))
@@ -117,8 +122,8 @@ fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
                 };
                 out.push(json!({"role": "tool", "tool_call_id": id, "content": texts}));
             }
-            Spoken::Image if ollama => message["images"] = json!(["aGk="]),
-            Spoken::Image => content.push(json!({"type": "image_url", "image_url": {"url": "data:x"}})),
+            SpokenPart::Image if ollama => message["images"] = json!(["aGk="]),
+            SpokenPart::Image => content.push(json!({"type": "image_url", "image_url": {"url": "data:x"}})),
         }
     }
     if !calls.is_empty() {
@@ -132,24 +137,24 @@ fn beside(role: &str, parts: &[Spoken], ollama: bool) -> Vec<Value> {
 }
 
 /// Items, thinking and calls each by itself.
-fn items(role: &str, parts: &[Spoken]) -> Vec<Value> {
+fn items(role: &str, parts: &[SpokenPart]) -> Vec<Value> {
     let mut out: Vec<Value> = Vec::new();
     for part in parts {
         let content = match part {
-            Spoken::Text(text) => json!({"type": "input_text", "text": text}),
-            Spoken::Image => json!({"type": "input_image", "image_url": "data:x"}),
-            Spoken::Thinking(text) => {
+            SpokenPart::Text(text) => json!({"type": "input_text", "text": text}),
+            SpokenPart::Image => json!({"type": "input_image", "image_url": "data:x"}),
+            SpokenPart::Thinking(text) => {
                 out.push(json!({"type": "reasoning", "summary": [{"type": "summary_text", "text": text}], "content": null}));
                 continue;
             }
-            Spoken::Call(id, argument) => {
+            SpokenPart::Call(id, argument) => {
                 let arguments = json!({"a": argument}).to_string();
                 out.push(
                     json!({"type": "function_call", "call_id": id, "name": "f", "arguments": arguments}),
                 );
                 continue;
             }
-            Spoken::Result(id, texts) => {
+            SpokenPart::Result(id, texts) => {
                 let texts: Vec<_> = texts
                     .iter()
                     .map(|text| json!({"type": "input_text", "text": text}))
@@ -171,8 +176,8 @@ fn items(role: &str, parts: &[Spoken]) -> Vec<Value> {
 }
 
 /// A transcript in the words of a wire, and what of it that wire can say.
-fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
-    let (mut list, mut said) = (Vec::new(), Vec::new());
+fn spoken(wire: WireId, rounds: &[[Vec<SpokenPart>; 3]]) -> (Value, Vec<SpokenPart>) {
+    let (mut list, mut spoken_text) = (Vec::new(), Vec::new());
     let turns = rounds
         .iter()
         .flat_map(|round| round.iter().zip(["user", "assistant", "user"]));
@@ -181,9 +186,10 @@ fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
         if wire == WireId::Ollama {
             // Its messages have one text each.
             let mut texts = 0;
-            parts.retain(|part| !matches!(part, Spoken::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
+            parts
+                .retain(|part| !matches!(part, SpokenPart::Text(_)) || std::mem::replace(&mut texts, 1) == 0);
             for part in &mut parts {
-                if let Spoken::Result(_, texts) = part {
+                if let SpokenPart::Result(_, texts) = part {
                     texts.truncate(1);
                 }
             }
@@ -198,18 +204,18 @@ fn spoken(wire: WireId, rounds: &[[Vec<Spoken>; 3]]) -> (Value, Vec<Spoken>) {
             WireId::Ollama => list.extend(beside(role, &parts, true)),
             WireId::OpenaiResponses => list.extend(items(role, &parts)),
         }
-        said.extend(parts);
+        spoken_text.extend(parts);
     }
     let key = match wire {
         WireId::OpenaiResponses => "input",
         WireId::Gemini => "contents",
         _ => "messages",
     };
-    (json!({"model": "m", key: list}), said)
+    (json!({"model": "m", key: list}), spoken_text)
 }
 
 /// What was read, in the same words; each text from its place in the body.
-fn heard(part: &Part<'_>) -> Spoken {
+fn heard(part: &TranscriptPart<'_>) -> SpokenPart {
     let texts = || {
         part.texts()
             .iter()
@@ -217,20 +223,22 @@ fn heard(part: &Part<'_>) -> Spoken {
             .collect::<Vec<_>>()
     };
     match part.kind {
-        Kind::Text(text) => Spoken::Text(text.get().into_owned()),
-        Kind::Thinking => Spoken::Thinking(texts().concat()),
-        Kind::Call(call) => Spoken::Call(
+        TranscriptPartKind::Text(text) => SpokenPart::Text(text.get().into_owned()),
+        TranscriptPartKind::Thinking => SpokenPart::Thinking(texts().concat()),
+        TranscriptPartKind::Call(call) => SpokenPart::Call(
             call.id.unwrap().get().into_owned(),
             call.arguments.unwrap().named("a").unwrap(),
         ),
-        Kind::Result(result) => Spoken::Result(result.call.unwrap().get().into_owned(), texts()),
-        Kind::Image => Spoken::Image,
-        Kind::ToolChange | Kind::Other(_) => panic!("{part:?}"),
+        TranscriptPartKind::Result(result) => {
+            SpokenPart::Result(result.call.unwrap().get().into_owned(), texts())
+        }
+        TranscriptPartKind::Image => SpokenPart::Image,
+        TranscriptPartKind::ToolChange | TranscriptPartKind::Other(_) => panic!("{part:?}"),
     }
 }
 
-fn check(wire: &dyn Wire, rounds: &[[Vec<Spoken>; 3]]) {
-    let (body, said) = spoken(wire.id(), rounds);
+fn check(wire: &dyn Wire, rounds: &[[Vec<SpokenPart>; 3]]) {
+    let (body, spoken_text) = spoken(wire.id(), rounds);
     let view = view(wire.id().name(), body.to_string());
     let transcript = Transcript::of(&view);
     let mut all = Vec::new();
@@ -239,7 +247,7 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<Spoken>; 3]]) {
         for part in turn.parts() {
             assert!(turn.span.start <= part.span.start && part.span.end <= turn.span.end);
             let mut own: Vec<Span> = part.texts().iter().map(|text| text.span).collect();
-            if let Kind::Call(call) = part.kind {
+            if let TranscriptPartKind::Call(call) = part.kind {
                 own.push(call.arguments.unwrap().span);
             }
             assert!(
@@ -255,8 +263,8 @@ fn check(wire: &dyn Wire, rounds: &[[Vec<Spoken>; 3]]) {
         places.windows(2).all(|two| two[0].end <= two[1].start),
         "a text is found twice"
     );
-    // Images of Ollama stand beside the text, and are read behind it.
-    assert_eq!(all, said, "{:?}", wire.id());
+    // Images of Ollama stand beside the text, and are read after it.
+    assert_eq!(all, spoken_text, "{:?}", wire.id());
     let uses = transcript.tool_uses();
     assert!(uses.iter().all(|tool| tool.answer.is_some()));
     agrees(wire, &view);
@@ -267,12 +275,14 @@ fn agrees(wire: &dyn Wire, view: &View) {
     for (at, turn) in Transcript::of(view).turns().enumerate() {
         let parts = turn.parts();
         let read = parts.iter().filter_map(|part| match part.kind {
-            Kind::Text(text) => Some((PartKind::Text, Some(text.span), None)),
-            Kind::Call(call) => Some((PartKind::Call, None, call.id.map(|id| id.span))),
-            Kind::Result(result) => Some((PartKind::Result, None, result.call.map(|id| id.span))),
+            TranscriptPartKind::Text(text) => Some((TurnPartKind::Text, Some(text.span), None)),
+            TranscriptPartKind::Call(call) => Some((TurnPartKind::Call, None, call.id.map(|id| id.span))),
+            TranscriptPartKind::Result(result) => {
+                Some((TurnPartKind::Result, None, result.call.map(|id| id.span)))
+            }
             _ => None,
         });
-        let kinds = [PartKind::Text, PartKind::Call, PartKind::Result];
+        let kinds = [TurnPartKind::Text, TurnPartKind::Call, TurnPartKind::Result];
         let rewritten = wire.content(view, at).parts.into_iter();
         let rewritten = rewritten.filter(|part| kinds.contains(&part.kind));
         let rewritten = rewritten.map(|part| (part.kind, part.text, part.id));

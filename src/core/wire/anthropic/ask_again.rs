@@ -1,4 +1,4 @@
-//! What a model said to Anthropic's API, told back to it with the answers to its calls.
+//! What a model wrote to Anthropic's API, returned to it with the answers to its calls.
 
 use bytes::Bytes;
 
@@ -7,14 +7,14 @@ use super::pairs;
 use super::reply::{called, raw};
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for Anthropic {
-    /// The assistant's own message with our call as its last block (where it stands on every later request, behind
-    /// what the agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound
-    /// to that order.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    /// The assistant's own message with our call as its last block (its place on every later request, after what the
+    /// agent was shown), then the call's result. `None` where thinking follows a call of ours: it is bound to that
+    /// order.
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let blocks = match spoken {
             LegOutput::Reply(body) => {
                 let whole = Span::new(json::blank(body, 0), body.len());
@@ -48,21 +48,21 @@ fn is_thinking(block: &str) -> bool {
     kind.is_some_and(|k| matches!(&*k, "thinking" | "redacted_thinking"))
 }
 
-/// Content blocks from the frames that streamed them.
+/// Rebuilds content blocks from the frames that streamed them.
 fn streamed(frames: &[Bytes]) -> Vec<String> {
-    let mut message = Message { blocks: Vec::new() };
+    let mut message = AnthropicEcho { blocks: Vec::new() };
     for frame in frames {
         message.frame(&sse::data(frame));
     }
     message.blocks.iter().filter_map(|b| b.finished()).collect()
 }
 
-struct Message {
-    blocks: Vec<Block>,
+struct AnthropicEcho {
+    blocks: Vec<EchoBlock>,
 }
 
 #[derive(Default)]
-struct Block {
+struct EchoBlock {
     start: String,
     text: Option<String>,
     thinking: Option<String>,
@@ -71,7 +71,7 @@ struct Block {
     citations: Vec<String>,
 }
 
-impl Message {
+impl AnthropicEcho {
     fn frame(&mut self, data: &[u8]) {
         let whole = Span::new(json::blank(data, 0), data.len());
         match json::get_string(data, whole, "type").as_deref() {
@@ -79,9 +79,9 @@ impl Message {
                 let start = json::get(data, whole, "content_block")
                     .map(|b| raw(data, b))
                     .unwrap_or_default();
-                self.blocks.push(Block {
+                self.blocks.push(EchoBlock {
                     start,
-                    ..Block::default()
+                    ..EchoBlock::default()
                 });
             }
             Some("content_block_delta") => {
@@ -95,7 +95,7 @@ impl Message {
     }
 }
 
-impl Block {
+impl EchoBlock {
     fn delta(&mut self, data: &[u8], delta: Span) {
         let grow = |to: &mut Option<String>, key: &str| {
             if let Some(piece) = json::get_string(data, delta, key) {

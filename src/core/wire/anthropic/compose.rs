@@ -1,4 +1,5 @@
-//! An answer of our own as an Anthropic message, whole or streamed. Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
+//! An answer of our own as an Anthropic message, whole or streamed. Events:
+//! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::Anthropic;
 use bytes::Bytes;
@@ -7,38 +8,38 @@ use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
 
 impl Compose for Anthropic {
-    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let text = json::quote(said.text);
+    fn compose(&self, _view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+        let text = json::quote(answer.text);
         match shape {
             AnswerShape::Whole => {
                 let content = format!(r#"{{"type":"text","text":{text}}}"#);
-                message(said, &content, r#""end_turn""#, said.output()).into()
+                message(answer, &content, r#""end_turn""#, answer.output()).into()
             }
-            AnswerShape::Stream(_) => stream(said, &text).concat().into(),
+            AnswerShape::Stream(_) => stream(answer, &text).concat().into(),
         }
     }
 
-    fn stream_opening(&self, _view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+    fn stream_opening(&self, _view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
         StreamOpening {
-            frames: start(said, said.output()),
+            frames: start(answer, answer.output()),
             is_shown: true,
         }
     }
 }
 
-fn message(said: &LocalAnswer<'_>, content: &str, stop: &str, output: u64) -> String {
+fn message(answer: &LocalAnswer<'_>, content: &str, stop: &str, output: u64) -> String {
     format!(
         r#"{{"id":"{}","type":"message","role":"assistant","model":{},"content":[{content}],"stop_reason":{stop},"stop_sequence":null,"usage":{}}}"#,
-        said.id("msg_"),
-        json::quote(said.model),
-        usage(said, output)
+        answer.id("msg_"),
+        json::quote(answer.model),
+        usage(answer, output)
     )
 }
 
-fn usage(said: &LocalAnswer<'_>, output: u64) -> String {
+fn usage(answer: &LocalAnswer<'_>, output: u64) -> String {
     format!(
         r#"{{"input_tokens":{},"cache_creation_input_tokens":0,"cache_read_input_tokens":0,"output_tokens":{output}}}"#,
-        said.input()
+        answer.input()
     )
 }
 
@@ -46,14 +47,14 @@ fn event(name: &str, members: &str) -> Bytes {
     sse::named(name, &format!(r#"{{"type":"{name}",{members}}}"#))
 }
 
-fn start(said: &LocalAnswer<'_>, output: u64) -> Bytes {
-    let message = message(said, "", "null", output);
+fn start(answer: &LocalAnswer<'_>, output: u64) -> Bytes {
+    let message = message(answer, "", "null", output);
     event("message_start", &format!(r#""message":{message}"#))
 }
 
-fn stream(said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
+fn stream(answer: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
     vec![
-        start(said, 1),
+        start(answer, 1),
         event(
             "content_block_start",
             r#""index":0,"content_block":{"type":"text","text":""}"#,
@@ -67,7 +68,7 @@ fn stream(said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
             "message_delta",
             &format!(
                 r#""delta":{{"stop_reason":"end_turn","stop_sequence":null}},"usage":{}"#,
-                usage(said, said.output())
+                usage(answer, answer.output())
             ),
         ),
         sse::named("message_stop", r#"{"type":"message_stop"}"#),

@@ -26,7 +26,7 @@ impl Errors for Anthropic {
         true
     }
 
-    /// By the wording of the check on signed thinking.
+    /// Recognised by the error's wording for signed thinking.
     fn is_prefix_mismatch(&self, body: &[u8]) -> bool {
         let has = |needle: &str| memmem::find(body, needle.as_bytes()).is_some();
         has("thinking") && has("signature") && has("bound to a different conversation")

@@ -4,14 +4,15 @@ use std::collections::HashMap;
 
 use super::Anthropic;
 use crate::mark::gap;
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Part, Role, TurnContent, View};
-use crate::wire::{Beside, HiddenCall, Pairs, Turns};
+use crate::wire::view::{self, Role, TurnContent, TurnPart, View};
+use crate::wire::{HiddenCall, Pairs, SiblingPair, Turns};
 
 impl Pairs for Anthropic {
-    /// A hidden call as a block. Arguments that are no JSON object become an empty one: the API takes no other.
+    /// A hidden call as a block. Arguments that are not a JSON object become an empty one: the API accepts nothing
+    /// else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         let object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&call.arguments);
         let input = if object.is_ok() {
@@ -27,15 +28,15 @@ impl Pairs for Anthropic {
     }
 
     /// The call goes among the blocks of its sibling's turn, the result in front of the other results.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         let mut turns: HashMap<usize, (TurnContent, ResultsAt)> = HashMap::new();
-        let edits = besides.iter().map(|Beside { at, pair }| {
-            let Place::Beside { offset, .. } = pair.place else {
+        let edits = besides.iter().map(|SiblingPair { at, pair }| {
+            let InsertionPlace::Beside { offset, .. } = pair.place else {
                 return Vec::new();
             };
             let (content, results) = turns
                 .entry(at.turn)
-                .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::behind(view, at.turn)));
+                .or_insert_with(|| (Anthropic.content(view, at.turn), ResultsAt::after(view, at.turn)));
             vec![
                 view::beside(&content.parts, at.part, offset, &pair.call),
                 results.with(&result(pair)),
@@ -44,7 +45,7 @@ impl Pairs for Anthropic {
         edits.collect()
     }
 
-    /// The turn is split at the aside's line: what was said before it with the call, the result, what was said
+    /// The turn is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
     fn put_aside(
         &self,
@@ -64,7 +65,7 @@ impl Pairs for Anthropic {
             return Vec::new();
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
         let [open, close, head, tail] = surroundings(view, whole, content, here, inside);
         let block = |span: Span| {
             let blank = json::unescape(span.of(text)).trim().is_empty();
@@ -111,9 +112,15 @@ impl Pairs for Anthropic {
     }
 }
 
-/// What stands around the text `inside` of a part: the block up to it and behind it (for string content a block made of it),
-/// and the message up to its blocks and behind them.
-fn surroundings(view: &View, whole: Span, content: &TurnContent, here: &Part, inside: Span) -> [String; 4] {
+/// The bytes around the text `inside` of a part: its block before and after it (a new block for string content), and
+/// the message before and after its blocks.
+fn surroundings(
+    view: &View,
+    whole: Span,
+    content: &TurnContent,
+    here: &TurnPart,
+    inside: Span,
+) -> [String; 4] {
     let text = |start, end| view.str(Span::new(start, end)).into_owned();
     match content.list {
         Some(list) => [
@@ -154,7 +161,7 @@ enum ResultsAt {
 }
 
 impl ResultsAt {
-    fn behind(view: &View, turn: usize) -> Self {
+    fn after(view: &View, turn: usize) -> Self {
         let next = view.turns.get(turn + 1).filter(|t| t.role == Role::User);
         match next.map(|_| Anthropic.content(view, turn + 1)) {
             Some(TurnContent {

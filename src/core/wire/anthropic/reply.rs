@@ -5,17 +5,17 @@ use bytes::Bytes;
 use std::borrow::Cow;
 
 use super::stream::stop;
-use super::usage::{self, Counters};
+use super::usage::{self, AnthropicUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::served::ServedBy;
 use crate::wire::view;
-use crate::wire::{DroppedThinking, Ending, Leg, Replies, Watch};
+use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch};
 
 impl Replies for Anthropic {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let text: &[u8] = body;
         let whole = json::whole(text).ok()?;
         let [content, id, stop_reason, usage] =
@@ -24,21 +24,23 @@ impl Replies for Anthropic {
         let mut report = LegReport {
             id: string(id)?.into_owned(),
             stop: stop(string(stop_reason).as_deref()),
-            usage: usage.map(|u| Counters::of(text, u).usage()).unwrap_or_default(),
+            usage: usage
+                .map(|u| AnthropicUsage::of(text, u).usage())
+                .unwrap_or_default(),
             ended: true,
             served: ServedBy::of(text, whole),
             dropped_thinking: DroppedThinking::of_member(text, whole).unwrap_or_default(),
             ..LegReport::default()
         };
-        // Whatever else stands in its place, nothing can be put into it.
+        // Any other value in its place cannot be extended.
         let content = content.filter(|c| text[c.start] == b'[')?;
         let mut escaper = Escaper::default();
-        for [kind, id, name, input, said] in
+        for [kind, id, name, input, words] in
             json::pick_each(text, content, ["type", "id", "name", "input", "text"])
         {
             let kind = string(kind).unwrap_or_default();
-            if let Some(said) = said.filter(|s| kind == "text" && s.len() >= 2) {
-                report.broken_up += escaper.follow(said.inner().of(text)).len();
+            if let Some(words) = words.filter(|s| kind == "text" && s.len() >= 2) {
+                report.broken_up += escaper.follow(words.inner().of(text)).len();
             }
             let is_call = kind == "tool_use";
             let id = string(id).unwrap_or_default().into_owned();
@@ -51,7 +53,7 @@ impl Replies for Anthropic {
                     after: report.parts,
                     ..HiddenCall::default()
                 };
-                call.collect(&raw(text, input.unwrap_or_default()), watch.held_bytes);
+                call.collect(&raw(text, input.unwrap_or_default()), watch.buffered_bytes);
                 report.hidden.push(call);
                 continue;
             }
@@ -77,7 +79,7 @@ impl Replies for Anthropic {
             .iter()
             .map(|l| counters(&l.body, Span::new(json::blank(&l.body, 0), l.body.len())))
             .collect();
-        // The last leg's reply with the first one's identity: what is not named here is the last one's own.
+        // The last leg's reply with the first one's identity: all other members are the last one's.
         let body = &last.body;
         let text: &[u8] = body;
         let whole = Span::new(json::blank(text, 0), text.len());
@@ -101,8 +103,9 @@ impl Replies for Anthropic {
     }
 }
 
-fn counters(text: &[u8], whole: Span) -> Counters {
-    json::get(text, whole, "usage").map_or_else(Counters::default, |usage| Counters::of(text, usage))
+fn counters(text: &[u8], whole: Span) -> AnthropicUsage {
+    json::get(text, whole, "usage")
+        .map_or_else(AnthropicUsage::default, |usage| AnthropicUsage::of(text, usage))
 }
 
 pub(super) fn raw(text: &[u8], span: Span) -> String {
@@ -157,7 +160,7 @@ fn stop_edit(text: &[u8], value: Span, ending: Ending) -> Option<Edit> {
     Some(Edit::replace(value, reason))
 }
 
-fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
+fn usage_now(all: &[AnthropicUsage], ending: Ending) -> Option<String> {
     match ending {
         Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
         Ending::Own | Ending::WithoutCall => Some(usage::merged(all)),

@@ -10,9 +10,9 @@ use crate::text::Span;
 use crate::text::json;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
-use crate::wire::view::{Choice, Facts, Role, Tools, View};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Scanned, Unread};
+use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
 
 /// Output room under which no call can be made (pre-warming and probes send 0 or 1).
 const LEAST_ROOM: u64 = 1024;
@@ -42,7 +42,12 @@ const KEYS: [&str; 10] = [
 ];
 
 impl Requests for Anthropic {
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason> {
         walk::view((body, scanned), operation, &KEYS, role, read_member)
     }
 
@@ -75,8 +80,8 @@ impl Requests for Anthropic {
         &["thread"]
     }
 
-    /// How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and the
-    /// agent clears and asks again. A later leg has no agent that could.
+    /// How much the agent could clear (beta `context-hint-2026-04-09`): the provider may refuse a request for that, and
+    /// the agent clears and asks again. No agent could clear for a later leg.
     fn first_leg_members(&self) -> &'static [&'static str] {
         &["context_hint"]
     }
@@ -95,8 +100,8 @@ fn read_member(
     (text, prescan): (&[u8], &Prescan),
     key: &[u8],
     value: Span,
-    facts: &mut Facts,
-    tools: &mut Option<Tools>,
+    facts: &mut RequestFacts,
+    tools: &mut Option<ToolList>,
 ) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
@@ -105,9 +110,9 @@ fn read_member(
         b"max_tokens" => facts.cramped = json::number(value.of(text)).is_some_and(|n| n < LEAST_ROOM),
         b"tool_choice" => {
             facts.choice = match json::get_string(text, value, "type").as_deref() {
-                Some("none") => Choice::None,
-                Some("any" | "tool") => Choice::Forced,
-                _ => Choice::Auto,
+                Some("none") => ToolChoice::None,
+                Some("any" | "tool") => ToolChoice::Forced,
+                _ => ToolChoice::Auto,
             }
         }
         b"output_config" => {
@@ -116,7 +121,7 @@ fn read_member(
         b"context_hint" => facts.context_hint = true,
         b"thread" => match json::get_string(text, value, "type").as_deref() {
             Some("create") => facts.begins_thread = true,
-            _ => facts.held |= value.of(text) != b"null",
+            _ => facts.server_side |= value.of(text) != b"null",
         },
         b"compaction" => facts.summary |= value.of(text) != b"null",
         b"metadata" => facts.session = session(text, value),
@@ -133,7 +138,7 @@ fn session(text: &[u8], metadata: Span) -> Option<String> {
     json::get_string(inner, span, "session_id").map(|s| s.into_owned())
 }
 
-fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<Tools> {
+fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<ToolList> {
     walk::typed_tools((text, prescan), value, |kind| {
         CLIENT_TOOLS.iter().any(|c| kind.starts_with(c))
     })

@@ -1,33 +1,34 @@
-//! Anthropic's streams: one message to the agent, however many legs it has. Events: <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
+//! Anthropic's streams: one message to the agent, however many legs it has. Events:
+//! <https://docs.anthropic.com/en/docs/build-with-claude/streaming>.
 
 use super::Anthropic;
 use bytes::Bytes;
 
-use super::usage::{self, Counters};
+use super::usage::{self, AnthropicUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
-use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::{DroppedThinking, Ending, Streams, View, Watch, sse};
+use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::{DroppedThinking, Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for Anthropic {
-    fn dialect(&self, _view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(Stream::new(watch))
+    fn dialect(&self, _view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
+        Box::new(AnthropicStream::new(watch))
     }
 }
 
-/// Where the stream is.
-struct Stream {
-    watch: Watch,
+/// State of the stream.
+struct AnthropicStream {
+    watch: ResponseWatch,
     leg: usize,
     report: LegReport,
-    counters: Counters,
-    /// What earlier legs used.
-    spent: Vec<Counters>,
-    block: Block,
+    counters: AnthropicUsage,
+    /// Usage of earlier legs.
+    spent: Vec<AnthropicUsage>,
+    block: OpenBlock,
     /// Index of the next block the agent sees.
     next: usize,
     escaper: Escaper,
@@ -42,12 +43,11 @@ struct Stream {
     template: FrameTemplate,
 }
 
-/// The block that is open.
 #[derive(Default)]
-enum Block {
+enum OpenBlock {
     #[default]
     None,
-    /// Shown under this index.
+    /// A visible block with this index.
     Shown(usize),
     /// Ours.
     Hidden(HiddenCall),
@@ -55,7 +55,7 @@ enum Block {
 
 /// The spans of an event's members that matter.
 #[derive(Default)]
-struct Event {
+struct AnthropicEvent {
     index: Option<Span>,
     delta: Option<Span>,
     block: Option<Span>,
@@ -63,8 +63,8 @@ struct Event {
     usage: Option<Span>,
 }
 
-fn event(data: &[u8]) -> (Event, &[u8]) {
-    let mut found = Event::default();
+fn event(data: &[u8]) -> (AnthropicEvent, &[u8]) {
+    let mut found = AnthropicEvent::default();
     let mut kind: &[u8] = b"";
     let _ = json::object(data, json::blank(data, 0), |key, at| {
         let end = json::value_end(data, at)?;
@@ -83,11 +83,11 @@ fn event(data: &[u8]) -> (Event, &[u8]) {
     (found, kind)
 }
 
-impl Dialect for Stream {
+impl Dialect for AnthropicStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         let (event, mut kind) = event(data);
         self.template.forget();
-        // Gateways tell errors in shapes of their own.
+        // Gateways have error shapes of their own.
         if kind.is_empty() && error_in(data, Span::new(json::blank(data, 0), data.len())).is_some() {
             kind = b"error";
         }
@@ -106,9 +106,9 @@ impl Dialect for Stream {
                 }
             }
             b"error" => {
-                self.report.stop = Stop::Error;
+                self.report.stop = StopReason::Error;
                 if self.leg > 0 && self.report.parts == 0 {
-                    // Nothing of this leg was shown: it may be tried again.
+                    // Nothing of this leg was shown: it may be retried.
                     self.report.ended = true;
                     self.report.again = true;
                 } else {
@@ -119,11 +119,11 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -139,7 +139,7 @@ impl Dialect for Stream {
         self.delta.is_some() || self.stop.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -147,7 +147,7 @@ impl Dialect for Stream {
         self.leg += 1;
         self.spent.push(std::mem::take(&mut self.counters));
         self.report = LegReport::default();
-        self.block = Block::None;
+        self.block = OpenBlock::None;
         self.escaper = Escaper::default();
         self.delta = None;
         self.stop = None;
@@ -156,8 +156,8 @@ impl Dialect for Stream {
 
     fn forget_leg(&mut self) {
         self.report = LegReport::default();
-        self.counters = Counters::default();
-        self.block = Block::None;
+        self.counters = AnthropicUsage::default();
+        self.block = OpenBlock::None;
         (self.delta, self.stop) = (None, None);
     }
 
@@ -197,8 +197,8 @@ impl Dialect for Stream {
     }
 
     fn close(&mut self, ending: Ending, out: &mut Vec<Bytes>) {
-        let held = self.delta.take();
-        match (ending, held) {
+        let pending = self.delta.take();
+        match (ending, pending) {
             (Ending::Own, Some((raw, _))) if self.leg == 0 => out.push(raw),
             (Ending::Own | Ending::WithoutCall, Some((raw, data))) => {
                 let edits = self.final_edits(&data, ending);
@@ -218,15 +218,15 @@ impl Dialect for Stream {
     }
 }
 
-impl Stream {
-    fn new(watch: Watch) -> Self {
+impl AnthropicStream {
+    fn new(watch: ResponseWatch) -> Self {
         Self {
             watch,
             leg: 0,
             report: LegReport::default(),
-            counters: Counters::default(),
+            counters: AnthropicUsage::default(),
             spent: Vec::new(),
-            block: Block::None,
+            block: OpenBlock::None,
             next: 0,
             escaper: Escaper::default(),
             hold: false,
@@ -238,12 +238,12 @@ impl Stream {
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    fn message_start(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn message_start(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let mut prefilled = Vec::new();
         if let Some(message) = event.message {
             self.report.id = json::get_string(data, message, "id")
@@ -282,7 +282,7 @@ impl Stream {
         }
     }
 
-    fn block_start(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn block_start(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let block = event.block.unwrap_or_default();
         let kind = json::get_string(data, block, "type").unwrap_or_default();
         let is_call = kind == "tool_use";
@@ -296,7 +296,7 @@ impl Stream {
             let input = json::get(data, block, "input")
                 .map(|s| s.of(data))
                 .filter(|raw| raw.len() > 2);
-            self.block = Block::Hidden(HiddenCall {
+            self.block = OpenBlock::Hidden(HiddenCall {
                 id: id(),
                 tool,
                 arguments: input
@@ -314,16 +314,16 @@ impl Stream {
         }
         self.report.parts += 1;
         self.report.unfit = matches!(&*kind, "thinking" | "redacted_thinking");
-        self.block = Block::Shown(shown);
+        self.block = OpenBlock::Shown(shown);
         let text = json::get(data, block, "text").filter(|_| kind == "text");
         self.show(raw, data, event, text, out);
     }
 
-    fn block_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn block_delta(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         let delta = event.delta.unwrap_or_default();
-        if let Block::Hidden(call) = &mut self.block {
+        if let OpenBlock::Hidden(call) = &mut self.block {
             if let Some(piece) = json::get_string(data, delta, "partial_json") {
-                call.collect(&piece, self.watch.held_bytes);
+                call.collect(&piece, self.watch.buffered_bytes);
             }
             return;
         }
@@ -336,29 +336,36 @@ impl Stream {
         push(raw, data, edits, out);
     }
 
-    fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn block_stop(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
         match std::mem::take(&mut self.block) {
-            Block::Hidden(mut call) => {
+            OpenBlock::Hidden(mut call) => {
                 call.complete = true;
                 self.report.hidden.push(call);
             }
             shown => {
                 self.block = shown;
                 self.show(raw, data, event, None, out);
-                self.block = Block::None;
+                self.block = OpenBlock::None;
             }
         }
     }
 
     /// Sends an event of a visible block on: as it is, or with its index moved and its text broken up.
-    fn show(&mut self, raw: &Bytes, data: &[u8], event: &Event, text: Option<Span>, out: &mut Vec<Bytes>) {
+    fn show(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        event: &AnthropicEvent,
+        text: Option<Span>,
+        out: &mut Vec<Bytes>,
+    ) {
         let edits = self.moved(data, event, text);
         push(raw, data, edits, out);
     }
 
-    fn moved(&mut self, data: &[u8], event: &Event, text: Option<Span>) -> Vec<Edit> {
+    fn moved(&mut self, data: &[u8], event: &AnthropicEvent, text: Option<Span>) -> Vec<Edit> {
         let mut edits = Vec::new();
-        if let (Block::Shown(shown), Some(index)) = (&self.block, event.index)
+        if let (OpenBlock::Shown(shown), Some(index)) = (&self.block, event.index)
             && json::number(index.of(data)) != Some(*shown as u64)
         {
             edits.push(Edit::replace(index, shown.to_string()));
@@ -376,13 +383,13 @@ impl Stream {
         edits
     }
 
-    fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
-        // Behind a fallback it is the list of the model that answered.
+    fn message_delta(&mut self, raw: &Bytes, data: &[u8], event: &AnthropicEvent, out: &mut Vec<Bytes>) {
+        // After a fallback it is the list of the model that answered.
         let whole = Span::new(json::blank(data, 0), data.len());
         if let Some(dropped) = DroppedThinking::of_member(data, whole) {
             self.report.dropped_thinking = dropped;
         }
-        if let Block::Hidden(call) = std::mem::take(&mut self.block) {
+        if let OpenBlock::Hidden(call) = std::mem::take(&mut self.block) {
             self.report.hidden.push(call);
         }
         if let Some(usage) = event.usage {
@@ -409,7 +416,7 @@ impl Stream {
             {
                 edits.push(Edit::replace(reason, r#""end_turn""#));
             }
-            // Redeemable only with the body of a leg that the agent has never seen.
+            // Valid only with the body of a leg that the agent never received.
             if self.leg > 0
                 && let Some(token) = json::at_path(data, delta, &["stop_details", "fallback_credit_token"])
             {
@@ -425,8 +432,8 @@ impl Stream {
                 Some(span) => edits.push(Edit::replace(span, usage_now)),
                 None => edits.push(Edit::insert(close, format!(r#","usage":{usage_now}"#))),
             }
-            let told = memchr::memmem::find(data, b"\"input_transformations\"").is_some();
-            if let Some(list) = self.transformations.take().filter(|_| !told) {
+            let is_reported = memchr::memmem::find(data, b"\"input_transformations\"").is_some();
+            if let Some(list) = self.transformations.take().filter(|_| !is_reported) {
                 edits.push(Edit::insert(close, format!(r#","input_transformations":{list}"#)));
             }
         }
@@ -436,7 +443,7 @@ impl Stream {
     fn own_delta(&mut self, reason: &str, next_input: u64) -> Bytes {
         let mut all = self.spent.clone();
         if self.report.id.is_empty() {
-            // The leg that was lost never began.
+            // The lost leg never began.
         } else {
             all.push(self.counters.clone());
         }
@@ -467,13 +474,13 @@ fn hole(data: &[u8], delta: Span, text: Option<Span>) -> Option<(Span, Hole)> {
 }
 
 /// A stop reason's meaning.
-pub(super) fn stop(reason: Option<&str>) -> Stop {
+pub(super) fn stop(reason: Option<&str>) -> StopReason {
     match reason {
-        Some("end_turn" | "stop_sequence") => Stop::Done,
-        Some("tool_use") => Stop::Calls,
-        Some("pause_turn" | "compaction") => Stop::Paused,
-        Some("refusal") => Stop::Refused,
-        Some(_) => Stop::Truncated,
-        None => Stop::Open,
+        Some("end_turn" | "stop_sequence") => StopReason::Done,
+        Some("tool_use") => StopReason::Calls,
+        Some("pause_turn" | "compaction") => StopReason::Paused,
+        Some("refusal") => StopReason::Refused,
+        Some(_) => StopReason::Truncated,
+        None => StopReason::Open,
     }
 }

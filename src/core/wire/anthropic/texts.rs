@@ -6,7 +6,7 @@ use crate::wire::view::{Role, View};
 use crate::wire::{Texts, Turns, own_text};
 
 impl Texts for Anthropic {
-    /// The last block of the message, behind all results: those come first. A string becomes a block.
+    /// The last block of the message, after all results: those come first. A string becomes a block.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
         let block = own_text::block(text);
         match view.turns.get(turn) {

@@ -3,13 +3,13 @@
 use memchr::memmem;
 
 use super::Anthropic;
-use crate::text::json::Malformed;
+use crate::text::json::InvalidJson;
 use crate::text::{Span, json};
-use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
+use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Turns, own_text};
 
 impl Turns for Anthropic {
-    /// One walk, down to the members of each block: behind a cut it is made over everything that is kept.
+    /// One walk, down to the members of each block: after a cut it is made over everything that is kept.
     fn content(&self, view: &View, turn: usize) -> TurnContent {
         let text: &[u8] = &view.body;
         let mut found = TurnContent::default();
@@ -32,7 +32,7 @@ impl Turns for Anthropic {
         json::get_string(&view.body, whole, "clear_at").is_some_and(|at| at == "next_user_message")
     }
 
-    fn compacted_changes(&self, view: &View, part: &Part) -> Option<String> {
+    fn compacted_changes(&self, view: &View, part: &TurnPart) -> Option<String> {
         let changes = json::get(&view.body, part.span, "tool_changes")?;
         let some = !json::elements(&view.body, changes).is_empty();
         some.then(|| format!(r#"{{"role":"system","content":{}}}"#, view.str(changes)))
@@ -57,19 +57,19 @@ impl Turns for Anthropic {
                 self.content(view, i)
                     .parts
                     .iter()
-                    .any(|p| p.kind == PartKind::Thinking)
+                    .any(|p| p.kind == TurnPartKind::Thinking)
             })
     }
 }
 
 /// What a message's content at `at` is made of, and where it ends.
-fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), Malformed> {
+fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), InvalidJson> {
     let mut parts = Vec::new();
     if text.get(at) != Some(&b'[') {
         let end = json::value_end(text, at)?;
         let span = Span::new(at, end);
-        parts.extend((text[at] == b'"').then(|| Part {
-            kind: PartKind::Text,
+        parts.extend((text[at] == b'"').then(|| TurnPart {
+            kind: TurnPartKind::Text,
             text: Some(span.inner()),
             ..other(span)
         }));
@@ -85,16 +85,16 @@ fn content(text: &[u8], at: usize) -> Result<(TurnContent, usize), Malformed> {
     Ok((TurnContent { parts, list }, end))
 }
 
-fn other(span: Span) -> Part {
-    Part {
+fn other(span: Span) -> TurnPart {
+    TurnPart {
         span,
-        kind: PartKind::Other,
+        kind: TurnPartKind::Other,
         text: None,
         id: None,
     }
 }
 
-fn part(text: &[u8], at: usize) -> Result<Part, Malformed> {
+fn part(text: &[u8], at: usize) -> Result<TurnPart, InvalidJson> {
     let mut part = other(Span::new(at, at));
     if text.get(at) != Some(&b'{') {
         part.span.end = json::value_end(text, at)?;
@@ -114,21 +114,21 @@ fn part(text: &[u8], at: usize) -> Result<Part, Malformed> {
         Ok(end)
     })?;
     part.id = match part.kind {
-        PartKind::Call => own,
-        PartKind::Result => answered,
+        TurnPartKind::Call => own,
+        TurnPartKind::Result => answered,
         _ => None,
     };
     Ok(part)
 }
 
-fn kind(literal: &[u8]) -> PartKind {
+fn kind(literal: &[u8]) -> TurnPartKind {
     match literal {
-        b"\"text\"" => PartKind::Text,
-        b"\"tool_use\"" => PartKind::Call,
-        b"\"tool_result\"" => PartKind::Result,
-        b"\"thinking\"" | b"\"redacted_thinking\"" => PartKind::Thinking,
-        b"\"tool_addition\"" | b"\"tool_removal\"" => PartKind::ToolChange,
-        b"\"compaction\"" => PartKind::Compaction,
-        _ => PartKind::Other,
+        b"\"text\"" => TurnPartKind::Text,
+        b"\"tool_use\"" => TurnPartKind::Call,
+        b"\"tool_result\"" => TurnPartKind::Result,
+        b"\"thinking\"" | b"\"redacted_thinking\"" => TurnPartKind::Thinking,
+        b"\"tool_addition\"" | b"\"tool_removal\"" => TurnPartKind::ToolChange,
+        b"\"compaction\"" => TurnPartKind::Compaction,
+        _ => TurnPartKind::Other,
     }
 }

@@ -1,4 +1,4 @@
-//! Anthropic's token counters, and what the agent is told when a response had several legs.
+//! Anthropic's token counters, and what the agent receives for a response of several legs.
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
@@ -13,7 +13,7 @@ const FOUR: [&str; 4] = [
 
 /// One leg's usage: `message_start` first, then what `message_delta` says over it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counters {
+pub(super) struct AnthropicUsage {
     four: [u64; 4],
     reasoning: u64,
     written_1h: u64,
@@ -22,7 +22,7 @@ pub(super) struct Counters {
     iterations: Vec<String>,
 }
 
-impl Counters {
+impl AnthropicUsage {
     /// What one usage object says.
     pub(super) fn of(data: &[u8], usage: Span) -> Self {
         let mut counters = Self::default();
@@ -91,7 +91,7 @@ fn four(values: &[u64; 4]) -> String {
 /// accumulators keep `message_start`'s where one is absent. The legs are not listed as `iterations`: the AI SDK
 /// adds those up, and an agent on it would take all legs' input for its context. Only what upstream itself
 /// lists of the last leg stays.
-pub(super) fn merged(legs: &[Counters]) -> String {
+pub(super) fn merged(legs: &[AnthropicUsage]) -> String {
     let Some(last) = legs.last() else {
         return "{}".to_owned();
     };
@@ -113,7 +113,7 @@ pub(super) fn merged(legs: &[Counters]) -> String {
 }
 
 /// A response that ends with its sentinel: what was put out, and what the next request will send.
-pub(super) fn stopped(legs: &[Counters], next_input: u64) -> String {
+pub(super) fn stopped(legs: &[AnthropicUsage], next_input: u64) -> String {
     let output = legs.iter().map(|l| l.four[3]).sum();
     format!("{{{}}}", four(&[next_input, 0, 0, output]))
 }

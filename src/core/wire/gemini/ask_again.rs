@@ -1,16 +1,16 @@
-//! What a model said to Gemini's API, told back to it with the answers to its calls.
+//! What a model wrote to Gemini's API, returned to it with the answers to its calls.
 
 use super::Gemini;
-use super::chunk::{Chunk, raw};
+use super::chunk::{GeminiChunk, raw};
 use super::{pairs, streamed_call};
 use crate::record::HiddenPair;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Gemini {
-    /// The model's own message, as it said it, then the results of its calls.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    /// The model's own message, unchanged, then the results of its calls.
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let parts = match spoken {
             LegOutput::Reply(body) => parts_of(std::iter::once(&body[..]), pairs, ours),
             LegOutput::Stream(frames) => {
@@ -27,13 +27,19 @@ impl AskAgain for Gemini {
     }
 }
 
-/// Parts from the chunks that brought them, our calls behind them: where they are put back on every later request.
-fn parts_of<'a>(chunks: impl Iterator<Item = &'a [u8]>, pairs: &[HiddenPair], ours: Names) -> Vec<String> {
+/// Parts from the chunks that brought them, our calls after them: where they are put back on every later request.
+fn parts_of<'a>(
+    chunks: impl Iterator<Item = &'a [u8]>,
+    pairs: &[HiddenPair],
+    ours: ToolNames,
+) -> Vec<String> {
     let mut parts = Vec::new();
     // Whether arguments of our call still follow, in parts without a name.
     let mut open = false;
     for data in chunks {
-        let Some(chunk) = Chunk::read(data) else { continue };
+        let Some(chunk) = GeminiChunk::read(data) else {
+            continue;
+        };
         for piece in chunk.pieces(data) {
             if piece.is_empty_text() && piece.signature.is_none() {
                 continue;

@@ -1,14 +1,14 @@
 //! One `GenerateContentResponse`, a stream's chunk or a whole reply, as spans; and the edits made in it.
 
-use super::part::{self, Piece};
+use super::part::{self, PartMembers};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::frame_template::Hole;
-use crate::wire::leg::Stop;
-use crate::wire::view::{self, PartKind};
+use crate::wire::leg::StopReason;
+use crate::wire::view::{self, TurnPartKind};
 
-/// A list of parts that is not empty and says nothing: clients drop a turn that has a chunk without parts.
+/// A list with one empty part: clients drop a turn that has a chunk without parts.
 pub(super) const NO_PARTS: &str = r#"[{"text":""}]"#;
 
 /// Members of a response and its candidate that say nothing where there are no parts.
@@ -27,7 +27,7 @@ const PLAIN: [&str; 10] = [
 
 /// Where things stand in a response.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Chunk {
+pub(super) struct GeminiChunk {
     /// Members of the response: keys and values.
     pub(super) members: Vec<(Span, Span)>,
     /// The response itself.
@@ -36,7 +36,6 @@ pub(super) struct Chunk {
     pub(super) envelope: Option<Option<Span>>,
     /// The first candidate.
     pub(super) candidate: Option<Span>,
-    /// Its content.
     pub(super) content: Option<Span>,
     /// Its list of parts, or the single part in that place.
     pub(super) parts: Option<Span>,
@@ -44,7 +43,7 @@ pub(super) struct Chunk {
     pub(super) finish: Option<Span>,
 }
 
-impl Chunk {
+impl GeminiChunk {
     /// Reads a response; `None` where it is no JSON object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut root = json::whole(data).ok()?;
@@ -85,8 +84,7 @@ impl Chunk {
         found.map(|(_, value)| *value)
     }
 
-    /// The parts.
-    pub(super) fn pieces(&self, data: &[u8]) -> Vec<Piece> {
+    pub(super) fn pieces(&self, data: &[u8]) -> Vec<PartMembers> {
         self.parts.map_or(Vec::new(), |p| part::pieces(data, p))
     }
 
@@ -95,8 +93,8 @@ impl Chunk {
     pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
         let pieces = self.pieces(data);
         let kind = match pieces[..] {
-            [piece] if piece.part.kind == PartKind::Text => Hole::Text,
-            [piece] if piece.part.kind == PartKind::Thinking => Hole::String,
+            [piece] if piece.part.kind == TurnPartKind::Text => Hole::Text,
+            [piece] if piece.part.kind == TurnPartKind::Thinking => Hole::String,
             _ => return Vec::new(),
         };
         let text = json::get(data, pieces[0].part.span, "text");
@@ -111,18 +109,18 @@ impl Chunk {
     }
 
     /// What the reason to finish means, the prompt's refusal included.
-    pub(super) fn stop(&self, data: &[u8], calls: bool) -> Stop {
+    pub(super) fn stop(&self, data: &[u8], calls: bool) -> StopReason {
         let blocked = self
             .get(data, "promptFeedback")
             .and_then(|f| json::get(data, f, "blockReason"));
         match self.finish.and_then(|f| json::string(data, f)).as_deref() {
-            Some("STOP") if calls => Stop::Calls,
-            Some("STOP") => Stop::Done,
-            Some("MAX_TOKENS") => Stop::Truncated,
-            Some("CONTINUATION") => Stop::Paused,
-            Some(_) => Stop::Refused,
-            None if blocked.is_some() => Stop::Refused,
-            None => Stop::Open,
+            Some("STOP") if calls => StopReason::Calls,
+            Some("STOP") => StopReason::Done,
+            Some("MAX_TOKENS") => StopReason::Truncated,
+            Some("CONTINUATION") => StopReason::Paused,
+            Some(_) => StopReason::Refused,
+            None if blocked.is_some() => StopReason::Refused,
+            None => StopReason::Open,
         }
     }
 
@@ -183,7 +181,7 @@ fn added(object: Span, empty: bool, key: &str, value: &str) -> Edit {
 
 /// Breaks up what looks like a sentinel in a text part. All texts of a message are one: agents join them, and some
 /// put them in front of the calls between.
-pub(super) fn breaks(data: &[u8], piece: &Piece, escaper: &mut Escaper) -> Vec<Edit> {
+pub(super) fn breaks(data: &[u8], piece: &PartMembers, escaper: &mut Escaper) -> Vec<Edit> {
     let Some(inside) = piece.part.text else {
         return Vec::new();
     };

@@ -8,14 +8,14 @@ use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View};
 
 impl Compose for Gemini {
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let (input, output) = (said.input(), said.output());
+    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+        let (input, output) = (answer.input(), answer.output());
         let usage = format!(
             r#","usageMetadata":{{"promptTokenCount":{input},"candidatesTokenCount":{output},"totalTokenCount":{}}}"#,
             input + output
         );
-        let parts = format!("[{}]", text_part(said.text));
-        let json = chunk(view, said, (&parts, r#","finishReason":"STOP""#, &usage));
+        let parts = format!("[{}]", text_part(answer.text));
+        let json = chunk(view, answer, (&parts, r#","finishReason":"STOP""#, &usage));
         match shape {
             AnswerShape::Whole => json.into(),
             AnswerShape::Stream(Framing::JsonArray) => format!("[{json}]").into(),
@@ -23,9 +23,9 @@ impl Compose for Gemini {
         }
     }
 
-    /// A chunk without a text has nothing to say, and agents take it for a broken one.
-    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, framing: Framing) -> StreamOpening {
-        let json = chunk(view, said, ("[]", "", ""));
+    /// Agents take a chunk without text for a broken one.
+    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, framing: Framing) -> StreamOpening {
+        let json = chunk(view, answer, ("[]", "", ""));
         StreamOpening {
             frames: match framing {
                 Framing::JsonArray => format!("[{json}").into(),
@@ -37,11 +37,11 @@ impl Compose for Gemini {
 }
 
 /// A chunk: its parts, what else the candidate has, and its usage.
-fn chunk(view: &View, said: &LocalAnswer<'_>, (parts, finish, usage): (&str, &str, &str)) -> String {
+fn chunk(view: &View, answer: &LocalAnswer<'_>, (parts, finish, usage): (&str, &str, &str)) -> String {
     let json = format!(
         r#"{{"candidates":[{{"content":{{"parts":{parts},"role":"model"}}{finish},"index":0}}]{usage},"modelVersion":{},"responseId":"{}"}}"#,
-        json::quote(said.model),
-        said.id("")
+        json::quote(answer.model),
+        answer.id("")
     );
     match in_envelope(view) {
         true => format!(r#"{{"response":{json}}}"#),

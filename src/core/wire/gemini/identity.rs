@@ -1,13 +1,13 @@
-//! What a stream remembers of its chunks: which parts are ours, and what every chunk says alike.
+//! State of a stream's chunks: which parts are ours, and the members that every chunk repeats.
 
-use super::chunk::{Chunk, raw};
+use super::chunk::{GeminiChunk, raw};
 use crate::text::Span;
 use crate::text::splice::Edit;
 use crate::wire::view;
 
-/// What every chunk of one response says alike.
+/// The members that every chunk of a response repeats.
 #[derive(Default)]
-pub(super) struct Identity {
+pub(super) struct GeminiIdentity {
     known: bool,
     id: Option<String>,
     version: Option<String>,
@@ -15,9 +15,9 @@ pub(super) struct Identity {
     trace: Option<String>,
 }
 
-impl Identity {
+impl GeminiIdentity {
     /// Takes the first candidate's; a chunk before it (a refused prompt) may have none.
-    pub(super) fn learn(&mut self, data: &[u8], chunk: &Chunk) {
+    pub(super) fn learn(&mut self, data: &[u8], chunk: &GeminiChunk) {
         if self.known {
             return;
         }
@@ -31,7 +31,7 @@ impl Identity {
     }
 
     /// Edits that give another leg's chunk this identity.
-    pub(super) fn edits(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+    pub(super) fn edits(&self, data: &[u8], chunk: &GeminiChunk) -> Vec<Edit> {
         let members = [("responseId", &self.id), ("modelVersion", &self.version)];
         let edits = members
             .into_iter()
@@ -62,7 +62,6 @@ impl Identity {
 /// What was found in a chunk's parts.
 #[derive(Default)]
 pub(super) struct ChunkParts {
-    /// The parts.
     pub(super) parts: Vec<Span>,
     /// Of each, whether it is hidden.
     pub(super) hidden: Vec<bool>,

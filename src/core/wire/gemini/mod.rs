@@ -1,7 +1,7 @@
 //! Gemini generateContent (`:generateContent`, `:streamGenerateContent`, `:countTokens`), also one level down
 //! in the envelopes of Code Assist. API: <https://ai.google.dev/api/generate-content>.
 //!
-//! Model and streaming are said by the path: whoever calls sets `facts.model` and `facts.stream`.
+//! Model and streaming are in the path: the caller sets `facts.model` and `facts.stream`.
 
 mod ask_again;
 mod chunk;

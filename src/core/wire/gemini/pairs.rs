@@ -1,4 +1,4 @@
-//! Hidden calls and their results in Gemini's contents. What a model said in one response may come back as one
+//! Hidden calls and their results in Gemini's contents. What a model wrote in one response may come back as one
 //! content for each streamed chunk: a message is a run of neighbouring model contents here.
 
 use super::Gemini;
@@ -8,17 +8,17 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use super::part::{LOST_SIGNATURE, Piece};
+use super::part::{LOST_SIGNATURE, PartMembers};
 use super::turns::pieces;
 use crate::mark::{self, MarkKind, gap};
-use crate::record::{HiddenPair, Place};
+use crate::record::{HiddenPair, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::fingerprints::{CallInTurn, Source, message};
-use crate::wire::view::{PartKind, Role, TurnContent, View};
-use crate::wire::{Beside, HiddenCall};
+use crate::wire::fingerprints::{CallInTurn, FingerprintSource, message};
+use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
+use crate::wire::{HiddenCall, SiblingPair};
 
-/// Models that sign nothing, or do not insist on it.
+/// Models that do not sign, or do not require signatures.
 const UNSIGNED_MODELS: [&str; 2] = ["gemini-1", "gemini-2"];
 
 fn id_member(id: &str) -> String {
@@ -42,16 +42,16 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// A part and the content it stands in.
 #[derive(Clone, Copy)]
-struct Placed {
+struct PlacedPart {
     turn: usize,
-    piece: Piece,
+    piece: PartMembers,
 }
 
-fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
+fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<PlacedPart> {
     turns
         .flat_map(|turn| {
             let all = pieces(view, turn).into_iter();
-            all.map(move |piece| Placed { turn, piece })
+            all.map(move |piece| PlacedPart { turn, piece })
         })
         .collect()
 }
@@ -60,10 +60,10 @@ fn placed(view: &View, turns: impl Iterator<Item = usize>) -> Vec<Placed> {
 #[derive(Clone, Copy)]
 pub(super) struct Contents;
 
-impl Source for Contents {
+impl FingerprintSource for Contents {
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
         let pieces = pieces(view, turn).into_iter().enumerate();
-        let calls = pieces.filter(|(_, piece)| piece.part.kind == PartKind::Call);
+        let calls = pieces.filter(|(_, piece)| piece.part.kind == TurnPartKind::Call);
         calls
             .map(|(part, piece)| CallInTurn {
                 traits: piece.traits(),
@@ -73,21 +73,21 @@ impl Source for Contents {
             .collect()
     }
 
-    fn said(self, view: &View, turn: usize) -> Vec<Span> {
+    fn user_texts(self, view: &View, turn: usize) -> Vec<Span> {
         let pieces = pieces(view, turn).into_iter();
         pieces.filter_map(|piece| piece.part.text).collect()
     }
 }
 
 /// What an offset counts: calls, and texts between them (agents join neighbouring ones). Thinking and empty
-/// texts are not counted, since agents drop them. What holds a sentinel is no part of the leg behind it, and so is not
+/// texts are not counted, since agents drop them. What holds a sentinel is no part of the leg after it, and so is not
 /// joined to that leg's text.
-fn units(view: &View, all: &[Placed]) -> Vec<(usize, usize)> {
+fn units(view: &View, all: &[PlacedPart]) -> Vec<(usize, usize)> {
     let mut units: Vec<(usize, usize)> = Vec::new();
     let mut text = false;
     for (i, p) in all.iter().enumerate() {
-        let is_text = p.piece.part.kind == PartKind::Text;
-        if p.piece.part.kind == PartKind::Thinking || p.piece.is_empty_text() {
+        let is_text = p.piece.part.kind == TurnPartKind::Text;
+        if p.piece.part.kind == TurnPartKind::Thinking || p.piece.is_empty_text() {
             continue;
         }
         match units.last_mut() {
@@ -99,10 +99,10 @@ fn units(view: &View, all: &[Placed]) -> Vec<(usize, usize)> {
     units
 }
 
-/// A message and the results behind it, read once for all pairs beside its calls.
-struct Message {
+/// A message and the results after it, read once for all pairs beside its calls.
+struct MessageWithResults {
     turns: Range<usize>,
-    all: Vec<Placed>,
+    all: Vec<PlacedPart>,
     units: Vec<(usize, usize)>,
     /// How many of its parts come before each of its turns.
     before: Vec<usize>,
@@ -110,18 +110,18 @@ struct Message {
     calls: Vec<usize>,
     /// Of each turn, whether its parts are a list.
     listed: Vec<bool>,
-    /// Of each unit, the next one in front of it that holds a sentinel, where that was asked for.
+    /// Of each unit, the next one in front of it that holds a sentinel, on request.
     marked: Option<Vec<Option<usize>>>,
     /// The results, each with whether its turn's parts are a list.
     results: Vec<(Span, bool)>,
 }
 
-impl Message {
+impl MessageWithResults {
     fn read(view: &View, turn: usize) -> Self {
         let turns = message(view, turn);
         let all = placed(view, turns.clone());
         let count = |t| all.partition_point(|p| p.turn < t);
-        let is_call = |p: &Placed| p.piece.part.kind == PartKind::Call;
+        let is_call = |p: &PlacedPart| p.piece.part.kind == TurnPartKind::Call;
         let mut calls = vec![0];
         calls.extend(all.iter().scan(0, |count, p| {
             *count += usize::from(is_call(p));
@@ -139,13 +139,13 @@ impl Message {
         }
     }
 
-    /// The part that the pair's call goes beside, and whether behind it.
+    /// The part that the pair's call goes beside, and whether after it.
     fn position(&mut self, view: &View, at: CallAt, offset: i32) -> Option<(usize, bool)> {
         let sibling = self.before.get(at.turn - self.turns.start)? + at.part;
         let unit = self.units.binary_search_by_key(&sibling, |unit| unit.1).ok()?;
-        let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+        let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
         if offset >= 0 {
-            return Some((self.units[(unit + away).min(self.units.len() - 1)].1, true));
+            return Some((self.units[(unit + distance).min(self.units.len() - 1)].1, true));
         }
         // What holds a sentinel belongs to an earlier leg as well: the call never goes in front of it.
         let marked = self.marked.get_or_insert_with(|| {
@@ -158,25 +158,25 @@ impl Message {
             units.collect()
         });
         let most = marked[unit].map_or(unit, |mark| unit - mark - 1);
-        Some((self.units[unit - most.min(away - 1)].0, false))
+        Some((self.units[unit - most.min(distance - 1)].0, false))
     }
 
     fn edits(&mut self, view: &View, at: CallAt, pair: &HiddenPair) -> Option<Vec<Edit>> {
-        let Place::Beside { offset, .. } = pair.place else {
+        let InsertionPlace::Beside { offset, .. } = pair.place else {
             return None;
         };
-        let (part, behind) = self.position(view, at, offset)?;
+        let (part, after) = self.position(view, at, offset)?;
         let here = self.all[part];
         if !self.listed[here.turn - self.turns.start] {
             return None;
         }
         let span = here.piece.part.span;
-        let call = if behind {
+        let call = if after {
             Edit::insert(span.end, format!(",{}", pair.call))
         } else {
             Edit::insert(span.start, format!("{},", pair.call))
         };
-        let result = self.result(view, self.calls[part + usize::from(behind)], &result(pair))?;
+        let result = self.result(view, self.calls[part + usize::from(after)], &result(pair))?;
         Some(vec![call, result])
     }
 
@@ -207,7 +207,7 @@ fn results(view: &View, first: usize) -> Vec<(Span, bool)> {
         let listed = content.list.is_some();
         let parts = content.parts.into_iter();
         parts
-            .filter(|p| p.kind == PartKind::Result)
+            .filter(|p| p.kind == TurnPartKind::Result)
             .map(move |p| (p.span, listed))
     });
     results.collect()
@@ -219,7 +219,7 @@ fn is_listed(view: &View, turn: usize) -> bool {
 }
 
 /// Whether a part holds a sentinel or an aside. A model's own text that looks like one is broken up.
-fn marked(view: &View, p: &Placed) -> bool {
+fn marked(view: &View, p: &PlacedPart) -> bool {
     let Some(inside) = p.piece.part.text else {
         return false;
     };
@@ -228,8 +228,8 @@ fn marked(view: &View, p: &Placed) -> bool {
     marks.iter().any(|m| !matches!(m.kind, MarkKind::Broken(_)))
 }
 
-/// Where the current turn begins at the earliest: behind what the user last said without results beside it. Whether
-/// text right behind results begins a turn is the API's to say.
+/// Where the current turn begins at the earliest: after the user's last text without results beside it. Whether text
+/// right after results begins a turn is the API's to say.
 fn last_question(view: &View) -> usize {
     let mut end = view.turns.len();
     while end > 0 {
@@ -237,7 +237,7 @@ fn last_question(view: &View) -> usize {
         let start = (0..end).rev().take_while(users).last().unwrap_or(end);
         let answers = |t| {
             let parts = Gemini.content(view, t).parts;
-            parts.iter().any(|p| p.kind == PartKind::Result)
+            parts.iter().any(|p| p.kind == TurnPartKind::Result)
         };
         if start < end && !(start..end).any(answers) {
             return end;
@@ -269,8 +269,8 @@ impl Pairs for Gemini {
         found.iter().map(Option::is_some).collect()
     }
 
-    /// The first call of each step of the current turn must be signed. One that is not had its signature on a
-    /// hidden call that is lost: the word for that goes in, where the model is one that signs.
+    /// The first call of each step of the current turn must be signed. One that is not had its signature on a hidden
+    /// call that is lost: the API's placeholder is inserted, where the model signs.
     fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
         let history = &view.body[from.min(view.list.end)..view.list.end];
         let model = view.facts.model.as_deref().unwrap_or_default();
@@ -293,7 +293,7 @@ impl Pairs for Gemini {
             turn = turns.end;
             let first = placed(view, turns)
                 .into_iter()
-                .find(|p| p.piece.part.kind == PartKind::Call && p.piece.part.span.start >= from);
+                .find(|p| p.piece.part.kind == TurnPartKind::Call && p.piece.part.span.start >= from);
             let Some(first) = first.filter(|p| p.piece.signature.is_none()) else {
                 continue;
             };
@@ -309,8 +309,8 @@ impl Pairs for Gemini {
         repairs
     }
 
-    /// The call as it goes back: the part that upstream made where it is known. Arguments that are no JSON object
-    /// become an empty one: the API takes no other.
+    /// The call as restored: upstream's own part where it is known. Arguments that are not a JSON object become an
+    /// empty one: the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = &call.raw {
             return raw.clone();
@@ -326,13 +326,13 @@ impl Pairs for Gemini {
         format!(r#"{{"functionCall":{{{id}"name":"{name}","args":{args}}}}}"#)
     }
 
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         // Of each turn that was read, its message.
         let mut messages: HashMap<usize, usize> = HashMap::new();
-        let mut read: Vec<Message> = Vec::new();
-        let edits = besides.iter().map(|Beside { at, pair }| {
+        let mut read: Vec<MessageWithResults> = Vec::new();
+        let edits = besides.iter().map(|SiblingPair { at, pair }| {
             if !messages.contains_key(&at.turn) {
-                let message = Message::read(view, at.turn);
+                let message = MessageWithResults::read(view, at.turn);
                 messages.extend(message.turns.clone().map(|turn| (turn, read.len())));
                 read.push(message);
             }
@@ -344,7 +344,7 @@ impl Pairs for Gemini {
         edits.collect()
     }
 
-    /// The content is split at the aside's line: what was said before it with the call, the result, what was said
+    /// The content is split at the aside's line: what was written before it with the call, the result, what was written
     /// after it.
     fn put_aside(
         &self,
@@ -364,7 +364,7 @@ impl Pairs for Gemini {
             return Vec::new();
         };
         let list = content.list.unwrap_or(here.span);
-        // The content up to its first part and behind its last one; a single part gets brackets.
+        // The content up to its first part and after its last one; a single part gets brackets.
         let brackets = if content.list.is_some() {
             (list.start + 1, list.end - 1, "", "")
         } else {
@@ -373,19 +373,19 @@ impl Pairs for Gemini {
         let head = format!("{}{}", view.str(Span::new(whole.start, brackets.0)), brackets.2);
         let tail = format!("{}{}", brackets.3, view.str(Span::new(brackets.1, whole.end)));
         let block = |from: usize, to: usize| {
-            let said = Span::new(from, to.max(from));
-            let blank = json::unescape(said.of(text)).trim().is_empty();
+            let text_span = Span::new(from, to.max(from));
+            let blank = json::unescape(text_span.of(text)).trim().is_empty();
             let open = view.str(Span::new(here.span.start, inside.start));
             let close = view.str(Span::new(inside.end, here.span.end));
-            (!blank).then(|| format!("{open}{}{close}", view.str(said)))
+            (!blank).then(|| format!("{open}{}{close}", view.str(text_span)))
         };
-        let spans = |parts: &[crate::wire::Part]| -> Vec<String> {
+        let spans = |parts: &[crate::wire::TurnPart]| -> Vec<String> {
             parts.iter().map(|p| view.str(p.span).into_owned()).collect()
         };
         let mut before = spans(&content.parts[..part]);
         before.extend(block(inside.start, gap::before(text, inside.start, mark.start)));
         before.push(pair.call.clone());
-        let mut after: Vec<String> = block(gap::behind(text, mark.end, inside.end), inside.end)
+        let mut after: Vec<String> = block(gap::after(text, mark.end, inside.end), inside.end)
             .into_iter()
             .collect();
         after.extend(spans(&content.parts[part + 1..]));

@@ -2,10 +2,10 @@
 
 use crate::text::{Span, json};
 use crate::wire::call_fingerprint::Traits;
-use crate::wire::view::{Part, PartKind};
+use crate::wire::view::{TurnPart, TurnPartKind};
 use std::borrow::Cow;
 
-/// Stands for a signature that is lost; the API's own word for it.
+/// The API's placeholder for a lost signature.
 pub(super) const LOST_SIGNATURE: &str = "skip_thought_signature_validator";
 
 /// Whether `key` is this name in camelCase or in snake_case: proto-JSON accepts both.
@@ -20,10 +20,10 @@ pub(super) fn is(key: &[u8], camel: &str) -> bool {
         } else {
             &[c]
         };
-        let Some(behind) = rest.strip_prefix(spelled) else {
+        let Some(after) = rest.strip_prefix(spelled) else {
             return false;
         };
-        rest = behind;
+        rest = after;
     }
     rest.is_empty()
 }
@@ -47,9 +47,9 @@ pub(super) fn list(text: &[u8], value: Span) -> Vec<Span> {
 
 /// One part with what matters in it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Piece {
+pub(super) struct PartMembers {
     /// The part as every wire has it.
-    pub(super) part: Part,
+    pub(super) part: TurnPart,
     /// The inside of its thought signature.
     pub(super) signature: Option<Span>,
     /// Its function call's name literal.
@@ -60,7 +60,7 @@ pub(super) struct Piece {
     pub(super) call: Option<Span>,
 }
 
-impl Piece {
+impl PartMembers {
     /// The name of the function that it calls.
     pub(super) fn called<'a>(&self, text: &'a [u8]) -> Option<Cow<'a, str>> {
         self.name.and_then(|n| json::string(text, n))
@@ -78,23 +78,23 @@ impl Piece {
 
     /// Whether it is text without a single character, which agents drop.
     pub(super) fn is_empty_text(&self) -> bool {
-        self.part.kind == PartKind::Text && self.part.text.is_some_and(Span::is_empty)
+        self.part.kind == TurnPartKind::Text && self.part.text.is_some_and(Span::is_empty)
     }
 }
 
 /// Reads the parts of a list, or the single one in its place.
-pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<Piece> {
+pub(super) fn pieces(text: &[u8], parts: Span) -> Vec<PartMembers> {
     list(text, parts)
         .into_iter()
         .map(|span| piece(text, span))
         .collect()
 }
 
-pub(super) fn piece(text: &[u8], span: Span) -> Piece {
-    let mut piece = Piece {
-        part: Part {
+pub(super) fn piece(text: &[u8], span: Span) -> PartMembers {
+    let mut piece = PartMembers {
+        part: TurnPart {
             span,
-            kind: PartKind::Other,
+            kind: TurnPartKind::Other,
             text: None,
             id: None,
         },
@@ -112,32 +112,32 @@ pub(super) fn piece(text: &[u8], span: Span) -> Piece {
             b"thought" => thought = json::is_true(value.of(text)),
             _ if is(key, "thoughtSignature") && literal => piece.signature = Some(value.inner()),
             _ if is(key, "functionCall") => {
-                piece.part.kind = PartKind::Call;
+                piece.part.kind = TurnPartKind::Call;
                 function(text, value, &mut piece);
                 piece.call = Some(value);
             }
             _ if is(key, "functionResponse") => {
-                piece.part.kind = PartKind::Result;
+                piece.part.kind = TurnPartKind::Result;
                 function(text, value, &mut piece);
                 piece.name = None;
             }
             _ => {}
         }
     }
-    if piece.part.kind == PartKind::Other {
+    if piece.part.kind == TurnPartKind::Other {
         piece.part.kind = match (thought, piece.part.text.is_some()) {
-            (true, _) => PartKind::Thinking,
-            (false, true) => PartKind::Text,
-            (false, false) => PartKind::Other,
+            (true, _) => TurnPartKind::Thinking,
+            (false, true) => TurnPartKind::Text,
+            (false, false) => TurnPartKind::Other,
         };
     }
-    if piece.part.kind != PartKind::Text {
+    if piece.part.kind != TurnPartKind::Text {
         piece.part.text = None;
     }
     piece
 }
 
-fn function(text: &[u8], function: Span, piece: &mut Piece) {
+fn function(text: &[u8], function: Span, piece: &mut PartMembers) {
     for (key, value) in json::members(text, function) {
         match key.of(text) {
             b"name" => piece.name = Some(value),

@@ -3,24 +3,24 @@
 use super::Gemini;
 use bytes::Bytes;
 
-use super::chunk::{self, Chunk, NO_PARTS, raw};
+use super::chunk::{self, GeminiChunk, NO_PARTS, raw};
 use super::pairs::Contents;
 use super::request::text_part;
 use super::streamed_call;
-use super::usage::{self, Counters};
+use super::usage::{self, GeminiUsage};
 use crate::mark::escape::Escaper;
 use crate::text::json;
 use crate::text::splice::{self, Edit};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
 use crate::wire::served::ServedBy;
-use crate::wire::view::{self, PartKind};
-use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
+use crate::wire::view::{self, TurnPartKind};
+use crate::wire::{Ending, Leg, Replies, ResponseWatch, View, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
+fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegReport> {
     let text: &[u8] = body;
-    let chunk = Chunk::read(text)?;
+    let chunk = GeminiChunk::read(text)?;
     if chunk.candidate.is_none() && chunk.get(text, "promptFeedback").is_none() {
         return None;
     }
@@ -40,16 +40,16 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
     let mut in_text = false;
     for piece in chunk.pieces(text) {
         report.broken_up += chunk::breaks(text, &piece, &mut escaper).len();
-        let is_text = piece.part.kind == PartKind::Text;
-        if piece.part.kind == PartKind::Thinking || piece.is_empty_text() {
+        let is_text = piece.part.kind == TurnPartKind::Text;
+        if piece.part.kind == TurnPartKind::Thinking || piece.is_empty_text() {
             continue;
         }
         if let Some(tool) = piece.called(text).and_then(|name| watch.hide.find(&name)) {
-            let call = streamed_call::whole(text, &piece, tool, report.parts, watch.held_bytes);
+            let call = streamed_call::whole(text, &piece, tool, report.parts, watch.buffered_bytes);
             report.hidden.push(call);
             continue;
         }
-        if piece.part.kind == PartKind::Call {
+        if piece.part.kind == TurnPartKind::Call {
             let fingerprint = fingerprints.next(text, piece.traits(), place);
             report.calls.push((fingerprint.text(), report.parts));
         }
@@ -60,8 +60,8 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
     Some(report)
 }
 
-fn counters(text: &[u8], chunk: &Chunk) -> Counters {
-    let mut counters = Counters::default();
+fn counters(text: &[u8], chunk: &GeminiChunk) -> GeminiUsage {
+    let mut counters = GeminiUsage::default();
     if let Some(usage) = chunk.get(text, "usageMetadata") {
         counters.take(text, usage);
     }
@@ -69,7 +69,7 @@ fn counters(text: &[u8], chunk: &Chunk) -> Counters {
 }
 
 /// The visible parts of a reply, model text broken up where it looks like ours.
-fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
+fn visible(leg: &Leg, chunk: &GeminiChunk) -> Vec<String> {
     let body: &[u8] = &leg.body;
     let mut escaper = Escaper::default();
     let pieces = chunk.pieces(body);
@@ -82,11 +82,11 @@ fn visible(leg: &Leg, chunk: &Chunk) -> Vec<String> {
 }
 
 impl Replies for Gemini {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         read(body, watch, 0)
     }
 
-    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply_to(&self, view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         read(body, watch, fingerprints::place_of_answer(Contents, view))
     }
 
@@ -94,7 +94,7 @@ impl Replies for Gemini {
         let Some(last) = legs.last() else {
             return Bytes::new();
         };
-        let read: Option<Vec<Chunk>> = legs.iter().map(|l| Chunk::read(&l.body)).collect();
+        let read: Option<Vec<GeminiChunk>> = legs.iter().map(|l| GeminiChunk::read(&l.body)).collect();
         let Some(read) = read else {
             return last.body.clone();
         };
@@ -118,7 +118,7 @@ impl Replies for Gemini {
             .zip(&read)
             .map(|(l, c)| counters(&l.body, c))
             .collect();
-        // The last leg's reply with the first one's identity: what is not named here is the last one's own.
+        // The last leg's reply with the first one's identity: all other members are the last one's.
         let text: &[u8] = &last.body;
         let mut edits = vec![chunk.with_parts(text, &list)];
         let ours = matches!(ending, Ending::Stopped { .. } | Ending::Lost { .. });
@@ -140,7 +140,7 @@ impl Replies for Gemini {
 }
 
 /// What the last leg's grounding says of parts by their number, `by` parts further on.
-fn grounding(text: &[u8], chunk: &Chunk, by: usize) -> Vec<Edit> {
+fn grounding(text: &[u8], chunk: &GeminiChunk, by: usize) -> Vec<Edit> {
     let supports = chunk
         .candidate
         .filter(|_| by > 0)
@@ -160,7 +160,7 @@ fn grounding(text: &[u8], chunk: &Chunk, by: usize) -> Vec<Edit> {
     shifted.collect()
 }
 
-fn usage_now(all: &[Counters], ending: Ending) -> Option<String> {
+fn usage_now(all: &[GeminiUsage], ending: Ending) -> Option<String> {
     match ending {
         Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
         Ending::Own | Ending::WithoutCall => usage::merged(all),

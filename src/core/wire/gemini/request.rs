@@ -11,8 +11,8 @@ use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{Choice, Facts, Role, Tools, Turn, View};
-use crate::wire::{Operation, Requests, Scanned, SharedTurns, Unread};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, Turn, View};
+use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -32,33 +32,40 @@ const KEYS: [&str; 7] = [
 const ENVELOPES: [&str; 2] = ["generateContentRequest", "request"];
 
 impl Requests for Gemini {
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let start = json::blank(text, 0);
         if text.get(start) != Some(&b'{') {
-            return Err(json::whole(text)
-                .map_or_else(|json::Malformed(at)| Unread::NotJson(at), |_| Unread::OtherShape));
+            return Err(json::whole(text).map_or_else(
+                |json::InvalidJson(at)| UnreadReason::NotJson(at),
+                |_| UnreadReason::OtherShape,
+            ));
         }
         let (whole, end) = members(text, start, &scanned.prescan)?;
         if json::blank(text, end) != text.len() {
-            return Err(Unread::NotJson(end));
+            return Err(UnreadReason::NotJson(end));
         }
         // Code Assist says it beside the request, and others, if at all, in the path.
         let model = whole.iter().find(|(k, _)| k.of(text) == b"model");
         let model = model.and_then(|(_, v)| json::string(text, *v));
         let members = request(text, whole)?;
         if repeated(text, &members) {
-            return Err(Unread::RepeatedKey);
+            return Err(UnreadReason::RepeatedKey);
         }
         let mut view = View {
             body: body.clone(),
             list: Span::default(),
             turns: Vec::new(),
             tools: None,
-            facts: Facts {
+            facts: RequestFacts {
                 model: model.map(|m| m.into_owned()),
                 summary: operation == Operation::Compact,
-                ..Facts::default()
+                ..RequestFacts::default()
             },
             shared: SharedTurns::default(),
         };
@@ -66,7 +73,7 @@ impl Requests for Gemini {
             member(text, key.of(text), value, &mut view);
         }
         if view.turns.is_empty() {
-            return Err(Unread::OtherShape);
+            return Err(UnreadReason::OtherShape);
         }
         Ok(view)
     }
@@ -99,29 +106,30 @@ impl Requests for Gemini {
     }
 }
 
-type Members = Vec<(Span, Span)>;
+type BodyMembers = Vec<(Span, Span)>;
 
 /// The members of the object that has the contents: the body, or what is in its envelope.
-fn request(text: &[u8], whole: Members) -> Result<Members, Unread> {
-    let named = |all: &Members, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
+fn request(text: &[u8], whole: BodyMembers) -> Result<BodyMembers, UnreadReason> {
+    let named =
+        |all: &BodyMembers, name: &str| all.iter().find(|(k, _)| part::is(k.of(text), name)).map(|m| m.1);
     if named(&whole, "contents").is_some() {
         return Ok(whole);
     }
     let inside = ENVELOPES
         .iter()
         .find_map(|e| named(&whole, e))
-        .ok_or(Unread::OtherShape)?;
+        .ok_or(UnreadReason::OtherShape)?;
     Ok(json::members(text, inside))
 }
 
-fn members(text: &[u8], at: usize, prescan: &Prescan) -> Result<(Members, usize), Unread> {
+fn members(text: &[u8], at: usize, prescan: &Prescan) -> Result<(BodyMembers, usize), UnreadReason> {
     let mut all = Vec::new();
     let end = json::object(text, at, |key, at| {
         let end = prescan.value_end(text, at)?;
         all.push((key, Span::new(at, end)));
         Ok(end)
     })
-    .map_err(|json::Malformed(at)| Unread::NotJson(at))?;
+    .map_err(|json::InvalidJson(at)| UnreadReason::NotJson(at))?;
     Ok((all, end))
 }
 
@@ -136,8 +144,8 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         b"contents" => {
             view.list = value;
             view.turns = turns(text, value);
-            // Nothing can be put behind a single object, so nothing is: the request stays as it is.
-            facts.held |= text.get(value.start) == Some(&b'{');
+            // Nothing can be put after a single object, so nothing is: the request stays as it is.
+            facts.server_side |= text.get(value.start) == Some(&b'{');
         }
         b"tools" => view.tools = tools(text, value),
         _ if part::is(key, "systemInstruction") => facts.system = value.of(text) != b"null",
@@ -145,7 +153,7 @@ fn member(text: &[u8], key: &[u8], value: Span, view: &mut View) {
         _ if part::is(key, "generationConfig") => generation(text, value, facts),
         // System, tools and their config live in the cache then, and may not be sent.
         _ if part::is(key, "cachedContent") => {
-            facts.held |= json::string(text, value).is_some_and(|c| !c.is_empty())
+            facts.server_side |= json::string(text, value).is_some_and(|c| !c.is_empty())
         }
         _ if part::is(key, "sessionId") => {
             facts.session = json::string(text, value).map(|s| s.into_owned());
@@ -172,22 +180,22 @@ fn turns(text: &[u8], contents: Span) -> Vec<Turn> {
     objects.map(turn).collect()
 }
 
-fn choice(text: &[u8], config: Span) -> Choice {
+fn choice(text: &[u8], config: Span) -> ToolChoice {
     let Some(calling) = part::get(text, config, "functionCallingConfig") else {
-        return Choice::Auto;
+        return ToolChoice::Auto;
     };
     // Names that are allowed leave ours out.
     let bound = part::get(text, calling, "allowedFunctionNames")
         .is_some_and(|names| !json::elements(text, names).is_empty());
     match json::get_string(text, calling, "mode").as_deref() {
-        Some("NONE" | "none") => Choice::None,
-        Some("ANY" | "any") => Choice::Forced,
-        _ if bound => Choice::Forced,
-        _ => Choice::Auto,
+        Some("NONE" | "none") => ToolChoice::None,
+        Some("ANY" | "any") => ToolChoice::Forced,
+        _ if bound => ToolChoice::Forced,
+        _ => ToolChoice::Auto,
     }
 }
 
-fn generation(text: &[u8], config: Span, facts: &mut Facts) {
+fn generation(text: &[u8], config: Span, facts: &mut RequestFacts) {
     for (key, value) in json::members(text, config) {
         let (key, raw) = (key.of(text), value.of(text));
         if raw == b"null" {
@@ -214,13 +222,13 @@ fn generation(text: &[u8], config: Span, facts: &mut Facts) {
 }
 
 /// The last list of declarations is the one that the tool goes into.
-fn tools(text: &[u8], value: Span) -> Option<Tools> {
+fn tools(text: &[u8], value: Span) -> Option<ToolList> {
     let lists: Vec<Span> = part::list(text, value)
         .into_iter()
         .filter_map(|t| part::get(text, t, "functionDeclarations"))
         .filter(|l| text.get(l.start) == Some(&b'['))
         .collect();
-    let mut tools = Tools {
+    let mut tools = ToolList {
         end: lists.last()?.end - 1,
         count: 0,
         client: false,

@@ -1,47 +1,48 @@
-//! Gemini's streams: one response to the agent, however many legs it has. Events: <https://ai.google.dev/api/generate-content>.
+//! Gemini's streams: one response to the agent, however many legs it has. Events:
+//! <https://ai.google.dev/api/generate-content>.
 
 use super::Gemini;
 use super::pairs::Contents;
 use crate::wire::fingerprints;
 use bytes::Bytes;
 
-use super::chunk::{self, Chunk, NO_PARTS};
-use super::identity::{ChunkParts, Identity};
-use super::part::Piece;
+use super::chunk::{self, GeminiChunk, NO_PARTS};
+use super::identity::{ChunkParts, GeminiIdentity};
+use super::part::PartMembers;
 use super::request::text_part;
-use super::streamed_call::{self, Streamed, StreamingCall};
-use super::usage::{self, Counters};
+use super::streamed_call::{self, StreamedCall, StreamingCall};
+use super::usage::{self, GeminiUsage};
 use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Pass};
-use crate::wire::leg::{Dialect, LegReport, Stop};
-use crate::wire::view::PartKind;
-use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
+use crate::wire::frame_template::{FramePass, FrameTemplate};
+use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::view::TurnPartKind;
+use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 
 impl Streams for Gemini {
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
         let place = fingerprints::place_of_answer(Contents, view);
-        Box::new(Stream::new(watch, place))
+        Box::new(GeminiStream::new(watch, place))
     }
 }
 
-/// Where the stream is.
-struct Stream {
-    watch: Watch,
+/// State of the stream.
+struct GeminiStream {
+    watch: ResponseWatch,
     framing: Framing,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
     leg: usize,
     report: LegReport,
-    counters: Counters,
-    /// What earlier legs used.
-    spent: Vec<Counters>,
+    counters: GeminiUsage,
+    /// Usage of earlier legs.
+    spent: Vec<GeminiUsage>,
     /// Leg 1's, for every chunk: JSON values.
-    identity: Identity,
+    identity: GeminiIdentity,
     /// Whether anything of this leg was shown.
     spoke: bool,
     fingerprints: Fingerprints,
@@ -50,7 +51,7 @@ struct Stream {
     in_text: bool,
     escaper: Escaper,
     hold: bool,
-    end: Option<End>,
+    end: Option<LastChunk>,
     opening: Option<String>,
     /// What ends a frame of upstream's: ours end the same way.
     terminator: &'static str,
@@ -59,15 +60,15 @@ struct Stream {
 }
 
 /// A leg's last chunk, while it waits.
-struct End {
+struct LastChunk {
     raw: Bytes,
-    chunk: Chunk,
+    chunk: GeminiChunk,
     seen: ChunkParts,
     /// Whether its visible parts went out on their own.
     shown: bool,
 }
 
-impl Dialect for Stream {
+impl Dialect for GeminiStream {
     fn framing(&self) -> Framing {
         self.framing
     }
@@ -79,7 +80,7 @@ impl Dialect for Stream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
         self.template.forget();
-        let Some(chunk) = Chunk::read(data) else {
+        let Some(chunk) = GeminiChunk::read(data) else {
             out.push(raw.clone());
             return;
         };
@@ -89,9 +90,9 @@ impl Dialect for Stream {
             "\n\n"
         };
         if error_in(data, chunk.root).is_some() {
-            self.report.stop = Stop::Error;
+            self.report.stop = StopReason::Error;
             if self.leg > 0 && !self.spoke {
-                // Nothing of this leg was shown: it may be tried again.
+                // Nothing of this leg was shown: it may be retried.
                 self.report.ended = true;
                 self.report.again = true;
             } else {
@@ -105,7 +106,7 @@ impl Dialect for Stream {
         }
         let seen = self.parts(data, &chunk);
         let stop = chunk.stop(data, !self.report.calls.is_empty() || self.hides());
-        if stop == Stop::Open {
+        if stop == StopReason::Open {
             self.go_on(raw, data, &chunk, &seen, out);
             return;
         }
@@ -115,7 +116,7 @@ impl Dialect for Stream {
         self.report.stop = stop;
         self.report.ended = true;
         if self.holding() {
-            self.end = Some(End {
+            self.end = Some(LastChunk {
                 raw: raw.clone(),
                 chunk,
                 seen,
@@ -126,11 +127,11 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -153,7 +154,7 @@ impl Dialect for Stream {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -172,7 +173,7 @@ impl Dialect for Stream {
 
     fn forget_leg(&mut self) {
         self.report = LegReport::default();
-        self.counters = Counters::default();
+        self.counters = GeminiUsage::default();
         self.run = StreamingCall::None;
         self.end = None;
     }
@@ -211,18 +212,18 @@ impl Dialect for Stream {
     }
 }
 
-impl Stream {
-    fn new(watch: Watch, place: MessageNumber) -> Self {
+impl GeminiStream {
+    fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
             watch,
             framing: Framing::Sse,
             place,
             leg: 0,
             report: LegReport::default(),
-            counters: Counters::default(),
+            counters: GeminiUsage::default(),
             spent: Vec::new(),
             spoke: false,
-            identity: Identity::default(),
+            identity: GeminiIdentity::default(),
             fingerprints: Fingerprints::default(),
             run: StreamingCall::None,
             in_text: false,
@@ -235,7 +236,7 @@ impl Stream {
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || self.hides()
     }
@@ -244,7 +245,7 @@ impl Stream {
         !self.report.hidden.is_empty() || matches!(self.run, StreamingCall::Hidden(_))
     }
 
-    fn learn(&mut self, data: &[u8], chunk: &Chunk) {
+    fn learn(&mut self, data: &[u8], chunk: &GeminiChunk) {
         if let Some(usage) = chunk.get(data, "usageMetadata") {
             self.counters.take(data, usage);
             self.report.usage = self.counters.usage();
@@ -260,10 +261,10 @@ impl Stream {
     }
 
     /// Goes through a chunk's parts: ours are hidden, calls are named, text is broken up.
-    fn parts(&mut self, data: &[u8], chunk: &Chunk) -> ChunkParts {
+    fn parts(&mut self, data: &[u8], chunk: &GeminiChunk) -> ChunkParts {
         let mut seen = ChunkParts::default();
         for piece in chunk.pieces(data) {
-            let hidden = piece.part.kind == PartKind::Call && self.call(data, &piece);
+            let hidden = piece.part.kind == TurnPartKind::Call && self.call(data, &piece);
             if !hidden {
                 let breaks = chunk::breaks(data, &piece, &mut self.escaper);
                 self.report.broken_up += breaks.len();
@@ -277,7 +278,7 @@ impl Stream {
     }
 
     /// One call part; whether it is hidden.
-    fn call(&mut self, data: &[u8], piece: &Piece) -> bool {
+    fn call(&mut self, data: &[u8], piece: &PartMembers) -> bool {
         let goes_on = streamed_call::goes_on(data, piece);
         if piece.name.is_none() {
             return self.more_arguments(data, piece, goes_on);
@@ -286,7 +287,7 @@ impl Stream {
         if let StreamingCall::Hidden(streamed) = std::mem::take(&mut self.run) {
             self.report.hidden.push(streamed.finish(false));
         }
-        let (after, limit) = (self.report.parts, self.watch.held_bytes);
+        let (after, limit) = (self.report.parts, self.watch.buffered_bytes);
         let tool = piece.called(data).and_then(|name| self.watch.hide.find(&name));
         let Some(tool) = tool else {
             let fingerprint = self.fingerprints.next(data, piece.traits(), self.place);
@@ -300,7 +301,7 @@ impl Stream {
             return false;
         };
         if goes_on {
-            self.run = StreamingCall::Hidden(Box::new(Streamed::new(data, piece, tool, after, limit)));
+            self.run = StreamingCall::Hidden(Box::new(StreamedCall::new(data, piece, tool, after, limit)));
         } else {
             self.report
                 .hidden
@@ -309,7 +310,7 @@ impl Stream {
         true
     }
 
-    fn more_arguments(&mut self, data: &[u8], piece: &Piece, goes_on: bool) -> bool {
+    fn more_arguments(&mut self, data: &[u8], piece: &PartMembers, goes_on: bool) -> bool {
         match std::mem::take(&mut self.run) {
             StreamingCall::Hidden(mut streamed) => {
                 streamed.take(data, piece);
@@ -330,12 +331,12 @@ impl Stream {
 
     /// Counts a visible part the way agents echo them: calls are counted already, neighbouring texts are one,
     /// thinking and empty texts may be dropped.
-    fn count(&mut self, piece: &Piece) {
+    fn count(&mut self, piece: &PartMembers) {
         match piece.part.kind {
-            PartKind::Thinking => {}
-            PartKind::Call => self.in_text = false,
-            PartKind::Text if piece.is_empty_text() => {}
-            PartKind::Text => {
+            TurnPartKind::Thinking => {}
+            TurnPartKind::Call => self.in_text = false,
+            TurnPartKind::Text if piece.is_empty_text() => {}
+            TurnPartKind::Text => {
                 self.report.parts += usize::from(!self.in_text);
                 self.in_text = true;
             }
@@ -348,7 +349,14 @@ impl Stream {
 
     /// Sends a chunk on that is not the leg's last: without its usage, which is a running total of this leg
     /// alone, and only with parts.
-    fn go_on(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, seen: &ChunkParts, out: &mut Vec<Bytes>) {
+    fn go_on(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &GeminiChunk,
+        seen: &ChunkParts,
+        out: &mut Vec<Bytes>,
+    ) {
         if self.leg == 0 && !self.watch.hide.any() {
             // Nothing can be hidden in it: the stream stays as upstream shapes it.
             self.learn_template(raw, data, chunk, &seen.breaks);
@@ -367,7 +375,7 @@ impl Stream {
     }
 
     /// Learns from a chunk that goes on with a text; the elements of an array go on one by one.
-    fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, edits: &[Edit]) {
+    fn learn_template(&mut self, raw: &Bytes, data: &[u8], chunk: &GeminiChunk, edits: &[Edit]) {
         let holes = match self.framing {
             Framing::Sse => chunk.holes(data),
             _ => Vec::new(),
@@ -378,21 +386,21 @@ impl Stream {
     }
 
     /// Edits that give a later leg's chunk the first one's identity.
-    fn same_identity(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+    fn same_identity(&self, data: &[u8], chunk: &GeminiChunk) -> Vec<Edit> {
         if self.leg == 0 {
             return Vec::new();
         }
         self.identity.edits(data, chunk)
     }
 
-    fn legs(&self) -> Vec<Counters> {
+    fn legs(&self) -> Vec<GeminiUsage> {
         let mut all = self.spent.clone();
         all.push(self.counters.clone());
         all
     }
 
     /// The chunk that ends the response, in place of the leg's own last one.
-    fn last(&self, end: End) -> Bytes {
+    fn last(&self, end: LastChunk) -> Bytes {
         let data = &self.framing.data(&end.raw)[..];
         let mut edits = match end.seen.edits().filter(|_| !end.shown) {
             Some(edits) => edits,

@@ -3,7 +3,7 @@
 
 use super::Gemini;
 use super::chunk::raw;
-use super::part::{self, LOST_SIGNATURE, Piece};
+use super::part::{self, LOST_SIGNATURE, PartMembers};
 use crate::text::{Span, json};
 use crate::wire::{HiddenCall, Pairs};
 
@@ -16,12 +16,12 @@ pub(super) enum StreamingCall {
     /// A visible call's.
     Shown,
     /// Ours.
-    Hidden(Box<Streamed>),
+    Hidden(Box<StreamedCall>),
 }
 
 /// Our call while its arguments stream.
 #[derive(Debug, Default)]
-pub(super) struct Streamed {
+pub(super) struct StreamedCall {
     call: HiddenCall,
     limit: usize,
     signature: Option<String>,
@@ -30,7 +30,7 @@ pub(super) struct Streamed {
 }
 
 /// Whether more parts of the same call follow.
-pub(super) fn goes_on(data: &[u8], piece: &Piece) -> bool {
+pub(super) fn goes_on(data: &[u8], piece: &PartMembers) -> bool {
     piece
         .call
         .and_then(|c| part::get(data, c, "willContinue"))
@@ -40,7 +40,7 @@ pub(super) fn goes_on(data: &[u8], piece: &Piece) -> bool {
 /// Our call, all in one part; arguments of more than `limit` bytes are not kept.
 pub(super) fn whole(
     data: &[u8],
-    piece: &Piece,
+    piece: &PartMembers,
     tool: &'static str,
     after: usize,
     limit: usize,
@@ -73,14 +73,20 @@ fn signed(call: &HiddenCall, signature: &str) -> String {
     format!(r#"{open},"thoughtSignature":"{signature}"}}"#)
 }
 
-fn id(data: &[u8], piece: &Piece) -> String {
+fn id(data: &[u8], piece: &PartMembers) -> String {
     let id = piece.part.id.map(|i| json::unescape(i.of(data)));
     id.unwrap_or_default().into_owned()
 }
 
-impl Streamed {
+impl StreamedCall {
     /// A call whose arguments will follow, each of at most `limit` bytes.
-    pub(super) fn new(data: &[u8], piece: &Piece, tool: &'static str, after: usize, limit: usize) -> Self {
+    pub(super) fn new(
+        data: &[u8],
+        piece: &PartMembers,
+        tool: &'static str,
+        after: usize,
+        limit: usize,
+    ) -> Self {
         let mut streamed = Self {
             call: HiddenCall {
                 id: id(data, piece),
@@ -96,7 +102,7 @@ impl Streamed {
     }
 
     /// Takes what a part of the run says.
-    pub(super) fn take(&mut self, data: &[u8], piece: &Piece) {
+    pub(super) fn take(&mut self, data: &[u8], piece: &PartMembers) {
         if let Some(signature) = piece.signature {
             self.signature = Some(raw(data, signature));
         }

@@ -4,19 +4,19 @@ use super::Gemini;
 use super::part::is;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::members::{Members, bounded, other_choice};
-use crate::wire::view::{Choice, View};
+use crate::wire::members::{TranscriptMembers, bounded, other_choice};
+use crate::wire::view::{ToolChoice, View};
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools and history cannot have.
+/// Members that are invalid without tools and history.
 const WITH_TOOLS: [&str; 3] = ["tools", "toolConfig", "cachedContent"];
 
 impl TextRequests for Gemini {
     fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
-        let members = Members::of(view, is);
+        let members = TranscriptMembers::of(view, is);
         let mut edits: Vec<Edit> = bound(view, &members, how.max_tokens).into_iter().collect();
         if let Some(choice) = other_choice(view, how) {
-            let named = if choice == Choice::None {
+            let named = if choice == ToolChoice::None {
                 r#"{"mode":"NONE"}"#
             } else {
                 r#"{"mode":"AUTO"}"#
@@ -28,7 +28,7 @@ impl TextRequests for Gemini {
 
     /// The model is in the path, or beside the envelope.
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
-        let members = Members::of(view, is);
+        let members = TranscriptMembers::of(view, is);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         if let Some(model) = lone.model {
             let text: &[u8] = &view.body;
@@ -46,7 +46,7 @@ impl TextRequests for Gemini {
 }
 
 /// What the model thinks counts as output.
-fn bound(view: &View, members: &Members<'_>, most: u64) -> Option<Edit> {
+fn bound(view: &View, members: &TranscriptMembers<'_>, most: u64) -> Option<Edit> {
     let config = members.get_in("generationConfig", "thinkingConfig");
     let thinks = config.and_then(|config| super::part::get(&view.body, config, "thinkingBudget"));
     let own = members.number(members.get_in("generationConfig", "maxOutputTokens"));

@@ -7,7 +7,7 @@ use crate::wire::view::{Role, View};
 use crate::wire::{Requests, Texts, Turns, own_text};
 
 impl Texts for Gemini {
-    /// The last part of the content, behind responses too: their number is what is counted, not the parts'.
+    /// The last part of the content, also after responses: their number counts, not the parts'.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
         let Some(whole) = view.turns.get(turn) else {
             return Vec::new();
@@ -16,7 +16,7 @@ impl Texts for Gemini {
             Role::User => {
                 let (content, part) = (self.content(view, turn), text_part(text));
                 own_text::among_blocks(&content, &part)
-                    .or_else(|| own_text::behind_lone_block(&content, &part))
+                    .or_else(|| own_text::after_lone_block(&content, &part))
                     .unwrap_or_default()
             }
             Role::Tool => own_text::message(whole, self.user_text(text)),

@@ -5,10 +5,10 @@ use std::ops::Range;
 use memchr::memmem;
 
 use super::Gemini;
-use super::part::{self, LOST_SIGNATURE, Piece};
+use super::part::{self, LOST_SIGNATURE, PartMembers};
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, Part, PartKind, Role, TurnContent, View};
+use crate::wire::view::{self, Role, TurnContent, TurnPart, TurnPartKind, View};
 use crate::wire::{Turns, fingerprints};
 
 impl Turns for Gemini {
@@ -38,7 +38,7 @@ impl Turns for Gemini {
     }
 
     /// A signature is of the prefix; the call or the text that it stands at is not.
-    fn unbind(&self, view: &View, _turn: usize, part: &Part) -> Vec<Edit> {
+    fn unbind(&self, view: &View, _turn: usize, part: &TurnPart) -> Vec<Edit> {
         let text: &[u8] = &view.body;
         let keys = ["thoughtSignature", "thought_signature"];
         let signed = keys
@@ -50,7 +50,7 @@ impl Turns for Gemini {
     fn unbound_call(&self, call: &str) -> Option<String> {
         let text = call.as_bytes();
         let whole = Span::new(0, text.len());
-        // The first call of a step must be signed, and the agent's own behind this one is not.
+        // The first call of a step must be signed, and the agent's own after this one is not.
         let signature = part::piece(text, whole).signature?;
         Some(view::edited_part(
             text,
@@ -59,10 +59,10 @@ impl Turns for Gemini {
         ))
     }
 
-    /// A call of the current turn must have a signature: Google documents a word that stands in for one which cannot be had.
-    fn omit(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+    /// A call of the current turn must have a signature: Google documents a placeholder for a missing one.
+    fn omit(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let signature = part::piece(&view.body, part.span).signature;
-        match signature.filter(|_| part.kind == PartKind::Call) {
+        match signature.filter(|_| part.kind == TurnPartKind::Call) {
             Some(inside) => vec![Edit::replace(inside, LOST_SIGNATURE)],
             None => self.unbind(view, turn, part),
         }
@@ -82,7 +82,7 @@ impl Turns for Gemini {
         Some(format!(r#"{{"text":{}}}"#, json::quote(text)))
     }
 
-    /// Signatures are checked in the current turn alone: behind the last content in which the user says something.
+    /// Signatures are checked in the current turn alone: after the last content in which the user says something.
     fn bound(&self, view: &View) -> bool {
         let history = view.text(view.list);
         if memmem::find(history, b"\"thoughtSignature\"").is_none()
@@ -95,7 +95,7 @@ impl Turns for Gemini {
 }
 
 /// The parts of a turn with all that this wire knows of them.
-pub(super) fn pieces(view: &View, turn: usize) -> Vec<Piece> {
+pub(super) fn pieces(view: &View, turn: usize) -> Vec<PartMembers> {
     let text: &[u8] = &view.body;
     let parts = view
         .turns
@@ -104,15 +104,15 @@ pub(super) fn pieces(view: &View, turn: usize) -> Vec<Piece> {
     parts.map_or(Vec::new(), |p| part::pieces(text, p))
 }
 
-/// First turn behind the last content in which the user says something.
+/// First turn after the last content in which the user says something.
 pub(super) fn current(view: &View) -> usize {
-    let said = |t: &usize| {
+    let has_text = |t: &usize| {
         view.turns[*t].role == Role::User
             && Gemini
                 .content(view, *t)
                 .parts
                 .iter()
-                .any(|p| p.kind != PartKind::Result)
+                .any(|p| p.kind != TurnPartKind::Result)
     };
-    (0..view.turns.len()).rev().find(said).map_or(0, |t| t + 1)
+    (0..view.turns.len()).rev().find(has_text).map_or(0, |t| t + 1)
 }

@@ -1,4 +1,4 @@
-//! Gemini's token counters, and what the agent is told when a response had several legs.
+//! Gemini's token counters, and what the agent receives for a response of several legs.
 
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
@@ -21,14 +21,14 @@ const SUMMED_DETAILS: [&str; 1] = ["candidatesTokensDetails"];
 
 /// One leg's usage: a running total, the last one counts.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counters {
+pub(super) struct GeminiUsage {
     four: [Option<u64>; 4],
     cached: u64,
     /// The members as they came.
     members: Vec<(String, String)>,
 }
 
-impl Counters {
+impl GeminiUsage {
     /// Takes a `usageMetadata` object in the place of what was there.
     pub(super) fn take(&mut self, data: &[u8], usage: Span) {
         let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
@@ -61,12 +61,12 @@ impl Counters {
     }
 }
 
-fn summed(legs: &[Counters], i: usize) -> Option<u64> {
+fn summed(legs: &[GeminiUsage], i: usize) -> Option<u64> {
     legs.iter().filter_map(|l| l.four[i]).reduce(|a, b| a + b)
 }
 
 /// Input side of the last leg, output summed, the total made anew. `None` where no leg was counted.
-pub(super) fn merged(legs: &[Counters]) -> Option<String> {
+pub(super) fn merged(legs: &[GeminiUsage]) -> Option<String> {
     let last = legs.iter().rev().find(|l| !l.is_empty())?;
     let mut four = last.four;
     four[CANDIDATES] = summed(legs, CANDIDATES);
@@ -94,13 +94,13 @@ pub(super) fn merged(legs: &[Counters]) -> Option<String> {
 }
 
 /// A response that ends with its sentinel: what was put out, and what the next request will send.
-pub(super) fn stopped(legs: &[Counters], next_input: u64) -> String {
+pub(super) fn stopped(legs: &[GeminiUsage], next_input: u64) -> String {
     let candidates = summed(legs, CANDIDATES).unwrap_or_default();
     let thoughts = summed(legs, THOUGHTS);
-    let told = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
+    let thoughts_member = thoughts.map_or(String::new(), |n| format!(r#""{}":{n},"#, COUNTERS[THOUGHTS]));
     let total = next_input + candidates + thoughts.unwrap_or_default();
     format!(
-        r#"{{"{}":{next_input},"{}":{candidates},{told}"{TOTAL}":{total}}}"#,
+        r#"{{"{}":{next_input},"{}":{candidates},{thoughts_member}"{TOTAL}":{total}}}"#,
         COUNTERS[PROMPT], COUNTERS[CANDIDATES]
     )
 }
@@ -109,8 +109,8 @@ pub(super) fn stopped(legs: &[Counters], next_input: u64) -> String {
 mod tests {
     use super::*;
 
-    fn counters(usage: &str) -> Counters {
-        let mut counters = Counters::default();
+    fn counters(usage: &str) -> GeminiUsage {
+        let mut counters = GeminiUsage::default();
         counters.take(usage.as_bytes(), Span::new(0, usage.len()));
         counters
     }
@@ -123,14 +123,14 @@ mod tests {
         let two = counters(
             r#"{"promptTokenCount":20,"toolUsePromptTokenCount":1,"cachedContentTokenCount":5,"candidatesTokenCount":2,"candidatesTokensDetails":[],"totalTokenCount":23,"trafficType":"X"}"#,
         );
-        let told: serde_json::Value =
+        let reported: serde_json::Value =
             serde_json::from_str(&merged(&[one.clone(), two.clone()]).unwrap()).unwrap();
         let wanted = serde_json::json!({"promptTokenCount":20,"toolUsePromptTokenCount":1,
             "cachedContentTokenCount":5,"candidatesTokenCount":9,"totalTokenCount":33,"trafficType":"X",
             "thoughtsTokenCount":3});
-        assert_eq!(told, wanted);
+        assert_eq!(reported, wanted);
         assert_eq!(two.usage().input, 16);
-        assert_eq!(merged(&[Counters::default()]), None);
+        assert_eq!(merged(&[GeminiUsage::default()]), None);
         let stopped: serde_json::Value = serde_json::from_str(&stopped(&[one], 50)).unwrap();
         assert_eq!(stopped["totalTokenCount"], 60);
     }

@@ -1,27 +1,29 @@
-//! What a model said to Ollama, told back to it with the answers to its calls.
+//! What a model wrote to Ollama, returned to it with the answers to its calls.
 
 use super::Ollama;
 use super::pairs;
-use super::reply::{Message, calls, raw};
-use super::stream::Line;
+use super::reply::{JoinedMessage, calls, raw};
+use super::stream::LineMembers;
 use super::turns::name;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::framing::payload;
 use crate::wire::{AskAgain, LegOutput};
 
 impl AskAgain for Ollama {
-    /// The model's own message, as it said it, then the results of its calls.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: Names) -> Option<String> {
+    /// The model's own message, unchanged, then the results of its calls.
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours_are: ToolNames) -> Option<String> {
         let pieces: Vec<Vec<u8>> = match spoken {
             LegOutput::Reply(body) => vec![body.to_vec()],
             LegOutput::Stream(frames) => frames.iter().map(|f| payload(f).into_owned()).collect(),
         };
-        let mut message = Message::default();
+        let mut message = JoinedMessage::default();
         let mut ours = pairs.iter();
         for text in &pieces {
-            let Some(line) = Line::read(text) else { continue };
+            let Some(line) = LineMembers::read(text) else {
+                continue;
+            };
             let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
             message.content.push_str(&string(line.content));
             message.thinking.push_str(&string(line.thinking));

@@ -8,14 +8,14 @@ use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View};
 
 impl Compose for Ollama {
-    fn compose(&self, _view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let line = |text: &str, rest: &str| line(said, text, rest);
+    fn compose(&self, _view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+        let line = |text: &str, rest: &str| line(answer, text, rest);
         let end = format!(
             r#""done":true,"done_reason":"stop","total_duration":1,"load_duration":1,"prompt_eval_count":{},"prompt_eval_duration":1,"eval_count":{},"eval_duration":1"#,
-            said.input(),
-            said.output()
+            answer.input(),
+            answer.output()
         );
-        let text = json::quote(said.text);
+        let text = json::quote(answer.text);
         match shape {
             AnswerShape::Whole => line(&text, &end).into(),
             AnswerShape::Stream(_) => {
@@ -23,8 +23,8 @@ impl Compose for Ollama {
             }
         }
     }
-    fn stream_opening(&self, _view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
-        let line = line(said, r#""""#, r#""done":false"#);
+    fn stream_opening(&self, _view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+        let line = line(answer, r#""""#, r#""done":false"#);
         StreamOpening {
             frames: format!("{line}\n").into(),
             is_shown: true,
@@ -32,10 +32,10 @@ impl Compose for Ollama {
     }
 }
 
-fn line(said: &LocalAnswer<'_>, text: &str, rest: &str) -> String {
+fn line(answer: &LocalAnswer<'_>, text: &str, rest: &str) -> String {
     format!(
         r#"{{"model":{},"created_at":"{}","message":{{"role":"assistant","content":{text}}},{rest}}}"#,
-        json::quote(said.model),
-        rfc3339(said.seconds())
+        json::quote(answer.model),
+        rfc3339(answer.seconds())
     )
 }

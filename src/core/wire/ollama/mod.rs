@@ -1,5 +1,5 @@
-//! Ollama's own chat (`/api/chat`): one JSON text a line, arguments as objects, ids that may be missing.
-//! API: <https://github.com/ollama/ollama/blob/main/docs/api.md>. Ollama's other chat paths speak other providers' wires.
+//! Ollama's own chat (`/api/chat`): one JSON text a line, arguments as objects, ids that may be missing. API:
+//! <https://github.com/ollama/ollama/blob/main/docs/api.md>. Ollama's other chat paths speak other providers' wires.
 
 mod ask_again;
 mod compose;

@@ -7,35 +7,35 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::fingerprints::{CallInTurn, Source};
-use crate::wire::sibling_calls::{Beside, among_calls};
-use crate::wire::view::{PartKind, TurnContent, View};
+use crate::wire::fingerprints::{CallInTurn, FingerprintSource};
+use crate::wire::sibling_calls::{SiblingPair, among_calls};
+use crate::wire::view::{TurnContent, TurnPartKind, View};
 use crate::wire::{CallAt, CallMemo, Pairs, Turns, fingerprints};
 
 impl Pairs for Ollama {
     fn call_names(&self, view: &View, turn: usize, memo: &mut CallMemo) -> Vec<String> {
-        fingerprints::call_names(Messages, view, turn, memo)
+        fingerprints::call_names(OllamaMessages, view, turn, memo)
     }
 
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
-        fingerprints::find_calls(Messages, view, siblings, from)
+        fingerprints::find_calls(OllamaMessages, view, siblings, from)
     }
 
     fn settled(&self, view: &View, siblings: &[&str], from: usize) -> Option<Vec<String>> {
-        Some(fingerprints::settled(Messages, view, siblings, from))
+        Some(fingerprints::settled(OllamaMessages, view, siblings, from))
     }
 
     fn prove(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        fingerprints::prove(Messages, view, siblings)
+        fingerprints::prove(OllamaMessages, view, siblings)
     }
 
     fn are_here(&self, view: &View, siblings: &[&str]) -> Vec<bool> {
-        let found = fingerprints::find_calls(Messages, view, siblings, 0);
+        let found = fingerprints::find_calls(OllamaMessages, view, siblings, 0);
         found.iter().map(Option::is_some).collect()
     }
 
-    /// The call as it goes back: the element that upstream made where it is known. Arguments that are no JSON
-    /// object become an empty one: the API takes no other.
+    /// The call as restored: upstream's own element where it is known. Arguments that are not a JSON object become an
+    /// empty one: the API accepts nothing else.
     fn hidden_call(&self, call: &HiddenCall) -> String {
         if let Some(raw) = &call.raw {
             return raw.clone();
@@ -56,12 +56,12 @@ impl Pairs for Ollama {
     }
 
     /// Only calls count as parts here: text and calls are members of their own.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
-    /// The message is split at the aside's line: what was said before it with the call, the result, the message
-    /// with what was said after it.
+    /// The message is split at the aside's line: what was written before it with the call, the result, the message
+    /// with what was written after it.
     fn put_aside(
         &self,
         view: &View,
@@ -77,7 +77,7 @@ impl Pairs for Ollama {
             return Vec::new();
         };
         let before = gap::before(text, inside.start, mark.start).max(inside.start);
-        let after = gap::behind(text, mark.end, inside.end);
+        let after = gap::after(text, mark.end, inside.end);
         let mut with = format!(
             r#"{{"role":"assistant","content":"{}","tool_calls":[{}]}},{}"#,
             view.str(Span::new(inside.start, before)),
@@ -114,14 +114,14 @@ pub(super) fn result(pair: &HiddenPair) -> String {
 
 /// How messages are read for fingerprints.
 #[derive(Clone, Copy)]
-pub(super) struct Messages;
+pub(super) struct OllamaMessages;
 
-impl Source for Messages {
+impl FingerprintSource for OllamaMessages {
     fn calls(self, view: &View, turn: usize) -> Vec<CallInTurn> {
-        // The list of calls may stand in front of the text, and belongs to what is behind a cut in that all the same.
+        // The list of calls may stand in front of the text, and belongs to what is after a cut in that all the same.
         let start = view.turns[turn].span.end;
         let parts = Ollama.content(view, turn).parts.into_iter().enumerate();
-        let calls = parts.filter(|(_, part)| part.kind == PartKind::Call);
+        let calls = parts.filter(|(_, part)| part.kind == TurnPartKind::Call);
         calls
             .map(|(part, call)| CallInTurn {
                 traits: traits(&view.body, call.span),
@@ -131,7 +131,7 @@ impl Source for Messages {
             .collect()
     }
 
-    fn said(self, view: &View, turn: usize) -> Vec<Span> {
+    fn user_texts(self, view: &View, turn: usize) -> Vec<Span> {
         let parts = Ollama.content(view, turn).parts.into_iter();
         parts.filter_map(|part| part.text).collect()
     }

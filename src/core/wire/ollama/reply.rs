@@ -3,8 +3,8 @@
 use super::Ollama;
 use bytes::Bytes;
 
-use super::pairs::Messages;
-use super::stream::{Line, hidden};
+use super::pairs::OllamaMessages;
+use super::stream::{LineMembers, hidden};
 use super::turns::{name, traits};
 use super::usage;
 use crate::mark::escape::{self, Escaper};
@@ -13,12 +13,12 @@ use crate::text::{Span, json};
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::leg::LegReport;
 use crate::wire::served::ServedBy;
-use crate::wire::{Ending, Leg, Replies, View, Watch, fingerprints};
+use crate::wire::{Ending, Leg, Replies, ResponseWatch, View, fingerprints};
 
 /// `place` is where the transcript will have the reply.
-fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
+fn read(body: &Bytes, watch: ResponseWatch, place: MessageNumber) -> Option<LegReport> {
     let text: &[u8] = body;
-    let line = Line::read(text)?;
+    let line = LineMembers::read(text)?;
     line.message?;
     let mut report = LegReport {
         usage: usage::of(text, line.root),
@@ -32,7 +32,7 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
     let mut fingerprints = Fingerprints::default();
     for call in calls(text, &line) {
         if let Some(tool) = name(text, call).and_then(|name| watch.hide.find(&name)) {
-            let call = hidden(text, call, tool, report.parts, watch.held_bytes);
+            let call = hidden(text, call, tool, report.parts, watch.buffered_bytes);
             report.hidden.push(call);
             continue;
         }
@@ -45,7 +45,7 @@ fn read(body: &Bytes, watch: Watch, place: MessageNumber) -> Option<LegReport> {
     Some(report)
 }
 
-pub(super) fn calls(text: &[u8], line: &Line) -> Vec<Span> {
+pub(super) fn calls(text: &[u8], line: &LineMembers) -> Vec<Span> {
     line.calls.map_or(Vec::new(), |c| json::elements(text, c))
 }
 
@@ -53,16 +53,16 @@ pub(super) fn raw(text: &[u8], span: Span) -> String {
     String::from_utf8_lossy(span.of(text)).into_owned()
 }
 
-/// What the legs said, one behind the other.
+/// What the legs emitted, one after the other.
 #[derive(Default)]
-pub(super) struct Message {
+pub(super) struct JoinedMessage {
     pub(super) content: String,
     pub(super) thinking: String,
     pub(super) calls: Vec<String>,
 }
 
-impl Message {
-    fn take(&mut self, leg: &Leg, line: &Line) {
+impl JoinedMessage {
+    fn take(&mut self, leg: &Leg, line: &LineMembers) {
         let text: &[u8] = &leg.body;
         let string = |span: Option<Span>| span.and_then(|s| json::string(text, s)).unwrap_or_default();
         self.content.push_str(&escape::break_up(&string(line.content)));
@@ -86,12 +86,12 @@ impl Message {
 }
 
 impl Replies for Ollama {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         read(body, watch, 0)
     }
 
-    fn reply_to(&self, view: &View, body: &Bytes, watch: Watch) -> Option<LegReport> {
-        read(body, watch, fingerprints::place_of_answer(Messages, view))
+    fn reply_to(&self, view: &View, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
+        read(body, watch, fingerprints::place_of_answer(OllamaMessages, view))
     }
 
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
@@ -99,15 +99,15 @@ impl Replies for Ollama {
             return Bytes::new();
         };
         let text: &[u8] = &last.body;
-        let Some(line) = Line::read(text) else {
+        let Some(line) = LineMembers::read(text) else {
             return last.body.clone();
         };
-        let mut message = Message {
+        let mut message = JoinedMessage {
             content: opening.unwrap_or_default().to_owned(),
-            ..Message::default()
+            ..JoinedMessage::default()
         };
         for leg in legs {
-            if let Some(line) = Line::read(&leg.body) {
+            if let Some(line) = LineMembers::read(&leg.body) {
                 message.take(leg, &line);
             }
             message.content.push_str(leg.then.as_deref().unwrap_or_default());

@@ -8,9 +8,9 @@ use std::fmt::Write;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{Facts, Role, Tools, Turn, View};
+use crate::wire::view::{RequestFacts, Role, ToolList, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Scanned, SharedTurns, Unread};
+use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -19,17 +19,22 @@ const LEAST_ROOM: u64 = 1024;
 const KEYS: [&str; 6] = ["messages", "tools", "model", "stream", "format", "options"];
 
 impl Requests for Ollama {
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
         let mut view = View {
             body: body.clone(),
             list: Span::default(),
             turns: Vec::new(),
             tools: None,
-            facts: Facts {
+            facts: RequestFacts {
                 stream: true,
                 summary: operation == Operation::Compact,
-                ..Facts::default()
+                ..RequestFacts::default()
             },
             shared: SharedTurns::default(),
         };
@@ -39,7 +44,7 @@ impl Requests for Ollama {
             Ok(end)
         })?;
         if view.turns.is_empty() {
-            return Err(Unread::OtherShape);
+            return Err(UnreadReason::OtherShape);
         }
         Ok(view)
     }
@@ -102,13 +107,13 @@ fn turns(text: &[u8], messages: Span) -> Vec<Turn> {
     objects.map(turn).collect()
 }
 
-fn tools(text: &[u8], value: Span) -> Option<Tools> {
+fn tools(text: &[u8], value: Span) -> Option<ToolList> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
     let all = json::elements(text, value);
     let name = |tool: &Span| json::get_string(text, json::get(text, *tool, "function")?, "name");
-    Some(Tools {
+    Some(ToolList {
         end: value.end - 1,
         count: all.len(),
         client: !all.is_empty(),

@@ -1,7 +1,8 @@
-//! Ollama's streams: one response to the agent, however many legs it has. Events: <https://github.com/ollama/ollama/blob/main/docs/api.md>.
+//! Ollama's streams: one response to the agent, however many legs it has. Events:
+//! <https://github.com/ollama/ollama/blob/main/docs/api.md>.
 
 use super::Ollama;
-use super::pairs::Messages;
+use super::pairs::OllamaMessages;
 use crate::wire::fingerprints;
 use bytes::Bytes;
 
@@ -10,42 +11,42 @@ use super::usage;
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::call_fingerprint::{Fingerprints, MessageNumber};
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
-use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
+use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
 use crate::wire::view;
-use crate::wire::{Ending, Framing, Streams, View, Watch, sse};
+use crate::wire::{Ending, Framing, ResponseWatch, Streams, View, sse};
 
 impl Streams for Ollama {
     fn framing(&self) -> Framing {
         Framing::Lines
     }
 
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        let place = fingerprints::place_of_answer(Messages, view);
-        Box::new(Stream::new(watch, place))
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
+        let place = fingerprints::place_of_answer(OllamaMessages, view);
+        Box::new(OllamaStream::new(watch, place))
     }
 }
 
-/// Where the stream is.
-struct Stream {
-    watch: Watch,
+/// State of the stream.
+struct OllamaStream {
+    watch: ResponseWatch,
     /// Where the agent's transcript will have this response.
     place: MessageNumber,
     leg: usize,
     report: LegReport,
     /// Whether anything of this leg was shown.
     spoke: bool,
-    /// Whether the model said any text in it.
-    said: bool,
+    /// Whether the model wrote any text in it.
+    has_text: bool,
     /// Output tokens of earlier legs.
     spent: u64,
     fingerprints: Fingerprints,
     escaper: Escaper,
     hold: bool,
-    end: Option<End>,
+    end: Option<LastLine>,
     opening: Option<String>,
     /// `model` and `created_at` of the first line, as members with their commas.
     identity: String,
@@ -54,7 +55,7 @@ struct Stream {
 }
 
 /// A leg's last line, while it waits.
-struct End {
+struct LastLine {
     raw: Bytes,
     edits: Vec<Edit>,
     /// Members of its message that the agent may see and has not, as one line's message.
@@ -63,7 +64,7 @@ struct End {
 
 /// One line's spans.
 #[derive(Default)]
-pub(super) struct Line {
+pub(super) struct LineMembers {
     pub(super) root: Span,
     pub(super) message: Option<Span>,
     pub(super) content: Option<Span>,
@@ -71,7 +72,7 @@ pub(super) struct Line {
     pub(super) calls: Option<Span>,
 }
 
-impl Line {
+impl LineMembers {
     /// Reads a line or a reply; `None` where it is no JSON object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let root = json::whole(data).ok().filter(|r| data[r.start] == b'{')?;
@@ -102,15 +103,15 @@ impl Line {
     }
 
     /// What its reason to be done means.
-    pub(super) fn stop(&self, data: &[u8], calls: bool) -> Stop {
+    pub(super) fn stop(&self, data: &[u8], calls: bool) -> StopReason {
         if !json::get(data, self.root, "done").is_some_and(|d| json::is_true(d.of(data))) {
-            return Stop::Open;
+            return StopReason::Open;
         }
         match json::get_string(data, self.root, "done_reason").as_deref() {
-            Some("length") => Stop::Truncated,
-            Some("load" | "unload") => Stop::Paused,
-            _ if calls => Stop::Calls,
-            _ => Stop::Done,
+            Some("length") => StopReason::Truncated,
+            Some("load" | "unload") => StopReason::Paused,
+            _ if calls => StopReason::Calls,
+            _ => StopReason::Done,
         }
     }
 }
@@ -136,21 +137,21 @@ pub(super) fn hidden(data: &[u8], call: Span, tool: &'static str, after: usize, 
     }
 }
 
-impl Dialect for Stream {
+impl Dialect for OllamaStream {
     fn framing(&self) -> Framing {
         Framing::Lines
     }
 
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.template.forget();
-        let Some(line) = Line::read(data) else {
+        let Some(line) = LineMembers::read(data) else {
             out.push(raw.clone());
             return;
         };
         if error_in(data, line.root).is_some() {
-            self.report.stop = Stop::Error;
+            self.report.stop = StopReason::Error;
             if self.leg > 0 && !self.spoke {
-                // Nothing of this leg was shown: it may be tried again.
+                // Nothing of this leg was shown: it may be retried.
                 self.report.ended = true;
                 self.report.again = true;
             } else {
@@ -169,7 +170,7 @@ impl Dialect for Stream {
             data,
             !self.report.calls.is_empty() || !self.report.hidden.is_empty(),
         );
-        if stop == Stop::Open {
+        if stop == StopReason::Open {
             if !hid || self.says(data, &line) {
                 self.spoke = true;
                 if line.calls.is_none() {
@@ -182,14 +183,14 @@ impl Dialect for Stream {
         self.report.stop = stop;
         self.report.ended = true;
         // Calls are counted among themselves, and the one text once they are all there.
-        self.report.parts += usize::from(self.said);
+        self.report.parts += usize::from(self.has_text);
         self.report.usage = usage::of(data, line.root);
         self.report.served.take(data, line.root);
         if !self.holding() {
             out.push(edited(raw, data, edits));
             return;
         }
-        self.end = Some(End {
+        self.end = Some(LastLine {
             visible: message(data, &line, &edits).filter(|_| self.says(data, &line)),
             edits: edits
                 .into_iter()
@@ -199,11 +200,11 @@ impl Dialect for Stream {
         });
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -219,7 +220,7 @@ impl Dialect for Stream {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -228,7 +229,7 @@ impl Dialect for Stream {
         self.spent += self.report.usage.output;
         self.report = LegReport::default();
         self.spoke = false;
-        self.said = false;
+        self.has_text = false;
         self.fingerprints = Fingerprints::default();
         self.escaper = Escaper::default();
         self.end = None;
@@ -282,12 +283,12 @@ impl Dialect for Stream {
 /// A message that says nothing.
 const EMPTY: &str = r#"{"role":"assistant","content":""}"#;
 
-impl Stream {
-    fn new(watch: Watch, place: MessageNumber) -> Self {
+impl OllamaStream {
+    fn new(watch: ResponseWatch, place: MessageNumber) -> Self {
         Self {
             watch,
             spoke: false,
-            said: false,
+            has_text: false,
             place,
             leg: 0,
             report: LegReport::default(),
@@ -302,12 +303,12 @@ impl Stream {
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    fn learn(&mut self, data: &[u8], line: &Line) {
+    fn learn(&mut self, data: &[u8], line: &LineMembers) {
         if !self.identity.is_empty() {
             return;
         }
@@ -320,11 +321,11 @@ impl Stream {
         self.identity = members.concat();
     }
 
-    fn broken_up(&mut self, data: &[u8], line: &Line) -> Vec<Edit> {
+    fn broken_up(&mut self, data: &[u8], line: &LineMembers) -> Vec<Edit> {
         let Some(inside) = line.content.map(Span::inner) else {
             return Vec::new();
         };
-        self.said |= !inside.is_empty();
+        self.has_text |= !inside.is_empty();
         let breaks = self.escaper.follow(inside.of(data));
         self.report.broken_up += breaks.len();
         let insert = |at| Edit::insert(inside.start + at, r"\\");
@@ -337,7 +338,7 @@ impl Stream {
     }
 
     /// Hides our calls of a line: the edits, and whether there were any.
-    fn calls(&mut self, data: &[u8], line: &Line) -> (Vec<Edit>, bool) {
+    fn calls(&mut self, data: &[u8], line: &LineMembers) -> (Vec<Edit>, bool) {
         let all = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
         let mut lost = Vec::with_capacity(all.len());
         for call in &all {
@@ -345,7 +346,7 @@ impl Stream {
             let tool = self.ours(data, *call);
             lost.push(tool.is_some());
             if let Some(tool) = tool {
-                let call = hidden(data, *call, tool, after, self.watch.held_bytes);
+                let call = hidden(data, *call, tool, after, self.watch.buffered_bytes);
                 self.report.hidden.push(call);
                 continue;
             }
@@ -374,7 +375,7 @@ impl Stream {
     }
 
     /// Whether a line says anything beside our calls.
-    fn says(&self, data: &[u8], line: &Line) -> bool {
+    fn says(&self, data: &[u8], line: &LineMembers) -> bool {
         let text = |span: Option<Span>| span.is_some_and(|s| s.len() > 2);
         let calls = line.calls.map_or(Vec::new(), |c| json::elements(data, c));
         let visible = |call: &Span| self.ours(data, *call).is_none();
@@ -391,7 +392,7 @@ impl Stream {
 }
 
 /// A line's message with those edits made that lie in it.
-fn message(data: &[u8], line: &Line, edits: &[Edit]) -> Option<String> {
+fn message(data: &[u8], line: &LineMembers, edits: &[Edit]) -> Option<String> {
     Some(view::edited_part(data, line.message?, edits))
 }
 

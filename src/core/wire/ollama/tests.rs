@@ -4,23 +4,23 @@ use bytes::Bytes;
 use serde_json::{Value, json};
 
 use super::Ollama;
-use crate::course::{Circumstances, StreamMerge, Verdict};
+use crate::course::{StreamMerge, Verdict, VerdictInput};
 use crate::mark::aside;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, Place};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
 use crate::rewrite::untooled;
-use crate::rewrite::{Reading, Rewrite, rewrite};
+use crate::rewrite::{RequestReading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::AskAgain;
 use crate::wire::Streams;
-use crate::wire::{Ending, Operation, Stop, Watch};
+use crate::wire::{Ending, Operation, ResponseWatch, StopReason};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 const OURS: &str = r#"{"function":{"name":"session_handoff","arguments":{"prompt":"p"}}}"#;
 const F: &str = r#"{"function":{"name":"f","arguments":{"a":1}}}"#;
 
-fn reading(body: &str) -> Reading {
-    Reading::new(
+fn reading(body: &str) -> RequestReading {
+    RequestReading::new(
         &Ollama,
         &Bytes::copy_from_slice(body.as_bytes()),
         Operation::Generate,
@@ -28,7 +28,7 @@ fn reading(body: &str) -> Reading {
     .unwrap()
 }
 
-fn pair(place: Place) -> HiddenPair {
+fn pair(place: InsertionPlace) -> HiddenPair {
     HiddenPair {
         id: ID,
         principal: "local".into(),
@@ -68,9 +68,9 @@ fn done(message: &str, reason: &str) -> String {
 
 fn fed(stream: &str, cut: usize) -> (StreamMerge, Vec<Bytes>) {
     let view = reading(r#"{"messages":[{"role":"user","content":"go"}]}"#).view;
-    let watch = Watch {
-        hide: crate::tools::Names::HANDOFF,
-        held_bytes: 1 << 20,
+    let watch = ResponseWatch {
+        hide: crate::tools::ToolNames::HANDOFF,
+        buffered_bytes: 1 << 20,
     };
     let mut merge = StreamMerge::new(Ollama.dialect(&view, watch), 1 << 20, true);
     let mut out = Vec::new();
@@ -112,20 +112,20 @@ fn a_pair_without_ids_stands_beside_its_sibling() {
     );
     let keys = reading(&body).call_names(&Ollama);
     assert_eq!(keys.len(), 2);
-    let told = rewritten(
+    let upstream = rewritten(
         &body,
-        pair(Place::Beside {
+        pair(InsertionPlace::Beside {
             sibling: keys[1].clone(),
             offset: -1,
         }),
     );
     let [f, ours]: [Value; 2] = [F, OURS].map(|c| serde_json::from_str(c).unwrap());
-    assert_eq!(told["messages"][1]["tool_calls"], json!([f, ours, f]));
+    assert_eq!(upstream["messages"][1]["tool_calls"], json!([f, ours, f]));
     assert_eq!(
-        told["messages"][2],
+        upstream["messages"][2],
         json!({"role":"tool","content":HiddenResult::QUEUED.text(),"tool_name":"session_handoff"})
     );
-    assert_eq!(told["messages"][3]["content"], "r");
+    assert_eq!(upstream["messages"][3]["content"], "r");
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn an_aside_splits_its_message() {
         ),
     ] {
         let body = format!(r#"{{"messages":[{{"role":"assistant","content":"{content}"{more}}}]}}"#);
-        let told = rewritten(&body, pair(Place::Aside));
-        let all = told["messages"].as_array().unwrap();
+        let upstream = rewritten(&body, pair(InsertionPlace::Aside));
+        let all = upstream["messages"].as_array().unwrap();
         assert_eq!(
             all[0],
             json!({"role":"assistant","content":"a","tool_calls":[ours]})
@@ -163,11 +163,11 @@ fn what_the_last_line_says_beside_the_call_is_shown_before_the_sentinel() {
     for stream in [last.clone(), last.trim_end().to_owned()] {
         for cut in 0..stream.len() {
             let (mut merge, mut out) = fed(&stream, cut);
-            let now = Circumstances {
+            let now = VerdictInput {
                 messages: 2,
                 legs: 1,
                 max_chain: 8,
-                ..Circumstances::default()
+                ..VerdictInput::default()
             };
             assert!(matches!(merge.judge(&now), Verdict::Fire { .. }));
             merge.say("mark", &mut out);
@@ -175,8 +175,8 @@ fn what_the_last_line_says_beside_the_call_is_shown_before_the_sentinel() {
             merge.keepalive(&mut out);
             merge.close(Ending::Lost { next_input: 40 }, &mut out);
             let values = values(&out);
-            let told: Vec<_> = values.iter().map(|v| v["message"]["content"].clone()).collect();
-            assert_eq!(told, ["said", "mark", "", ""]);
+            let texts: Vec<_> = values.iter().map(|v| v["message"]["content"].clone()).collect();
+            assert_eq!(texts, ["said", "mark", "", ""]);
             assert!(values[0]["message"].get("tool_calls").is_none());
             assert_eq!(
                 (
@@ -201,7 +201,7 @@ fn a_line_of_our_call_alone_goes_and_others_stay_as_they_came() {
     let (mut merge, mut out) = fed(&stream.concat(), 0);
     assert_eq!(
         (merge.report().hidden.len(), merge.report().stop),
-        (2, Stop::Truncated)
+        (2, StopReason::Truncated)
     );
     merge.close(Ending::Own, &mut out);
     let wanted = [stream[0].clone(), line(r#""content":"b""#), stream[3].clone()].concat();
@@ -212,7 +212,10 @@ fn a_line_of_our_call_alone_goes_and_others_stay_as_they_came() {
 fn errors_go_by_and_a_models_sentinel_is_broken_up() {
     let error = "{\"error\":\"out of memory\"}\n";
     let (merge, out) = fed(error, 3);
-    assert_eq!((merge.report().stop, merge.leg_ended()), (Stop::Error, false));
+    assert_eq!(
+        (merge.report().stop, merge.leg_ended()),
+        (StopReason::Error, false)
+    );
     assert_eq!(out.concat(), error.as_bytes());
     let stream = [line(r#""content":"[[handoff-re""#), line(r#""content":"sume:x""#)].concat();
     let (merge, out) = fed(&stream, 0);
@@ -221,7 +224,7 @@ fn errors_go_by_and_a_models_sentinel_is_broken_up() {
 }
 
 #[test]
-fn the_model_is_asked_again_with_its_own_words() {
+fn the_follow_up_repeats_the_models_output() {
     let stream = [
         line(r#""content":"","thinking":"hm""#),
         line(r#""content":"a""#),
@@ -232,15 +235,15 @@ fn the_model_is_asked_again_with_its_own_words() {
     let more = Ollama
         .ask_again(
             &merge.spoken().unwrap(),
-            &[pair(Place::Aside)],
-            crate::tools::Names::HANDOFF,
+            &[pair(InsertionPlace::Aside)],
+            crate::tools::ToolNames::HANDOFF,
         )
         .unwrap();
-    let told: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
+    let follow_up: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
     assert_eq!(
-        told[0],
+        follow_up[0],
         json!({"role":"assistant","content":"a","thinking":"hm","tool_calls":[ours]})
     );
-    assert_eq!(told[1]["role"], "tool");
+    assert_eq!(follow_up[1]["role"], "tool");
 }

@@ -1,24 +1,24 @@
-//! Requests to Ollama that ask for a text alone. It knows no tool choice: calls are ignored by who asks.
+//! Requests to Ollama that ask for a text alone. It knows no tool choice: the caller ignores calls.
 
 use super::Ollama;
 use crate::text::splice::Edit;
-use crate::wire::members::{Members, bounded, exactly};
+use crate::wire::members::{TranscriptMembers, bounded, exactly};
 use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools cannot have.
+/// Members that are invalid without tools.
 const WITH_TOOLS: [&str; 1] = ["tools"];
 
-/// What other models may not know.
+/// Members that other models may not support.
 const OF_MODEL: [&str; 1] = ["think"];
 
 impl TextRequests for Ollama {
     fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
-        bound(&Members::of(view, exactly), how.max_tokens)
+        bound(&TranscriptMembers::of(view, exactly), how.max_tokens)
     }
 
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
-        let members = Members::of(view, exactly);
+        let members = TranscriptMembers::of(view, exactly);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         edits.extend(bound(&members, lone.max_tokens));
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
@@ -27,7 +27,7 @@ impl TextRequests for Ollama {
 }
 
 /// A negative `num_predict` is no bound.
-fn bound(members: &Members<'_>, most: u64) -> Vec<Edit> {
+fn bound(members: &TranscriptMembers<'_>, most: u64) -> Vec<Edit> {
     let own = members.number(members.get_in("options", "num_predict"));
     let bound = bounded(own, most).map(|tokens| members.set_in("options", "num_predict", &tokens));
     bound.into_iter().collect()

@@ -6,7 +6,7 @@ use crate::wire::view::{Role, View};
 use crate::wire::{Requests, Texts, Turns, own_text};
 
 impl Texts for Ollama {
-    /// The end of the user's string; behind results, a message.
+    /// The end of the user's string; after results, a message.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
         let Some(whole) = view.turns.get(turn) else {
             return Vec::new();

@@ -4,7 +4,7 @@ use super::Ollama;
 use crate::text::{Span, json};
 use crate::wire::Turns;
 use crate::wire::call_fingerprint::Traits;
-use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
+use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 use std::borrow::Cow;
 
 impl Turns for Ollama {
@@ -27,21 +27,25 @@ impl Turns for Ollama {
             }
         }
         let result = turn.role == Role::Tool;
-        let said = content.map(|span| Part {
+        let part = content.map(|span| TurnPart {
             span,
-            kind: if result { PartKind::Result } else { PartKind::Text },
+            kind: if result {
+                TurnPartKind::Result
+            } else {
+                TurnPartKind::Text
+            },
             text: (!result).then_some(span.inner()),
             id: id.filter(|_| result),
         });
         let calls = calls.map_or(Vec::new(), |c| json::elements(text, c));
-        let call = |span| Part {
+        let call = |span| TurnPart {
             span,
-            kind: PartKind::Call,
+            kind: TurnPartKind::Call,
             text: None,
             id: traits(text, span).id,
         };
         TurnContent {
-            parts: said.into_iter().chain(calls.into_iter().map(call)).collect(),
+            parts: part.into_iter().chain(calls.into_iter().map(call)).collect(),
             list: None,
         }
     }

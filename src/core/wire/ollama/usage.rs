@@ -1,4 +1,4 @@
-//! Ollama's token counters, and what the agent is told when a response had several legs.
+//! Ollama's token counters, and what the agent receives for a response of several legs.
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};

@@ -1,4 +1,4 @@
-//! What a model said to a chat server, told back to it with the answers to its calls.
+//! What a model wrote to a chat server, returned to it with the answers to its calls.
 
 use super::OpenaiChat;
 use bytes::Bytes;
@@ -6,11 +6,11 @@ use bytes::Bytes;
 use super::pairs::result;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
-/// Members of a reply that are no part of what a model said, or are put in here anew.
-const NOT_SAID: [&str; 6] = [
+/// Members of a reply that are no part of what a model wrote, or are put in here anew.
+const NOT_REPEATED: [&str; 6] = [
     "role",
     "content",
     "tool_calls",
@@ -20,19 +20,18 @@ const NOT_SAID: [&str; 6] = [
 ];
 
 impl AskAgain for OpenaiChat {
-    /// The assistant's own message, as it said it, with our calls as they will be put back on every later request;
-    /// then their results.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: Names) -> Option<String> {
+    /// The assistant's own message, unchanged, with our calls as every later request restores them; then their results.
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], _ours: ToolNames) -> Option<String> {
         let message = match spoken {
-            LegOutput::Reply(body) => Message::reply(body)?,
-            LegOutput::Stream(frames) => Message::stream(frames),
+            LegOutput::Reply(body) => ChatEcho::reply(body)?,
+            LegOutput::Stream(frames) => ChatEcho::stream(frames),
         };
         let calls: Vec<&str> = pairs.iter().map(|p| p.call.as_str()).collect();
         let extras: String = message
             .extras
             .iter()
-            .filter(|(_, said)| !said.is_empty())
-            .map(|(key, said)| format!(",{}:{}", json::quote(key), said.json()))
+            .filter(|(_, grown)| !grown.is_empty())
+            .map(|(key, grown)| format!(",{}:{}", json::quote(key), grown.json()))
             .collect();
         let content = if message.content.is_empty() {
             "null".to_owned()
@@ -50,15 +49,15 @@ impl AskAgain for OpenaiChat {
 
 /// The model's message, as far as it goes back.
 #[derive(Default)]
-struct Message {
-    content: Value,
+struct ChatEcho {
+    content: GrowingValue,
     /// Reasoning and the like, by member.
-    extras: Vec<(String, Value)>,
+    extras: Vec<(String, GrowingValue)>,
 }
 
 /// A member's value, grown delta by delta.
 #[derive(Default)]
-enum Value {
+enum GrowingValue {
     #[default]
     Nothing,
     Text(String),
@@ -66,7 +65,7 @@ enum Value {
     Other(String),
 }
 
-impl Value {
+impl GrowingValue {
     fn is_empty(&self) -> bool {
         match self {
             Self::Nothing => true,
@@ -99,7 +98,7 @@ impl Value {
     }
 }
 
-impl Message {
+impl ChatEcho {
     fn reply(body: &Bytes) -> Option<Self> {
         let whole = json::whole(body).ok()?;
         let choices = json::elements(body, json::get(body, whole, "choices")?);
@@ -128,15 +127,15 @@ impl Message {
             if key == "content" {
                 self.content.grow(data, value);
             }
-            if NOT_SAID.contains(&key.as_str()) {
+            if NOT_REPEATED.contains(&key.as_str()) {
                 continue;
             }
             match self.extras.iter_mut().find(|(name, _)| *name == key) {
-                Some((_, said)) => said.grow(data, value),
+                Some((_, grown)) => grown.grow(data, value),
                 None => {
-                    let mut said = Value::default();
-                    said.grow(data, value);
-                    self.extras.push((key, said));
+                    let mut grown = GrowingValue::default();
+                    grown.grow(data, value);
+                    self.extras.push((key, grown));
                 }
             }
         }

@@ -1,34 +1,34 @@
-//! Which of a stream's calls are ours.
+//! Decides which of a stream's calls are ours.
 //!
-//! OpenAI names a call in its first delta. Compatible servers send the id first and the name later, split the
-//! name, send whole calls, give every call index 0, or none. So a call's deltas wait while what is there of
-//! its name could still become ours, and no longer; nothing else waits.
+//! OpenAI names a call in its first delta. Compatible servers send the id first and the name later, split the name,
+//! send whole calls, give every call index 0, or none. So a call's deltas are buffered while its name could still
+//! become ours; nothing else is buffered.
 
 use bytes::Bytes;
 
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
-use crate::tools::Names;
-use crate::wire::Watch;
+use crate::tools::ToolNames;
+use crate::wire::ResponseWatch;
 use crate::wire::leg::{HiddenCall, LegReport};
 
 /// The calls of one leg, and how many the agent has seen over all legs.
-pub(super) struct Calls {
-    watch: Watch,
-    slots: Vec<Slot>,
+pub(super) struct LegCalls {
+    watch: ResponseWatch,
+    slots: Vec<CallSlot>,
     /// Index of the next call the agent sees.
     next: usize,
 }
 
-struct Slot {
+struct CallSlot {
     index: Option<u64>,
     id: String,
-    state: State,
+    state: CallState,
 }
 
-enum State {
+enum CallState {
     /// Its name could still become ours: the deltas so far.
-    Undecided { name: String, held: Vec<String> },
+    Undecided { name: String, buffered: Vec<String> },
     /// Shown under this index; its place in `LegReport::calls`.
     Shown { index: usize, entry: usize },
     /// Ours; its place in `LegReport::hidden`.
@@ -36,7 +36,7 @@ enum State {
 }
 
 /// What becomes of a `tool_calls` list.
-pub(super) enum Fate {
+pub(super) enum CallListFate {
     /// All of it is shown, with these edits.
     Shown(Vec<Edit>),
     /// These elements are.
@@ -46,7 +46,7 @@ pub(super) enum Fate {
 }
 
 /// One element of `tool_calls` in a delta.
-struct Element {
+struct CallElement {
     span: Span,
     index: Option<u64>,
     id: String,
@@ -55,7 +55,7 @@ struct Element {
     custom: bool,
 }
 
-impl Element {
+impl CallElement {
     fn read(data: &[u8], span: Span) -> Self {
         let word = |key| json::get_string(data, span, key).unwrap_or_default().into_owned();
         let custom = json::get(data, span, "custom").is_some_and(|c| data[c.start] == b'{');
@@ -98,17 +98,17 @@ fn raw(data: &[u8], span: Span) -> String {
     String::from_utf8_lossy(span.of(data)).into_owned()
 }
 
-impl Default for Calls {
+impl Default for LegCalls {
     fn default() -> Self {
-        Self::new(Watch {
-            hide: Names::NONE,
-            held_bytes: 0,
+        Self::new(ResponseWatch {
+            hide: ToolNames::NONE,
+            buffered_bytes: 0,
         })
     }
 }
 
-impl Calls {
-    pub(super) fn new(watch: Watch) -> Self {
+impl LegCalls {
+    pub(super) fn new(watch: ResponseWatch) -> Self {
         Self {
             watch,
             slots: Vec::new(),
@@ -117,7 +117,7 @@ impl Calls {
     }
 
     /// The calls that are ours to hide from here on.
-    pub(super) fn hide(&mut self, tools: Names) {
+    pub(super) fn hide(&mut self, tools: ToolNames) {
         self.watch.hide = tools;
     }
 
@@ -127,61 +127,68 @@ impl Calls {
     }
 
     /// Takes the `tool_calls` of a delta. `later`: not the first leg.
-    pub(super) fn take(&mut self, data: &[u8], list: Span, later: bool, report: &mut LegReport) -> Fate {
+    pub(super) fn take(
+        &mut self,
+        data: &[u8],
+        list: Span,
+        later: bool,
+        report: &mut LegReport,
+    ) -> CallListFate {
         let mut shown = Vec::new();
         let mut rebuilt = false;
         for span in json::elements(data, list) {
-            let element = Element::read(data, span);
+            let element = CallElement::read(data, span);
             let slot = self.slot(&element);
             let released = self.follow(slot, &element, data, report);
-            rebuilt |= released.as_ref().is_none_or(|held| !held.is_empty());
-            if let (Some(held), State::Shown { index, .. }) = (released, &self.slots[slot].state) {
-                shown.push((held, span, *index));
+            rebuilt |= released.as_ref().is_none_or(|buffered| !buffered.is_empty());
+            if let (Some(buffered), CallState::Shown { index, .. }) = (released, &self.slots[slot].state) {
+                shown.push((buffered, span, *index));
             }
         }
-        // A server that gives no index is left to it, unless our own numbering is in the stream.
+        // A server without indices stays so, unless the stream has our own numbering.
         let number = later || !report.hidden.is_empty();
         if !rebuilt {
             let edits = shown
                 .iter()
                 .filter_map(|(_, s, i)| index_edit(data, *s, *i, number));
-            return Fate::Shown(edits.collect());
+            return CallListFate::Shown(edits.collect());
         }
         let all: Vec<String> = shown
             .into_iter()
-            .flat_map(|(held, span, index)| {
+            .flat_map(|(buffered, span, index)| {
                 let now = raw(data, span);
-                held.into_iter()
+                buffered
+                    .into_iter()
                     .chain([now])
                     .map(move |e| numbered(&e, index, number))
             })
             .collect();
         if all.is_empty() {
-            Fate::Gone
+            CallListFate::Gone
         } else {
-            Fate::Rebuilt(format!("[{}]", all.join(",")))
+            CallListFate::Rebuilt(format!("[{}]", all.join(",")))
         }
     }
 
     /// The call that an element belongs to.
-    fn slot(&mut self, element: &Element) -> usize {
+    fn slot(&mut self, element: &CallElement) -> usize {
         let found = match element.index {
             Some(i) => self.slots.iter().rposition(|s| s.index == Some(i)),
             None if element.id.is_empty() => self.slots.len().checked_sub(1),
             None => self.slots.iter().rposition(|s| s.id == element.id),
         };
         let last = self.slots.len().checked_sub(1);
-        // A changing id without a name is a server's whim; with a name it is another call.
+        // A changed id without a name is the same call; with a name it is another call.
         let found = found.or(last.filter(|_| element.index.is_none() && element.name.is_empty()));
         if let Some(i) = found.filter(|i| !self.slots[*i].is_other(element)) {
             return i;
         }
-        self.slots.push(Slot {
+        self.slots.push(CallSlot {
             index: element.index,
             id: element.id.clone(),
-            state: State::Undecided {
+            state: CallState::Undecided {
                 name: String::new(),
-                held: Vec::new(),
+                buffered: Vec::new(),
             },
         });
         self.slots.len() - 1
@@ -191,7 +198,7 @@ impl Calls {
     fn follow(
         &mut self,
         slot: usize,
-        element: &Element,
+        element: &CallElement,
         data: &[u8],
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
@@ -200,45 +207,45 @@ impl Calls {
             slot.id.clone_from(&element.id);
         }
         match &mut slot.state {
-            State::Shown { entry, .. } => {
+            CallState::Shown { entry, .. } => {
                 // An id that comes late.
                 if let Some(call) = report.calls.get_mut(*entry).filter(|c| c.0.is_empty()) {
                     call.0.clone_from(&slot.id);
                 }
                 return Some(Vec::new());
             }
-            State::Hidden(at) => {
+            CallState::Hidden(at) => {
                 if let Some(call) = report.hidden.get_mut(*at) {
-                    collect(call, element, data, &slot.id, self.watch.held_bytes);
+                    collect(call, element, data, &slot.id, self.watch.buffered_bytes);
                 }
                 return None;
             }
-            State::Undecided { .. } => {}
+            CallState::Undecided { .. } => {}
         }
         slot.decide(element, data, &mut self.next, self.watch, report)
     }
 
-    /// The leg names no more calls: what waits is not ours. Its elements, to be shown.
+    /// Ends the leg's calls: buffered ones are not ours. Returns their elements, to be shown.
     pub(super) fn flush(&mut self, later: bool, report: &mut LegReport) -> Option<String> {
         let number = later || !report.hidden.is_empty();
         let mut all = Vec::new();
         for slot in &mut self.slots {
-            if matches!(slot.state, State::Undecided { .. }) {
-                let held = slot.show(&mut self.next, report);
-                let State::Shown { index, .. } = slot.state else {
+            if matches!(slot.state, CallState::Undecided { .. }) {
+                let buffered = slot.show(&mut self.next, report);
+                let CallState::Shown { index, .. } = slot.state else {
                     continue;
                 };
-                all.extend(held.iter().map(|e| numbered(e, index, number)));
+                all.extend(buffered.iter().map(|e| numbered(e, index, number)));
             }
         }
         (!all.is_empty()).then(|| all.join(","))
     }
 }
 
-impl Slot {
+impl CallSlot {
     /// Whether an element that has this call's index begins another one: servers that number every call 0.
-    fn is_other(&self, element: &Element) -> bool {
-        let decided = !matches!(self.state, State::Undecided { .. });
+    fn is_other(&self, element: &CallElement) -> bool {
+        let decided = !matches!(self.state, CallState::Undecided { .. });
         let renamed = !element.id.is_empty() && !self.id.is_empty() && element.id != self.id;
         let unnumbered = element.index.is_none() && element.id.is_empty();
         decided && !element.name.is_empty() && (renamed || unnumbered)
@@ -246,13 +253,13 @@ impl Slot {
 
     fn decide(
         &mut self,
-        element: &Element,
+        element: &CallElement,
         data: &[u8],
         next: &mut usize,
-        watch: Watch,
+        watch: ResponseWatch,
         report: &mut LegReport,
     ) -> Option<Vec<String>> {
-        let State::Undecided { name, held } = &mut self.state else {
+        let CallState::Undecided { name, buffered } = &mut self.state else {
             return None;
         };
         name.push_str(&element.name);
@@ -262,19 +269,19 @@ impl Slot {
                 after: report.calls.len(),
                 ..HiddenCall::default()
             };
-            for before in held.iter() {
+            for before in buffered.iter() {
                 let text = before.as_bytes();
-                let earlier = Element::read(text, Span::new(0, text.len()));
-                collect(&mut call, &earlier, text, &self.id, watch.held_bytes);
+                let earlier = CallElement::read(text, Span::new(0, text.len()));
+                collect(&mut call, &earlier, text, &self.id, watch.buffered_bytes);
             }
-            collect(&mut call, element, data, &self.id, watch.held_bytes);
+            collect(&mut call, element, data, &self.id, watch.buffered_bytes);
             report.hidden.push(call);
-            self.state = State::Hidden(report.hidden.len() - 1);
+            self.state = CallState::Hidden(report.hidden.len() - 1);
             return None;
         }
         let may_be = watch.hide.may_become(name);
         if may_be && !element.custom && element.arguments.is_empty() {
-            held.push(raw(data, element.span));
+            buffered.push(raw(data, element.span));
             return None;
         }
         Some(self.show(next, report))
@@ -282,7 +289,7 @@ impl Slot {
 
     /// Shows a call from here on; returns what waited of it.
     fn show(&mut self, next: &mut usize, report: &mut LegReport) -> Vec<String> {
-        let shown = State::Shown {
+        let shown = CallState::Shown {
             index: *next,
             entry: report.calls.len(),
         };
@@ -291,13 +298,13 @@ impl Slot {
         report.calls.push((self.id.clone(), report.calls.len()));
         report.parts += 1;
         match std::mem::replace(&mut self.state, shown) {
-            State::Undecided { held, .. } => held,
+            CallState::Undecided { buffered, .. } => buffered,
             _ => Vec::new(),
         }
     }
 }
 
-fn collect(call: &mut HiddenCall, element: &Element, data: &[u8], id: &str, limit: usize) {
+fn collect(call: &mut HiddenCall, element: &CallElement, data: &[u8], id: &str, limit: usize) {
     if call.id.is_empty() {
         id.clone_into(&mut call.id);
     }

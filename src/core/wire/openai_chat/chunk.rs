@@ -3,17 +3,17 @@
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::frame_template::Hole;
-use crate::wire::leg::Stop;
+use crate::wire::leg::StopReason;
 
 /// The spans of a chunk that matter.
 #[derive(Default)]
-pub(super) struct Chunk {
+pub(super) struct ChatChunk {
     /// The chunk itself.
     pub(super) root: Span,
     /// Its members, key and value.
     pub(super) members: Vec<(Span, Span)>,
     /// Its first choice.
-    pub(super) choice: Option<Choice>,
+    pub(super) choice: Option<ChunkChoice>,
     /// Its usage, where it is an object.
     pub(super) usage: Option<Span>,
     /// Whether it is an error.
@@ -24,13 +24,13 @@ pub(super) struct Chunk {
 
 /// The spans of a choice.
 #[derive(Default)]
-pub(super) struct Choice {
+pub(super) struct ChunkChoice {
     pub(super) delta: Option<Span>,
-    /// Where a reason is told: neither null nor empty.
+    /// Whether a reason is stated: neither null nor empty.
     pub(super) finish: Option<Span>,
 }
 
-impl Chunk {
+impl ChatChunk {
     /// Reads a chunk; `None` where it is no object.
     pub(super) fn read(data: &[u8]) -> Option<Self> {
         let mut chunk = Self {
@@ -52,25 +52,25 @@ impl Chunk {
         })
         .ok()?;
         let first = json::elements(data, choices).into_iter().next();
-        chunk.choice = first.map(|c| Choice::read(data, c));
+        chunk.choice = first.map(|c| ChunkChoice::read(data, c));
         Some(chunk)
     }
 
     /// What differs from one chunk to the next while the model goes on with the same thing; empty where it may be
     /// something else.
     pub(super) fn holes(&self, data: &[u8]) -> Vec<(Span, Hole)> {
-        let said = |value: Span| value.len() > 2 && data[value.start] == b'"';
+        let is_text = |value: Span| value.len() > 2 && data[value.start] == b'"';
         let mut holes = Vec::new();
         let delta = self.choice.as_ref().and_then(|c| c.delta);
         for (key, value) in delta.map_or(Vec::new(), |d| json::members(data, d)) {
             match key.of(data) {
                 b"role" => {}
-                b"content" if said(value) => holes.push((value.inner(), Hole::Text)),
+                b"content" if is_text(value) => holes.push((value.inner(), Hole::Text)),
                 b"tool_calls" if says_something(value.of(data)) => match more_arguments(data, value) {
                     Some(piece) => holes.push((piece.inner(), Hole::String)),
                     None => return Vec::new(),
                 },
-                _ if said(value) => holes.push((value.inner(), Hole::String)),
+                _ if is_text(value) => holes.push((value.inner(), Hole::String)),
                 _ => {}
             }
         }
@@ -83,7 +83,7 @@ impl Chunk {
             .filter(|(key, _)| key.of(data) == b"obfuscation");
         holes.extend(
             padding
-                .filter(|(_, v)| said(*v))
+                .filter(|(_, v)| is_text(*v))
                 .map(|(_, v)| (v.inner(), Hole::String)),
         );
         holes.extend(self.usage.map(|usage| (usage, Hole::Object)));
@@ -91,7 +91,7 @@ impl Chunk {
     }
 }
 
-impl Choice {
+impl ChunkChoice {
     fn read(data: &[u8], whole: Span) -> Self {
         let mut choice = Self::default();
         for (key, value) in json::members(data, whole) {
@@ -154,13 +154,13 @@ pub(super) fn without(members: &[(Span, Span)], out: &[bool]) -> Vec<Edit> {
 }
 
 /// A finish reason's meaning.
-pub(super) fn stop(reason: Option<&str>) -> Stop {
+pub(super) fn stop(reason: Option<&str>) -> StopReason {
     match reason {
-        Some("stop") => Stop::Done,
-        Some("tool_calls" | "function_call") => Stop::Calls,
-        Some("content_filter") => Stop::Refused,
-        Some("error") => Stop::Error,
-        Some("") | None => Stop::Open,
-        Some(_) => Stop::Truncated,
+        Some("stop") => StopReason::Done,
+        Some("tool_calls" | "function_call") => StopReason::Calls,
+        Some("content_filter") => StopReason::Refused,
+        Some("error") => StopReason::Error,
+        Some("") | None => StopReason::Open,
+        Some(_) => StopReason::Truncated,
     }
 }

@@ -1,4 +1,5 @@
-//! An answer of our own as a chat completion, whole or streamed. Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
+//! An answer of our own as a chat completion, whole or streamed. Events:
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use super::OpenaiChat;
 use bytes::Bytes;
@@ -7,39 +8,39 @@ use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, StreamOpening, View, sse};
 
 impl Compose for OpenaiChat {
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
-        let text = json::quote(said.text);
+    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+        let text = json::quote(answer.text);
         match shape {
             AnswerShape::Whole => {
                 let message = format!(r#"{{"role":"assistant","content":{text},"refusal":null}}"#);
                 let choice =
                     format!(r#"{{"index":0,"message":{message},"logprobs":null,"finish_reason":"stop"}}"#);
-                let usage = format!(r#","usage":{}"#, usage(said));
-                object(said, "chat.completion", &choice, &usage).into()
+                let usage = format!(r#","usage":{}"#, usage(answer));
+                object(answer, "chat.completion", &choice, &usage).into()
             }
-            AnswerShape::Stream(_) => stream(view.facts.wants_usage, said, &text).concat().into(),
+            AnswerShape::Stream(_) => stream(view.facts.wants_usage, answer, &text).concat().into(),
         }
     }
 
-    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
         StreamOpening {
-            frames: chunk(view.facts.wants_usage, said, ROLE, "null"),
+            frames: chunk(view.facts.wants_usage, answer, ROLE, "null"),
             is_shown: true,
         }
     }
 }
 
-fn object(said: &LocalAnswer<'_>, kind: &str, choice: &str, usage: &str) -> String {
+fn object(answer: &LocalAnswer<'_>, kind: &str, choice: &str, usage: &str) -> String {
     format!(
         r#"{{"id":"{}","object":"{kind}","created":{},"model":{},"choices":[{choice}]{usage}}}"#,
-        said.id("chatcmpl-"),
-        said.seconds(),
-        json::quote(said.model)
+        answer.id("chatcmpl-"),
+        answer.seconds(),
+        json::quote(answer.model)
     )
 }
 
-fn usage(said: &LocalAnswer<'_>) -> String {
-    let (input, output) = (said.input(), said.output());
+fn usage(answer: &LocalAnswer<'_>) -> String {
+    let (input, output) = (answer.input(), answer.output());
     format!(
         r#"{{"prompt_tokens":{input},"completion_tokens":{output},"total_tokens":{}}}"#,
         input + output
@@ -49,23 +50,23 @@ fn usage(said: &LocalAnswer<'_>) -> String {
 /// The delta of the first chunk.
 const ROLE: &str = r#""role":"assistant","content":"","refusal":null"#;
 
-/// Where usage is asked for, every chunk has the member, and one more chunk has the numbers.
-fn chunk(wants_usage: bool, said: &LocalAnswer<'_>, delta: &str, finish: &str) -> Bytes {
+/// Where the agent requests usage, every chunk has the member, and one more chunk has the numbers.
+fn chunk(wants_usage: bool, answer: &LocalAnswer<'_>, delta: &str, finish: &str) -> Bytes {
     let none = if wants_usage { r#","usage":null"# } else { "" };
     let choice = format!(r#"{{"index":0,"delta":{{{delta}}},"logprobs":null,"finish_reason":{finish}}}"#);
-    sse::unnamed(&object(said, "chat.completion.chunk", &choice, none))
+    sse::unnamed(&object(answer, "chat.completion.chunk", &choice, none))
 }
 
-fn stream(wants_usage: bool, said: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
-    let chunk = |delta: &str, finish: &str| chunk(wants_usage, said, delta, finish);
+fn stream(wants_usage: bool, answer: &LocalAnswer<'_>, text: &str) -> Vec<Bytes> {
+    let chunk = |delta: &str, finish: &str| chunk(wants_usage, answer, delta, finish);
     let mut all = vec![
         chunk(ROLE, "null"),
         chunk(&format!(r#""content":{text}"#), "null"),
         chunk("", r#""stop""#),
     ];
     if wants_usage {
-        let usage = format!(r#","usage":{}"#, usage(said));
-        all.push(sse::unnamed(&object(said, "chat.completion.chunk", "", &usage)));
+        let usage = format!(r#","usage":{}"#, usage(answer));
+        all.push(sse::unnamed(&object(answer, "chat.completion.chunk", "", &usage)));
     }
     all.push(sse::unnamed("[DONE]"));
     all

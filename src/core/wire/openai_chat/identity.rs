@@ -1,8 +1,8 @@
-//! Whose a completion is: the first leg's, whatever legs follow.
+//! Identity of a completion: the first leg's, whatever legs follow.
 
 use bytes::Bytes;
 
-use super::chunk::Chunk;
+use super::chunk::ChatChunk;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::sse;
@@ -19,13 +19,13 @@ pub(super) const IDENTITY: [&str; 7] = [
     "provider",
 ];
 
-/// What the first chunk said of itself, member by member, raw.
+/// The members of the first chunk that every chunk repeats, raw.
 #[derive(Default)]
-pub(super) struct Identity(Vec<(String, String)>);
+pub(super) struct ChatIdentity(Vec<(String, String)>);
 
-impl Identity {
+impl ChatIdentity {
     /// Takes a chunk's identity, unless there is one.
-    pub(super) fn take(&mut self, data: &[u8], chunk: &Chunk) {
+    pub(super) fn take(&mut self, data: &[u8], chunk: &ChatChunk) {
         if !chunk.named || !self.0.is_empty() {
             return;
         }
@@ -35,27 +35,27 @@ impl Identity {
     }
 
     /// The edits that put a chunk under this name.
-    pub(super) fn edits(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+    pub(super) fn edits(&self, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
         if !chunk.named {
             return Vec::new();
         }
         let first = |key: &[u8]| self.0.iter().find(|(name, _)| name.as_bytes() == key);
         let renamed = chunk.members.iter().filter_map(|(key, value)| {
-            // Azure tells its late filter chunks by an empty `object`.
+            // Azure marks its late filter chunks with an empty `object`.
             let (_, raw) = first(key.of(data)).filter(|(name, _)| name != "object")?;
             (value.of(data) != raw.as_bytes()).then(|| Edit::replace(*value, raw.clone()))
         });
         renamed.collect()
     }
 
-    /// A frame of this name with these choices, and usage where the agent asked for it.
+    /// A frame of this name with these choices, and usage where the agent requested it.
     pub(super) fn chunk(&self, choices: &str, usage: Option<&str>) -> Bytes {
         let members = self.0.iter();
         let mut all: Vec<String> = members
             .map(|(key, raw)| format!("{}:{raw}", json::quote(key)))
             .collect();
         if all.is_empty() {
-            // Nothing was ever named: what SDKs demand, and no more.
+            // No identity arrived: the minimum that SDKs require.
             all.push(r#""id":"","object":"chat.completion.chunk","created":0,"model":"""#.to_owned());
         }
         all.push(format!(r#""choices":{choices}"#));

@@ -1,4 +1,5 @@
-//! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers. API: <https://platform.openai.com/docs/api-reference/chat>.
+//! OpenAI Chat Completions (`/v1/chat/completions`) and its many compatible servers. API:
+//! <https://platform.openai.com/docs/api-reference/chat>.
 
 mod ask_again;
 mod calls;

@@ -1,4 +1,4 @@
-//! Hidden pairs on their way back into the upstream view: beside a sibling call, or where an aside stands.
+//! Restores hidden pairs in the upstream view: beside a sibling call, or at an aside.
 
 use super::OpenaiChat;
 use crate::mark::gap;
@@ -6,8 +6,8 @@ use crate::record::HiddenPair;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::wire::Turns;
-use crate::wire::sibling_calls::{Beside, among_calls};
-use crate::wire::view::{Part, TurnContent, View};
+use crate::wire::sibling_calls::{SiblingPair, among_calls};
+use crate::wire::view::{TurnContent, TurnPart, View};
 use crate::wire::{CallAt, HiddenCall, Pairs, sibling_calls};
 
 /// The result of a hidden call, as a message.
@@ -19,8 +19,8 @@ pub(super) fn result(pair: &HiddenPair) -> String {
     )
 }
 
-/// Content of the first half: of the same kind as the message's own, null where nothing was said.
-fn said_before(view: &View, content: &TurnContent, part: usize, inside: Span, before: Span) -> String {
+/// Content of the first half: of the same kind as the message's own, null where nothing was written.
+fn text_before(view: &View, content: &TurnContent, part: usize, inside: Span, before: Span) -> String {
     let Some(list) = content.list else {
         return if before.is_empty() {
             "null".to_owned()
@@ -46,7 +46,7 @@ fn said_before(view: &View, content: &TurnContent, part: usize, inside: Span, be
 }
 
 /// The edits that leave the second half in the message; `None` where nothing is left of it.
-fn rest(content: &TurnContent, part: usize, here: &Part, inside: Span, after: Span) -> Option<Vec<Edit>> {
+fn rest(content: &TurnContent, part: usize, here: &TurnPart, inside: Span, after: Span) -> Option<Vec<Edit>> {
     let next = content.parts.get(part + 1);
     let Some(list) = content.list else {
         if !after.is_empty() {
@@ -70,7 +70,7 @@ fn rest(content: &TurnContent, part: usize, here: &Part, inside: Span, after: Sp
 }
 
 impl Pairs for OpenaiChat {
-    /// Calls are a list of their own, behind all that is said, also where agents write that member first: from within a
+    /// Calls are a list of their own, after all text, also where agents write that member first: from within a
     /// message's text on, all of its calls count.
     fn find_calls(&self, view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
         let from = view
@@ -92,13 +92,13 @@ impl Pairs for OpenaiChat {
         )
     }
 
-    /// The call goes among its siblings, the result right behind the message, before theirs.
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    /// The call goes among its siblings, the result right after the message, before theirs.
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         among_calls(|turn| self.content(view, turn), view, besides, result)
     }
 
-    /// The message is split at the aside's line: what was said before it with the call; the result; the message
-    /// itself with what was said after it, unless nothing is left.
+    /// The message is split at the aside's line into the earlier text with the call, the result, and the message with
+    /// the later text, if any.
     fn put_aside(
         &self,
         view: &View,
@@ -113,11 +113,11 @@ impl Pairs for OpenaiChat {
             return Vec::new();
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
         let whole = view.turns[turn].span;
         let first = format!(
             r#"{{"role":"assistant","content":{},"tool_calls":[{}]}}"#,
-            said_before(view, content, part, inside, before),
+            text_before(view, content, part, inside, before),
             pair.call
         );
         let pair_of_messages = format!("{first},{}", result(pair));

@@ -7,16 +7,16 @@ use std::borrow::Cow;
 use super::calls::{arguments, extras};
 use super::chunk::{self, stop, without};
 use super::identity::IDENTITY;
-use super::usage::{self, Counters};
+use super::usage::{self, ChatUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::{HiddenCall, LegReport};
 use crate::wire::served::ServedBy;
-use crate::wire::{Ending, Leg, Replies, Watch};
+use crate::wire::{Ending, Leg, Replies, ResponseWatch};
 
 impl Replies for OpenaiChat {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let text: &[u8] = body;
         let whole = json::whole(text).ok()?;
         let choices = json::elements(text, json::get(text, whole, "choices")?);
@@ -34,7 +34,7 @@ impl Replies for OpenaiChat {
         if choices.len() > 1 {
             return Some(report);
         }
-        // Whatever else stands in its place, nothing can be put into it.
+        // Any other value in its place cannot be extended.
         json::get(text, choice, "message").filter(|m| text[m.start] == b'{')?;
         for call in calls(text, choice) {
             let id = json::get_string(text, call, "id")
@@ -53,7 +53,7 @@ impl Replies for OpenaiChat {
                 raw: Some(extras(text, call)).filter(|e| !e.is_empty()),
                 ..HiddenCall::default()
             };
-            hidden.collect(&arguments(text, function), watch.held_bytes);
+            hidden.collect(&arguments(text, function), watch.buffered_bytes);
             report.hidden.push(hidden);
         }
         let content = json::at_path(text, choice, &["message", "content"]);
@@ -63,7 +63,7 @@ impl Replies for OpenaiChat {
         Some(report)
     }
 
-    /// The last leg's reply with the first one's identity: what is not named here is the last one's own.
+    /// The last leg's reply with the first one's identity: all other members are the last one's.
     fn join(&self, legs: &[Leg], opening: Option<&str>, ending: Ending) -> Bytes {
         let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
             return Bytes::new();
@@ -80,7 +80,7 @@ impl Replies for OpenaiChat {
         if let Some(reason) = json::get(text, choice, "finish_reason") {
             edits.extend(reason_edit(text, reason, ending));
         }
-        // More than one choice: no leg but this one, and nothing of ours in it.
+        // More than one choice: a single leg without our tool.
         let many = json::get(text, whole, "choices").is_some_and(|c| json::elements(text, c).len() > 1);
         if let Some(message) = json::get(text, choice, "message").filter(|_| !many) {
             edits.extend(message_edits(legs, opening, text, message));
@@ -89,8 +89,8 @@ impl Replies for OpenaiChat {
     }
 }
 
-fn counters(text: &[u8], whole: Span) -> Counters {
-    let mut counters = Counters::default();
+fn counters(text: &[u8], whole: Span) -> ChatUsage {
+    let mut counters = ChatUsage::default();
     if let Some(usage) = json::get(text, whole, "usage").filter(|u| text[u.start] == b'{') {
         counters.take(text, usage);
     }
@@ -126,20 +126,20 @@ fn place(body: &[u8]) -> (Span, Span) {
 }
 
 /// A piece of the content that the agent gets.
-enum Piece {
+enum ContentPiece {
     /// The inside of a string literal.
     Text(String),
     /// A block of a list.
     Block(String),
 }
 
-/// What the legs said, one after the other, with what is shown between.
-fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
+/// What the legs emitted, one after the other, with what is shown between.
+fn pieces_of(legs: &[Leg], opening: Option<&str>) -> Vec<ContentPiece> {
     let own = |text: &str| {
         let quoted = json::quote(text);
-        Piece::Text(quoted[1..quoted.len() - 1].to_owned())
+        ContentPiece::Text(quoted[1..quoted.len() - 1].to_owned())
     };
-    let mut pieces: Vec<Piece> = opening.map(own).into_iter().collect();
+    let mut pieces: Vec<ContentPiece> = opening.map(own).into_iter().collect();
     for leg in legs {
         let (_, choice) = place(&leg.body);
         if let Some(content) = json::at_path(&leg.body, choice, &["message", "content"]) {
@@ -150,7 +150,7 @@ fn said(legs: &[Leg], opening: Option<&str>) -> Vec<Piece> {
     pieces
 }
 
-fn content_pieces(body: &Bytes, content: Span) -> Vec<Piece> {
+fn content_pieces(body: &Bytes, content: Span) -> Vec<ContentPiece> {
     let edits = breaks(body, content)
         .into_iter()
         .map(|e| Edit::insert(e.span.start - content.start, e.with))
@@ -158,20 +158,20 @@ fn content_pieces(body: &Bytes, content: Span) -> Vec<Piece> {
     let broken = splice::flat(splice::splice(&body.slice(content.start..content.end), edits));
     let raw = |span: Span| String::from_utf8_lossy(span.of(&broken)).into_owned();
     match broken.first() {
-        Some(b'"') => vec![Piece::Text(raw(Span::new(0, broken.len()).inner()))],
+        Some(b'"') => vec![ContentPiece::Text(raw(Span::new(0, broken.len()).inner()))],
         Some(b'[') => {
             let blocks = json::elements(&broken, Span::new(0, broken.len()));
-            blocks.into_iter().map(|b| Piece::Block(raw(b))).collect()
+            blocks.into_iter().map(|b| ContentPiece::Block(raw(b))).collect()
         }
         _ => Vec::new(),
     }
 }
 
-/// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was said.
-fn content_of(pieces: &[Piece]) -> Option<String> {
-    let text = |p: &Piece| match p {
-        Piece::Text(text) => Some(text.clone()),
-        Piece::Block(_) => None,
+/// The content out of its pieces: one string, or a list where a leg had one; `None` where nothing was written.
+fn content_of(pieces: &[ContentPiece]) -> Option<String> {
+    let text = |p: &ContentPiece| match p {
+        ContentPiece::Text(text) => Some(text.clone()),
+        ContentPiece::Block(_) => None,
     };
     if pieces.is_empty() {
         return None;
@@ -182,8 +182,8 @@ fn content_of(pieces: &[Piece]) -> Option<String> {
     let blocks: Vec<String> = pieces
         .iter()
         .map(|p| match p {
-            Piece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
-            Piece::Block(raw) => raw.clone(),
+            ContentPiece::Text(text) => format!(r#"{{"type":"text","text":"{text}"}}"#),
+            ContentPiece::Block(raw) => raw.clone(),
         })
         .collect();
     Some(format!("[{}]", blocks.join(",")))
@@ -213,7 +213,7 @@ fn reason_edit(text: &[u8], reason: Span, ending: Ending) -> Option<Edit> {
 }
 
 fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
-    let all: Vec<Counters> = legs.iter().map(|l| counters(&l.body, place(&l.body).0)).collect();
+    let all: Vec<ChatUsage> = legs.iter().map(|l| counters(&l.body, place(&l.body).0)).collect();
     match ending {
         Ending::Own | Ending::WithoutCall if all.len() < 2 => None,
         Ending::Own | Ending::WithoutCall => usage::merged(&all),
@@ -223,7 +223,7 @@ fn usage_now(legs: &[Leg], ending: Ending) -> Option<Bytes> {
     }
 }
 
-/// All that was said as its content, and none of our calls.
+/// All that was written as its content, and none of our calls.
 fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span) -> Vec<Edit> {
     let hides = |name: &str| legs.last().is_some_and(|l| l.report.hides(name));
     let members = json::members(text, message);
@@ -236,7 +236,7 @@ fn message_edits(legs: &[Leg], opening: Option<&str>, text: &[u8], message: Span
     let hidden = listed.filter(|_| !ours.is_empty());
     let bare = hidden.filter(|_| theirs.is_empty());
     // A message without calls must have a content, be it empty, or it cannot be sent back.
-    let content = content_of(&said(legs, opening)).or(bare.map(|_| r#""""#.to_owned()));
+    let content = content_of(&pieces_of(legs, opening)).or(bare.map(|_| r#""""#.to_owned()));
     let mut edits = Vec::new();
     match (find("content"), &content) {
         (Some(i), Some(now)) if members[i].1.of(text) != now.as_bytes() => {

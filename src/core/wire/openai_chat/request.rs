@@ -9,9 +9,9 @@ use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
 use crate::tools::TOOL_NAME;
-use crate::wire::view::{Choice, Facts, Role, Tools, View};
+use crate::wire::view::{RequestFacts, Role, ToolChoice, ToolList, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Scanned, Unread};
+use crate::wire::{BodyFacts, Operation, Requests, UnreadReason};
 
 /// Output room under which no call can be made (probes send 1).
 const LEAST_ROOM: u64 = 1024;
@@ -32,7 +32,7 @@ const KEYS: [&str; 12] = [
     "prompt_cache_key",
 ];
 
-/// Ways in which compatible servers bind the output to a grammar, beside `response_format`.
+/// Members by which compatible servers bind the output to a grammar, besides `response_format`.
 const GRAMMARS: [&str; 7] = [
     "guided_json",
     "guided_regex",
@@ -51,7 +51,12 @@ const SESSIONS: [&[&str]; 3] = [
 ];
 
 impl Requests for OpenaiChat {
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason> {
         walk::view((body, scanned), operation, &KEYS, role, read_member)
     }
 
@@ -65,21 +70,21 @@ impl Requests for OpenaiChat {
         }))
     }
 
-    /// Usage is asked for in every stream that may have a later leg: without it nobody would know its size.
+    /// Usage is requested in every stream that may have a later leg: without it the size is unknown.
     fn companions(&self, view: &View) -> Vec<Edit> {
         if !view.facts.stream || view.facts.wants_usage {
             return Vec::new();
         }
         let text: &[u8] = &view.body;
         let whole = Span::new(json::blank(text, 0), text.len());
-        let asked = r#"{"include_usage":true}"#;
+        let include_usage = r#"{"include_usage":true}"#;
         let Some(options) = json::get(text, whole, "stream_options") else {
             let stream = json::get(text, whole, "stream")
-                .map(|s| Edit::insert(s.end, format!(r#","stream_options":{asked}"#)));
+                .map(|s| Edit::insert(s.end, format!(r#","stream_options":{include_usage}"#)));
             return stream.into_iter().collect();
         };
         if text[options.start] != b'{' {
-            return vec![Edit::replace(options, asked)];
+            return vec![Edit::replace(options, include_usage)];
         }
         if let Some(no) = json::get(text, options, "include_usage") {
             return vec![Edit::replace(no, "true")];
@@ -110,7 +115,7 @@ impl Requests for OpenaiChat {
         self.carry_over(&[], text)
     }
 
-    /// Blank text is legal here, and what a model said is given back as it said it.
+    /// Blank text is legal here, and a model's text is returned unchanged.
     fn drops_blank_text(&self) -> bool {
         false
     }
@@ -134,8 +139,8 @@ fn read_member(
     (text, prescan): (&[u8], &Prescan),
     key: &[u8],
     value: Span,
-    facts: &mut Facts,
-    tools: &mut Option<Tools>,
+    facts: &mut RequestFacts,
+    tools: &mut Option<ToolList>,
 ) {
     match key {
         b"model" => facts.model = json::string(text, value).map(|m| m.into_owned()),
@@ -153,7 +158,7 @@ fn read_member(
         }
         b"n" => facts.many = json::number(value.of(text)).is_some_and(|n| n > 1),
         b"modalities" => {
-            facts.held |= json::elements(text, value)
+            facts.server_side |= json::elements(text, value)
                 .iter()
                 .any(|m| m.of(text) == b"\"audio\"")
         }
@@ -162,7 +167,7 @@ fn read_member(
     }
 }
 
-fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut Facts) {
+fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut RequestFacts) {
     facts.structured |= GRAMMARS.iter().any(|g| g.as_bytes() == key) && value.of(text) != b"null";
     // The better name of a session stands first in the table: one from `metadata` gives way to it.
     let Some(path) = SESSIONS.iter().find(|p| p[0].as_bytes() == key) else {
@@ -178,24 +183,24 @@ fn read_other(text: &[u8], key: &[u8], value: Span, facts: &mut Facts) {
 }
 
 /// `allowed_tools` is a choice of theirs in which ours has no place.
-fn choice(text: &[u8], value: Span) -> Choice {
+fn choice(text: &[u8], value: Span) -> ToolChoice {
     match json::string(text, value).as_deref() {
-        Some("none") => Choice::None,
-        Some("auto") => Choice::Auto,
-        Some(_) => Choice::Forced,
-        None if text.get(value.start) == Some(&b'{') => Choice::Forced,
-        None => Choice::Auto,
+        Some("none") => ToolChoice::None,
+        Some("auto") => ToolChoice::Auto,
+        Some(_) => ToolChoice::Forced,
+        None if text.get(value.start) == Some(&b'{') => ToolChoice::Forced,
+        None => ToolChoice::Auto,
     }
 }
 
-fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<Tools> {
+fn read_tools((text, prescan): (&[u8], &Prescan), value: Span) -> Option<ToolList> {
     if text.get(value.start) != Some(&b'[') {
         return None;
     }
     let all = json::pick_each_by(text, value, ["function", "custom"], |at| {
         prescan.value_end(text, at)
     });
-    let mut tools = Tools {
+    let mut tools = ToolList {
         end: value.end - 1,
         count: all.len(),
         client: false,

@@ -1,32 +1,33 @@
-//! Chat streams: one completion to the agent, however many legs it has. Events: <https://platform.openai.com/docs/api-reference/chat-streaming>.
+//! Chat streams: one completion to the agent, however many legs it has. Events:
+//! <https://platform.openai.com/docs/api-reference/chat-streaming>.
 
 use super::OpenaiChat;
 use bytes::Bytes;
 
-use super::calls::{Calls, Fate};
-use super::chunk::{self, Choice, Chunk};
-use super::identity::Identity;
-use super::usage::{self, Counters};
+use super::calls::{CallListFate, LegCalls};
+use super::chunk::{self, ChatChunk, ChunkChoice};
+use super::identity::ChatIdentity;
+use super::usage::{self, ChatUsage};
 use crate::mark::escape::Escaper;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::tools::Names;
-use crate::wire::frame_template::{FrameTemplate, Pass};
-use crate::wire::leg::{Dialect, LegReport, Stop};
-use crate::wire::{Ending, Streams, View, Watch, sse};
+use crate::tools::ToolNames;
+use crate::wire::frame_template::{FramePass, FrameTemplate};
+use crate::wire::leg::{Dialect, LegReport, StopReason};
+use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiChat {
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(Stream::new(view, watch))
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
+        Box::new(ChatStream::new(view, watch))
     }
 }
 
 const DONE: &[u8] = b"[DONE]";
 
-/// Where the stream is.
+/// State of the stream.
 #[derive(Default)]
-struct Stream {
-    /// The agent asked for usage.
+struct ChatStream {
+    /// The agent requested usage.
     wants_usage: bool,
     /// It did not, and we did: the chunk that holds nothing else is not shown.
     hides_usage: bool,
@@ -34,19 +35,19 @@ struct Stream {
     many: bool,
     leg: usize,
     report: LegReport,
-    counters: Counters,
-    /// What earlier legs used.
-    spent: Vec<Counters>,
-    identity: Identity,
-    calls: Calls,
+    counters: ChatUsage,
+    /// Usage of earlier legs.
+    spent: Vec<ChatUsage>,
+    identity: ChatIdentity,
+    calls: LegCalls,
     /// The leg has a content.
     spoke: bool,
     /// Accumulators glue strings together: a role is shown once.
     role_shown: bool,
     escaper: Escaper,
     hold: bool,
-    ends: Ends,
-    /// What is said before anything of upstream's, and whether it was.
+    ends: TerminalFrames,
+    /// Text of ours before upstream's first output, and whether it was emitted.
     opening: Option<String>,
     opened: bool,
     /// Template of the chunks of the text or call that continues.
@@ -55,7 +56,7 @@ struct Stream {
 
 /// Terminal frames that wait, each with its data.
 #[derive(Default)]
-struct Ends {
+struct TerminalFrames {
     finish: Option<(Bytes, Vec<u8>)>,
     usage: Option<(Bytes, Vec<u8>)>,
     done: Option<Bytes>,
@@ -63,30 +64,30 @@ struct Ends {
 
 /// What a chunk becomes.
 #[derive(Default)]
-struct Shape {
+struct ChunkShape {
     edits: Vec<Edit>,
     /// Something of its delta was taken out.
     taken: bool,
     /// Something in its delta is left to say.
     left: bool,
-    /// It tells the role.
+    /// Names the role.
     role: bool,
 }
 
-impl Dialect for Stream {
+impl Dialect for ChatStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.settle();
         self.template.forget();
         if data.trim_ascii() == DONE {
             return self.done(raw, out);
         }
-        let Some(chunk) = Chunk::read(data) else {
+        let Some(chunk) = ChatChunk::read(data) else {
             return out.push(raw.clone());
         };
         if chunk.error {
-            self.report.stop = Stop::Error;
+            self.report.stop = StopReason::Error;
             if self.leg > 0 && self.report.parts == 0 && self.report.id.is_empty() {
-                // Nothing of this leg was shown: it may be tried again.
+                // Nothing of this leg was shown: it may be retried.
                 self.report.ended = true;
                 self.report.again = true;
                 return;
@@ -105,11 +106,11 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         if self.escaper.is_clear() {
             self.template.pass(raw, |n| n, changed)
         } else {
-            Pass::Unread
+            FramePass::Unread
         }
     }
 
@@ -132,7 +133,7 @@ impl Dialect for Stream {
         self.ends.finish.is_some() || self.ends.usage.is_some() || self.ends.done.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.calls.hide(tools);
     }
 
@@ -145,14 +146,14 @@ impl Dialect for Stream {
         self.report = LegReport::default();
         self.calls.next_leg();
         self.escaper = Escaper::default();
-        self.ends = Ends::default();
+        self.ends = TerminalFrames::default();
         self.template.forget();
     }
 
     fn forget_leg(&mut self) {
         self.report = LegReport::default();
-        self.counters = Counters::default();
-        self.ends = Ends::default();
+        self.counters = ChatUsage::default();
+        self.ends = TerminalFrames::default();
     }
 
     fn open_with(&mut self, text: String) {
@@ -201,25 +202,25 @@ fn frame(raw: &Bytes, data: &[u8], edits: Vec<Edit>) -> Bytes {
     }
 }
 
-impl Stream {
-    fn new(view: &View, watch: Watch) -> Self {
+impl ChatStream {
+    fn new(view: &View, watch: ResponseWatch) -> Self {
         let wants_usage = view.facts.wants_usage;
         Self {
             wants_usage,
             hides_usage: !wants_usage && watch.hide.any(),
-            calls: Calls::new(watch),
+            calls: LegCalls::new(watch),
             many: view.facts.many,
             ..Self::default()
         }
     }
 
-    /// Whether the end of this leg waits: something was hidden, or its numbers need rewriting.
+    /// Whether the end of this leg is buffered: a call was hidden, or its numbers need rewriting.
     fn holding(&self) -> bool {
         self.hold || self.leg > 0 || !self.report.hidden.is_empty()
     }
 
-    /// What every chunk tells: whose it is, what was used, why it ended.
-    fn note(&mut self, data: &[u8], chunk: &Chunk) {
+    /// Notes what every chunk states: its identity, its usage, its finish reason.
+    fn note(&mut self, data: &[u8], chunk: &ChatChunk) {
         let text = |span: Span| String::from_utf8_lossy(span.of(data)).into_owned();
         if self.report.served.model.is_empty() || chunk.usage.is_some() {
             self.report.served.take(data, chunk.root);
@@ -238,7 +239,14 @@ impl Stream {
         }
     }
 
-    fn choice(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, choice: &Choice, out: &mut Vec<Bytes>) {
+    fn choice(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        chunk: &ChatChunk,
+        choice: &ChunkChoice,
+        out: &mut Vec<Bytes>,
+    ) {
         if let Some(text) = self.opening.take() {
             out.push(self.own(r#"{"role":"assistant","content":""}"#, "null"));
             self.role_shown = true;
@@ -255,7 +263,7 @@ impl Stream {
     }
 
     /// Learns the template of a chunk that is treated like others of its form.
-    fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &Chunk, shape: &Shape) {
+    fn learn(&mut self, raw: &Bytes, data: &[u8], chunk: &ChatChunk, shape: &ChunkShape) {
         // A role is taken out but for the first one, and totals grow.
         let later = self.leg > 0 || self.opened;
         if shape.taken || later && (shape.role || chunk.usage.is_some()) {
@@ -267,14 +275,14 @@ impl Stream {
         }
     }
 
-    /// The chunk that ends the choice. What it says beside that is not held with it.
+    /// The chunk that ends the choice. Its other content is not buffered with it.
     fn finish(
         &mut self,
         raw: &Bytes,
         data: &[u8],
-        chunk: &Chunk,
-        choice: &Choice,
-        shape: Shape,
+        chunk: &ChatChunk,
+        choice: &ChunkChoice,
+        shape: ChunkShape,
         out: &mut Vec<Bytes>,
     ) {
         // A call cut off by the end of its leg is not whole.
@@ -296,13 +304,13 @@ impl Stream {
         }
         self.release(waiting, out);
         let rest = choice.delta.filter(|_| shape.left || shape.taken);
-        let held = frame(
+        let buffered = frame(
             raw,
             data,
             rest.map(|d| Edit::replace(d, "{}")).into_iter().collect(),
         );
-        let held_data = sse::data(&held).into_owned();
-        self.ends.finish = Some((held, held_data));
+        let end_data = sse::data(&buffered).into_owned();
+        self.ends.finish = Some((buffered, end_data));
     }
 
     /// Calls that waited for a name until the end.
@@ -312,10 +320,10 @@ impl Stream {
         }
     }
 
-    fn shape(&mut self, data: &[u8], chunk: &Chunk, choice: &Choice) -> Shape {
-        let mut shape = Shape {
+    fn shape(&mut self, data: &[u8], chunk: &ChatChunk, choice: &ChunkChoice) -> ChunkShape {
+        let mut shape = ChunkShape {
             edits: self.identity_edits(data, chunk),
-            ..Shape::default()
+            ..ChunkShape::default()
         };
         // Running totals (Gemini, vLLM) are this leg's alone.
         if let Some(usage) = chunk.usage.filter(|_| self.leg > 0 && choice.finish.is_none()) {
@@ -340,7 +348,7 @@ impl Stream {
         shape
     }
 
-    fn role(&mut self, shape: &mut Shape) -> bool {
+    fn role(&mut self, shape: &mut ChunkShape) -> bool {
         let shown = std::mem::replace(&mut self.role_shown, true);
         shape.role = true;
         shape.left |= !shown;
@@ -348,7 +356,7 @@ impl Stream {
         shown && (self.leg > 0 || self.opened)
     }
 
-    fn content(&mut self, data: &[u8], value: Span, shape: &mut Shape) -> bool {
+    fn content(&mut self, data: &[u8], value: Span, shape: &mut ChunkShape) -> bool {
         if chunk::says_something(value.of(data)) {
             shape.left = true;
             self.report.parts += usize::from(!std::mem::replace(&mut self.spoke, true));
@@ -364,14 +372,14 @@ impl Stream {
         false
     }
 
-    fn tool_calls(&mut self, data: &[u8], value: Span, shape: &mut Shape) -> bool {
+    fn tool_calls(&mut self, data: &[u8], value: Span, shape: &mut ChunkShape) -> bool {
         if json::elements(data, value).is_empty() {
             return false;
         }
         match self.calls.take(data, value, self.leg > 0, &mut self.report) {
-            Fate::Shown(edits) => shape.edits.extend(edits),
-            Fate::Rebuilt(list) => shape.edits.push(Edit::replace(value, list)),
-            Fate::Gone => return true,
+            CallListFate::Shown(edits) => shape.edits.extend(edits),
+            CallListFate::Rebuilt(list) => shape.edits.push(Edit::replace(value, list)),
+            CallListFate::Gone => return true,
         }
         shape.left = true;
         false
@@ -398,7 +406,7 @@ impl Stream {
 
     /// A terminal frame as it goes out at last.
     fn last(&self, raw: &Bytes, data: &[u8], ending: Ending) -> Bytes {
-        let Some(chunk) = Chunk::read(data) else {
+        let Some(chunk) = ChatChunk::read(data) else {
             return raw.clone();
         };
         let mut edits = self.identity_edits(data, &chunk);
@@ -416,17 +424,17 @@ impl Stream {
     }
 
     /// A later leg's chunk under leg 1's name.
-    fn identity_edits(&self, data: &[u8], chunk: &Chunk) -> Vec<Edit> {
+    fn identity_edits(&self, data: &[u8], chunk: &ChatChunk) -> Vec<Edit> {
         if self.leg == 0 {
             return Vec::new();
         }
         self.identity.edits(data, chunk)
     }
 
-    /// Counters of every leg that told any.
-    fn all_counters(&self) -> Vec<Counters> {
+    /// Counters of every leg that reported any.
+    fn all_counters(&self) -> Vec<ChatUsage> {
         let all = self.spent.iter().chain([&self.counters]);
-        all.filter(|c| c.told()).cloned().collect()
+        all.filter(|c| c.is_reported()).cloned().collect()
     }
 
     /// A chunk of our own.

@@ -2,11 +2,11 @@
 
 use super::OpenaiChat;
 use crate::text::splice::Edit;
-use crate::wire::members::{Members, bounded, exactly};
+use crate::wire::members::{TranscriptMembers, bounded, exactly};
 use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools and history cannot have.
+/// Members that are invalid without tools and history.
 const WITH_TOOLS: [&str; 6] = [
     "tools",
     "tool_choice",
@@ -16,7 +16,7 @@ const WITH_TOOLS: [&str; 6] = [
     "prediction",
 ];
 
-/// What other models may not know.
+/// Members that other models may not support.
 const OF_MODEL: [&str; 4] = ["reasoning_effort", "reasoning", "thinking", "verbosity"];
 
 /// The bound of the output, newer name first.
@@ -24,14 +24,14 @@ const BOUNDS: [&str; 2] = ["max_completion_tokens", "max_tokens"];
 
 impl TextRequests for OpenaiChat {
     fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
-        let members = Members::of(view, exactly);
+        let members = TranscriptMembers::of(view, exactly);
         let mut edits = bound(&members, how.max_tokens, how.forbids_calls);
         edits.extend(members.tool_choice(how, r#""none""#, r#""auto""#));
         edits
     }
 
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
-        let members = Members::of(view, exactly);
+        let members = TranscriptMembers::of(view, exactly);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         edits.extend(bound(&members, lone.max_tokens, true));
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
@@ -40,7 +40,7 @@ impl TextRequests for OpenaiChat {
 }
 
 /// The bound under the name that the request has it by. `adds`: where it has none it gets one.
-fn bound(members: &Members<'_>, most: u64, adds: bool) -> Vec<Edit> {
+fn bound(members: &TranscriptMembers<'_>, most: u64, adds: bool) -> Vec<Edit> {
     let named = BOUNDS.into_iter().find(|name| members.get(name).is_some());
     let own = named.and_then(|name| members.number(members.get(name)));
     let name = match named {

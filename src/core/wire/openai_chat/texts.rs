@@ -7,7 +7,7 @@ use crate::wire::{Requests, Texts, Turns, own_text};
 
 impl Texts for OpenaiChat {
     /// The last part of the user's content, or the end of its string: servers with a template of their own refuse two
-    /// messages of the user in a row. Behind results, a message.
+    /// messages of the user in a row. After results, a message.
     fn put_text(&self, view: &View, turn: usize, text: &str) -> Vec<Edit> {
         let Some(whole) = view.turns.get(turn) else {
             return Vec::new();

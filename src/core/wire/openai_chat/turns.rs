@@ -5,7 +5,7 @@ use crate::wire::Turns;
 use memchr::memmem;
 
 use crate::text::{Span, json};
-use crate::wire::view::{Part, PartKind, Role, TurnContent, View};
+use crate::wire::view::{Role, TurnContent, TurnPart, TurnPartKind, View};
 
 /// Members of an assistant message that a provider has signed or encrypted, and so may have bound to a prefix.
 const SIGNED: [&str; 4] = [
@@ -41,8 +41,8 @@ impl Turns for OpenaiChat {
                         .map(|s| call(text, *s))
                         .collect()
                 }
-                b"function_call" if there => calls.push(lone(value, PartKind::Call)),
-                b"refusal" | b"audio" if there => others.push(lone(value, PartKind::Other)),
+                b"function_call" if there => calls.push(lone(value, TurnPartKind::Call)),
+                b"refusal" | b"audio" if there => others.push(lone(value, TurnPartKind::Other)),
                 _ => {}
             }
         }
@@ -63,13 +63,13 @@ impl Turns for OpenaiChat {
         {
             return false;
         }
-        let mut said = view.turns.iter().filter(|t| t.role == Role::Assistant);
-        said.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
+        let mut model_turns = view.turns.iter().filter(|t| t.role == Role::Assistant);
+        model_turns.any(|t| signed(&view.body, t.span, SIGNED_DEPTH))
     }
 }
 
-fn lone(span: Span, kind: PartKind) -> Part {
-    Part {
+fn lone(span: Span, kind: TurnPartKind) -> TurnPart {
+    TurnPart {
         span,
         kind,
         text: None,
@@ -84,9 +84,9 @@ fn literal(text: &[u8], object: Span, key: &str) -> Option<Span> {
 }
 
 fn result_anatomy(text: &[u8], whole: Span) -> TurnContent {
-    let part = Part {
+    let part = TurnPart {
         id: literal(text, whole, "tool_call_id"),
-        ..lone(whole, PartKind::Result)
+        ..lone(whole, TurnPartKind::Result)
     };
     TurnContent {
         parts: vec![part],
@@ -97,9 +97,9 @@ fn result_anatomy(text: &[u8], whole: Span) -> TurnContent {
 fn content(text: &[u8], value: Span, found: &mut TurnContent) {
     match text.get(value.start) {
         Some(b'"') => {
-            found.parts = vec![Part {
+            found.parts = vec![TurnPart {
                 text: Some(value.inner()),
-                ..lone(value, PartKind::Text)
+                ..lone(value, TurnPartKind::Text)
             }]
         }
         Some(b'[') => {
@@ -111,21 +111,21 @@ fn content(text: &[u8], value: Span, found: &mut TurnContent) {
     }
 }
 
-fn block(text: &[u8], span: Span) -> Part {
+fn block(text: &[u8], span: Span) -> TurnPart {
     let is_text = json::get(text, span, "type").is_some_and(|t| t.of(text) == b"\"text\"");
     match literal(text, span, "text").filter(|_| is_text) {
-        Some(inside) => Part {
+        Some(inside) => TurnPart {
             text: Some(inside),
-            ..lone(span, PartKind::Text)
+            ..lone(span, TurnPartKind::Text)
         },
-        None => lone(span, PartKind::Other),
+        None => lone(span, TurnPartKind::Other),
     }
 }
 
-fn call(text: &[u8], span: Span) -> Part {
-    Part {
+fn call(text: &[u8], span: Span) -> TurnPart {
+    TurnPart {
         id: literal(text, span, "id"),
-        ..lone(span, PartKind::Call)
+        ..lone(span, TurnPartKind::Call)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Chat's token counters, and what the agent is told when a response had several legs.
+//! Chat's token counters, and what the agent receives for a response of several legs.
 
 use bytes::Bytes;
 
@@ -6,9 +6,9 @@ use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::leg::Usage;
 
-/// One leg's usage: the last one that upstream told.
+/// One leg's usage: the last that upstream reported.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counters {
+pub(super) struct ChatUsage {
     prompt: u64,
     cached: u64,
     written: u64,
@@ -18,7 +18,7 @@ pub(super) struct Counters {
     raw: Bytes,
 }
 
-impl Counters {
+impl ChatUsage {
     /// Takes a usage object.
     pub(super) fn take(&mut self, data: &[u8], usage: Span) {
         let at = |path: &[&str]| json::at_path(data, usage, path).and_then(|v| json::number(v.of(data)));
@@ -34,12 +34,12 @@ impl Counters {
         self.raw = Bytes::copy_from_slice(usage.of(data));
     }
 
-    /// Whether upstream told any.
-    pub(super) fn told(&self) -> bool {
+    /// Whether upstream reported any.
+    pub(super) fn is_reported(&self) -> bool {
         !self.raw.is_empty()
     }
 
-    /// `prompt_tokens` counts all of the input; the parts are told apart here.
+    /// `prompt_tokens` counts all of the input; the parts are distinguished here.
     pub(super) fn usage(&self) -> Usage {
         Usage {
             input: self.prompt.saturating_sub(self.cached + self.written),
@@ -52,13 +52,13 @@ impl Counters {
     }
 }
 
-fn output(legs: &[Counters]) -> u64 {
+fn output(legs: &[ChatUsage]) -> u64 {
     legs.iter().map(|l| l.completion).sum()
 }
 
-/// The last leg's usage with the output of all: `None` where that leg told none.
-pub(super) fn merged(legs: &[Counters]) -> Option<Bytes> {
-    let last = legs.last().filter(|l| l.told())?;
+/// The last leg's usage with the output of all: `None` where that leg reported none.
+pub(super) fn merged(legs: &[ChatUsage]) -> Option<Bytes> {
+    let last = legs.last().filter(|l| l.is_reported())?;
     let text: &[u8] = &last.raw;
     let whole = Span::new(0, text.len());
     let earlier = output(legs).saturating_sub(last.completion);
@@ -76,7 +76,7 @@ pub(super) fn merged(legs: &[Counters]) -> Option<Bytes> {
 }
 
 /// A response that ends with its sentinel: what was put out, and what the next request will send.
-pub(super) fn stopped(legs: &[Counters], next_input: u64) -> String {
+pub(super) fn stopped(legs: &[ChatUsage], next_input: u64) -> String {
     let output = output(legs);
     let total = next_input + output;
     format!(r#"{{"prompt_tokens":{next_input},"completion_tokens":{output},"total_tokens":{total}}}"#)

@@ -1,4 +1,4 @@
-//! What a model said to the Responses API, told back to it with the answers to its calls.
+//! What a model wrote to the Responses API, returned to it with the answers to its calls.
 
 use bytes::Bytes;
 
@@ -7,12 +7,12 @@ use super::pairs::result;
 use super::response_object;
 use crate::record::HiddenPair;
 use crate::text::{Span, json};
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::{AskAgain, LegOutput, sse};
 
 impl AskAgain for OpenaiResponses {
-    /// The model's own items, as it said them, our calls behind them, then the results.
-    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: Names) -> Option<String> {
+    /// The model's own items, unchanged, our calls after them, then the results.
+    fn ask_again(&self, spoken: &LegOutput, pairs: &[HiddenPair], ours: ToolNames) -> Option<String> {
         let (items, stored) = match spoken {
             LegOutput::Reply(body) => {
                 let response = json::whole(body).ok()?;
@@ -30,8 +30,9 @@ impl AskAgain for OpenaiResponses {
             response_object::ours(item.as_bytes(), response_object::whole(item.as_bytes()), ours).is_some()
         };
         let last_thought = items.iter().rposition(|i| is_reasoning(i));
-        // Reasoning that our call followed: what stands behind it now is not what it was for. Where the provider keeps the items
-        // it is told the very one; where agents resend them, that is not known later, and they go without ids here, too.
+        // Reasoning that our call followed: what follows it now is not what it was for. Where the provider keeps the
+        // items it gets the very one; where agents resend them, that is not known later, and they go without ids here,
+        // too.
         let ours_followed = last_thought.is_some_and(|thought| items.get(thought + 1).is_some_and(ours));
         let items: Vec<String> = items.into_iter().filter(|i| !ours(i)).collect();
         let last_thought = items
@@ -44,7 +45,8 @@ impl AskAgain for OpenaiResponses {
             .filter(|(_, i)| known || resendable(i));
         let mut all: Vec<String> = others
             .map(|(at, item)| {
-                // Reasoning that cannot be sent, or that our call followed: an id without it, or in its place, is refused.
+                // Reasoning that cannot be sent, or that our call followed: an id without it, or in its place, is
+                // refused.
                 let bare = !known || last_thought.is_some_and(|thought| at > thought);
                 if bare {
                     json::without(&item, "id").into_owned()

@@ -1,4 +1,5 @@
-//! An answer of our own as a response object, whole or streamed. Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
+//! An answer of our own as a response object, whole or streamed. Events:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 use super::OpenaiResponses;
 use bytes::Bytes;
@@ -10,8 +11,8 @@ use crate::text::json;
 use crate::wire::{AnswerShape, Compose, Framing, LocalAnswer, Replies, StreamOpening, View, sse};
 
 /// Members of a response object that repeat the request's, and their values where the request has none
-/// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the rest
-/// of what the agent asked for.
+/// (<https://platform.openai.com/docs/api-reference/responses/object>). `previous_response_id` is restored with the
+/// rest of what the agent requested.
 const ECHOED: [(&str, &str); 19] = [
     ("background", "false"),
     ("instructions", "null"),
@@ -35,18 +36,18 @@ const ECHOED: [(&str, &str); 19] = [
 ];
 
 impl Compose for OpenaiResponses {
-    fn compose(&self, view: &View, said: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
+    fn compose(&self, view: &View, answer: &LocalAnswer<'_>, shape: AnswerShape) -> Bytes {
         // An agent may send it by its id alone.
-        let id = match said.handoff {
+        let id = match answer.handoff {
             Some(handoff) => format!("{SENTINEL_ITEM}{}", handoff.simple()),
-            None => said.id("msg_"),
+            None => answer.id("msg_"),
         };
-        let message = OwnMessage::named(id, said.text);
-        let done = self.made(view, said, "completed", (&message.done(), &usage(said)));
+        let message = OwnMessage::named(id, answer.text);
+        let done = self.made(view, answer, "completed", (&message.done(), &usage(answer)));
         match shape {
             AnswerShape::Whole => done.into(),
             AnswerShape::Stream(_) => {
-                let mut all = self.first(view, said);
+                let mut all = self.first(view, answer);
                 all.extend(message.events(0));
                 all.push(("response.completed", format!(r#""response":{done}"#)));
                 frames(&all)
@@ -54,9 +55,9 @@ impl Compose for OpenaiResponses {
         }
     }
 
-    fn stream_opening(&self, view: &View, said: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
+    fn stream_opening(&self, view: &View, answer: &LocalAnswer<'_>, _framing: Framing) -> StreamOpening {
         StreamOpening {
-            frames: frames(&self.first(view, said)),
+            frames: frames(&self.first(view, answer)),
             is_shown: true,
         }
     }
@@ -64,8 +65,8 @@ impl Compose for OpenaiResponses {
 
 impl OpenaiResponses {
     /// The events in front of any item: event and members each.
-    fn first(&self, view: &View, said: &LocalAnswer<'_>) -> Vec<(&'static str, String)> {
-        let object = self.made(view, said, "in_progress", ("", "null"));
+    fn first(&self, view: &View, answer: &LocalAnswer<'_>) -> Vec<(&'static str, String)> {
+        let object = self.made(view, answer, "in_progress", ("", "null"));
         let begun = format!(r#""response":{object}"#);
         vec![
             ("response.created", begun.clone()),
@@ -73,17 +74,17 @@ impl OpenaiResponses {
         ]
     }
 
-    /// The response object as the agent asked for it.
+    /// The response object as the agent requested it.
     fn made(
         &self,
         view: &View,
-        said: &LocalAnswer<'_>,
+        answer: &LocalAnswer<'_>,
         status: &str,
         (output, usage): (&str, &str),
     ) -> String {
-        let object = object(view, said, status, (output, usage));
-        let asked = self.as_asked(view, object.into());
-        String::from_utf8_lossy(&asked).into_owned()
+        let object = object(view, answer, status, (output, usage));
+        let shaped = self.shaped_for(view, object.into());
+        String::from_utf8_lossy(&shaped).into_owned()
     }
 }
 
@@ -99,16 +100,16 @@ fn frames(events: &[(&'static str, String)]) -> Bytes {
     frames.collect::<Vec<_>>().concat().into()
 }
 
-fn object(view: &View, said: &LocalAnswer<'_>, status: &str, (output, usage): (&str, &str)) -> String {
-    let seconds = said.seconds();
+fn object(view: &View, answer: &LocalAnswer<'_>, status: &str, (output, usage): (&str, &str)) -> String {
+    let seconds = answer.seconds();
     let completed = match status {
         "completed" => seconds.to_string(),
         _ => "null".to_owned(),
     };
     format!(
         r#"{{"id":"{}","object":"response","created_at":{seconds},"status":"{status}","completed_at":{completed},"error":null,"incomplete_details":null,"model":{},"output":[{output}],"previous_response_id":null,{},"usage":{usage}}}"#,
-        said.id("resp_"),
-        json::quote(said.model),
+        answer.id("resp_"),
+        json::quote(answer.model),
         echoed(view)
     )
 }
@@ -123,8 +124,8 @@ fn echoed(view: &View) -> String {
     members.collect::<Vec<_>>().join(",")
 }
 
-fn usage(said: &LocalAnswer<'_>) -> String {
-    let (input, output) = (said.input(), said.output());
+fn usage(answer: &LocalAnswer<'_>) -> String {
+    let (input, output) = (answer.input(), answer.output());
     format!(
         r#"{{"input_tokens":{input},"input_tokens_details":{{"cached_tokens":0}},"output_tokens":{output},"output_tokens_details":{{"reasoning_tokens":0}},"total_tokens":{}}}"#,
         input + output

@@ -12,8 +12,8 @@ impl Errors for OpenaiResponses {
         openai::error_body(error)
     }
 
-    /// Reasoning with another prefix is dropped without an error. What cannot be decrypted, since it was made for another account
-    /// or by another server, is refused.
+    /// Reasoning with another prefix is dropped without an error. What cannot be decrypted, since it was made for
+    /// another account or by another server, is refused.
     fn may_refuse_thinking(&self) -> bool {
         true
     }
@@ -29,9 +29,9 @@ impl Errors for OpenaiResponses {
         let error = json::whole(text)
             .ok()
             .and_then(|whole| json::get(text, whole, "error"));
-        let told = |key: &str| error.and_then(|error| json::get_string(text, error, key));
-        let code = told("code").or(told("type")).unwrap_or("server_error".into());
-        let message = told("message").unwrap_or(body.into());
+        let member = |key: &str| error.and_then(|error| json::get_string(text, error, key));
+        let code = member("code").or(member("type")).unwrap_or("server_error".into());
+        let message = member("message").unwrap_or(body.into());
         let (code, message) = (json::quote(&code), json::quote(&message));
         format!(
             "event: error\ndata: {{\"type\":\"error\",\"sequence_number\":0,\"code\":{code},\"message\":{message},\"param\":null}}\n\n"

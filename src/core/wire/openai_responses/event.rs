@@ -9,7 +9,7 @@ use super::response_object;
 
 /// The spans of an event's members that matter.
 #[derive(Default)]
-pub(super) struct Event {
+pub(super) struct ResponsesEvent {
     pub(super) index: Option<Span>,
     pub(super) content: Option<Span>,
     pub(super) sequence: Option<Span>,
@@ -22,7 +22,7 @@ pub(super) struct Event {
     padding: Option<Span>,
 }
 
-impl Event {
+impl ResponsesEvent {
     /// What differs from one delta to the next: its text, its number, its padding.
     pub(super) fn holes(&self, data: &[u8], piece: Span, kind: Hole) -> Vec<(Span, Hole)> {
         let mut holes = vec![(piece.inner(), kind)];
@@ -35,8 +35,8 @@ impl Event {
 }
 
 /// An event's members, and its type.
-pub(super) fn event(data: &[u8]) -> (Event, &[u8]) {
-    let mut found = Event::default();
+pub(super) fn event(data: &[u8]) -> (ResponsesEvent, &[u8]) {
+    let mut found = ResponsesEvent::default();
     let mut kind: &[u8] = b"";
     let _ = json::object(data, json::blank(data, 0), |key, at| {
         let end = json::value_end(data, at)?;

@@ -1,14 +1,14 @@
 //! Items, one by one: what each is, its text, and by which ids it is known.
 
 use crate::text::{Span, json};
-use crate::wire::view::PartKind;
+use crate::wire::view::TurnPartKind;
 
 /// Item id of a sentinel, up to the handoff's id without dashes.
 pub(super) const SENTINEL_ITEM: &str = "msg_handoff_";
 /// Item id of an aside, up to the aside's id without dashes.
 pub(super) const ASIDE_ITEM: &str = "msg_aside_";
 
-/// Item id of what stands where the model had said nothing, up to the response's own part.
+/// Item id of what stands where the model had written nothing, up to the response's own part.
 pub(super) const FILLER_ITEM: &str = "msg_note_";
 /// Item id of an answer that baton gave by itself, up to its own part.
 pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";
@@ -16,9 +16,9 @@ pub(super) const LOCAL_ANSWER_ITEM: &str = "msg_baton_";
 pub(super) const BY_ITEM: &str = "item:";
 
 /// The members of an item that matter, each the inside of its literal.
-pub(super) struct Item {
+pub(super) struct ResponsesItem {
     /// What it is, messages being texts.
-    pub(super) part: PartKind,
+    pub(super) part: TurnPartKind,
     /// Its own id.
     pub(super) id: Option<Span>,
     /// The id of the call that it is or answers.
@@ -30,11 +30,11 @@ pub(super) struct Item {
     pub(super) content: Option<Span>,
 }
 
-impl Item {
+impl ResponsesItem {
     pub(super) fn read(text: &[u8], whole: Span) -> Self {
         let mut kind = &b"message"[..];
         let mut item = Self {
-            part: PartKind::Other,
+            part: TurnPartKind::Other,
             id: None,
             call_id: None,
             reference: false,
@@ -58,15 +58,15 @@ impl Item {
             Ok(end)
         });
         item.part = match kind {
-            b"message" => PartKind::Text,
-            b"reasoning" => PartKind::Thinking,
-            b"additional_tools" | b"configuration_update" => PartKind::ToolChange,
-            b"compaction" => PartKind::Compaction,
-            b"mcp_approval_response" => PartKind::Result,
-            b"mcp_approval_request" => PartKind::Call,
-            kind if kind.ends_with(b"_call") && item.call_id.is_some() => PartKind::Call,
-            kind if kind.ends_with(b"_output") => PartKind::Result,
-            _ => PartKind::Other,
+            b"message" => TurnPartKind::Text,
+            b"reasoning" => TurnPartKind::Thinking,
+            b"additional_tools" | b"configuration_update" => TurnPartKind::ToolChange,
+            b"compaction" => TurnPartKind::Compaction,
+            b"mcp_approval_response" => TurnPartKind::Result,
+            b"mcp_approval_request" => TurnPartKind::Call,
+            kind if kind.ends_with(b"_call") && item.call_id.is_some() => TurnPartKind::Call,
+            kind if kind.ends_with(b"_output") => TurnPartKind::Result,
+            _ => TurnPartKind::Other,
         };
         match kind {
             b"mcp_approval_request" => item.call_id = item.id,
@@ -78,7 +78,7 @@ impl Item {
             }
         }
         if item.reference {
-            item.part = PartKind::Other;
+            item.part = TurnPartKind::Other;
         }
         item
     }

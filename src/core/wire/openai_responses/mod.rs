@@ -1,4 +1,5 @@
-//! OpenAI Responses (`/v1/responses`, `…/compact`, `…/input_tokens`). API: <https://platform.openai.com/docs/api-reference/responses>.
+//! OpenAI Responses (`/v1/responses`, `…/compact`, `…/input_tokens`). API:
+//! <https://platform.openai.com/docs/api-reference/responses>.
 //!
 //! Every item is a turn of its own, calls and results included, and the sentinel is an item, too.
 

@@ -1,4 +1,4 @@
-//! What is ours in a response: sentinels and asides as items, and a response of which upstream said nothing.
+//! What is ours in a response: sentinels and asides as items, and a response without upstream output.
 
 use uuid::Uuid;
 
@@ -18,8 +18,8 @@ pub(super) struct OwnMessage {
 }
 
 impl OwnMessage {
-    /// A sentinel or aside is known by its item's id, too; any other text by the upstream `response` that it is said
-    /// behind, since two items of one id are refused. `phase`: the model's messages have one.
+    /// A sentinel or aside is known by its item's id, too; any other text by the upstream `response` that it appears
+    /// after, since two items of one id are refused. `phase`: the model's messages have one.
     pub(super) fn new(text: &str, response: &str, phase: bool) -> Self {
         let id = match mark(text) {
             Some((prefix, id)) => format!("{prefix}{}", id.simple()),
@@ -32,7 +32,7 @@ impl OwnMessage {
         }
     }
 
-    /// A text that was said in pieces: its id was told with the first one, whatever stood in the later ones.
+    /// A text that was written in pieces: its id came with the first one, whatever stood in the later ones.
     pub(super) fn in_pieces(text: &str, response: &str, phase: bool) -> Self {
         Self {
             id: note_id(response),
@@ -86,7 +86,7 @@ impl OwnMessage {
         )
     }
 
-    /// Those behind it.
+    /// Those after it.
     pub(super) fn ended(&self, index: usize) -> [(&'static str, String); 3] {
         let (at, part, text) = (self.at(index), Self::part(&self.literal), &self.literal);
         let done = format!(r#""output_index":{index},"item":{}"#, self.done());
@@ -150,8 +150,8 @@ fn mark(text: &str) -> Option<(&'static str, Uuid)> {
         })
 }
 
-/// The response object of a response of which upstream has said nothing: as little as a reader needs, its time
-/// taken from the sentinel's id.
+/// The response object of a response without any upstream output: as little as a reader needs, its time taken from the
+/// sentinel's id.
 pub(super) fn made_up(text: &str) -> String {
     let id = mark(text).map_or(Uuid::nil(), |(_, id)| id);
     let seconds = (id.as_u128() >> 80) / 1000;

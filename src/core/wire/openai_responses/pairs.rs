@@ -1,4 +1,4 @@
-//! Hidden pairs, put back into what the agent sends: each call where it stood, each result behind the group.
+//! Hidden pairs, put back into what the agent sends: each call where it stood, each result after the group.
 
 use super::OpenaiResponses;
 use super::repair;
@@ -8,13 +8,13 @@ use std::collections::HashMap;
 use memchr::memmem;
 
 use crate::mark::gap;
-use crate::record::{HiddenPair, HiddenResult, Place};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
 use crate::text::splice::Edit;
 use crate::text::{Span, cost, json};
-use crate::wire::view::{PartKind, Role, TurnContent, View};
-use crate::wire::{Beside, CallAt, HiddenCall, Turns, sibling_calls};
+use crate::wire::view::{Role, TurnContent, TurnPartKind, View};
+use crate::wire::{CallAt, HiddenCall, SiblingPair, Turns, sibling_calls};
 
-use super::item::{BY_ITEM, Item};
+use super::item::{BY_ITEM, ResponsesItem};
 
 impl Pairs for OpenaiResponses {
     fn repairs(&self, view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
@@ -58,34 +58,34 @@ impl Pairs for OpenaiResponses {
         found
     }
 
-    fn put_beside(&self, view: &View, besides: &[Beside<'_>]) -> Vec<Vec<Edit>> {
+    fn put_beside(&self, view: &View, besides: &[SiblingPair<'_>]) -> Vec<Vec<Edit>> {
         if besides.is_empty() {
             return Vec::new();
         }
-        let said = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
+        let spoken = Neighbours::of(view, |role| matches!(role, Role::Assistant | Role::Other));
         let mut named: HashMap<usize, bool> = HashMap::new();
-        let edits = besides.iter().map(|Beside { at, pair }| {
-            let Place::Beside { offset, .. } = pair.place else {
+        let edits = besides.iter().map(|SiblingPair { at, pair }| {
+            let InsertionPlace::Beside { offset, .. } = pair.place else {
                 return Vec::new();
             };
             let has_id = *named.entry(at.turn).or_insert_with(|| has_id(view, at.turn));
             let call = call_like(has_id, pair);
-            let away = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
-            let (first, last) = said.0[at.turn];
+            let distance = usize::try_from(offset.unsigned_abs()).unwrap_or_default();
+            let (first, last) = spoken.0[at.turn];
             let call = if offset < 0 {
-                let turn = at.turn.saturating_sub(away - 1).max(first);
+                let turn = at.turn.saturating_sub(distance - 1).max(first);
                 Edit::insert(view.turns[turn].span.start, format!("{call},"))
             } else {
-                let turn = (at.turn + away).min(last);
+                let turn = (at.turn + distance).min(last);
                 Edit::insert(view.turns[turn].span.end, format!(",{call}"))
             };
-            vec![call, behind(view, last, &result(pair))]
+            vec![call, after_item(view, last, &result(pair))]
         });
         edits.collect()
     }
 
-    /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where the
-    /// agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
+    /// The siblings' calls are upstream's to remember, and ours with them: only the results are missing there. Where
+    /// the agent refers to its calls by item id, ours are missing, too. Any other result is one whose call was cut.
     fn put_by_results(
         &self,
         view: &View,
@@ -93,22 +93,22 @@ impl Pairs for OpenaiResponses {
         from: usize,
     ) -> Vec<Option<(usize, Vec<Edit>)>> {
         let siblings = pairs.iter().map(|pair| match &pair.place {
-            Place::Beside { sibling, .. } => sibling.as_str(),
-            Place::Aside | Place::Behind(_) => "",
+            InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
+            InsertionPlace::Aside | InsertionPlace::After(_) => "",
         });
         let found = results_of(view, &siblings.collect::<Vec<_>>(), from);
         if found.iter().all(Option::is_none) {
             return vec![None; pairs.len()];
         }
         let results = Neighbours::of(view, |role| role == Role::Tool);
-        let mut referred: HashMap<usize, Option<Referred>> = HashMap::new();
+        let mut referred: HashMap<usize, Option<ReferencedItems>> = HashMap::new();
         let edits = pairs.iter().zip(found).map(|(pair, turn)| {
             let turn = turn?;
             let first = results.0[turn].0;
             let back = Edit::insert(view.turns[first].span.start, format!("{},", result(pair)));
             let before = first.checked_sub(1);
             let referred = before.and_then(|before| {
-                let read = || Referred::behind(view, from, before);
+                let read = || ReferencedItems::after(view, from, before);
                 *referred.entry(before).or_insert_with(read)
             });
             Some(match (&view.facts.previous, referred) {
@@ -141,7 +141,7 @@ impl Pairs for OpenaiResponses {
             return edits;
         };
         let before = Span::new(inside.start, gap::before(text, inside.start, mark.start));
-        let after = Span::new(gap::behind(text, mark.end, inside.end), inside.end);
+        let after = Span::new(gap::after(text, mark.end, inside.end), inside.end);
         let open = content.list.map_or(here.start, |l| l.start + 1);
         let close = content.list.map_or(here.end, |l| l.end - 1);
         let block = |span: Span| {
@@ -152,7 +152,7 @@ impl Pairs for OpenaiResponses {
                 format!("{head}{}{tail}", view.str(span))
             })
         };
-        let others = |parts: &[crate::wire::Part]| -> Vec<String> {
+        let others = |parts: &[crate::wire::TurnPart]| -> Vec<String> {
             parts.iter().map(|p| view.str(p.span).into_owned()).collect()
         };
         let message = |parts: Vec<String>| {
@@ -190,7 +190,7 @@ fn output(call_id: &str, answer: &HiddenResult) -> String {
     )
 }
 
-/// The items that siblings name, at or behind offset `from`: one walk for all of them.
+/// The items that siblings name, at or after offset `from`: one walk for all of them.
 fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>> {
     let ids = siblings.iter().map(|sibling| sibling.strip_prefix(BY_ITEM));
     let mut wanted: HashMap<&[u8], Option<CallAt>> =
@@ -200,7 +200,7 @@ fn find_items(view: &View, siblings: &[&str], from: usize) -> Vec<Option<CallAt>
         if !matches!(here.role, Role::Assistant | Role::Other) {
             continue;
         }
-        let id = Item::read(&view.body, here.span).id;
+        let id = ResponsesItem::read(&view.body, here.span).id;
         if let Some(missing @ None) = id.and_then(|id| wanted.get_mut(view.text(id))) {
             *missing = Some(CallAt { turn, part: 0 });
         }
@@ -223,7 +223,7 @@ fn call_like(has_id: bool, pair: &HiddenPair) -> String {
 /// Whether the item comes with an id of its own.
 fn has_id(view: &View, turn: usize) -> bool {
     let turn = view.turns.get(turn);
-    turn.is_some_and(|t| Item::read(&view.body, t.span).id.is_some())
+    turn.is_some_and(|t| ResponsesItem::read(&view.body, t.span).id.is_some())
 }
 
 /// Of each turn, the first and the last one of the neighbours that it stands among.
@@ -251,16 +251,16 @@ impl Neighbours {
 
 /// The model's items of one response, by reference.
 #[derive(Clone, Copy)]
-struct Referred {
+struct ReferencedItems {
     first: usize,
     last: usize,
     /// The first one that is a call.
     call: Option<usize>,
 }
 
-impl Referred {
+impl ReferencedItems {
     /// Those that end with turn `last`; `None` where it is no reference. What stands before `from` does not go out.
-    fn behind(view: &View, from: usize, last: usize) -> Option<Self> {
+    fn after(view: &View, from: usize, last: usize) -> Option<Self> {
         let mut found = Self {
             first: last,
             last,
@@ -268,7 +268,7 @@ impl Referred {
         };
         for turn in (0..=last).rev() {
             let whole = &view.turns[turn];
-            let item = Item::read(&view.body, whole.span);
+            let item = ResponsesItem::read(&view.body, whole.span);
             if !item.reference || whole.span.start < from {
                 return Some(found).filter(|_| turn < last);
             }
@@ -281,16 +281,18 @@ impl Referred {
         Some(found)
     }
 
-    /// Puts the call back: as far in front of the first call as it stood, since reasoning may have been for it. Behind one of
-    /// several it is the order alone that is lost: it goes behind them all.
+    /// Puts the call back: as far in front of the first call as it stood, since reasoning may have been for it. After
+    /// one of several it is the order alone that is lost: it goes after them all.
     fn call(self, view: &View, pair: &HiddenPair) -> Edit {
         let in_front = match pair.place {
-            Place::Beside { offset, .. } if offset < 0 => usize::try_from(offset.unsigned_abs()).ok(),
+            InsertionPlace::Beside { offset, .. } if offset < 0 => {
+                usize::try_from(offset.unsigned_abs()).ok()
+            }
             _ => None,
         };
         match (in_front, self.call) {
-            (Some(away), Some(call)) => {
-                let turn = (call + 1).saturating_sub(away).max(self.first);
+            (Some(distance), Some(call)) => {
+                let turn = (call + 1).saturating_sub(distance).max(self.first);
                 Edit::insert(view.turns[turn].span.start, format!("{},", pair.call))
             }
             _ => Edit::insert(view.turns[self.last].span.end, format!(",{}", pair.call)),
@@ -302,7 +304,7 @@ impl Referred {
 const CALLS: [&[u8]; 2] = [b"fc_", b"ctc_"];
 
 /// In front of the turn that follows, so that calls and results put back at one place keep apart.
-fn behind(view: &View, turn: usize, item: &str) -> Edit {
+fn after_item(view: &View, turn: usize, item: &str) -> Edit {
     match view.turns.get(turn + 1) {
         Some(next) => Edit::insert(next.span.start, format!("{item},")),
         None => Edit::insert(view.list.end - 1, format!(",{item}")),
@@ -312,7 +314,7 @@ fn behind(view: &View, turn: usize, item: &str) -> Edit {
 /// Up to so many ids are searched for before any item is read.
 const FEW: usize = 4;
 
-/// The turns at or behind offset `from` that are the results of these calls.
+/// The turns at or after offset `from` that are the results of these calls.
 fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
     let region = view.body.get(from..).unwrap_or_default();
     let here = |id: &&str| !id.is_empty() && memmem::find(region, id.as_bytes()).is_some();
@@ -337,8 +339,8 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
         if whole.role != Role::Tool {
             continue;
         }
-        let item = Item::read(&view.body, whole.span);
-        let answered = item.call_id.filter(|_| item.part == PartKind::Result);
+        let item = ResponsesItem::read(&view.body, whole.span);
+        let answered = item.call_id.filter(|_| item.part == TurnPartKind::Result);
         if let Some(missing @ None) = answered.and_then(|id| wanted.get_mut(view.text(id))) {
             *missing = Some(turn);
         }
@@ -347,7 +349,7 @@ fn results_of(view: &View, ids: &[&str], from: usize) -> Vec<Option<usize>> {
     found.collect()
 }
 
-/// Messages right behind reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
+/// Messages right after reasoning, in front of `turn`: our call may be what the reasoning was for, and an id that
 /// stands in the place of another is refused. They go without theirs.
 fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
     let mut edits = Vec::new();
@@ -355,17 +357,17 @@ fn bare_messages(view: &View, turn: usize) -> Vec<Edit> {
         if before.role != Role::Assistant {
             return Vec::new();
         }
-        let item = Item::read(&view.body, before.span);
+        let item = ResponsesItem::read(&view.body, before.span);
         match item.part {
-            PartKind::Thinking => return edits,
-            PartKind::Text if item.id.is_some() => {
+            TurnPartKind::Thinking => return edits,
+            TurnPartKind::Text if item.id.is_some() => {
                 let whole = view.str(before.span);
                 edits.push(Edit::replace(
                     before.span,
                     json::without(&whole, "id").into_owned(),
                 ));
             }
-            PartKind::Text => {}
+            TurnPartKind::Text => {}
             _ => return Vec::new(),
         }
     }

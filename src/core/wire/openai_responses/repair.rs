@@ -1,20 +1,20 @@
-//! What a cut leaves behind it that upstream would refuse.
+//! What a cut leaves after it that upstream would refuse.
 
 use std::collections::HashSet;
 
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{PartKind, Role, Turn, View};
+use crate::wire::view::{Role, Turn, TurnPartKind, View};
 
-use super::item::Item;
+use super::item::ResponsesItem;
 
-/// Edits behind the sentinel's turn: results and references to what was cut go, and so does reasoning that
+/// Edits after the sentinel's turn: results and references to what was cut go, and so does reasoning that
 /// lost its item; items that lost their reasoning go on without ids.
-pub(super) fn behind(view: &View, cut: usize) -> Vec<Edit> {
+pub(super) fn after_cut(view: &View, cut: usize) -> Vec<Edit> {
     let text: &[u8] = &view.body;
-    let items: Vec<Item> = view.turns[cut + 1..]
+    let items: Vec<ResponsesItem> = view.turns[cut + 1..]
         .iter()
-        .map(|t| Item::read(text, t.span))
+        .map(|t| ResponsesItem::read(text, t.span))
         .collect();
     let lost = lost(view, cut, &items);
     let mut edits: Vec<Edit> = lost
@@ -33,38 +33,38 @@ pub(super) fn behind(view: &View, cut: usize) -> Vec<Edit> {
     edits
 }
 
-fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
+fn lost(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<usize> {
     let text: &[u8] = &view.body;
-    let mut before: Option<Before<'_>> = None;
+    let mut before: Option<CutIds<'_>> = None;
     let mut calls: HashSet<&[u8]> = HashSet::new();
     let mut references = false;
     let mut lost = Vec::new();
     let followed = followed(items);
     for (i, item) in items.iter().enumerate() {
         let gone = match item.part {
-            PartKind::Call => {
+            TurnPartKind::Call => {
                 calls.extend(item.call_id.map(|id| id.of(text)));
                 false
             }
-            PartKind::Result => item.call_id.is_some_and(|id| {
+            TurnPartKind::Result => item.call_id.is_some_and(|id| {
                 let id = id.of(text);
                 // A call that is there by reference only has no call id to compare.
                 !calls.contains(id)
                     && (!references
                         || before
-                            .get_or_insert_with(|| Before::read(view, cut))
+                            .get_or_insert_with(|| CutIds::read(view, cut))
                             .calls
                             .contains(id))
             }),
             _ if item.reference => {
                 let cut_too = item.id.is_some_and(|id| {
-                    let before = before.get_or_insert_with(|| Before::read(view, cut));
+                    let before = before.get_or_insert_with(|| CutIds::read(view, cut));
                     before.items.contains(id.of(text))
                 });
                 references |= !cut_too;
                 cut_too
             }
-            PartKind::Thinking => !followed[i],
+            TurnPartKind::Thinking => !followed[i],
             _ => false,
         };
         if gone {
@@ -74,13 +74,13 @@ fn lost(view: &View, cut: usize, items: &[Item]) -> Vec<usize> {
     lost
 }
 
-/// Reasoning that has nothing behind it but what somebody else said: what was produced behind it was a call of ours that
-/// was dropped. It goes, as the API would refuse it. Turns before `from` do not go out; `edits` put calls back.
+/// Reasoning without an item of the model's after it: the item was a call of ours that was dropped. The reasoning is
+/// removed, as the API would refuse it. Turns before `from` do not go out; `edits` put calls back.
 pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Edit> {
     let models = |role: Role| matches!(role, Role::Assistant | Role::Other);
     let thought = |turn: &Turn| {
         let here = models(turn.role) && turn.span.start >= from;
-        here && is_reasoning(&view.body, &Item::read(&view.body, turn.span))
+        here && is_reasoning(&view.body, &ResponsesItem::read(&view.body, turn.span))
     };
     let mut put_back: Vec<usize> = edits.iter().map(|e| e.span.start).collect();
     put_back.sort_unstable();
@@ -104,22 +104,22 @@ pub(super) fn lone_reasoning(view: &View, from: usize, edits: &[Edit]) -> Vec<Ed
 }
 
 /// Reasoning, also where it is named by its id alone: ids have the prefix of their type.
-fn is_reasoning(text: &[u8], item: &Item) -> bool {
+fn is_reasoning(text: &[u8], item: &ResponsesItem) -> bool {
     let named = |id: Span| id.of(text).starts_with(b"rs_");
-    item.part == PartKind::Thinking || item.reference && item.id.is_some_and(named)
+    item.part == TurnPartKind::Thinking || item.reference && item.id.is_some_and(named)
 }
 
-/// Of each item, whether one of the model stands behind it, reasoning aside. At the end of the transcript
+/// Of each item, whether one of the model follows it, reasoning aside. At the end of the transcript
 /// it is the agent's own affair.
-fn followed(items: &[Item]) -> Vec<bool> {
+fn followed(items: &[ResponsesItem]) -> Vec<bool> {
     let mut by_the_model = true;
     let mut all: Vec<bool> = items
         .iter()
         .rev()
         .map(|item| {
             let followed = by_the_model;
-            if item.part != PartKind::Thinking {
-                by_the_model = item.part != PartKind::Result;
+            if item.part != TurnPartKind::Thinking {
+                by_the_model = item.part != TurnPartKind::Result;
             }
             followed
         })
@@ -130,19 +130,19 @@ fn followed(items: &[Item]) -> Vec<bool> {
 
 /// Ids of what the cut took.
 #[derive(Default)]
-struct Before<'a> {
+struct CutIds<'a> {
     calls: HashSet<&'a [u8]>,
     items: HashSet<&'a [u8]>,
 }
 
-impl<'a> Before<'a> {
+impl<'a> CutIds<'a> {
     fn read(view: &'a View, cut: usize) -> Self {
         let text: &[u8] = &view.body;
         let mut all = Self::default();
         for turn in &view.turns[..=cut] {
-            let item = Item::read(text, turn.span);
+            let item = ResponsesItem::read(text, turn.span);
             all.items.extend(item.id.map(|id| id.of(text)));
-            if item.part == PartKind::Call {
+            if item.part == TurnPartKind::Call {
                 all.calls.extend(item.call_id.map(|id| id.of(text)));
             }
         }
@@ -154,7 +154,8 @@ impl<'a> Before<'a> {
 /// sentinel, in the same response.
 fn reasoning_went_first(view: &View, cut: usize) -> bool {
     let thinking = |turn: &crate::wire::Turn| {
-        turn.role == Role::Assistant && Item::read(&view.body, turn.span).part == PartKind::Thinking
+        turn.role == Role::Assistant
+            && ResponsesItem::read(&view.body, turn.span).part == TurnPartKind::Thinking
     };
     let run = view.turns[..cut]
         .iter()
@@ -164,12 +165,12 @@ fn reasoning_went_first(view: &View, cut: usize) -> bool {
     flags.windows(2).any(|pair| pair == [true, true])
 }
 
-/// Takes the ids off the items right behind the cut, up to the first that has its reasoning.
-fn without_ids(view: &View, cut: usize, items: &[Item]) -> Vec<Edit> {
+/// Takes the ids off the items right after the cut, up to the first that has its reasoning.
+fn without_ids(view: &View, cut: usize, items: &[ResponsesItem]) -> Vec<Edit> {
     let run = items
         .iter()
         .zip(&view.turns[cut + 1..])
-        .take_while(|(item, turn)| turn.role == Role::Assistant && item.part != PartKind::Thinking);
+        .take_while(|(item, turn)| turn.role == Role::Assistant && item.part != TurnPartKind::Thinking);
     run.filter(|(item, _)| item.id.is_some())
         .map(|(_, turn)| {
             // The closing brace stays, so that the edit is not taken for the whole item's end.

@@ -4,19 +4,19 @@ use super::OpenaiResponses;
 use bytes::Bytes;
 
 use super::own_message::OwnMessage;
-use super::response_object::{self, Identity, Now};
+use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use super::usage;
 use crate::text::json;
 use crate::text::splice;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::leg::LegReport;
 use crate::wire::served::ServedBy;
-use crate::wire::{DroppedThinking, Ending, Leg, Replies, View, Watch};
+use crate::wire::{DroppedThinking, Ending, Leg, Replies, ResponseWatch, View};
 
 impl Replies for OpenaiResponses {
-    fn reply(&self, body: &Bytes, watch: Watch) -> Option<LegReport> {
+    fn reply(&self, body: &Bytes, watch: ResponseWatch) -> Option<LegReport> {
         let response = json::whole(body).ok()?;
-        // Whatever else stands in its place, nothing can be put into it.
+        // Any other value in its place cannot be extended.
         json::get(body, response, "output").filter(|o| body[o.start] == b'[')?;
         let mut report = LegReport {
             id: json::get_string(body, response, "id")?.into_owned(),
@@ -29,7 +29,7 @@ impl Replies for OpenaiResponses {
             ..LegReport::default()
         };
         let hide = |name: &str| watch.hide.find(name);
-        response_object::take_output(body, response, &mut report, hide, watch.held_bytes);
+        response_object::take_output(body, response, &mut report, hide, watch.buffered_bytes);
         report.stop = response_object::stop(body, response, !report.calls.is_empty());
         Some(report)
     }
@@ -38,7 +38,7 @@ impl Replies for OpenaiResponses {
         let (Some(first), Some(last)) = (legs.first(), legs.last()) else {
             return Bytes::new();
         };
-        let mut identity = Identity::default();
+        let mut identity = ResponseIdentity::default();
         identity.take(&first.body, response_object::whole(&first.body));
         let (mut all, mut phase) = (Vec::new(), false);
         let mut items: Vec<String> = opening
@@ -74,7 +74,7 @@ impl Replies for OpenaiResponses {
             Ending::Own | Ending::WithoutCall => None,
             Ending::Stopped { next_input } | Ending::Lost { next_input } => Some(next_input),
         };
-        let now = Now {
+        let now = ObjectOverrides {
             identity: later.then_some(&identity),
             previous: None,
             output: changed.then(|| format!("[{}]", items.join(","))),
@@ -83,8 +83,8 @@ impl Replies for OpenaiResponses {
                 None => usage::merged(&all).filter(|_| later),
             },
             offered: match later || legs.iter().any(|l| !l.report.hidden.is_empty()) {
-                true => Names::HANDOFF,
-                false => Names::NONE,
+                true => ToolNames::HANDOFF,
+                false => ToolNames::NONE,
             },
             completed: stopped.is_some(),
         };
@@ -94,16 +94,16 @@ impl Replies for OpenaiResponses {
     }
 
     /// The reply without our tool, and with the `previous_response_id` that the agent knows.
-    fn as_asked(&self, view: &View, reply: Bytes) -> Bytes {
+    fn shaped_for(&self, view: &View, reply: Bytes) -> Bytes {
         let literal = view.facts.previous.as_ref().map(|p| json::quote(&p.id));
-        let now = Now {
+        let now = ObjectOverrides {
             previous: literal.as_deref(),
             offered: match view.tools {
                 Some(tools) if !tools.taken && view.facts.ours.any() => view.facts.ours,
-                Some(tools) if !tools.taken => Names::HANDOFF,
-                _ => Names::NONE,
+                Some(tools) if !tools.taken => ToolNames::HANDOFF,
+                _ => ToolNames::NONE,
             },
-            ..Now::default()
+            ..ObjectOverrides::default()
         };
         let edits = response_object::edits(&reply, response_object::whole(&reply), &now);
         splice::flat(splice::splice(&reply, edits))

@@ -9,9 +9,9 @@ use std::fmt::Write;
 use crate::text::prescan::Prescan;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{Choice, Facts, Previous, Role, Tools, Turn, View};
+use crate::wire::view::{PreviousResponse, RequestFacts, Role, ToolChoice, ToolList, Turn, View};
 use crate::wire::walk;
-use crate::wire::{Operation, Requests, Scanned, SharedTurns, Unread};
+use crate::wire::{BodyFacts, Operation, Requests, SharedTurns, UnreadReason};
 
 /// Output room under which no call can be made.
 const LEAST_ROOM: u64 = 1024;
@@ -50,24 +50,29 @@ const KEYS: [&str; 13] = [
 
 /// What a walk over the body has found.
 #[derive(Default)]
-struct Found {
+struct BodyWalk {
     list: Option<Span>,
     turns: Vec<Turn>,
-    tools: Option<Tools>,
+    tools: Option<ToolList>,
     /// Codex: the list in the first leading `additional_tools` item.
-    additional: Option<Tools>,
+    additional: Option<ToolList>,
     /// Whether the leading system messages and lists of tools are over.
     led: bool,
     /// Whether any other list of tools has our name.
     taken: bool,
-    facts: Facts,
+    facts: RequestFacts,
     metadata_session: Option<String>,
 }
 
 impl Requests for OpenaiResponses {
-    fn read_scanned(&self, body: &Bytes, operation: Operation, scanned: &Scanned) -> Result<View, Unread> {
+    fn read_scanned(
+        &self,
+        body: &Bytes,
+        operation: Operation,
+        scanned: &BodyFacts,
+    ) -> Result<View, UnreadReason> {
         let text: &[u8] = body;
-        let mut found = Found::default();
+        let mut found = BodyWalk::default();
         found.facts.summary = operation == Operation::Compact;
         walk::body(text, &KEYS, |key, at| {
             if key == b"input" {
@@ -79,7 +84,7 @@ impl Requests for OpenaiResponses {
             read_member((text, &scanned.prescan), key, Span::new(at, end), &mut found);
             Ok(end)
         })?;
-        let list = found.list.ok_or(Unread::OtherShape)?;
+        let list = found.list.ok_or(UnreadReason::OtherShape)?;
         let mut facts = found.facts;
         facts.session = facts.session.or(found.metadata_session);
         Ok(View {
@@ -94,7 +99,7 @@ impl Requests for OpenaiResponses {
         })
     }
 
-    /// `strict` is said, since the API would otherwise try strict mode and make `reason` required.
+    /// `strict` is stated, since the API would otherwise try strict mode and make `reason` required.
     fn tools(&self, view: &View, ours: &ToolTable) -> Option<Edit> {
         Some(view.tools?.with(ours, |text, tool| {
             let (name, description, schema) = (tool.name, &tool.description, &tool.schema);
@@ -157,12 +162,12 @@ impl Requests for OpenaiResponses {
     }
 
     fn repair(&self, view: &View, cut: usize) -> Option<Vec<Edit>> {
-        Some(repair::behind(view, cut))
+        Some(repair::after_cut(view, cut))
     }
 }
 
 /// The list that ours goes into: the top-level one, or Codex's where that is missing or empty.
-fn tools_of(top: Option<Tools>, additional: Option<Tools>, taken: bool) -> Option<Tools> {
+fn tools_of(top: Option<ToolList>, additional: Option<ToolList>, taken: bool) -> Option<ToolList> {
     let mut tools = match (top, additional) {
         (Some(top), Some(item)) if top.count == 0 => item,
         (Some(top), _) => top,
@@ -172,7 +177,7 @@ fn tools_of(top: Option<Tools>, additional: Option<Tools>, taken: bool) -> Optio
     Some(tools)
 }
 
-fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) -> json::Walk {
+fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk) -> json::WalkResult {
     match text.get(at) {
         Some(b'"') => {
             let end = prescan.value_end(text, at)?;
@@ -188,7 +193,7 @@ fn read_input((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) 
     }
 }
 
-fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut Found) -> json::Walk {
+fn read_item((text, prescan): (&[u8], &Prescan), at: usize, found: &mut BodyWalk) -> json::WalkResult {
     if text.get(at) != Some(&b'{') {
         return prescan.value_end(text, at);
     }
@@ -237,7 +242,7 @@ fn role_of(kind: &[u8], role: &[u8]) -> Role {
     }
 }
 
-fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, found: &mut Found) {
+fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, found: &mut BodyWalk) {
     let facts = &mut found.facts;
     let given = value.of(text) != b"null";
     match key {
@@ -251,15 +256,15 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, foun
             facts.structured = kind.is_some_and(|k| k.starts_with("json"));
         }
         b"previous_response_id" => {
-            facts.previous = json::string(text, value).map(|id| Previous {
+            facts.previous = json::string(text, value).map(|id| PreviousResponse {
                 value,
                 id: id.into_owned(),
             })
         }
         b"instructions" => facts.system = given && value.of(text) != b"\"\"",
-        b"conversation" => facts.held |= given,
+        b"conversation" => facts.server_side |= given,
         b"store" => facts.unstored = value.of(text) == b"false",
-        b"background" => facts.held |= json::is_true(value.of(text)),
+        b"background" => facts.server_side |= json::is_true(value.of(text)),
         b"prompt_cache_key" => facts.session = json::string(text, value).map(|s| s.into_owned()),
         b"client_metadata" => {
             let named = SESSION_KEYS.iter().find_map(|k| json::get_string(text, value, k));
@@ -270,16 +275,16 @@ fn read_member((text, prescan): (&[u8], &Prescan), key: &[u8], value: Span, foun
     }
 }
 
-fn choice(text: &[u8], value: Span) -> Choice {
+fn choice(text: &[u8], value: Span) -> ToolChoice {
     match json::string(text, value).as_deref() {
-        Some("auto") => Choice::Auto,
-        Some("none") => Choice::None,
-        None if value.of(text) == b"null" => Choice::Auto,
+        Some("auto") => ToolChoice::Auto,
+        Some("none") => ToolChoice::None,
+        None if value.of(text) == b"null" => ToolChoice::Auto,
         // A named tool, a list of allowed ones: ours is not among them.
-        _ => Choice::Forced,
+        _ => ToolChoice::Forced,
     }
 }
 
-fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<Tools> {
+fn read_tools(text: (&[u8], &Prescan), value: Span) -> Option<ToolList> {
     walk::typed_tools(text, value, |kind| CLIENT_TOOLS.contains(&kind))
 }

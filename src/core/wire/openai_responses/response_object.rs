@@ -1,6 +1,6 @@
 //! Response objects: what of them the agent may see, and what several legs make of them.
 
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use crate::wire::view;
 use bytes::Bytes;
 use std::borrow::Cow;
@@ -10,7 +10,7 @@ use crate::mark::escape::Escaper;
 use crate::text::splice::{self, Edit};
 use crate::text::{Span, json};
 use crate::wire::HiddenCall;
-use crate::wire::leg::{LegReport, Stop};
+use crate::wire::leg::{LegReport, StopReason};
 
 /// Items that wait for the agent's answer, beside those with a `call_id`.
 const APPROVAL: &str = "mcp_approval_request";
@@ -32,7 +32,7 @@ pub(super) fn called(text: &[u8], item: Span) -> Option<Cow<'_, str>> {
 }
 
 /// The tool of ours that an output item calls.
-pub(super) fn ours(text: &[u8], item: Span, ours: Names) -> Option<&'static str> {
+pub(super) fn ours(text: &[u8], item: Span, ours: ToolNames) -> Option<&'static str> {
     called(text, item).and_then(|name| ours.find(&name))
 }
 
@@ -98,8 +98,9 @@ pub(super) fn texts(text: &[u8], item: Span) -> Vec<(u64, Span)> {
 
 /// Where the texts of an output item, looking like ours, are broken up.
 pub(super) fn breaks(text: &[u8], item: Span, escaper: &mut Escaper) -> Vec<Edit> {
-    let said = texts(text, item).into_iter();
-    said.flat_map(|(_, literal)| break_edits(text, literal, escaper))
+    let texts_of_item = texts(text, item).into_iter();
+    texts_of_item
+        .flat_map(|(_, literal)| break_edits(text, literal, escaper))
         .collect()
 }
 
@@ -140,7 +141,7 @@ pub(super) fn take_output(
     response: Span,
     report: &mut LegReport,
     hide: impl Fn(&str) -> Option<&'static str>,
-    held_bytes: usize,
+    buffered_bytes: usize,
 ) -> Vec<String> {
     let mut seen = Vec::new();
     // All texts are one: agents join them.
@@ -149,7 +150,7 @@ pub(super) fn take_output(
     for item in output(text, response) {
         let before = before.replace(item);
         if let Some(tool) = called(text, item).and_then(|name| hide(&name)) {
-            let mut call = hidden(text, item, tool, report.parts, held_bytes);
+            let mut call = hidden(text, item, tool, report.parts, buffered_bytes);
             call.bound_to = before.and_then(|before| binds(text, before));
             report.hidden.push(call);
             continue;
@@ -166,29 +167,29 @@ pub(super) fn take_output(
 }
 
 /// Why a leg ended, from its response object. `calls`: whether the agent has any to answer.
-pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> Stop {
+pub(super) fn stop(text: &[u8], response: Span, calls: bool) -> StopReason {
     let status = json::get_string(text, response, "status").unwrap_or_default();
     match &*status {
-        "completed" if calls => Stop::Calls,
-        "completed" => Stop::Done,
+        "completed" if calls => StopReason::Calls,
+        "completed" => StopReason::Done,
         "incomplete" => {
             let reason = json::at_path(text, response, &["incomplete_details", "reason"]);
             match reason.and_then(|r| json::string(text, r)).as_deref() {
-                Some("content_filter") => Stop::Refused,
-                Some("steered") => Stop::Paused,
-                _ => Stop::Truncated,
+                Some("content_filter") => StopReason::Refused,
+                Some("steered") => StopReason::Paused,
+                _ => StopReason::Truncated,
             }
         }
-        "failed" | "cancelled" => Stop::Error,
-        _ => Stop::Open,
+        "failed" | "cancelled" => StopReason::Error,
+        _ => StopReason::Open,
     }
 }
 
 /// What every response object of one response says, whatever its leg: the first leg's.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Identity(Vec<(String, String)>);
+pub(super) struct ResponseIdentity(Vec<(String, String)>);
 
-impl Identity {
+impl ResponseIdentity {
     /// Members by which a response is known.
     const KEYS: [&str; 5] = [
         "id",
@@ -217,9 +218,9 @@ impl Identity {
 
 /// What a response object says in place of its own.
 #[derive(Debug, Default)]
-pub(super) struct Now<'a> {
+pub(super) struct ObjectOverrides<'a> {
     /// Whose response it is.
-    pub(super) identity: Option<&'a Identity>,
+    pub(super) identity: Option<&'a ResponseIdentity>,
     /// The agent's own `previous_response_id`, as a literal.
     pub(super) previous: Option<&'a str>,
     /// Every item the agent has seen.
@@ -227,13 +228,13 @@ pub(super) struct Now<'a> {
     /// Usage of all legs.
     pub(super) usage: Option<String>,
     /// The tools that were offered by us: the echo of the request is cleaned of them.
-    pub(super) offered: Names,
+    pub(super) offered: ToolNames,
     /// The response ends well, however its last leg ended.
     pub(super) completed: bool,
 }
 
 /// A response object as the agent may see it: without our tool in its echo of the request, and as `now` says.
-pub(super) fn edits(text: &[u8], response: Span, now: &Now<'_>) -> Vec<Edit> {
+pub(super) fn edits(text: &[u8], response: Span, now: &ObjectOverrides<'_>) -> Vec<Edit> {
     let mut edits = Vec::new();
     let mut missing = vec![("output", &now.output), ("usage", &now.usage)];
     let members = json::members(text, response);
@@ -259,21 +260,21 @@ pub(super) fn edits(text: &[u8], response: Span, now: &Now<'_>) -> Vec<Edit> {
         edits.extend(with.map(|w| Edit::replace(*value, w)));
     }
     if let Some((_, last)) = members.last() {
-        let told = missing.into_iter().filter_map(|(n, v)| Some((n, v.as_ref()?)));
-        edits.extend(told.map(|(n, v)| Edit::insert(last.end, format!(r#","{n}":{v}"#))));
+        let present = missing.into_iter().filter_map(|(n, v)| Some((n, v.as_ref()?)));
+        edits.extend(present.map(|(n, v)| Edit::insert(last.end, format!(r#","{n}":{v}"#))));
     }
     edits
 }
 
 /// A response object that stands alone, edited.
-pub(super) fn edited(response: &str, now: &Now<'_>) -> String {
+pub(super) fn edited(response: &str, now: &ObjectOverrides<'_>) -> String {
     let text = Bytes::copy_from_slice(response.as_bytes());
     let edits = edits(&text, whole(&text), now);
     String::from_utf8_lossy(&splice::flat(splice::splice(&text, edits))).into_owned()
 }
 
 /// Edits that take our tools out of an echoed list.
-fn without_ours(text: &[u8], list: Span, ours: Names) -> Vec<Edit> {
+fn without_ours(text: &[u8], list: Span, ours: ToolNames) -> Vec<Edit> {
     let all = json::elements(text, list);
     let is_ours = |tool: &Span| json::get_string(text, *tool, "name").is_some_and(|n| ours.has(&n));
     let lost: Vec<bool> = all.iter().map(is_ours).collect();

@@ -1,4 +1,5 @@
-//! Responses streams: one response to the agent, however many legs it has. Events: <https://platform.openai.com/docs/api-reference/responses-streaming>.
+//! Responses streams: one response to the agent, however many legs it has. Events:
+//! <https://platform.openai.com/docs/api-reference/responses-streaming>.
 
 mod end;
 mod send;
@@ -6,55 +7,55 @@ mod sequence;
 mod texts;
 
 use super::OpenaiResponses;
-use crate::tools::Names;
+use crate::tools::ToolNames;
 use bytes::Bytes;
 
 use self::sequence::Sequence;
-use self::texts::Texts;
-use super::event::{Event, broken, event, number};
+use self::texts::PartTexts;
+use super::event::{ResponsesEvent, broken, event, number};
 use super::own_message::OwnMessage;
-use super::response_object::{self, Identity, Now};
+use super::response_object::{self, ObjectOverrides, ResponseIdentity};
 use crate::text::json;
 use crate::wire::error::error_in;
-use crate::wire::frame_template::{FrameTemplate, Hole, Pass};
-use crate::wire::leg::{Dialect, HiddenCall, LegReport, Stop};
-use crate::wire::{Ending, Streams, View, Watch, sse};
+use crate::wire::frame_template::{FramePass, FrameTemplate, Hole};
+use crate::wire::leg::{Dialect, HiddenCall, LegReport, StopReason};
+use crate::wire::{Ending, ResponseWatch, Streams, View, sse};
 
 impl Streams for OpenaiResponses {
-    fn dialect(&self, view: &View, watch: Watch) -> Box<dyn Dialect> {
-        Box::new(Stream::new(view, watch))
+    fn dialect(&self, view: &View, watch: ResponseWatch) -> Box<dyn Dialect> {
+        Box::new(ResponsesStream::new(view, watch))
     }
 }
 
-/// What some servers send behind the last event.
+/// What some servers send after the last event.
 const DONE: &[u8] = b"[DONE]";
 
-/// Where the stream is.
+/// State of the stream.
 #[derive(Default)]
-struct Stream {
+struct ResponsesStream {
     /// The tools whose calls are ours to hide.
-    hide: Names,
+    hide: ToolNames,
     /// Bytes of a hidden call's arguments that are collected.
-    held_bytes: usize,
+    buffered_bytes: usize,
     leg: usize,
     report: LegReport,
     /// The agent's own `previous_response_id`, as a literal.
     previous: Option<String>,
     /// What every response object says: the first leg's.
-    identity: Identity,
+    identity: ResponseIdentity,
     /// The newest response object of which an end can be made.
     object: Option<String>,
     /// This leg's items by upstream's index.
-    slots: Vec<(u64, Slot)>,
+    slots: Vec<(u64, OutputSlot)>,
     /// Texts by upstream's index of the item and of the part.
-    texts: Texts,
+    texts: PartTexts,
     /// Every item the agent has seen, in its order.
     items: Vec<String>,
     /// How many of them are of earlier legs.
     earlier: usize,
     phase: bool,
     /// Whether any item is ours.
-    said: bool,
+    has_own_item: bool,
     sequence: Sequence,
     /// Usage of earlier legs, then of this one.
     spent: Vec<String>,
@@ -70,8 +71,8 @@ struct Stream {
 }
 
 /// An output item of upstream's.
-enum Slot {
-    /// Shown under this index.
+enum OutputSlot {
+    /// A visible block with this index.
     Shown(usize),
     /// Ours.
     Hidden(HiddenCall),
@@ -79,7 +80,7 @@ enum Slot {
     Gone,
 }
 
-impl Dialect for Stream {
+impl Dialect for ResponsesStream {
     fn frame(&mut self, raw: &Bytes, data: &[u8], out: &mut Vec<Bytes>) {
         self.template.forget();
         if data == DONE {
@@ -90,7 +91,7 @@ impl Dialect for Stream {
             return;
         }
         let (event, mut kind) = event(data);
-        // Gateways tell errors in shapes of their own.
+        // Gateways have error shapes of their own.
         if kind.is_empty() && error_in(data, response_object::whole(data)).is_some() {
             kind = b"error";
         }
@@ -109,9 +110,9 @@ impl Dialect for Stream {
             b"response.output_item.added" => self.item_added(raw, data, &event, out),
             b"response.output_item.done" => self.item_done(raw, data, &event, out),
             b"error" => {
-                self.report.stop = Stop::Error;
+                self.report.stop = StopReason::Error;
                 if self.leg > 0 && self.report.parts == 0 {
-                    // Nothing of this leg was shown: it may be tried again.
+                    // Nothing of this leg was shown: it may be retried.
                     self.report.ended = true;
                     self.report.again = true;
                 } else {
@@ -122,10 +123,10 @@ impl Dialect for Stream {
         }
     }
 
-    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> Pass {
+    fn pass(&mut self, raw: &[u8], changed: &mut Vec<u8>) -> FramePass {
         let text = self.texts.get(self.template_key);
         if text.is_some_and(|text| !text.now.is_clear()) {
-            return Pass::Unread;
+            return FramePass::Unread;
         }
         let sequence = &mut self.sequence;
         self.template.pass(raw, |given| sequence.of_given(given), changed)
@@ -143,7 +144,7 @@ impl Dialect for Stream {
         self.end.is_some()
     }
 
-    fn hide(&mut self, tools: Names) {
+    fn hide(&mut self, tools: ToolNames) {
         self.hide = tools;
     }
 
@@ -178,7 +179,7 @@ impl Dialect for Stream {
             self.own_event(event, &members, out);
         }
         self.items.push(message.done());
-        self.said = true;
+        self.has_own_item = true;
     }
 
     fn begin_text(&mut self, out: &mut Vec<Bytes>) {
@@ -200,7 +201,7 @@ impl Dialect for Stream {
             self.own_event(event, &members, out);
         }
         self.items.push(message.done());
-        self.said = true;
+        self.has_own_item = true;
     }
 
     /// An event, since idle timers do not see comments; before the response's own first event a comment all
@@ -230,11 +231,11 @@ impl Dialect for Stream {
     }
 }
 
-impl Stream {
-    fn new(view: &View, watch: Watch) -> Self {
+impl ResponsesStream {
+    fn new(view: &View, watch: ResponseWatch) -> Self {
         Self {
             hide: watch.hide,
-            held_bytes: watch.held_bytes,
+            buffered_bytes: watch.buffered_bytes,
             previous: view.facts.previous.as_ref().map(|p| json::quote(&p.id)),
             ..Self::default()
         }
@@ -246,7 +247,7 @@ impl Stream {
     }
 
     /// `created`, `queued`, `in_progress`: a response has them once.
-    fn lifecycle(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn lifecycle(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let response = event.response.unwrap_or_default();
         if let Some(id) = json::get_string(data, response, "id") {
             self.report.id = id.into_owned();
@@ -257,10 +258,10 @@ impl Stream {
         }
         self.identity.take(data, response);
         self.object = event.response.map(|r| response_object::raw(data, r));
-        let now = Now {
+        let now = ObjectOverrides {
             previous: self.previous.as_deref(),
             offered: self.hide,
-            ..Now::default()
+            ..ObjectOverrides::default()
         };
         let edits = response_object::edits(data, response, &now);
         self.send(raw, data, event, edits, out);
@@ -272,16 +273,16 @@ impl Stream {
         }
     }
 
-    fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn item_added(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
         if let Some(tool) = response_object::ours(data, item, self.hide) {
             let call = HiddenCall {
                 raw: None,
                 complete: false,
                 bound_to: self.bound_to(),
-                ..response_object::hidden(data, item, tool, self.report.parts, self.held_bytes)
+                ..response_object::hidden(data, item, tool, self.report.parts, self.buffered_bytes)
             };
-            self.slots.push((index, Slot::Hidden(call)));
+            self.slots.push((index, OutputSlot::Hidden(call)));
             self.sequence.count();
             return;
         }
@@ -295,25 +296,27 @@ impl Stream {
         self.send(raw, data, event, edits, out);
     }
 
-    fn item_done(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    fn item_done(&mut self, raw: &Bytes, data: &[u8], event: &ResponsesEvent, out: &mut Vec<Bytes>) {
         let (index, item) = (number(data, event.index), event.item.unwrap_or_default());
         let known = self.slots.iter_mut().find(|(i, _)| *i == index);
         let ours = match known {
-            Some((_, slot @ (Slot::Hidden(_) | Slot::Gone))) => match std::mem::replace(slot, Slot::Gone) {
-                Slot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
-                _ => return,
-            },
+            Some((_, slot @ (OutputSlot::Hidden(_) | OutputSlot::Gone))) => {
+                match std::mem::replace(slot, OutputSlot::Gone) {
+                    OutputSlot::Hidden(begun) => Some((begun.tool, begun.after, begun.bound_to)),
+                    _ => return,
+                }
+            }
             // Never announced.
             None => response_object::ours(data, item, self.hide).map(|tool| {
                 let bound_to = self.bound_to();
-                self.slots.push((index, Slot::Gone));
+                self.slots.push((index, OutputSlot::Gone));
                 (tool, self.report.parts, bound_to)
             }),
             _ => None,
         };
         if let Some((tool, after, bound_to)) = ours {
             self.sequence.count();
-            let call = response_object::hidden(data, item, tool, after, self.held_bytes);
+            let call = response_object::hidden(data, item, tool, after, self.buffered_bytes);
             self.report.hidden.push(HiddenCall { bound_to, ..call });
             return;
         }
@@ -327,29 +330,36 @@ impl Stream {
     /// What a hidden call that comes now is bound to: the reasoning right before it.
     fn bound_to(&self) -> Option<String> {
         let before = match self.slots.last()? {
-            (_, Slot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
+            (_, OutputSlot::Shown(shown)) => self.items.get(*shown)?.as_bytes(),
             _ => return None,
         };
         response_object::binds(before, response_object::whole(before))
     }
 
     /// Any other event: of an item, or of none.
-    fn item_event(&mut self, raw: &Bytes, data: &[u8], event: &Event, kind: &[u8], out: &mut Vec<Bytes>) {
+    fn item_event(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        event: &ResponsesEvent,
+        kind: &[u8],
+        out: &mut Vec<Bytes>,
+    ) {
         if event.index.is_none() {
             return self.send(raw, data, event, Vec::new(), out);
         }
         let index = number(data, event.index);
         match self.slots.iter_mut().find(|(i, _)| *i == index) {
-            Some((_, Slot::Hidden(call))) => {
+            Some((_, OutputSlot::Hidden(call))) => {
                 let is_piece = kind == b"response.function_call_arguments.delta";
                 let piece = event.delta.filter(|_| is_piece);
                 if let Some(piece) = piece.and_then(|d| json::string(data, d)) {
-                    call.collect(&piece, self.held_bytes);
+                    call.collect(&piece, self.buffered_bytes);
                 }
                 self.sequence.count();
                 return;
             }
-            Some((_, Slot::Gone)) => {
+            Some((_, OutputSlot::Gone)) => {
                 self.sequence.count();
                 return;
             }

@@ -2,11 +2,11 @@
 
 use super::OpenaiResponses;
 use crate::text::splice::Edit;
-use crate::wire::members::{Members, bounded, exactly};
+use crate::wire::members::{TranscriptMembers, bounded, exactly};
 use crate::wire::view::View;
 use crate::wire::{LoneText, Requests, TextOnly, TextRequests};
 
-/// What a request without tools and history cannot have.
+/// Members that are invalid without tools and history.
 const WITH_TOOLS: [&str; 5] = [
     "tools",
     "tool_choice",
@@ -15,19 +15,19 @@ const WITH_TOOLS: [&str; 5] = [
     "max_tool_calls",
 ];
 
-/// What other models may not know.
+/// Members that other models may not support.
 const OF_MODEL: [&str; 2] = ["reasoning", "include"];
 
 impl TextRequests for OpenaiResponses {
     fn text_only(&self, view: &View, how: TextOnly) -> Vec<Edit> {
-        let members = Members::of(view, exactly);
+        let members = TranscriptMembers::of(view, exactly);
         let mut edits = bound(&members, how.max_tokens, how.forbids_calls);
         edits.extend(members.tool_choice(how, r#""none""#, r#""auto""#));
         edits
     }
 
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit> {
-        let members = Members::of(view, exactly);
+        let members = TranscriptMembers::of(view, exactly);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         edits.extend(bound(&members, lone.max_tokens, false));
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
@@ -36,7 +36,7 @@ impl TextRequests for OpenaiResponses {
 }
 
 /// `adds`: where the request has no bound it gets one. Codex's own server takes none.
-fn bound(members: &Members<'_>, most: u64, adds: bool) -> Vec<Edit> {
+fn bound(members: &TranscriptMembers<'_>, most: u64, adds: bool) -> Vec<Edit> {
     let own = members.get("max_output_tokens");
     if own.is_none() && !adds {
         return Vec::new();

@@ -6,12 +6,12 @@ use memchr::memmem;
 use uuid::Uuid;
 
 use super::OpenaiResponses;
-use super::item::{ASIDE_ITEM, FILLER_ITEM, Item, LOCAL_ANSWER_ITEM, SENTINEL_ITEM};
+use super::item::{ASIDE_ITEM, FILLER_ITEM, LOCAL_ANSWER_ITEM, ResponsesItem, SENTINEL_ITEM};
 use super::own_message::OwnMessage;
 use crate::text::splice::Edit;
 use crate::text::{Span, json};
-use crate::wire::view::{self, OwnItem, OwnKind, Part, PartKind, Role, Turn, TurnContent, View};
-use crate::wire::{NOTHING_SAID, Turns};
+use crate::wire::view::{self, OwnItem, OwnKind, Role, Turn, TurnContent, TurnPart, TurnPartKind, View};
+use crate::wire::{EMPTY_TURN, Turns};
 
 impl Turns for OpenaiResponses {
     fn content(&self, view: &View, turn: usize) -> TurnContent {
@@ -20,18 +20,18 @@ impl Turns for OpenaiResponses {
             return TurnContent::default();
         };
         if text.get(whole.start) == Some(&b'"') {
-            return alone(part_of(whole, PartKind::Text, Some(whole.inner()), None));
+            return alone(part_of(whole, TurnPartKind::Text, Some(whole.inner()), None));
         }
-        let item = Item::read(text, whole);
+        let item = ResponsesItem::read(text, whole);
         match item.part {
-            PartKind::Text => content(text, item.content),
+            TurnPartKind::Text => content(text, item.content),
             kind => alone(part_of(whole, kind, None, item.call_id)),
         }
     }
 
     fn is_models(&self, view: &View, turn: usize) -> bool {
         let here = &view.turns[turn];
-        let refers = || Item::read(&view.body, here.span).reference;
+        let refers = || ResponsesItem::read(&view.body, here.span).reference;
         here.role == Role::Assistant || here.role == Role::Other && refers()
     }
 
@@ -39,8 +39,8 @@ impl Turns for OpenaiResponses {
     fn message(&self, view: &View, turn: usize) -> Range<usize> {
         let models = |t: &Turn| matches!(t.role, Role::Assistant | Role::Other);
         let before = view.turns[..turn].iter().rev().take_while(|t| models(t));
-        let behind = view.turns[turn + 1..].iter().take_while(|t| models(t));
-        turn - before.count()..turn + 1 + behind.count()
+        let after = view.turns[turn + 1..].iter().take_while(|t| models(t));
+        turn - before.count()..turn + 1 + after.count()
     }
 
     /// Encrypted reasoning binds its prefix. The search for the word comes first: it is cheap.
@@ -50,14 +50,14 @@ impl Turns for OpenaiResponses {
                 .turns
                 .iter()
                 .filter(|t| t.role == Role::Assistant)
-                .map(|t| Item::read(&view.body, t.span))
-                .any(|i| i.part == PartKind::Thinking && i.encrypted)
+                .map(|t| ResponsesItem::read(&view.body, t.span))
+                .any(|i| i.part == TurnPartKind::Thinking && i.encrypted)
     }
 
-    /// What was made behind reasoning that is left out goes without its id: the API asks for the two together.
-    fn unbind(&self, view: &View, turn: usize, part: &Part) -> Vec<Edit> {
+    /// An item after reasoning that is left out loses its id: the API requires the two together.
+    fn unbind(&self, view: &View, turn: usize, part: &TurnPart) -> Vec<Edit> {
         let whole = view.turns[turn].span;
-        let own = part.kind != PartKind::Thinking && view.body.get(whole.start) == Some(&b'{');
+        let own = part.kind != TurnPartKind::Thinking && view.body.get(whole.start) == Some(&b'{');
         let edit = own
             .then(|| view::without_member(&view.body, whole, "id"))
             .flatten();
@@ -69,15 +69,15 @@ impl Turns for OpenaiResponses {
     }
 
     fn filler(&self, view: &View, item: &OwnItem) -> Option<String> {
-        let id = Item::read(&view.body, view.turns[item.turn].span).id?;
-        Some(OwnMessage::named(view.str(id).into_owned(), NOTHING_SAID).done())
+        let id = ResponsesItem::read(&view.body, view.turns[item.turn].span).id?;
+        Some(OwnMessage::named(view.str(id).into_owned(), EMPTY_TURN).done())
     }
 
     /// Items of ours by their ids, whatever their text.
     fn own_items(&self, view: &View) -> Vec<OwnItem> {
         let list = view.text(view.list);
         // An item has one id: it is read once, however often the words stand in it.
-        let mut read: Option<(usize, Item)> = None;
+        let mut read: Option<(usize, ResponsesItem)> = None;
         // All of them begin alike: one search.
         memmem::find_iter(list, b"\"msg_")
             .filter_map(|hit| {
@@ -87,7 +87,7 @@ impl Turns for OpenaiResponses {
                     .find(|(prefix, _)| view.body[at..].starts_with(prefix.as_bytes()))?;
                 let turn = view.turn_at(at)?;
                 if read.as_ref().is_none_or(|(of, _)| *of != turn) {
-                    read = Some((turn, Item::read(&view.body, view.turns[turn].span)));
+                    read = Some((turn, ResponsesItem::read(&view.body, view.turns[turn].span)));
                 }
                 let (_, item) = read.as_ref()?;
                 own_item(view, (turn, item), at, prefix.len(), *kind)
@@ -104,15 +104,15 @@ const OWN_ITEMS: [(&str, OwnKind); 4] = [
     (LOCAL_ANSWER_ITEM, OwnKind::LocalAnswer),
 ];
 
-fn alone(part: Part) -> TurnContent {
+fn alone(part: TurnPart) -> TurnContent {
     TurnContent {
         parts: vec![part],
         list: None,
     }
 }
 
-fn part_of(span: Span, kind: PartKind, text: Option<Span>, id: Option<Span>) -> Part {
-    Part { span, kind, text, id }
+fn part_of(span: Span, kind: TurnPartKind, text: Option<Span>, id: Option<Span>) -> TurnPart {
+    TurnPart { span, kind, text, id }
 }
 
 /// The parts of a message.
@@ -121,14 +121,14 @@ fn content(text: &[u8], content: Option<Span>) -> TurnContent {
         return TurnContent::default();
     };
     match text.get(content.start) {
-        Some(b'"') => alone(part_of(content, PartKind::Text, Some(content.inner()), None)),
+        Some(b'"') => alone(part_of(content, TurnPartKind::Text, Some(content.inner()), None)),
         Some(b'[') => TurnContent {
             parts: json::elements(text, content)
                 .into_iter()
                 .map(|span| {
-                    let said = json::get(text, span, "text").filter(|t| text[t.start] == b'"');
-                    let kind = said.map_or(PartKind::Other, |_| PartKind::Text);
-                    part_of(span, kind, said.map(Span::inner), None)
+                    let words = json::get(text, span, "text").filter(|t| text[t.start] == b'"');
+                    let kind = words.map_or(TurnPartKind::Other, |_| TurnPartKind::Text);
+                    part_of(span, kind, words.map(Span::inner), None)
                 })
                 .collect(),
             list: Some(content),
@@ -139,13 +139,13 @@ fn content(text: &[u8], content: Option<Span>) -> TurnContent {
 
 fn own_item(
     view: &View,
-    (turn, item): (usize, &Item),
+    (turn, item): (usize, &ResponsesItem),
     at: usize,
     prefix: usize,
     kind: OwnKind,
 ) -> Option<OwnItem> {
     let id = item.id.filter(|i| i.start == at)?;
-    let whole = view.turns[turn].role == Role::Assistant && item.part == PartKind::Text;
+    let whole = view.turns[turn].role == Role::Assistant && item.part == TurnPartKind::Text;
     let id = match kind {
         OwnKind::Sentinel | OwnKind::Aside => {
             let rest = id.of(&view.body).get(prefix..)?;

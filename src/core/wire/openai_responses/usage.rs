@@ -1,5 +1,5 @@
-//! The Responses API's token counters, and what the agent is told when a response had several legs.
-//! They come once, in a leg's last event.
+//! The Responses API's token counters, and what the agent receives for a response of several legs. They come once, in a
+//! leg's last event.
 
 use bytes::Bytes;
 

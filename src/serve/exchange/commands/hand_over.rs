@@ -10,13 +10,13 @@ use crate::serve::exchange::{Exchange, heavy, slow_answer};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DraftJob, DraftRecord, DraftSpec, DraftState};
+use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftRecord, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::handoffs::draft::{DraftAsk, End};
+use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
 use baton_core::mark::note;
 use baton_core::record::Handoff;
-use baton_core::rewrite::notes::{self, Look};
+use baton_core::rewrite::notes::{self, NoteSearch};
 
 /// What is told where no draft waits.
 pub(super) const NONE_WAITS: &str = "no draft waits for a yes.";
@@ -24,7 +24,7 @@ pub(super) const NONE_WAITS: &str = "no draft waits for a yes.";
 /// What makes a handoff now.
 pub(super) enum Asked {
     /// A draft.
-    Draft(DraftAsk),
+    Draft(DraftRequest),
     /// Yes to the draft that waits, with another document in its place where there is one.
     Accept(Option<String>),
 }
@@ -79,7 +79,7 @@ impl Exchange {
         };
         Ok(match before.hand_over(job).await {
             Ok(handoff) => self.told_with_sentinel(&before, &handoff),
-            Err(End::Review) => {
+            Err(DraftEnd::Review) => {
                 let draft = self.app.drafting.open_in(live.key());
                 let document = draft.and_then(|draft| draft.document).unwrap_or_default();
                 let waits = format!("the draft waits for your yes: {}.", self.yes_or_no());
@@ -129,7 +129,7 @@ impl Exchange {
         let drafting = &self.app.drafting;
         match asked {
             Asked::Draft(ask) => {
-                let wanted = DraftSpec { ask, prompt: None };
+                let wanted = DraftOrder { ask, prompt: None };
                 let begun = drafting.begin(live.key(), &self.ctx.principal, wanted);
                 begun.map_err(|busy| match busy.state {
                     DraftState::Review => format!("a draft waits for your yes already ({}).", busy.id),
@@ -148,10 +148,10 @@ impl Exchange {
     /// The same exchange without the command that it ends with.
     fn without_command(&self) -> Option<Self> {
         let config = &self.app.config;
-        let look = Look {
+        let look = NoteSearch {
             prefix: &config.commands.prefix,
             tags: &config.handoff.preamble_tags,
-            coming: None,
+            next_note: None,
         };
         let prepared = &self.prepared;
         let reading = prepared.request.reading();

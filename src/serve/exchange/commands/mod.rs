@@ -20,8 +20,8 @@ use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::jobs::drafts::DraftState;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::commands::{Command, help, parse};
-use baton_core::handoffs::draft::{DraftAsk, FLAGS};
+use baton_core::commands::{ChatCommand, help, parse};
+use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
 
 impl Exchange {
@@ -35,14 +35,14 @@ impl Exchange {
             return self.begin().await;
         };
         match command {
-            Command::HandOver(asked) => match DraftAsk::parse(asked) {
+            ChatCommand::HandOver(asked) => match DraftRequest::parse(asked) {
                 Ok(ask) => return self.hand_over_now(Asked::Draft(ask)).await,
                 Err(bad) => {
                     let said = Said::new(format!("{bad}.\n\n    {prefix}handoff {FLAGS}"));
                     return self.say_noted(&said).await;
                 }
             },
-            Command::Accept(edited) => {
+            ChatCommand::Accept(edited) => {
                 let edited = edited.map(str::to_owned);
                 return self.hand_over_now(Asked::Accept(edited)).await;
             }
@@ -61,24 +61,27 @@ impl Exchange {
     }
 
     /// Does what is asked. What it changes is written when this returns.
-    async fn command(&self, command: Command<'_>, prefix: &str) -> Result<Said, StoreError> {
+    async fn command(&self, command: ChatCommand<'_>, prefix: &str) -> Result<Said, StoreError> {
         let live = self.live()?;
-        if matches!(command, Command::Status | Command::Cancel | Command::Reject) {
+        if matches!(
+            command,
+            ChatCommand::Status | ChatCommand::Cancel | ChatCommand::Reject
+        ) {
             self.restored_draft(live).await?;
         }
         let said = match command {
-            Command::Help => Said::new(help(prefix, None)),
-            Command::Unknown(word) => Said::new(help(prefix, Some(word))),
-            Command::Status => self.status(live).await?,
-            Command::Pins => Said::new(pins_told(&live.pins(), prefix)),
-            Command::Pin(text) => pin(&live.pins(), text, prefix),
-            Command::Unpin(number) => unpin(&live.pins(), number, prefix),
-            Command::Undo(id) => self.undo(id).await?,
-            Command::Resume(id) => self.resume(id).await?,
-            Command::Cancel => self.cancelled(live).await?,
-            Command::Reject => self.rejected(live).await?,
+            ChatCommand::Help => Said::new(help(prefix, None)),
+            ChatCommand::Unknown(word) => Said::new(help(prefix, Some(word))),
+            ChatCommand::Status => self.status(live).await?,
+            ChatCommand::Pins => Said::new(pins_told(&live.pins(), prefix)),
+            ChatCommand::Pin(text) => pin(&live.pins(), text, prefix),
+            ChatCommand::Unpin(number) => unpin(&live.pins(), number, prefix),
+            ChatCommand::Undo(id) => self.undo(id).await?,
+            ChatCommand::Resume(id) => self.resume(id).await?,
+            ChatCommand::Cancel => self.cancelled(live).await?,
+            ChatCommand::Reject => self.rejected(live).await?,
             // Answered where it is written.
-            Command::HandOver(_) | Command::Accept(_) => Said::new(help(prefix, None)),
+            ChatCommand::HandOver(_) | ChatCommand::Accept(_) => Said::new(help(prefix, None)),
         };
         let (pinned, unpinned) = (said.pinned.clone(), said.unpinned.clone());
         self.app

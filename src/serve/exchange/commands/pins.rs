@@ -1,7 +1,7 @@
 //! Texts that a person pins: every later handoff carries them.
 
 use super::said::Said;
-use baton_core::commands::{PinRefused, add_pin, listed};
+use baton_core::commands::{PinRejection, add_pin, listed};
 use baton_core::limits::{PINNED_BYTES, PINS};
 
 pub(super) fn pins_told(pins: &[String], prefix: &str) -> String {
@@ -22,12 +22,12 @@ pub(super) fn pin(pins: &[String], text: &str, prefix: &str) -> Said {
                 pins.len() + 1
             ))
         },
-        Err(PinRefused::Empty) => Said::new(format!("nothing was pinned: write `{prefix}pin TEXT`.")),
-        Err(PinRefused::Known(n)) => Said::new(format!("it is pinned already, as number {n}.")),
-        Err(PinRefused::Many) => Said::new(format!(
+        Err(PinRejection::Empty) => Said::new(format!("nothing was pinned: write `{prefix}pin TEXT`.")),
+        Err(PinRejection::Known(n)) => Said::new(format!("it is pinned already, as number {n}.")),
+        Err(PinRejection::Many) => Said::new(format!(
             "nothing was pinned: there are {PINS} pins, as many as there may be. `{prefix}unpin N` takes one away."
         )),
-        Err(PinRefused::Long(over)) => Said::new(format!(
+        Err(PinRejection::Long(over)) => Said::new(format!(
             "nothing was pinned: all pins together would be {over} bytes over the {PINNED_BYTES} that they may have."
         )),
     }

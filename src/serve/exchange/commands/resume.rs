@@ -7,7 +7,7 @@ use crate::serve::exchange::Exchange;
 use crate::serve::exchange::active_handoff::meant;
 use crate::state::store::StoreError;
 use baton_core::mark::pasted;
-use baton_core::record::{Handoff, HandoffId, telling_line};
+use baton_core::record::{Handoff, HandoffId, distinctive_line};
 use baton_core::text::{Span, json};
 
 /// Characters of a handoff's telling line that are shown.
@@ -49,7 +49,7 @@ impl Exchange {
 
 /// What a handoff is about, in a few words.
 pub(super) fn shown(handoff: &Arc<Handoff>) -> String {
-    let line: String = telling_line(&handoff.prompt).chars().take(SHOWN).collect();
+    let line: String = distinctive_line(&handoff.prompt).chars().take(SHOWN).collect();
     match line.is_empty() {
         true => String::new(),
         false => format!(" ({})", line.replace("[[", "[ [")),

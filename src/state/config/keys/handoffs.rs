@@ -6,7 +6,7 @@ use super::key::{KeySection, key, optional, put};
 use crate::state::config::{
     FactsPolicy, HandoffMode, InjectPolicy, PreambleMode, ReviewPolicy, TranscriptDetail,
 };
-use baton_core::handoffs::draft::Method;
+use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::Windows;
 
 /// Most seal keys: a prompt under an unknown seal is hashed with each of them.
@@ -204,10 +204,10 @@ const REVIEWS: &[(&str, ReviewPolicy)] = &[
     ("manual", ReviewPolicy::Manual),
     ("always", ReviewPolicy::Always),
 ];
-const METHODS: &[(&str, Method)] = &[
-    ("oneshot", Method::Oneshot),
-    ("bundle", Method::Bundle),
-    ("local", Method::Local),
+const METHODS: &[(&str, DraftMethod)] = &[
+    ("oneshot", DraftMethod::Oneshot),
+    ("bundle", DraftMethod::Bundle),
+    ("local", DraftMethod::Local),
 ];
 const MODES: &[(&str, HandoffMode)] = &[("continue", HandoffMode::Continue), ("stop", HandoffMode::Stop)];
 const INJECT: &[(&str, InjectPolicy)] = &[

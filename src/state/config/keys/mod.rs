@@ -15,7 +15,7 @@ use super::{
     HandoffPolicy, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log, PreambleMode, RecallPolicy,
     ReviewPolicy, StoreKind, SubagentThresholds, Telemetry, TranscriptDetail, UpstreamConfig,
 };
-use baton_core::handoffs::draft::Method;
+use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::WireId;
 
@@ -159,7 +159,7 @@ pub(super) fn blank() -> ConfigDraft {
                 markers: Vec::new(),
                 facts_tokens: 0,
                 bundle_tokens: 0,
-                method: Method::Oneshot,
+                method: DraftMethod::Oneshot,
                 model: None,
                 max_tokens: 0,
                 timeout: Duration::ZERO,

@@ -2,15 +2,15 @@
 
 use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::files::repository;
-use baton_core::handoffs::document::fields::{HandoffDocument, Source};
-use baton_core::handoffs::draft::{Index, Seen, Settings, Whereabouts};
+use baton_core::handoffs::document::fields::{HandoffDocument, HandoffSource};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings, SeenFacts, Whereabouts};
 use baton_core::transcript::Transcript;
 use baton_core::wire::{self, Operation};
 
 /// The document of a handoff. Without a transcript that can be read it states what the carry-over prompt says.
 pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandoff) -> HandoffDocument {
     let handoff = &stored.handoff;
-    let mut index = Index::new(Settings {
+    let mut index = DraftIndex::new(DraftIndexSettings {
         carry_overs: stored.carry_over.into_iter().collect(),
         ..settings.reading.clone()
     });
@@ -23,10 +23,10 @@ pub(super) fn compose_document(settings: &DocumentSettings, stored: StoredHandof
             let whereabouts = Whereabouts::of(&transcript);
             (index.seen(&whereabouts), whereabouts)
         }
-        None => (Seen::default(), Whereabouts::default()),
+        None => (SeenFacts::default(), Whereabouts::default()),
     };
     let checkout = settings.git_dir.as_deref().and_then(repository::checkout);
-    HandoffDocument::of(&Source {
+    HandoffDocument::of(&HandoffSource {
         handoff,
         seen: &seen,
         folder: whereabouts.folder.as_deref(),

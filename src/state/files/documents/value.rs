@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::state::config::{Config, Secret};
-use baton_core::handoffs::document::fields::Size;
+use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft;
 use baton_core::record::Handoff;
 use baton_core::redact::Redactor;
@@ -19,7 +19,7 @@ pub struct DocumentSettings {
     pub(super) git_dir: Option<PathBuf>,
     pub(super) topic: Option<String>,
     pub(super) archive_after: Option<Duration>,
-    pub(super) reading: draft::Settings,
+    pub(super) reading: draft::DraftIndexSettings,
 }
 
 /// A point at which a process may be killed while a document is written.
@@ -65,7 +65,7 @@ pub struct StoredHandoff {
     /// The exchange in which it fired.
     pub exchange: Option<String>,
     /// Bytes of the request before it and of the first one after it.
-    pub bytes: Size,
+    pub bytes: HandoffSize,
     /// The transcript.
     pub transcript: TranscriptReader,
 }

@@ -17,7 +17,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::{Value, json};
 
-use baton_core::handoffs::yaml::{Message, Reservation};
+use baton_core::handoffs::yaml::{InboxMessage, Reservation};
 
 /// Time for a call.
 const LIMIT: Duration = Duration::from_secs(10);
@@ -248,10 +248,10 @@ impl AgentMail {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub async fn inbox(&self, project: &str, agent: &str) -> Result<Vec<Message>, MailError> {
+    pub async fn inbox(&self, project: &str, agent: &str) -> Result<Vec<InboxMessage>, MailError> {
         let arguments = json!({"project_key": project, "agent_name": agent, "limit": INBOX});
         let answer = self.call("fetch_inbox", arguments).await?;
-        Ok(list(&answer).iter().map(Message::of).collect())
+        Ok(list(&answer).iter().map(InboxMessage::of).collect())
     }
 
     /// The reservations of an agent.

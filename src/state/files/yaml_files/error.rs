@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use baton_core::handoffs::yaml::{FieldError, Malformed};
+use baton_core::handoffs::yaml::{FieldError, InvalidYaml};
 
 /// Why a file was not written, read or moved.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub enum FileError {
     /// The content breaks the format's rules.
     Invalid(Vec<FieldError>),
     /// The file is no YAML mapping.
-    Malformed(PathBuf, Malformed),
+    Malformed(PathBuf, InvalidYaml),
     /// The path is not one that may be touched, and why.
     Refused(PathBuf, &'static str),
     /// The file does not exist.

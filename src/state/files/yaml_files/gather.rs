@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use super::newest::time_of;
 use super::now;
 use crate::state::files::repository::run_program;
-use baton_core::handoffs::yaml::{self, Drift, HandoffFile, Repository};
+use baton_core::handoffs::yaml::{self, CurrentRepository, Drift, HandoffFile};
 
 /// Time for questions that git answers at once, and for those that look at the whole tree or the history.
 const SHORT: Duration = Duration::from_secs(5);
@@ -124,13 +124,13 @@ impl GitRunner<'_> {
     }
 
     /// Changes in the repository since an earlier file was written; `None` outside of one.
-    pub fn since(&self, file: &HandoffFile) -> Option<Repository> {
+    pub fn since(&self, file: &HandoffFile) -> Option<CurrentRepository> {
         if !self.is_repository() {
             return None;
         }
-        let mut state = Repository {
+        let mut state = CurrentRepository {
             branch: self.branch(),
-            ..Repository::default()
+            ..CurrentRepository::default()
         };
         let Some(written) = file.written_at() else {
             return Some(state);

@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use baton_core::handoffs::yaml::names::{self, Named};
+use baton_core::handoffs::yaml::names::{self, FileStamp};
 use baton_core::handoffs::yaml::time::Time;
 
 const MINUTE: i64 = 60;
@@ -30,10 +30,10 @@ pub(super) fn time_of(at: SystemTime) -> Time {
 }
 
 /// The time in a file's name; of other names, when it was written.
-pub(super) fn age(dir: &Path, name: &str) -> Named {
+pub(super) fn age(dir: &Path, name: &str) -> FileStamp {
     names::time(name).unwrap_or_else(|| {
         let at = written(&dir.join(name)).map_or(0, |at| at.seconds);
-        Named {
+        FileStamp {
             minute: at - at.rem_euclid(MINUTE),
             second: u32::try_from(at.rem_euclid(MINUTE)).ok(),
         }
@@ -59,7 +59,7 @@ pub(super) fn sort(dir: &Path, files: Vec<String>) -> Vec<String> {
 }
 
 /// Nanoseconds into a file's minute, and when it was written.
-fn within_minute(dir: &Path, name: &str, named: Named) -> (u64, Option<Time>) {
+fn within_minute(dir: &Path, name: &str, named: FileStamp) -> (u64, Option<Time>) {
     let written = written(&dir.join(name));
     let second = |second: i64| u64::try_from(second).unwrap_or_default() * NANOS;
     let within = match written {

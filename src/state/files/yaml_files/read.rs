@@ -11,7 +11,7 @@ use super::newest;
 use super::paths::is_regular;
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{
-    FieldError, HandoffFile, MAX_BYTES, Malformed, goal_and_now, names, read, value_of,
+    FieldError, HandoffFile, InvalidYaml, MAX_BYTES, goal_and_now, names, read, value_of,
 };
 
 /// A file that was found and read.
@@ -72,7 +72,7 @@ pub(super) fn text_of(path: &Path) -> Result<String, FileError> {
     if !found.is_file() {
         return Err(FileError::Refused(path.to_owned(), "no regular file"));
     }
-    let malformed = |message: String| FileError::Malformed(path.to_owned(), Malformed { message, line: 0 });
+    let malformed = |message: String| FileError::Malformed(path.to_owned(), InvalidYaml { message, line: 0 });
     if found.len() > MAX_BYTES as u64 {
         return Err(malformed(format!("more than {MAX_BYTES} bytes")));
     }

@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use baton_core::handoffs::draft::{Index, Settings};
+use baton_core::handoffs::draft::{DraftIndex, DraftIndexSettings};
 use baton_core::transcript::Transcript;
 
 /// Memory of all indexes together, in bytes: about a hundred histories of a megabyte. An index takes a fraction of its history.
@@ -23,7 +23,7 @@ struct PooledIndex {
     /// The carry-over prompts that it was given: with others its messages read otherwise.
     carry_overs: Vec<String>,
     bytes: usize,
-    index: Index,
+    index: DraftIndex,
 }
 
 impl Default for IndexPool {
@@ -43,10 +43,15 @@ impl IndexPool {
 
     /// The index of a conversation whose transcript is this one now. Only those messages are read that no earlier draft has
     /// read at the same place.
-    pub fn lend(&self, conversation: &str, settings: Settings, transcript: &Transcript<'_>) -> LentIndex<'_> {
+    pub fn lend(
+        &self,
+        conversation: &str,
+        settings: DraftIndexSettings,
+        transcript: &Transcript<'_>,
+    ) -> LentIndex<'_> {
         let carry_overs = settings.carry_overs.clone();
         let known = self.take(conversation, &carry_overs);
-        let mut index = known.unwrap_or_else(|| Index::new(settings));
+        let mut index = known.unwrap_or_else(|| DraftIndex::new(settings));
         let read = index.extend(transcript);
         LentIndex {
             indexes: self,
@@ -61,14 +66,14 @@ impl IndexPool {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, conversation: &str, carry_overs: &[String]) -> Option<Index> {
+    fn take(&self, conversation: &str, carry_overs: &[String]) -> Option<DraftIndex> {
         let mut kept = self.lock();
         let at = kept.iter().position(|one| one.conversation == conversation)?;
         let one = kept.remove(at);
         (one.carry_overs == carry_overs).then_some(one.index)
     }
 
-    fn keep(&self, conversation: String, carry_overs: Vec<String>, index: Index) {
+    fn keep(&self, conversation: String, carry_overs: Vec<String>, index: DraftIndex) {
         let own: usize = carry_overs.iter().map(String::len).sum();
         let one = PooledIndex {
             bytes: index.bytes() + own,
@@ -101,15 +106,15 @@ pub struct LentIndex<'a> {
     indexes: &'a IndexPool,
     conversation: String,
     carry_overs: Vec<String>,
-    index: Index,
+    index: DraftIndex,
     /// How many messages were read for it.
     pub read: usize,
 }
 
 impl Deref for LentIndex<'_> {
-    type Target = Index;
+    type Target = DraftIndex;
 
-    fn deref(&self) -> &Index {
+    fn deref(&self) -> &DraftIndex {
         &self.index
     }
 }
@@ -159,9 +164,9 @@ mod tests {
         carry_over: Option<&str>,
     ) -> (usize, String) {
         let view = view(messages);
-        let settings = Settings {
+        let settings = DraftIndexSettings {
             carry_overs: carry_over.map(str::to_owned).into_iter().collect(),
-            ..Settings::default()
+            ..DraftIndexSettings::default()
         };
         let index = indexes.lend(conversation, settings, &Transcript::of(&view));
         (index.read, format!("{:?}", index.rows()))

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tokio::sync::watch;
 use uuid::Uuid;
 
-use super::{DraftQueue, DraftResult, DraftSpec, DraftState};
-use baton_core::handoffs::draft::{End, Failure, Method};
+use super::{DraftOrder, DraftQueue, DraftResult, DraftState};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod};
 use baton_core::record::HandoffId;
 
 /// A draft that is being written. Dropped before its end is reported, it counts as cancelled: the agent has left.
@@ -14,7 +14,7 @@ use baton_core::record::HandoffId;
 pub struct DraftJob {
     drafting: Arc<DraftQueue>,
     id: Uuid,
-    wanted: DraftSpec,
+    wanted: DraftOrder,
     accepted: Option<AcceptedDraft>,
     cancelled: watch::Receiver<bool>,
     over: bool,
@@ -26,14 +26,14 @@ pub struct AcceptedDraft {
     /// The document, as it is now.
     pub document: String,
     /// How it was made; `None`: it was given.
-    pub method: Option<Method>,
+    pub method: Option<DraftMethod>,
 }
 
 impl DraftJob {
     pub(super) fn new(
         drafting: Arc<DraftQueue>,
         id: Uuid,
-        (wanted, accepted): (DraftSpec, Option<AcceptedDraft>),
+        (wanted, accepted): (DraftOrder, Option<AcceptedDraft>),
         cancelled: watch::Receiver<bool>,
     ) -> Self {
         Self {
@@ -52,7 +52,7 @@ impl DraftJob {
     }
 
     /// The request for it.
-    pub fn wanted(&self) -> &DraftSpec {
+    pub fn wanted(&self) -> &DraftOrder {
         &self.wanted
     }
 
@@ -62,7 +62,7 @@ impl DraftJob {
     }
 
     /// Marks the draft as written: it is stored under its id and waits for a person.
-    pub fn review(mut self, method: Option<Method>, document: String) {
+    pub fn review(mut self, method: Option<DraftMethod>, document: String) {
         let made = DraftResult {
             handoff: Some(self.id),
             method,
@@ -82,7 +82,7 @@ impl DraftJob {
     }
 
     /// Ends the draft as a handoff.
-    pub fn done(mut self, method: Option<Method>, document: String, handoff: HandoffId) {
+    pub fn done(mut self, method: Option<DraftMethod>, document: String, handoff: HandoffId) {
         let made = DraftResult {
             handoff: Some(handoff),
             method,
@@ -93,12 +93,12 @@ impl DraftJob {
     }
 
     /// Ends the draft without a handoff.
-    pub fn ended(mut self, end: &End) {
+    pub fn ended(mut self, end: &DraftEnd) {
         let (state, failure) = match end {
-            End::Complete(_) => (DraftState::Done, None),
-            End::Empty => (DraftState::Empty, None),
-            End::Cancelled | End::Review => (DraftState::Cancelled, None),
-            End::Failed(why) => (DraftState::Failed, Some(why.name())),
+            DraftEnd::Complete(_) => (DraftState::Done, None),
+            DraftEnd::Empty => (DraftState::Empty, None),
+            DraftEnd::Cancelled | DraftEnd::Review => (DraftState::Cancelled, None),
+            DraftEnd::Failed(why) => (DraftState::Failed, Some(why.name())),
         };
         let made = DraftResult {
             failure,
@@ -119,7 +119,7 @@ impl Drop for DraftJob {
             return;
         }
         if std::thread::panicking() {
-            let why = Failure::Internal;
+            let why = DraftFailure::Internal;
             let made = DraftResult {
                 failure: Some(why.name()),
                 ..DraftResult::default()

@@ -21,8 +21,8 @@ use uuid::Uuid;
 
 pub use self::indexes::{IndexPool, LentIndex};
 pub use self::job::{AcceptedDraft, DraftJob};
-pub use self::record::{DraftRecord, DraftSpec, DraftState};
-use baton_core::handoffs::draft::Method;
+pub use self::record::{DraftOrder, DraftRecord, DraftState};
+use baton_core::handoffs::draft::DraftMethod;
 use baton_core::record::HandoffId;
 
 /// Ended drafts that are remembered, so that the requester can be notified.
@@ -117,7 +117,7 @@ impl DraftQueue {
         &self,
         conversation: &str,
         principal: &str,
-        wanted: DraftSpec,
+        wanted: DraftOrder,
         key: Option<String>,
     ) -> Result<DraftRecord, OpenDraft> {
         let mut all = self.lock();
@@ -142,7 +142,7 @@ impl DraftQueue {
         self: &Arc<Self>,
         conversation: &str,
         principal: &str,
-        wanted: DraftSpec,
+        wanted: DraftOrder,
     ) -> Result<DraftJob, OpenDraft> {
         let draft = DraftRecord::new(conversation, principal, wanted, DraftState::Writing);
         let cancelled = self.insert(&mut self.lock(), draft.clone())?;
@@ -401,7 +401,7 @@ impl DraftQueue {
 #[derive(Debug, Default)]
 struct DraftResult {
     handoff: Option<HandoffId>,
-    method: Option<Method>,
+    method: Option<DraftMethod>,
     document: Option<String>,
     failure: Option<&'static str>,
 }

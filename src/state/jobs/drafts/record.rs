@@ -4,20 +4,20 @@ use std::path::PathBuf;
 
 use uuid::Uuid;
 
-use baton_core::handoffs::draft::{DraftAsk, Method, document_of};
-use baton_core::record::{Handoff, HandoffId, Origin};
+use baton_core::handoffs::draft::{DraftMethod, DraftRequest, document_of};
+use baton_core::record::{Handoff, HandoffId, HandoffOrigin};
 
 /// The prompt and options of a requested draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftSpec {
+pub struct DraftOrder {
     /// The request for it.
-    pub ask: DraftAsk,
+    pub ask: DraftRequest,
     /// The carry-over prompt, where who asks brings it: nothing is to be written then.
     pub prompt: Option<String>,
 }
 
-impl From<DraftAsk> for DraftSpec {
-    fn from(ask: DraftAsk) -> Self {
+impl From<DraftRequest> for DraftOrder {
+    fn from(ask: DraftRequest) -> Self {
         Self { ask, prompt: None }
     }
 }
@@ -91,11 +91,11 @@ pub struct DraftRecord {
     /// Whose that is.
     pub principal: String,
     /// The request for it.
-    pub wanted: DraftSpec,
+    pub wanted: DraftOrder,
     /// How far it is.
     pub state: DraftState,
     /// How it was made, once it is.
-    pub method: Option<Method>,
+    pub method: Option<DraftMethod>,
     /// The document, once it is written.
     pub document: Option<String>,
     /// The handoff that it became; in review the stored one, which has the draft's id and is active nowhere.
@@ -118,17 +118,17 @@ impl DraftRecord {
     /// A draft whose handoff is stored and waits for a person's yes; `None` where the model made the handoff itself.
     pub fn stored(handoff: &Handoff) -> Option<Self> {
         let (origin, method) = match handoff.origin {
-            Origin::Model => return None,
-            Origin::Oneshot => (Origin::Person, Some(Method::Oneshot)),
-            Origin::Bundle => (Origin::Person, Some(Method::Bundle)),
-            Origin::Local => (Origin::Person, Some(Method::Local)),
-            Origin::Person | Origin::Other => (Origin::Person, None),
-            origin @ (Origin::Auto | Origin::Api) => (origin, Some(Method::Oneshot)),
+            HandoffOrigin::Model => return None,
+            HandoffOrigin::Oneshot => (HandoffOrigin::Person, Some(DraftMethod::Oneshot)),
+            HandoffOrigin::Bundle => (HandoffOrigin::Person, Some(DraftMethod::Bundle)),
+            HandoffOrigin::Local => (HandoffOrigin::Person, Some(DraftMethod::Local)),
+            HandoffOrigin::Person | HandoffOrigin::Other => (HandoffOrigin::Person, None),
+            origin @ (HandoffOrigin::Auto | HandoffOrigin::Api) => (origin, Some(DraftMethod::Oneshot)),
         };
-        let ask = DraftAsk {
+        let ask = DraftRequest {
             origin,
             method,
-            ..DraftAsk::default()
+            ..DraftRequest::default()
         };
         let (conversation, principal) = (&handoff.conversation, &handoff.principal);
         Some(Self {
@@ -142,7 +142,7 @@ impl DraftRecord {
         })
     }
 
-    pub(super) fn new(conversation: &str, principal: &str, wanted: DraftSpec, state: DraftState) -> Self {
+    pub(super) fn new(conversation: &str, principal: &str, wanted: DraftOrder, state: DraftState) -> Self {
         let now_ms = super::now_ms();
         Self {
             id: Uuid::now_v7(),

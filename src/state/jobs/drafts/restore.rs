@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::{DraftQueue, DraftRecord, DraftState, now_ms};
 use crate::state::store::{HandoffFilter, SharedStore, StoreError};
-use baton_core::record::{Handoff, Origin};
+use baton_core::record::{Handoff, HandoffOrigin};
 
 /// Bits of a UUIDv7 that are not its time.
 const RANDOM_BITS: u32 = 80;
@@ -46,7 +46,7 @@ impl DraftQueue {
         let Some(newest) = store.handoffs(&filter).await?.into_iter().find(is_of_the_chat) else {
             return Ok(None);
         };
-        if newest.origin == Origin::Model {
+        if newest.origin == HandoffOrigin::Model {
             return Ok(None);
         }
         let points = store.cut_points(&newest.principal, &[newest.id]).await?;

@@ -1,8 +1,8 @@
 use super::*;
-use baton_core::handoffs::draft::{DraftAsk, End, Failure};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftRequest};
 
-fn wanted() -> DraftSpec {
-    DraftAsk::default().into()
+fn wanted() -> DraftOrder {
+    DraftRequest::default().into()
 }
 
 fn drafting() -> Arc<DraftQueue> {
@@ -26,7 +26,7 @@ fn a_conversation_has_one_open_draft_and_others_are_told_which() {
         DraftState::Writing
     );
     let handoff = Uuid::now_v7();
-    job.done(Some(Method::Oneshot), "# Goal".to_owned(), handoff);
+    job.done(Some(DraftMethod::Oneshot), "# Goal".to_owned(), handoff);
     let done = drafting.get(first.id).unwrap();
     assert_eq!((done.state, done.handoff), (DraftState::Done, Some(handoff)));
     assert!(drafting.begin("a", "local", wanted()).is_ok());
@@ -39,7 +39,7 @@ fn the_same_key_asks_once() {
     let ask = |conversation: &str| drafting.request(conversation, "local", wanted(), Some("k".to_owned()));
     let first = ask("a").unwrap();
     assert_eq!(ask("a").unwrap().id, first.id);
-    drafting.take("a").unwrap().ended(&End::Empty);
+    drafting.take("a").unwrap().ended(&DraftEnd::Empty);
     assert_eq!(ask("a").unwrap().state, DraftState::Empty);
     assert_ne!(ask("b").unwrap().id, first.id);
 }
@@ -52,10 +52,10 @@ fn however_a_draft_ends_the_conversation_is_free() {
         (draft.state, draft.failure)
     };
     for (end, expected) in [
-        (Some(End::Empty), (DraftState::Empty, None)),
-        (Some(End::Cancelled), (DraftState::Cancelled, None)),
+        (Some(DraftEnd::Empty), (DraftState::Empty, None)),
+        (Some(DraftEnd::Cancelled), (DraftState::Cancelled, None)),
         (
-            Some(End::Failed(Failure::Refused)),
+            Some(DraftEnd::Failed(DraftFailure::Refused)),
             (DraftState::Failed, Some("refusal")),
         ),
         (None, (DraftState::Cancelled, None)),
@@ -116,7 +116,7 @@ fn ended_drafts_are_remembered_up_to_a_bound() {
         .map(|n| {
             let job = drafting.begin(&n.to_string(), "local", wanted()).unwrap();
             let id = job.id();
-            job.ended(&End::Empty);
+            job.ended(&DraftEnd::Empty);
             id
         })
         .collect();
@@ -130,7 +130,7 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     let drafting = drafting();
     let job = drafting.begin("a", "local", wanted()).unwrap();
     let id = job.id();
-    job.review(Some(Method::Bundle), "# Goal".to_owned());
+    job.review(Some(DraftMethod::Bundle), "# Goal".to_owned());
     assert_eq!(drafting.get(id).unwrap().state, DraftState::Review);
     assert_eq!(
         drafting.begin("a", "local", wanted()).unwrap_err().state,
@@ -151,10 +151,10 @@ fn a_draft_waits_for_a_person_and_takes_effect_as_it_was_accepted() {
     let accepted = job.accepted().unwrap();
     assert_eq!(
         (accepted.document.as_str(), accepted.method),
-        ("# Another", Some(Method::Bundle))
+        ("# Another", Some(DraftMethod::Bundle))
     );
     assert_eq!(drafting.accept(id, None).unwrap_err(), CancelRefusal::Ended);
-    job.done(Some(Method::Bundle), "# Another".to_owned(), Uuid::now_v7());
+    job.done(Some(DraftMethod::Bundle), "# Another".to_owned(), Uuid::now_v7());
     assert!(drafting.is_idle());
 }
 

@@ -3,12 +3,12 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::{AnswerOutcome, CallAnswerer, RecallCall};
-use baton_core::handoffs::recall::{Index, NotAsked, Question, Settings};
+use baton_core::handoffs::recall::{Question, QuestionError, RecallIndex, RecallIndexSettings};
 use baton_core::record::HiddenResult;
 
 /// The indexes, within a bound of memory. One that is in use is not in here: who asks at the same time makes another.
 pub struct Recaller {
-    settings: Settings,
+    settings: RecallIndexSettings,
     most: usize,
     kept: Mutex<Vec<CachedRecallIndex>>,
 }
@@ -17,12 +17,12 @@ pub struct Recaller {
 struct CachedRecallIndex {
     conversation: String,
     bytes: usize,
-    index: Index,
+    index: RecallIndex,
 }
 
 impl Recaller {
     /// Keeps at most so many bytes of indexes.
-    pub fn new(settings: Settings, most: usize) -> Self {
+    pub fn new(settings: RecallIndexSettings, most: usize) -> Self {
         Self {
             settings,
             most,
@@ -34,13 +34,13 @@ impl Recaller {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn take(&self, conversation: &str) -> Index {
+    fn take(&self, conversation: &str) -> RecallIndex {
         let mut kept = self.lock();
         let at = kept.iter().position(|one| one.conversation == conversation);
-        at.map_or_else(Index::default, |at| kept.remove(at).index)
+        at.map_or_else(RecallIndex::default, |at| kept.remove(at).index)
     }
 
-    fn keep(&self, conversation: &str, index: Index) {
+    fn keep(&self, conversation: &str, index: RecallIndex) {
         let bytes = index.bytes();
         let gone: Vec<CachedRecallIndex> = {
             let mut kept = self.lock();
@@ -66,7 +66,10 @@ impl Recaller {
 impl CallAnswerer for Recaller {
     fn answer(&self, call: &RecallCall<'_>) -> (HiddenResult, AnswerOutcome) {
         let Ok(question) = Question::read(call.arguments) else {
-            return (HiddenResult::error(NotAsked::TOLD), AnswerOutcome::BadArguments);
+            return (
+                HiddenResult::error(QuestionError::ANSWER),
+                AnswerOutcome::BadArguments,
+            );
         };
         let mut index = self.take(call.conversation);
         index.extend(&call.cut, &self.settings);
@@ -111,17 +114,17 @@ mod tests {
             assert_eq!(outcome, AnswerOutcome::Found, "{answer:?}");
             answer
         };
-        let roomy = Recaller::new(Settings::default(), usize::MAX);
+        let roomy = Recaller::new(RecallIndexSettings::default(), usize::MAX);
         let first = ask(&roomy, "a");
         let one = bytes(&roomy);
         assert_eq!((ask(&roomy, "a"), bytes(&roomy)), (first, one));
-        let narrow = Recaller::new(Settings::default(), one * 5 / 2);
+        let narrow = Recaller::new(RecallIndexSettings::default(), one * 5 / 2);
         for conversation in ["a", "b", "a", "c"] {
             ask(&narrow, conversation);
         }
         let kept: Vec<_> = narrow.lock().iter().map(|one| one.conversation.clone()).collect();
         assert_eq!(kept, ["a", "c"]);
-        let none = Recaller::new(Settings::default(), 0);
+        let none = Recaller::new(RecallIndexSettings::default(), 0);
         ask(&none, "a");
         assert_eq!(bytes(&none), 0);
     }

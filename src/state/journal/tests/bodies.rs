@@ -18,7 +18,7 @@ fn what_went_by_is_read_back_byte_for_byte() {
         received.slice(second..),
     ];
     let cut = SizeChange {
-        why: Why::Cut,
+        why: ChangeReason::Cut,
         removed: 61,
         added: 30,
         handoff: None,
@@ -236,7 +236,7 @@ fn what_is_known_of_a_leg_stands_at_its_number_where_another_leg_was_dropped() {
             output,
             ..Usage::default()
         };
-        recording.counted(usage, Stop::Done);
+        recording.counted(usage, StopReason::Done);
     }
     drop(recording);
     recorder.end(&over(&id, "c", received.len(), &[received.len(); 3]));

@@ -17,8 +17,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::state::telemetry::{ExchangeEvent, ExchangeOutcome};
 use baton_core::record::WireId;
-use baton_core::rewrite::{SizeChange, Why};
-use baton_core::wire::{self, Operation, Requests, Stop, Usage};
+use baton_core::rewrite::{ChangeReason, SizeChange};
+use baton_core::wire::{self, Operation, Requests, StopReason, Usage};
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -109,7 +109,7 @@ fn note(
     }
     leg.ended();
     shown.ended();
-    recording.counted(Usage::default(), Stop::Done);
+    recording.counted(Usage::default(), StopReason::Done);
     drop((leg, shown));
     let bytes = sent.iter().map(Bytes::len).sum();
     recorder.end(&over(&id, "c", received.len(), &[bytes]));

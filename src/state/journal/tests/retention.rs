@@ -164,7 +164,7 @@ fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let recording = recorder.exchange(&id(500));
     recording.begin(|| begun(&id(500), "c", &one));
     while recorder.dropped() == 0 {
-        recording.counted(Usage::default(), Stop::Done);
+        recording.counted(Usage::default(), StopReason::Done);
     }
     for n in 10_000.. {
         let before = recorder.dropped();

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use crate::state::store::{DocumentFilter, HandoffFilter, StoreError, foreign_record, now_ms};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion, Update,
-    Written,
+    UpdateOutcome,
 };
 
 /// All records.
@@ -36,7 +36,7 @@ impl MemoryRecords {
         handoff: &Handoff,
         point: Option<&CutPoint>,
         update: &Update,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<UpdateOutcome, StoreError> {
         let written = self.changed(update)?;
         if let Some(point) = point {
             self.check_cut_point(point)?;
@@ -117,14 +117,14 @@ impl MemoryRecords {
     }
 
     /// The record that an update makes, not written yet.
-    pub(super) fn changed(&self, update: &Update) -> Result<Written, StoreError> {
+    pub(super) fn changed(&self, update: &Update) -> Result<UpdateOutcome, StoreError> {
         let stored = self.conversations.get(&update.known.key).cloned();
         update
             .on(stored, 1)
             .ok_or_else(|| foreign_record("write a conversation"))
     }
 
-    pub(super) fn put_conversation(&mut self, written: &Written) {
+    pub(super) fn put_conversation(&mut self, written: &UpdateOutcome) {
         let record = written.record.clone();
         self.conversations.insert(record.key.clone(), record);
     }
@@ -170,7 +170,11 @@ impl MemoryRecords {
         found
     }
 
-    pub(super) fn put_pairs(&mut self, pairs: &[HiddenPair], update: &Update) -> Result<Written, StoreError> {
+    pub(super) fn put_pairs(
+        &mut self,
+        pairs: &[HiddenPair],
+        update: &Update,
+    ) -> Result<UpdateOutcome, StoreError> {
         let written = self.changed(update)?;
         let foreign_id = |pair: &HiddenPair| {
             let old = self.pairs.get(&pair.id);
@@ -251,7 +255,7 @@ impl MemoryRecords {
         &mut self,
         insertion: &Insertion,
         update: &Update,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<UpdateOutcome, StoreError> {
         let written = self.changed(update)?;
         let old = self.insertions.get(&insertion.id);
         if old.is_some_and(|old| old.value.principal != insertion.principal) {

@@ -13,7 +13,7 @@ use super::records::{RecordKind, RecordPage, Retention, StoredRecord};
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, now_ms};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, Written,
+    Principal, Update, UpdateOutcome,
 };
 
 /// All records in maps behind one lock, which is never locked across an await.
@@ -61,7 +61,7 @@ impl Store for MemoryStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> StoreFuture<'a, Written> {
+    ) -> StoreFuture<'a, UpdateOutcome> {
         done(self.inner().put_handoff(handoff, point, update))
     }
 
@@ -91,7 +91,11 @@ impl Store for MemoryStore {
         done(Ok(self.inner().pairs_beside(principal, siblings)))
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_pairs<'a>(
+        &'a self,
+        pairs: &'a [HiddenPair],
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         done(self.inner().put_pairs(pairs, update))
     }
 
@@ -115,7 +119,11 @@ impl Store for MemoryStore {
         done(Ok(self.inner().cut_points_at(principal, digests)))
     }
 
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         done(self.inner().put_insertion(insertion, update))
     }
 
@@ -139,7 +147,7 @@ impl Store for MemoryStore {
         done(Ok(self.inner().conversations.get(key).cloned()))
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
         let mut inner = self.inner();
         let changed = inner.changed(update);
         done(changed.inspect(|written| inner.put_conversation(written)))

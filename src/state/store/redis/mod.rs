@@ -41,7 +41,7 @@ use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, now_m
 use crate::state::config::{self, ServerDurability, StoreAddress};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, Written,
+    Principal, Update, UpdateOutcome,
 };
 
 /// Connections for writes: one may wait for a replica, and what is written meanwhile does not queue after it.
@@ -140,7 +140,7 @@ impl Store for RedisStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> StoreFuture<'a, Written> {
+    ) -> StoreFuture<'a, UpdateOutcome> {
         let records = move || {
             let mut all = vec![RedisRecord::handoff(handoff)?];
             all.extend(point.map(RedisRecord::cut_point).transpose()?);
@@ -204,7 +204,11 @@ impl Store for RedisStore {
         })
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_pairs<'a>(
+        &'a self,
+        pairs: &'a [HiddenPair],
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         let records = move || pairs.iter().map(RedisRecord::pair).collect();
         Box::pin(
             self.shared
@@ -244,7 +248,11 @@ impl Store for RedisStore {
         )
     }
 
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         let records = move || Ok(vec![RedisRecord::insertion(insertion)?]);
         Box::pin(
             self.shared
@@ -287,7 +295,7 @@ impl Store for RedisStore {
         })
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
         // As in the SQLite store, not durable: the next request derives it again.
         let records = || Ok(Vec::new());
         Box::pin(

@@ -17,7 +17,7 @@ use super::values::{from_json, handoff, is_stale, step, texts, unexpected_reply}
 use crate::state::config::ServerDurability;
 use crate::state::store::replicas::Replica;
 use crate::state::store::{HandoffFilter, StoreError, foreign_record, now_ms};
-use baton_core::record::{Handoff, Update, Written};
+use baton_core::record::{Handoff, Update, UpdateOutcome};
 
 /// How often a change is made again where others change the same record meanwhile. Each time one of them succeeds.
 const MOST_OVERTAKEN: usize = 256;
@@ -106,7 +106,7 @@ impl RedisCluster {
         records: impl Fn() -> Result<Vec<RedisRecord>, StoreError>,
         update: &Update,
         durable: Durable,
-    ) -> Result<Written, StoreError> {
+    ) -> Result<UpdateOutcome, StoreError> {
         let known = &update.known;
         let mut stored = (known.version > 0).then(|| known.clone());
         let began = Instant::now();

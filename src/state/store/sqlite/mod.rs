@@ -36,7 +36,7 @@ use super::records::{RecordKind, RecordPage, Retention, StoredRecord};
 use super::{DocumentFilter, HandoffFilter, Store, StoreError, StoreFuture, make_dir, now_ms};
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
-    Principal, Update, Written,
+    Principal, Update, UpdateOutcome,
 };
 
 /// The file's name in the state directory.
@@ -185,7 +185,7 @@ impl Store for SqliteStore {
         handoff: &'a Handoff,
         point: Option<&'a CutPoint>,
         update: &'a Update,
-    ) -> StoreFuture<'a, Written> {
+    ) -> StoreFuture<'a, UpdateOutcome> {
         let (handoff, point, update) = (handoff.clone(), point.cloned(), update.clone());
         Box::pin(self.writer.call("write a handoff", move |conn| {
             rows::put_handoff(conn, &handoff)?;
@@ -248,7 +248,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn put_pairs<'a>(&'a self, pairs: &'a [HiddenPair], update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_pairs<'a>(
+        &'a self,
+        pairs: &'a [HiddenPair],
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         // Before the write: a superfluous entry costs a look-up, a missing one would hide a pair.
         let siblings = pairs
             .iter()
@@ -295,7 +299,11 @@ impl Store for SqliteStore {
         })
     }
 
-    fn put_insertion<'a>(&'a self, insertion: &'a Insertion, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn put_insertion<'a>(
+        &'a self,
+        insertion: &'a Insertion,
+        update: &'a Update,
+    ) -> StoreFuture<'a, UpdateOutcome> {
         // Before the write, like siblings.
         let place = insertion
             .place
@@ -347,7 +355,7 @@ impl Store for SqliteStore {
         )
     }
 
-    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, Written> {
+    fn change<'a>(&'a self, update: &'a Update) -> StoreFuture<'a, UpdateOutcome> {
         let update = update.clone();
         // After a power loss the next request derives it again: from its sentinel, from its pairs, or from a provider
         // that rejects the prefix.

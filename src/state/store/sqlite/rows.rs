@@ -10,7 +10,7 @@ use crate::state::store::records::Retention;
 use crate::state::store::{HandoffFilter, foreign_record};
 use baton_core::record::WireId;
 use baton_core::record::{
-    Conversation, CutPoint, Handoff, HandoffId, HiddenPair, Insertion, Origin, Update, Written,
+    Conversation, CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, Insertion, Update, UpdateOutcome,
 };
 
 /// Columns of a handoff except its head and what stands after that, in the order `read_handoff` expects.
@@ -334,7 +334,7 @@ pub(super) fn places(conn: &Connection, mut each: impl FnMut(String, String)) ->
 }
 
 /// Changes the record of a conversation, in the transaction that the writer is in.
-pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<Written> {
+pub(super) fn change(conn: &Connection, update: &Update) -> rusqlite::Result<UpdateOutcome> {
     let written = update.on(conversation(conn, &update.known.key)?, 1);
     let written = written.ok_or_else(|| {
         let error = foreign_record("write a conversation");
@@ -461,7 +461,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         history_bytes: uint(row.get(8)?),
         reason: row.get(9)?,
         prompt: row.get(10)?,
-        origin: Origin::named(&origin).unwrap_or(Origin::Other),
+        origin: HandoffOrigin::named(&origin).unwrap_or(HandoffOrigin::Other),
         spelled_out: row.get(12)?,
         head: String::new(),
         recall: false,

@@ -5,7 +5,7 @@ use super::*;
 pub(super) async fn conversations_are_changed(store: &dyn Store) {
     assert_eq!(store.conversation("none").await.unwrap(), None);
     let first = conversation("a", "s", 1);
-    let change = async |known: &Conversation, changes: &[Change]| {
+    let change = async |known: &Conversation, changes: &[RecordChange]| {
         let update = Update {
             known: known.clone(),
             changes: changes.to_vec(),
@@ -13,7 +13,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
         };
         store.change(&update).await
     };
-    let toggled = Change::Tooled {
+    let toggled = RecordChange::Tooled {
         from: Some(true),
         to: false,
     };
@@ -30,7 +30,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     let (one, two) = (pair("a", "s", Some("one")), pair("a", "s", Some("two")));
     let paired = |pair: &HiddenPair, known: &Conversation| Update {
         known: known.clone(),
-        changes: vec![Change::Paired(vec![pair.id])],
+        changes: vec![RecordChange::Paired(vec![pair.id])],
         now_ms: 3,
     };
     let by_one = paired(&one, &known);
@@ -41,7 +41,7 @@ pub(super) async fn conversations_are_changed(store: &dyn Store) {
     assert_eq!((&*by_one.record.pairs, by_one.overtaken), (&[one.id][..], false));
     let fired = handoff("a", "s", 4);
     let by_two = Update {
-        changes: vec![Change::Fired {
+        changes: vec![RecordChange::Fired {
             handoff: fired.id,
             placed: true,
             pairs: Vec::new(),
@@ -79,7 +79,7 @@ pub(super) async fn undos_wait(store: &dyn Store) {
     let known = conversation("a", "undo", 5);
     let fired = handoff("a", "undo", 6);
     store.put_handoff(&fired, None, &update(&known)).await.unwrap();
-    let make = async |change: Change| {
+    let make = async |change: RecordChange| {
         let known = store.conversation("undo").await.unwrap().unwrap();
         let changes = vec![change];
         let change = Update {
@@ -88,28 +88,28 @@ pub(super) async fn undos_wait(store: &dyn Store) {
         };
         store.change(&change).await.unwrap().record
     };
-    let pinned = Change::Followed {
+    let pinned = RecordChange::Followed {
         from: None,
         to: Some(fired.id),
         undone: None,
     };
     let record = make(pinned).await;
-    let UndoAnswer::Asked(requested) = record.ask_undo(fired.id, 7) else {
+    let UndoAnswer::Requested(requested) = record.request_undo(fired.id, 7) else {
         panic!("{record:?}");
     };
-    make(Change::UndoAsked(requested)).await;
+    make(RecordChange::UndoRequested(requested)).await;
     let found = store.conversation("undo").await.unwrap().unwrap();
-    assert_eq!(found.asked_undo.as_deref(), Some(&requested));
-    let other = record::AskedUndo {
+    assert_eq!(found.pending_undo.as_deref(), Some(&requested));
+    let other = record::PendingUndo {
         at_ms: 1,
         ..requested
     };
     assert_eq!(
-        make(Change::UndoOver(other)).await.asked_undo.as_deref(),
+        make(RecordChange::UndoOver(other)).await.pending_undo.as_deref(),
         Some(&requested)
     );
-    assert_eq!(make(Change::UndoOver(requested)).await.asked_undo, None);
-    let followed = Change::Followed {
+    assert_eq!(make(RecordChange::UndoOver(requested)).await.pending_undo, None);
+    let followed = RecordChange::Followed {
         from: Some(fired.id),
         to: None,
         undone: Some(fired.id),
@@ -117,15 +117,15 @@ pub(super) async fn undos_wait(store: &dyn Store) {
     make(followed).await;
     let found = store.conversation("undo").await.unwrap().unwrap();
     assert_eq!((found.active, found.undone), (None, Some(fired.id)));
-    make(Change::UndoAsked(requested)).await;
-    let again = Change::Fired {
+    make(RecordChange::UndoRequested(requested)).await;
+    let again = RecordChange::Fired {
         handoff: fired.id,
         placed: false,
         pairs: Vec::new(),
         repeat: None,
     };
     let found = make(again).await;
-    assert_eq!((found.asked_undo, found.undone), (None, None));
+    assert_eq!((found.pending_undo, found.undone), (None, None));
 }
 
 pub(super) async fn many_writers_lose_nothing(store: &dyn Store) {
@@ -136,7 +136,7 @@ pub(super) async fn many_writers_lose_nothing(store: &dyn Store) {
     let write = async |pair: &HiddenPair| {
         let update = Update {
             known: known.clone(),
-            changes: vec![Change::Paired(vec![pair.id])],
+            changes: vec![RecordChange::Paired(vec![pair.id])],
             now_ms: 2,
         };
         store

@@ -201,7 +201,7 @@ pub(super) async fn insertions_are_kept(store: &dyn Store) {
     ];
     for insertion in all.iter().rev() {
         let update = Update {
-            changes: vec![Change::Inserted(vec![insertion.id])],
+            changes: vec![RecordChange::Inserted(vec![insertion.id])],
             ..update(&conversation(&insertion.principal, &insertion.conversation, 20))
         };
         let written = store.put_insertion(insertion, &update).await.unwrap().record;

@@ -12,7 +12,10 @@ use super::memory::MemoryStore;
 use super::sqlite::SqliteStore;
 use super::*;
 use baton_core::record::WireId;
-use baton_core::record::{self, Change, Content, CutPoint, Insertion, Origin, Place, Position, UndoAnswer};
+use baton_core::record::{
+    self, CutPoint, HandoffOrigin, Insertion, InsertionContent, InsertionPlace, Position, RecordChange,
+    UndoAnswer,
+};
 
 /// A handoff with every field filled.
 pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> Handoff {
@@ -28,7 +31,7 @@ pub(crate) fn handoff(principal: &str, conversation: &str, created_ms: u64) -> H
         model: Some("model-1".into()),
         created_ms,
         history_bytes: 123_456,
-        origin: Origin::Model,
+        origin: HandoffOrigin::Model,
         recall: false,
         archived: false,
         spelled_out: Some(true),
@@ -72,11 +75,11 @@ pub(crate) fn pair(principal: &str, conversation: &str, sibling: Option<&str>) -
         call: r#"{"type": "tool_use"}"#.into(),
         answer: record::HiddenResult::QUEUED,
         place: match sibling {
-            Some(sibling) => Place::Beside {
+            Some(sibling) => InsertionPlace::Beside {
                 sibling: sibling.into(),
                 offset: -1,
             },
-            None => Place::Aside,
+            None => InsertionPlace::Aside,
         },
         pending: Some(("prompt".into(), None)),
         created_ms: 7,
@@ -96,8 +99,8 @@ pub(crate) fn insertion(principal: &str, conversation: &str, digest: &str) -> In
         principal: principal.into(),
         conversation: conversation.into(),
         wire: WireId::Gemini,
-        place: Place::Behind(position(digest)),
-        content: Content::Text("Mind the \"window\".\n".into()),
+        place: InsertionPlace::After(position(digest)),
+        content: InsertionContent::Text("Mind the \"window\".\n".into()),
         created_ms: 7,
     }
 }

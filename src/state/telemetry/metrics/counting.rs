@@ -13,7 +13,7 @@ use crate::state::telemetry::series::{
 };
 use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent, ThinkingRetry};
 use baton_core::commands::UndoOutcome;
-use baton_core::record::{Origin, WireId};
+use baton_core::record::{HandoffOrigin, WireId};
 
 impl Metrics {
     /// Counts one exchange.
@@ -127,7 +127,7 @@ impl Metrics {
     fn wire_series(&self, wire: Option<WireId>) -> WireSeries {
         // Created with the wire's first exchange: `rate` and `increase` miss the first count of a counter that starts
         // with it.
-        for origin in Origin::ALL.map(Origin::name) {
+        for origin in HandoffOrigin::ALL.map(HandoffOrigin::name) {
             let wire = label(wire);
             drop(self.handoffs.get_or_create(&ByOrigin { wire, origin }));
         }

@@ -27,7 +27,7 @@ fn event(model: &str) -> ExchangeEvent {
             before_bytes: 400_000,
             after_bytes: 9_000,
         }],
-        nudges: vec![baton_core::nudge::NudgeOutcome::Told],
+        nudges: vec![baton_core::nudge::NudgeOutcome::Notified],
         undo: Some(baton_core::commands::UndoOutcome::Undone),
         dropped_thinking: baton_core::wire::DroppedThinking { prefix: 3, other: 0 },
         thinking_retry: Some(crate::state::telemetry::ThinkingRetry::Accepted),

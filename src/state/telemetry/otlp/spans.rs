@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::super::{ExchangeEvent, ExchangeOutcome, ThinkingRetry, UsageTokens, shortened};
 use baton_core::commands::UndoOutcome;
 use baton_core::record::WireId;
-use baton_core::rewrite::untooled::Untooled;
+use baton_core::rewrite::untooled::ToolOmission;
 
 /// The span of an exchange, and one for each leg.
 pub(super) fn of(event: &ExchangeEvent) -> Vec<SpanData> {
@@ -168,7 +168,7 @@ fn of_exchange(event: &ExchangeEvent) -> Attributes {
     a.put("baton.outcome", event.outcome.name());
     a.put("baton.streamed", event.streamed);
     a.put("baton.tooled", event.tooled);
-    a.text("baton.untooled", event.untooled.map(Untooled::name));
+    a.text("baton.untooled", event.untooled.map(ToolOmission::name));
     a.text("baton.pinned", event.pinned.as_deref());
     a.put("baton.unpinned", event.unpinned);
     if !event.fired.is_empty() {

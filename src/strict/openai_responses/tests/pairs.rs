@@ -49,7 +49,7 @@ fn reasoning_and_the_item_after_it_need_each_other() {
 }
 
 #[test]
-fn encrypted_reasoning_behind_another_prefix_is_recorded_but_not_refused() {
+fn encrypted_reasoning_after_another_prefix_is_recorded_but_not_refused() {
     let mut talk = Talk::default();
     let body = conversation(&mut talk);
     for (key, value) in [

@@ -5,7 +5,7 @@ mod closing;
 use self::closing::CLOSING;
 use super::report::runners;
 use super::*;
-use crate::agents::commands::Purpose;
+use crate::agents::commands::CommandPurpose;
 
 fn evidence<'e>(command: &'e str, text: &'e str) -> Evidence<'e> {
     Evidence {
@@ -56,7 +56,7 @@ fn every_expression_is_one_and_every_program_has_its_closing_lines_here() {
 #[test]
 fn a_run_is_never_passed_against_its_own_closing_lines() {
     for (name, command, _, failed) in CLOSING {
-        // Nothing is told but the text, whether silence means zero or nothing.
+        // Nothing but the text shows whether silence means zero or nothing.
         for evidence in [evidence(command, failed), silent(command, failed)] {
             assert_eq!(end(&evidence), RunEnd::Failed(None), "{name}: {evidence:?}");
         }
@@ -111,7 +111,7 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             ..evidence(command, passed)
         };
         assert_eq!(end(&with(0)), RunEnd::Passed, "{name}");
-        // Tests may pass and the run fail: coverage, a script behind it.
+        // Tests may pass and the run fail: coverage, a script after it.
         assert_eq!(end(&with(1)), RunEnd::Failed(Some(1)), "{name}");
         if passed.is_empty() {
             continue;
@@ -130,7 +130,7 @@ fn closing_lines_of_success_are_believed_where_nothing_contradicts_them() {
             assert_eq!(end(&flagged), RunEnd::Unknown, "{name}");
             assert_eq!(end(&evidence(command, &written)), RunEnd::Unknown, "{name}");
         }
-        // What is piped away or cut off says nothing.
+        // Output that is piped elsewhere or cut off is no evidence.
         for line in [format!("{command} | tail -3"), format!("{command} || true")] {
             assert_eq!(end(&evidence(&line, passed)), RunEnd::Unknown, "{name}");
         }
@@ -194,18 +194,22 @@ fn a_text_that_mentions_a_run_is_none() {
 }
 
 #[test]
-fn parts_and_reruns_are_told_apart() {
+fn parts_and_reruns_are_distinguished() {
     let parts = "test result: FAILED. 1 passed; 1 failed; 0 ignored\n\ntest result: ok. 3 passed; 0 failed; 0 ignored";
-    assert_eq!(Report::of(parts), Report::Failed);
+    assert_eq!(ReportedResult::of(parts), ReportedResult::Failed);
     let again = "1 failed, 2 passed in 0.12s\n\n3 passed in 0.11s";
-    assert_eq!(Report::of(again), Report::Mixed);
+    assert_eq!(ReportedResult::of(again), ReportedResult::Mixed);
     assert_eq!(end(&silent("pytest", again)), RunEnd::Unknown);
     let coloured = "\u{1b}[1m\u{1b}[31mtest result: \u{1b}[0mFAILED. 1 passed; 1 failed;";
-    assert_eq!(Report::of(coloured), Report::Failed);
-    assert_eq!(Report::of("OK"), Report::Silent, "of what, nobody knows");
+    assert_eq!(ReportedResult::of(coloured), ReportedResult::Failed);
     assert_eq!(
-        Report::of("Ran 3 tests in 0.001s\n\nOK"),
-        Report::Passed(Purpose::Test)
+        ReportedResult::of("OK"),
+        ReportedResult::Silent,
+        "of what, nobody knows"
+    );
+    assert_eq!(
+        ReportedResult::of("Ran 3 tests in 0.001s\n\nOK"),
+        ReportedResult::Passed(CommandPurpose::Test)
     );
 }
 

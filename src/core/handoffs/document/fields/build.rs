@@ -1,30 +1,30 @@
-//! Makes a packet of a handoff and of what was seen.
+//! Builds a packet from a handoff and the observed facts.
 
 use std::collections::HashSet;
 
 use super::listed::{SENTENCE, listed, merged};
-use super::prompt::{Section, item, sections};
+use super::prompt::{PromptSection, item, sections};
 use super::risks::{self, is_review};
-use super::source::Source;
+use super::source::HandoffSource;
 use super::{
-    ChangedFile, Claim, CommandRun, FailedAttempt, HandoffDocument, Kind, Pointer, Prerequisite,
-    PrerequisiteKind, Size, Todo, VERSION, VerdictPointer, Verification, next_action,
+    ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
+    HandoffTodo, Pointer, Prerequisite, PrerequisiteKind, VERSION, VerdictPointer, Verification, next_action,
 };
-use crate::handoffs::draft::{self, Seen, one_line, seen};
+use crate::handoffs::draft::{self, SeenFacts, one_line, seen};
 use crate::limits::BYTES_PER_TOKEN;
 use crate::record::HandoffStatus;
 use crate::text::date::rfc3339;
 
-/// Commands that are told whatever came of them: the last ones.
+/// Number of last commands that are reported whatever their result.
 const LAST_COMMANDS: usize = 5;
 
-/// Commands beyond which only those that failed are told.
+/// Number of commands beyond which only failed ones are reported.
 const MOST_COMMANDS: usize = 30;
 
 /// Files that are to be read first.
 const MOST_FILES: usize = 20;
 
-/// Sentences of the prompt that are told as assumptions.
+/// Maximum sentences of the prompt that are reported as assumptions.
 const MOST_ASSUMED: usize = 40;
 
 /// Bytes of the summary.
@@ -32,7 +32,7 @@ const SUMMARY: usize = 700;
 
 impl HandoffDocument {
     /// The packet of a handoff. It is active.
-    pub fn of(source: &Source<'_>) -> Self {
+    pub fn of(source: &HandoffSource<'_>) -> Self {
         let (handoff, seen) = (source.handoff, source.seen);
         let prompt = (source.clean)(&handoff.prompt);
         let sections = sections(&prompt);
@@ -40,16 +40,16 @@ impl HandoffDocument {
             .or_else(|| seen.next_todo().map(|todo| todo.text.clone()))
             .map(|step| one_line(&step, SENTENCE))
             .filter(|step| !step.is_empty());
-        let claims: Vec<Claim> = seen.claims(&prompt).into_iter().map(claim).collect();
+        let claims: Vec<HandoffClaim> = seen.claims(&prompt).into_iter().map(claim).collect();
         let (commands_run, commands_left_out) = commands(seen);
         let about = |words: &[&str]| listed(&sections, words);
         Self {
             version: VERSION,
             id: handoff.id,
             kind: if next.is_some() {
-                Kind::Handoff
+                HandoffKind::Handoff
             } else {
-                Kind::StatusReport
+                HandoffKind::StatusReport
             },
             status: HandoffStatus::Active,
             created_at: rfc3339(handoff.created_ms / 1000),
@@ -83,7 +83,7 @@ impl HandoffDocument {
             conversation: handoff.conversation.clone(),
             exchange: source.exchange.map(str::to_owned),
             turns: seen.turns,
-            tokens: Size {
+            tokens: HandoffSize {
                 before: source.bytes.before / BYTES_PER_TOKEN,
                 after: source.bytes.after / BYTES_PER_TOKEN,
             },
@@ -95,18 +95,18 @@ impl HandoffDocument {
     }
 }
 
-/// The first paragraph that says something, of what is told as goal, context or state before any other.
-fn summary(sections: &[Section<'_>]) -> String {
+/// The first paragraph with content, those of goal, context or state before any other.
+fn summary(sections: &[PromptSection<'_>]) -> String {
     const FIRST: [&str; 5] = ["summary", "goal", "context", "state", "task"];
     let named = FIRST
         .iter()
         .flat_map(|word| sections.iter().filter(move |section| section.is_about(&[word])));
     let mut all = sections.first().into_iter().chain(named).chain(sections);
-    let told = all.find_map(|section| Some(section.paragraph()).filter(|text| !text.is_empty()));
-    one_line(&told.unwrap_or_default(), SUMMARY)
+    let stated = all.find_map(|section| Some(section.paragraph()).filter(|text| !text.is_empty()));
+    one_line(&stated.unwrap_or_default(), SUMMARY)
 }
 
-fn changed(file: &seen::Changed) -> ChangedFile {
+fn changed(file: &seen::SeenChange) -> ChangedFile {
     ChangedFile {
         path: file.path.clone(),
         change: file.change.name().to_owned(),
@@ -114,7 +114,7 @@ fn changed(file: &seen::Changed) -> ChangedFile {
     }
 }
 
-fn verification(run: &seen::Verified) -> Verification {
+fn verification(run: &seen::SeenVerification) -> Verification {
     Verification {
         command: run.command.clone(),
         exit: run.exit,
@@ -124,27 +124,27 @@ fn verification(run: &seen::Verified) -> Verification {
     }
 }
 
-fn todo(todo: &crate::agents::todo::Todo) -> Todo {
-    Todo {
+fn todo(todo: &crate::agents::todo::TodoItem) -> HandoffTodo {
+    HandoffTodo {
         text: todo.text.clone(),
         state: todo.state.name().to_owned(),
     }
 }
 
-fn claim(claim: seen::Claim) -> Claim {
-    Claim {
+fn claim(claim: seen::SeenClaim) -> HandoffClaim {
+    HandoffClaim {
         claim: claim.text,
-        verdict: claim.held.name().to_owned(),
+        verdict: claim.status.name().to_owned(),
         why: claim.why,
     }
 }
 
 /// The last commands and all that are known to have failed; and how many are left out.
-fn commands(seen: &Seen) -> (Vec<CommandRun>, usize) {
+fn commands(seen: &SeenFacts) -> (Vec<CommandRun>, usize) {
     let all = &seen.commands;
-    let has_failed = |ran: &seen::Ran| ran.exit.is_some_and(|code| code != 0);
+    let has_failed = |ran: &seen::SeenCommand| ran.exit.is_some_and(|code| code != 0);
     let from = all.len().saturating_sub(LAST_COMMANDS);
-    let mut kept: Vec<&seen::Ran> = all
+    let mut kept: Vec<&seen::SeenCommand> = all
         .iter()
         .enumerate()
         .filter(|(at, ran)| *at >= from || has_failed(ran))
@@ -155,28 +155,28 @@ fn commands(seen: &Seen) -> (Vec<CommandRun>, usize) {
         kept.drain(..kept.len().saturating_sub(MOST_COMMANDS));
     }
     let left_out = all.len() - kept.len();
-    let told = kept.into_iter().map(|ran| CommandRun {
+    let runs = kept.into_iter().map(|ran| CommandRun {
         command: ran.command.clone(),
         exit: ran.exit,
         turn: ran.turn,
         output: ran.tail.clone(),
     });
-    (told.collect(), left_out)
+    (runs.collect(), left_out)
 }
 
-fn attempts(seen: &Seen) -> Vec<FailedAttempt> {
+fn attempts(seen: &SeenFacts) -> Vec<FailedAttempt> {
     let commands = seen.failed.iter().map(|failed| FailedAttempt {
         tried: failed.command.clone(),
         why: one_line(&failed.lines.join("; "), SENTENCE),
     });
-    let said = seen.attempts.iter().map(|stated| FailedAttempt {
+    let listed = seen.attempts.iter().map(|stated| FailedAttempt {
         tried: stated.text.clone(),
         why: String::new(),
     });
-    commands.chain(said).collect()
+    commands.chain(listed).collect()
 }
 
-fn pointers(seen: &Seen) -> VerdictPointer {
+fn pointers(seen: &SeenFacts) -> VerdictPointer {
     let last = |review: bool| {
         let found = seen
             .verdicts
@@ -194,19 +194,19 @@ fn pointers(seen: &Seen) -> VerdictPointer {
     }
 }
 
-/// What the prompt takes for granted: under a heading of its own, or in a sentence that says so.
-fn assumed(source: &Source<'_>, sections: &[Section<'_>], prompt: &str) -> Vec<String> {
+/// Assumptions of the prompt: under a heading of their own, or in sentences that state one.
+fn assumed(source: &HandoffSource<'_>, sections: &[PromptSection<'_>], prompt: &str) -> Vec<String> {
     let mut all = listed(sections, &["assum", "taken for granted"]);
-    let said = draft::assumptions(prompt, source.assumptions).into_iter();
-    // A heading is none; and what stands below one is an item here, too, so that it is told once.
-    let said = said.filter(|sentence| !sentence.ends_with(':'));
-    let said = said.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
-    all.extend(said.take(MOST_ASSUMED));
+    let sentences = draft::assumptions(prompt, source.assumptions).into_iter();
+    // A heading is none; and what stands below one is an item here, too, so that it is listed once.
+    let sentences = sentences.filter(|sentence| !sentence.ends_with(':'));
+    let sentences = sentences.map(|sentence| one_line(item(&sentence).unwrap_or(&sentence), SENTENCE));
+    all.extend(sentences.take(MOST_ASSUMED));
     all
 }
 
-/// The packet before, files that the prompt names, and what was started.
-fn prerequisites(source: &Source<'_>, prompt: &str) -> Vec<Prerequisite> {
+/// The previous packet, files that the prompt names, and started processes.
+fn prerequisites(source: &HandoffSource<'_>, prompt: &str) -> Vec<Prerequisite> {
     let one = |kind: PrerequisiteKind, what: &str| Prerequisite {
         kind,
         what: what.to_owned(),
@@ -246,7 +246,7 @@ fn prerequisites(source: &Source<'_>, prompt: &str) -> Vec<Prerequisite> {
     all
 }
 
-fn branch(source: &Source<'_>) -> String {
+fn branch(source: &HandoffSource<'_>) -> String {
     let checkout = source.checkout.map(|checkout| checkout.branch.clone());
     let checkout = checkout.filter(|branch| !branch.is_empty());
     checkout
@@ -254,9 +254,9 @@ fn branch(source: &Source<'_>) -> String {
         .unwrap_or_default()
 }
 
-/// The commit at the last verification that passed, with nothing changed: as git said then, or as it says now where
+/// The commit at the last verification that passed, with nothing changed: as git reported then, or as it says now where
 /// nothing changed since.
-fn good_commit(source: &Source<'_>) -> String {
+fn good_commit(source: &HandoffSource<'_>) -> String {
     let now = source.checkout.filter(|checkout| {
         let last = source.seen.verification.last();
         checkout.changed.is_empty()

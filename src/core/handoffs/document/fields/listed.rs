@@ -1,26 +1,26 @@
-//! What a carry-over prompt lists under headings, and what was said beside it.
+//! Lists under headings of a carry-over prompt, merged with observed statements.
 
 use std::collections::HashSet;
 
-use super::Stated;
-use super::prompt::Section;
+use super::HandoffStatement;
+use super::prompt::PromptSection;
 use crate::handoffs::draft::{one_line, seen};
 
 /// Bytes of a sentence or an item.
 pub(super) const SENTENCE: usize = 400;
 
-/// What stands in the lists below headings with one of these words.
-pub(super) fn listed(sections: &[Section<'_>], words: &[&str]) -> Vec<String> {
+/// Items below headings with one of these words.
+pub(super) fn listed(sections: &[PromptSection<'_>], words: &[&str]) -> Vec<String> {
     let about = sections.iter().filter(|section| section.is_about(words));
     let items = about
-        .flat_map(Section::items)
+        .flat_map(PromptSection::items)
         .map(|item| one_line(item, SENTENCE));
     items
         .filter(|item| item.chars().any(char::is_alphanumeric) && !is_none(item))
         .collect()
 }
 
-/// How a list is written that has nothing.
+/// Spellings of an empty list.
 fn is_none(item: &str) -> bool {
     let word = item.trim_end_matches('.').to_lowercase();
     matches!(
@@ -29,11 +29,11 @@ fn is_none(item: &str) -> bool {
     )
 }
 
-/// What was said and what the prompt lists, each once.
-pub(super) fn merged(said: &[seen::Stated], prompt: Vec<String>) -> Vec<Stated> {
-    let said = said.iter().map(|stated| (stated.text.clone(), stated.turn));
+/// Observed statements and items of the prompt, each once.
+pub(super) fn merged(statements: &[seen::SeenStatement], prompt: Vec<String>) -> Vec<HandoffStatement> {
+    let statements = statements.iter().map(|stated| (stated.text.clone(), stated.turn));
     let mut known = HashSet::new();
-    let all = said.chain(prompt.into_iter().map(|text| (text, 0)));
+    let all = statements.chain(prompt.into_iter().map(|text| (text, 0)));
     let once = all.filter(|(text, _)| known.insert(text.to_lowercase()));
-    once.map(|(text, turn)| Stated { text, turn }).collect()
+    once.map(|(text, turn)| HandoffStatement { text, turn }).collect()
 }

@@ -1,10 +1,10 @@
-//! A packet as Markdown, made of the packet alone.
+//! Renders a packet as Markdown, from the packet alone.
 
 use std::fmt::Write as _;
 
-use super::{HandoffDocument, NO_NEXT_ACTION, Size, Stated, Verification};
+use super::{HandoffDocument, HandoffSize, HandoffStatement, NO_NEXT_ACTION, Verification};
 
-/// What stands above the carry-over prompt, which comes last: it may hold anything.
+/// Everything above the carry-over prompt, which comes last since it may contain anything.
 pub(super) const PROMPT: &str = "## Carry-over prompt";
 
 pub(super) fn of(packet: &HandoffDocument) -> String {
@@ -140,7 +140,7 @@ fn verified(run: &Verification) -> String {
     }
 }
 
-/// Of a whole line, of which zero does not say that each of its commands passed.
+/// Exit code of a whole line: zero does not prove that each of its commands passed.
 fn ended(exit: Option<i32>) -> String {
     match exit {
         Some(0) => "exit 0".to_owned(),
@@ -159,12 +159,12 @@ fn attempts(packet: &HandoffDocument) -> Vec<String> {
         .collect()
 }
 
-fn stated(all: &[Stated]) -> Vec<String> {
-    let told = |stated: &Stated| match stated.turn {
+fn stated(all: &[HandoffStatement]) -> Vec<String> {
+    let shown = |stated: &HandoffStatement| match stated.turn {
         0 => format!("- {}", line(&stated.text)),
         turn => format!("- {} (turn {turn})", line(&stated.text)),
     };
-    all.iter().map(told).collect()
+    all.iter().map(shown).collect()
 }
 
 fn prerequisites(packet: &HandoffDocument) -> Vec<String> {
@@ -217,7 +217,7 @@ fn origin(packet: &HandoffDocument) -> Vec<String> {
     lines
 }
 
-fn sizes(size: Size) -> String {
+fn sizes(size: HandoffSize) -> String {
     format!("{} before, {} after", size.before, size.after)
 }
 

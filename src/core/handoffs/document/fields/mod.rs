@@ -16,12 +16,12 @@ mod value;
 #[allow(clippy::disallowed_methods)]
 mod tests;
 
-pub use source::{Checkout, Source};
-pub use validate::{Difference, validate};
+pub use source::{Checkout, HandoffSource};
+pub use validate::{SchemaViolation, validate};
 pub use value::{
-    ChangedFile, Claim, CommandRun, FailedAttempt, HandoffDocument, Kind, NO_NEXT_ACTION, Pointer,
-    Prerequisite, PrerequisiteKind, Risk, Severity, Size, Stated, Todo, VERSION, VerdictPointer,
-    Verification,
+    ChangedFile, CommandRun, FailedAttempt, HandoffClaim, HandoffDocument, HandoffKind, HandoffSize,
+    HandoffStatement, HandoffTodo, NO_NEXT_ACTION, Pointer, Prerequisite, PrerequisiteKind, Risk, Severity,
+    VERSION, VerdictPointer, Verification,
 };
 
 use crate::record::HandoffStatus;

@@ -1,6 +1,6 @@
-//! What is to be done first, by the carry-over prompt itself.
+//! Finds the next action in the carry-over prompt.
 
-use super::prompt::{Section, is_item, item};
+use super::prompt::{PromptSection, is_item, item};
 
 /// Headings below which the next step stands.
 const HEADINGS: [&str; 7] = [
@@ -25,15 +25,15 @@ const BEGINS: [&str; 8] = [
     "begin by ",
 ];
 
-/// What a draft of ours says where it knows of none.
+/// The text of our drafts without a known next step.
 const NONE: &str = "No next step was recorded";
 
 /// The first step that the prompt names.
-pub(super) fn of(prompt: &str, sections: &[Section<'_>]) -> Option<String> {
+pub(super) fn of(prompt: &str, sections: &[PromptSection<'_>]) -> Option<String> {
     inline(prompt).or_else(|| under_heading(sections))
 }
 
-fn under_heading(sections: &[Section<'_>]) -> Option<String> {
+fn under_heading(sections: &[PromptSection<'_>]) -> Option<String> {
     let named = |heading: &&str| sections.iter().find(|section| section.is_about(&[heading]));
     let mut sections = HEADINGS.iter().filter_map(named);
     let step = sections.find_map(|section| section.items().into_iter().next());

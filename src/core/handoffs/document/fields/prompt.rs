@@ -1,14 +1,14 @@
-//! What a carry-over prompt says under which heading.
+//! Sections of a carry-over prompt by heading.
 
 /// A heading with the lines below it; the first section has none.
-pub(super) struct Section<'p> {
+pub(super) struct PromptSection<'p> {
     heading: String,
     lines: Vec<&'p str>,
 }
 
 /// The sections of a prompt. A heading begins with `#`, is all bold, or ends with `:` and stands alone.
-pub(super) fn sections(prompt: &str) -> Vec<Section<'_>> {
-    let mut all = vec![Section {
+pub(super) fn sections(prompt: &str) -> Vec<PromptSection<'_>> {
+    let mut all = vec![PromptSection {
         heading: String::new(),
         lines: Vec::new(),
     }];
@@ -23,7 +23,7 @@ pub(super) fn sections(prompt: &str) -> Vec<Section<'_>> {
             continue;
         }
         if let Some(heading) = heading(trimmed) {
-            all.push(Section {
+            all.push(PromptSection {
                 heading: heading.to_lowercase(),
                 lines: Vec::new(),
             });
@@ -71,7 +71,7 @@ pub(super) fn item(line: &str) -> Option<&str> {
     (digits > 0).then(|| text.trim_start())
 }
 
-impl<'p> Section<'p> {
+impl<'p> PromptSection<'p> {
     /// Whether its heading has one of these words.
     pub(super) fn is_about(&self, words: &[&str]) -> bool {
         words.iter().any(|word| self.heading.contains(word))

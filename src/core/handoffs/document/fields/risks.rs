@@ -1,10 +1,10 @@
-//! What may go wrong, the worst first.
+//! Risks, the worst first.
 
 use super::listed::{SENTENCE, listed, merged};
-use super::prompt::Section;
-use super::source::Source;
-use super::{Claim, Risk, Severity};
-use crate::handoffs::draft::{Seen, one_line, seen};
+use super::prompt::PromptSection;
+use super::source::HandoffSource;
+use super::{HandoffClaim, Risk, Severity};
+use crate::handoffs::draft::{SeenFacts, one_line, seen};
 
 /// Files that a risk names.
 const NAMED: usize = 8;
@@ -24,7 +24,11 @@ impl Risks {
     }
 }
 
-pub(super) fn of(source: &Source<'_>, sections: &[Section<'_>], claims: &[Claim]) -> Vec<Risk> {
+pub(super) fn of(
+    source: &HandoffSource<'_>,
+    sections: &[PromptSection<'_>],
+    claims: &[HandoffClaim],
+) -> Vec<Risk> {
     let seen = source.seen;
     let mut risks = Risks::default();
     checks_that_failed(seen, &mut risks);
@@ -33,7 +37,7 @@ pub(super) fn of(source: &Source<'_>, sections: &[Section<'_>], claims: &[Claim]
     }
     uncommitted(source, &mut risks);
     poor_reviews(seen, &mut risks);
-    let contradicted = seen::Held::Contradicted.name();
+    let contradicted = seen::ClaimStatus::Contradicted.name();
     for claim in claims.iter().filter(|claim| claim.verdict == contradicted) {
         let detail = format!("claimed, and contradicted: {}", claim.claim);
         risks.add(Severity::Warn, detail);
@@ -44,7 +48,7 @@ pub(super) fn of(source: &Source<'_>, sections: &[Section<'_>], claims: &[Claim]
     risks.0
 }
 
-fn checks_that_failed(seen: &Seen, risks: &mut Risks) {
+fn checks_that_failed(seen: &SeenFacts, risks: &mut Risks) {
     for run in &seen.verification {
         if run.passed != Some(false) {
             continue;
@@ -64,7 +68,7 @@ fn checks_that_failed(seen: &Seen, risks: &mut Risks) {
 }
 
 /// As git has it, else as the transcript shows.
-fn uncommitted(source: &Source<'_>, risks: &mut Risks) {
+fn uncommitted(source: &HandoffSource<'_>, risks: &mut Risks) {
     let (changed, what) = match source.checkout {
         Some(checkout) => (&checkout.changed, "not committed"),
         None => (
@@ -80,7 +84,7 @@ fn uncommitted(source: &Source<'_>, risks: &mut Risks) {
     }
 }
 
-fn poor_reviews(seen: &Seen, risks: &mut Risks) {
+fn poor_reviews(seen: &SeenFacts, risks: &mut Risks) {
     for verdict in seen.verdicts.iter().filter(|verdict| is_review(&verdict.path)) {
         if let Some(score) = verdict.score.filter(|score| *score < GOOD_REVIEW) {
             let (whole, tenth) = (score / 10, score % 10);
@@ -90,15 +94,15 @@ fn poor_reviews(seen: &Seen, risks: &mut Risks) {
     }
 }
 
-/// Commands that failed, and are not told as checks.
-fn other_failures(seen: &Seen, risks: &mut Risks) {
-    let is_told = |failed: &seen::Failed| {
+/// Failed commands that are not listed as checks.
+fn other_failures(seen: &SeenFacts, risks: &mut Risks) {
+    let is_listed = |failed: &seen::SeenFailure| {
         let mut runs = seen.verification.iter();
         runs.any(|run| {
             run.turn == failed.turn && run.exit == Some(failed.exit) && failed.command.contains(&run.command)
         })
     };
-    for failed in seen.failed.iter().filter(|failed| !is_told(failed)) {
+    for failed in seen.failed.iter().filter(|failed| !is_listed(failed)) {
         let command = one_line(&failed.command, SENTENCE);
         let detail = format!(
             "`{command}` ended with {} in turn {}, and was not run again with success",
@@ -108,7 +112,7 @@ fn other_failures(seen: &Seen, risks: &mut Risks) {
     }
 }
 
-fn stale_checks(seen: &Seen, risks: &mut Risks) {
+fn stale_checks(seen: &SeenFacts, risks: &mut Risks) {
     let passed = seen.verification.iter().filter(|run| run.passed == Some(true));
     for run in passed.filter(|run| run.stale == Some(true)) {
         let detail = format!(

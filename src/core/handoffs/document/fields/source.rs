@@ -1,15 +1,14 @@
 //! What a packet is made of.
 
-use super::Size;
-use crate::handoffs::draft::Seen;
+use super::HandoffSize;
+use crate::handoffs::draft::SeenFacts;
 use crate::record::Handoff;
 
 /// What a packet is made of.
-pub struct Source<'s> {
-    /// The handoff.
+pub struct HandoffSource<'s> {
     pub handoff: &'s Handoff,
     /// What was seen since the handoff before it.
-    pub seen: &'s Seen,
+    pub seen: &'s SeenFacts,
     /// The folder that the agent worked in.
     pub folder: Option<&'s str>,
     /// The repository as git has it (`handoff.git_dir`).
@@ -20,8 +19,8 @@ pub struct Source<'s> {
     pub exchange: Option<&'s str>,
     /// Words by which a sentence of the prompt is an assumption, in small letters.
     pub assumptions: &'s [String],
-    /// Bytes of the request before the handoff and of the first one behind it.
-    pub bytes: Size,
+    /// Bytes of the request before the handoff and of the first one after it.
+    pub bytes: HandoffSize,
     /// Takes credentials out of a text.
     pub clean: &'s dyn Fn(&str) -> String,
 }

@@ -1,11 +1,11 @@
 use serde_json::json;
 
 use super::*;
-use crate::agents::commands::Purpose;
+use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
 use crate::agents::todo::{self, TodoState};
-use crate::handoffs::draft::{Seen, seen};
-use crate::record::{Handoff, Origin, WireId};
+use crate::handoffs::draft::{SeenFacts, seen};
+use crate::record::{Handoff, HandoffOrigin, WireId};
 
 fn handoff(prompt: &str) -> Handoff {
     Handoff {
@@ -20,15 +20,20 @@ fn handoff(prompt: &str) -> Handoff {
         model: Some("claude".into()),
         created_ms: 1_732_272_000_123,
         history_bytes: 4096,
-        origin: Origin::Model,
+        origin: HandoffOrigin::Model,
         recall: false,
         archived: false,
         spelled_out: None,
     }
 }
 
-fn run(purpose: Purpose, command: &str, exit: Option<i32>, stale: Option<bool>) -> seen::Verified {
-    seen::Verified {
+fn run(
+    purpose: CommandPurpose,
+    command: &str,
+    exit: Option<i32>,
+    stale: Option<bool>,
+) -> seen::SeenVerification {
+    seen::SeenVerification {
         purpose,
         command: command.into(),
         exit,
@@ -38,9 +43,9 @@ fn run(purpose: Purpose, command: &str, exit: Option<i32>, stale: Option<bool>) 
     }
 }
 
-fn ran(command: &str, exit: Option<i32>) -> seen::Ran {
+fn ran(command: &str, exit: Option<i32>) -> seen::SeenCommand {
     let failed = exit.is_some_and(|code| code != 0);
-    seen::Ran {
+    seen::SeenCommand {
         command: command.into(),
         exit,
         turn: 2,
@@ -52,36 +57,36 @@ fn ran(command: &str, exit: Option<i32>) -> seen::Ran {
     }
 }
 
-fn full() -> Seen {
-    let stated = |text: &str| seen::Stated {
+fn full() -> SeenFacts {
+    let stated = |text: &str| seen::SeenStatement {
         text: text.into(),
         turn: 1,
     };
-    Seen {
+    SeenFacts {
         turns: 3,
         verification: vec![
-            run(Purpose::Lint, "cargo clippy", Some(0), Some(true)),
-            run(Purpose::Test, "cargo test", Some(101), Some(false)),
+            run(CommandPurpose::Lint, "cargo clippy", Some(0), Some(true)),
+            run(CommandPurpose::Test, "cargo test", Some(101), Some(false)),
         ],
         commands: vec![
             ran("cargo clippy", Some(0)),
             ran("cargo test", Some(101)),
             ran("ls `pwd`", None),
         ],
-        files: vec![seen::Changed {
+        files: vec![seen::SeenChange {
             path: "src/a.rs".into(),
             change: FileChange::Modified,
             why: Some("The reader.".into()),
             turn: 2,
         }],
         read: vec!["docs/plan.md".into(), "src/b.rs".into()],
-        failed: vec![seen::Failed {
+        failed: vec![seen::SeenFailure {
             command: "cargo test".into(),
             exit: 101,
             turn: 3,
             lines: vec!["error: no".into()],
         }],
-        todos: vec![todo::Todo {
+        todos: vec![todo::TodoItem {
             text: "Write the parser".into(),
             state: TodoState::Active,
         }],
@@ -91,7 +96,7 @@ fn full() -> Seen {
         attempts: vec![stated("The cache did not work.")],
         assumptions: vec![stated("Assuming UTF-8.")],
         services: vec![stated("docker compose up -d")],
-        verdicts: vec![seen::Verdict {
+        verdicts: vec![seen::VerdictFile {
             path: "docs/review-1.md".into(),
             score: Some(65),
             missing: false,
@@ -102,8 +107,8 @@ fn full() -> Seen {
     }
 }
 
-fn packet(prompt: &str, seen: &Seen) -> HandoffDocument {
-    HandoffDocument::of(&Source {
+fn packet(prompt: &str, seen: &SeenFacts) -> HandoffDocument {
+    HandoffDocument::of(&HandoffSource {
         handoff: &handoff(prompt),
         seen,
         folder: Some("/home/ada/app"),
@@ -111,7 +116,7 @@ fn packet(prompt: &str, seen: &Seen) -> HandoffDocument {
         topic: None,
         exchange: Some("0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e00"),
         assumptions: &["presumably".to_owned(), "should be".to_owned()],
-        bytes: Size {
+        bytes: HandoffSize {
             before: 8000,
             after: 400,
         },
@@ -129,7 +134,7 @@ fn a_packet_says_what_was_seen_and_what_was_only_claimed() {
     assert_eq!(made.next_action.as_deref(), Some("Edit src/a.rs"));
     assert_eq!(
         (made.kind, made.created_at.as_str()),
-        (Kind::Handoff, "2024-11-22T10:40:00Z")
+        (HandoffKind::Handoff, "2024-11-22T10:40:00Z")
     );
     assert_eq!(made.claims.len(), 1);
     assert_eq!(
@@ -172,18 +177,18 @@ fn a_packet_says_what_was_seen_and_what_was_only_claimed() {
 
 #[test]
 fn without_a_first_step_it_is_a_status_report_and_says_so() {
-    let seen = Seen {
+    let seen = SeenFacts {
         todos: full().todos,
-        ..Seen::default()
+        ..SeenFacts::default()
     };
     assert_eq!(
         packet("All is said.", &seen).next_action.as_deref(),
         Some("Write the parser")
     );
-    let made = packet("All is said.", &Seen::default());
+    let made = packet("All is said.", &SeenFacts::default());
     assert_eq!(
         (made.kind, made.next_action.as_deref()),
-        (Kind::StatusReport, None)
+        (HandoffKind::StatusReport, None)
     );
     assert!(
         made.markdown().contains(&format!("**{NO_NEXT_ACTION}**")),
@@ -226,11 +231,11 @@ fn the_json_counts_and_validate_says_where_the_markdown_differs() {
 
 #[test]
 fn failures_are_kept_and_many_commands_are_counted() {
-    let mut seen = Seen {
+    let mut seen = SeenFacts {
         commands: (0..60)
             .map(|n| ran(&format!("run {n}"), Some(i32::from(n % 2 == 0))))
             .collect(),
-        ..Seen::default()
+        ..SeenFacts::default()
     };
     let made = packet("x", &seen);
     assert_eq!((made.commands_run.len(), made.commands_left_out), (30, 30));
@@ -251,7 +256,7 @@ fn every_packet_fits_the_schema_and_the_schema_is_no_rubber_stamp() {
     let validator = jsonschema::validator_for(&schema).unwrap();
     let mut all = vec![
         packet(PROMPT, &full()),
-        packet("x", &Seen::default()),
+        packet("x", &SeenFacts::default()),
         packet("", &full()),
     ];
     all.push(packet("x", &full()).with_status(HandoffStatus::Archived));
@@ -283,10 +288,10 @@ fn the_same_handoff_and_transcript_make_the_same_bytes() {
 }
 
 #[test]
-fn what_the_prompt_takes_for_granted_is_told_once() {
+fn assumptions_of_the_prompt_are_listed_once() {
     let prompt = "# Goal\nShip it. Presumably the port is free.\n\n## Assumptions\n- The cache should be warm.\n- CI runs on Linux\n\n\
         ## Next\n1. Deploy\n";
-    let packet = packet(prompt, &Seen::default());
+    let packet = packet(prompt, &SeenFacts::default());
     let assumed: Vec<_> = packet
         .assumptions_to_validate
         .iter()

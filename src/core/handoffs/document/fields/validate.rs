@@ -3,11 +3,11 @@
 use serde::Serialize;
 
 use super::markdown::{self, PROMPT};
-use super::{HandoffDocument, Kind, VERSION};
+use super::{HandoffDocument, HandoffKind, VERSION};
 
 /// Where a document is not as it should be.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Difference {
+pub struct SchemaViolation {
     /// The JSON's member or the Markdown's heading.
     pub field: String,
     /// What is wrong, in words.
@@ -20,7 +20,7 @@ pub struct Difference {
 const VALUE: usize = 120;
 
 /// All that is wrong with a packet's documents: the JSON by itself, and where the Markdown differs from it.
-pub fn validate(json: &str, markdown: Option<&str>) -> Vec<Difference> {
+pub fn validate(json: &str, markdown: Option<&str>) -> Vec<SchemaViolation> {
     let packet = match serde_json::from_str::<HandoffDocument>(json) {
         Ok(packet) => packet,
         Err(error) => return vec![difference("", &error.to_string(), "")],
@@ -31,8 +31,8 @@ pub fn validate(json: &str, markdown: Option<&str>) -> Vec<Difference> {
         found.push(difference("version", &message, &packet.version.to_string()));
     }
     let kind = match packet.next_action {
-        Some(_) => Kind::Handoff,
-        None => Kind::StatusReport,
+        Some(_) => HandoffKind::Handoff,
+        None => HandoffKind::StatusReport,
     };
     if packet.kind != kind {
         let message = "a handoff has a next_action, a status_report has none";
@@ -44,12 +44,12 @@ pub fn validate(json: &str, markdown: Option<&str>) -> Vec<Difference> {
     found
 }
 
-fn difference(field: &str, message: &str, value: &str) -> Difference {
+fn difference(field: &str, message: &str, value: &str) -> SchemaViolation {
     let mut end = value.len().min(VALUE);
     while !value.is_char_boundary(end) {
         end -= 1;
     }
-    Difference {
+    SchemaViolation {
         field: field.to_owned(),
         message: message.to_owned(),
         value: value[..end].to_owned(),
@@ -57,7 +57,7 @@ fn difference(field: &str, message: &str, value: &str) -> Difference {
 }
 
 /// The sections that differ.
-fn differing(expected: &str, found: &str) -> Vec<Difference> {
+fn differing(expected: &str, found: &str) -> Vec<SchemaViolation> {
     let (expected, found) = (parts(expected), parts(found));
     let mut differences = Vec::new();
     for (heading, text) in &expected {

@@ -8,7 +8,7 @@ use crate::record::HandoffStatus;
 /// The version of the format, as `version` has it.
 pub const VERSION: u32 = 1;
 
-/// What is said in place of a next action that nobody recorded.
+/// Placeholder for a next action that nobody recorded.
 pub const NO_NEXT_ACTION: &str = "no next_action recorded; needs a human";
 
 /// A handoff as a document. The names are API; members that are unknown are errors when it is read.
@@ -19,8 +19,8 @@ pub struct HandoffDocument {
     pub version: u32,
     /// The handoff's id.
     pub id: Uuid,
-    /// Whether somebody can go on from it alone.
-    pub kind: Kind,
+    /// Whether it is sufficient to continue from.
+    pub kind: HandoffKind,
     /// Whether it is the newest of its repository, branch and topic.
     pub status: HandoffStatus,
     /// When the handoff was made, RFC 3339.
@@ -33,9 +33,9 @@ pub struct HandoffDocument {
     pub commands_run: Vec<CommandRun>,
     /// How many more commands there were.
     pub commands_left_out: usize,
-    /// What was tried and did not work.
+    /// A failed attempt.
     pub failed_attempts: Vec<FailedAttempt>,
-    /// What may go wrong, the worst first.
+    /// Risks, the worst first.
     pub open_risks: Vec<Risk>,
     /// What is to be done first; `None` makes it a status report.
     pub next_action: Option<String>,
@@ -43,16 +43,16 @@ pub struct HandoffDocument {
     pub verdict_pointer: VerdictPointer,
     /// The last run of each command that tests, builds or lints, as it was seen.
     pub verification: Vec<Verification>,
-    /// Claims of the carry-over prompt that no run proves.
-    pub claims: Vec<Claim>,
+    /// Unproven claims of the carry-over prompt.
+    pub claims: Vec<HandoffClaim>,
     /// The agent's to-do list.
-    pub todo: Vec<Todo>,
+    pub todo: Vec<HandoffTodo>,
     /// Sentences about what was decided.
-    pub decisions: Vec<Stated>,
-    /// What was taken for granted and never confirmed.
-    pub assumptions_to_validate: Vec<Stated>,
+    pub decisions: Vec<HandoffStatement>,
+    /// Unconfirmed assumptions.
+    pub assumptions_to_validate: Vec<HandoffStatement>,
     /// Questions that were put to the person and have no answer.
-    pub questions_for_human: Vec<Stated>,
+    pub questions_for_human: Vec<HandoffStatement>,
     /// What is to be loaded or started first.
     pub prerequisites: Vec<Prerequisite>,
     /// The folder that the agent worked in; empty where it is not known.
@@ -79,20 +79,20 @@ pub struct HandoffDocument {
     /// Turns since the last handoff.
     pub turns: usize,
     /// Estimated tokens of the model's view.
-    pub tokens: Size,
+    pub tokens: HandoffSize,
     /// Bytes of the same.
-    pub bytes: Size,
+    pub bytes: HandoffSize,
     /// The carry-over prompt, redacted.
     pub prompt: String,
 }
 
-/// Whether somebody can go on from a packet alone.
+/// Whether a packet is sufficient to continue from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Kind {
-    /// It says what is to be done first.
+pub enum HandoffKind {
+    /// It names a next action.
     Handoff,
-    /// It does not.
+    /// It names no next action.
     StatusReport,
 }
 
@@ -104,7 +104,7 @@ pub struct ChangedFile {
     pub path: String,
     /// `created`, `modified`, `deleted`; `written` where it is not known whether it was there.
     pub change: String,
-    /// What the model said before it changed it.
+    /// What the model wrote before it changed it.
     pub why: Option<String>,
 }
 
@@ -116,30 +116,29 @@ pub struct CommandRun {
     pub command: String,
     /// The exit code, where it is known.
     pub exit: Option<i32>,
-    /// The turn, from 1 behind the last handoff.
+    /// The turn, from 1 after the last handoff.
     pub turn: usize,
     /// The last lines of one that failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub output: Vec<String>,
 }
 
-/// What was tried and did not work.
+/// A failed attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FailedAttempt {
-    /// A command, or what the model said of it.
+    /// A command, or what the model wrote of it.
     pub tried: String,
     /// Lines of its error; empty where there are none.
     pub why: String,
 }
 
-/// What may go wrong.
+/// A risk.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Risk {
     /// How bad it is.
     pub severity: Severity,
-    /// What it is.
     pub detail: String,
 }
 
@@ -147,16 +146,16 @@ pub struct Risk {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Severity {
-    /// Nothing goes on before it is settled.
+    /// It blocks all further work.
     Block,
-    /// To be looked at.
+    /// It needs attention.
     Warn,
-    /// To be known.
+    /// For information.
     Info,
 }
 
 impl Severity {
-    /// In a word.
+    /// The name used in documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::Block => "block",
@@ -180,7 +179,6 @@ pub struct VerdictPointer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pointer {
-    /// Its path.
     pub path: String,
     /// It could not be read, or was deleted.
     pub missing: bool,
@@ -190,14 +188,13 @@ pub struct Pointer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Verification {
-    /// The command.
     pub command: String,
     /// Its own exit code, where it is known.
     pub exit: Option<i32>,
     /// Whether it passed by its own output; only where its exit code is not known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub passed: Option<bool>,
-    /// The turn, from 1 behind the last handoff.
+    /// The turn, from 1 after the last handoff.
     pub turn: usize,
     /// Whether a file changed after it; null where that is not known.
     pub stale: Option<bool>,
@@ -210,22 +207,21 @@ impl Verification {
     }
 }
 
-/// A claim of success that no run proves.
+/// An unproven claim of success.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Claim {
+pub struct HandoffClaim {
     /// The sentence.
     pub claim: String,
     /// `contradicted`, `stale` or `unverified`.
     pub verdict: String,
-    /// Why.
     pub why: String,
 }
 
 /// An item of the agent's to-do list.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Todo {
+pub struct HandoffTodo {
     /// What is to be done.
     pub text: String,
     /// `done`, `in progress`, `pending` or `cancelled`.
@@ -235,10 +231,10 @@ pub struct Todo {
 /// A sentence with its turn.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Stated {
+pub struct HandoffStatement {
     /// The sentence.
     pub text: String,
-    /// The turn, from 1 behind the last handoff; 0 for what the carry-over prompt says.
+    /// The turn, from 1 after the last handoff; 0 for what the carry-over prompt says.
     pub turn: usize,
 }
 
@@ -246,13 +242,11 @@ pub struct Stated {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Prerequisite {
-    /// What it is.
     pub kind: PrerequisiteKind,
     /// A path, a handoff's id, a command.
     pub what: String,
 }
 
-/// What a prerequisite is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PrerequisiteKind {
@@ -265,7 +259,7 @@ pub enum PrerequisiteKind {
 }
 
 impl PrerequisiteKind {
-    /// In a word.
+    /// The name used in documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::File => "file",
@@ -275,12 +269,11 @@ impl PrerequisiteKind {
     }
 }
 
-/// Of the request before the handoff and of the first one behind it.
+/// Of the request before the handoff and of the first one after it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Size {
-    /// Before.
+pub struct HandoffSize {
     pub before: u64,
-    /// Behind.
+    /// Tokens after the handoff.
     pub after: u64,
 }

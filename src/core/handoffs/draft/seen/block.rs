@@ -1,9 +1,9 @@
-//! What was seen as a short text behind a carry-over prompt.
+//! The observed facts as a short text after a carry-over prompt.
 
-use super::{Changed, Seen, Verified};
+use super::{SeenChange, SeenFacts, SeenVerification};
 use crate::agents::files::FileChange;
 use crate::agents::todo::TodoState;
-use crate::handoffs::draft::Count;
+use crate::handoffs::draft::TokenCounter;
 use crate::handoffs::draft::excerpt::one_line;
 
 /// What stands around the lines. It becomes part of a prefix: the text is always the same.
@@ -16,12 +16,12 @@ const PIECE: usize = 80;
 /// Files that a line names.
 const FILES: usize = 6;
 
-impl Seen {
+impl SeenFacts {
     /// At most so many tokens of what was seen, what weighs most first; `None` where there is nothing to say.
-    pub fn block(&self, most: usize, count: Count) -> Option<String> {
+    pub fn block(&self, most: usize, count: TokenCounter) -> Option<String> {
         let mut out = OPENS.to_owned();
         let mut used = count.tokens(OPENS) + count.tokens(CLOSES) + 2;
-        let mut said = false;
+        let mut listed = false;
         for line in self.lines() {
             // A line break is part of a token.
             let cost = count.tokens(&line) + 1;
@@ -31,22 +31,23 @@ impl Seen {
             used += cost;
             out.push('\n');
             out.push_str(&line);
-            said = true;
+            listed = true;
         }
         out.push('\n');
         out.push_str(CLOSES);
-        said.then_some(out)
+        listed.then_some(out)
     }
 
     fn lines(&self) -> Vec<String> {
         let mut lines: Vec<String> = Vec::new();
-        let failed = |run: &&Verified| run.passed == Some(false);
+        let failed = |run: &&SeenVerification| run.passed == Some(false);
         let runs = self.verification.iter().rev();
         lines.extend(runs.clone().filter(failed).map(run_line));
         lines.extend(runs.filter(|run| !failed(run)).map(run_line));
         let others = self.failed.iter().rev().filter(|failed| {
-            let told = |run: &Verified| run.turn == failed.turn && failed.command.contains(&run.command);
-            !self.verification.iter().any(told)
+            let shown =
+                |run: &SeenVerification| run.turn == failed.turn && failed.command.contains(&run.command);
+            !self.verification.iter().any(shown)
         });
         lines.extend(others.map(|failed| {
             let command = one_line(&failed.command, PIECE);
@@ -80,13 +81,13 @@ impl Seen {
         lines.extend(
             self.questions
                 .iter()
-                .map(|asked| format!("- asked, unanswered: {}", one_line(&asked.text, PIECE))),
+                .map(|question| format!("- asked, unanswered: {}", one_line(&question.text, PIECE))),
         );
         lines
     }
 }
 
-fn run_line(run: &Verified) -> String {
+fn run_line(run: &SeenVerification) -> String {
     let how = match (run.passed, run.exit) {
         (Some(true), _) => "passed".to_owned(),
         (Some(false), Some(code)) => format!("FAILED (exit {code})"),
@@ -105,7 +106,7 @@ fn run_line(run: &Verified) -> String {
     )
 }
 
-fn files_line(what: &str, files: &[&Changed]) -> Option<String> {
+fn files_line(what: &str, files: &[&SeenChange]) -> Option<String> {
     let named: Vec<_> = files
         .iter()
         .take(FILES)
@@ -121,27 +122,27 @@ fn files_line(what: &str, files: &[&Changed]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agents::commands::Purpose;
+    use crate::agents::commands::CommandPurpose;
 
     #[test]
     fn a_block_fits_and_begins_with_what_failed() {
-        let run = |n: usize| Verified {
-            purpose: Purpose::Test,
+        let run = |n: usize| SeenVerification {
+            purpose: CommandPurpose::Test,
             command: format!("cargo test -p part{n}"),
             exit: Some(if n == 1 { 101 } else { 0 }),
             passed: Some(n != 1),
             turn: n,
             stale: Some(n > 30),
         };
-        let seen = Seen {
+        let seen = SeenFacts {
             verification: (0..40).map(run).collect(),
-            ..Seen::default()
+            ..SeenFacts::default()
         };
-        let block = seen.block(200, Count::Estimated).unwrap();
+        let block = seen.block(200, TokenCounter::Estimated).unwrap();
         assert!(
-            Count::Estimated.tokens(&block) <= 200,
+            TokenCounter::Estimated.tokens(&block) <= 200,
             "{}: {block}",
-            Count::Estimated.tokens(&block)
+            TokenCounter::Estimated.tokens(&block)
         );
         assert!(
             block.starts_with(&format!(
@@ -150,6 +151,6 @@ mod tests {
             "{block}"
         );
         assert!(block.ends_with("</seen-by-proxy>"), "{block}");
-        assert_eq!(Seen::default().block(200, Count::Estimated), None);
+        assert_eq!(SeenFacts::default().block(200, TokenCounter::Estimated), None);
     }
 }

@@ -2,45 +2,46 @@
 
 use std::collections::HashMap;
 
-use super::Changed;
+use super::SeenChange;
 use crate::agents::files::FileChange;
 
-/// Words of commands that are looked for in paths. Beyond it any file may be gone: the cost must not grow with both.
+/// Maximum words of commands that are searched in paths; beyond it any file may be gone. The cost must not grow with
+/// both.
 const MOST_LOOKS: usize = 1_000_000;
 
-/// Words that are remembered of commands that take files away.
+/// Maximum words kept of commands that remove files.
 const MOST_GONE: usize = 200;
 
 /// All of them, in the order of their first changes.
 #[derive(Default)]
 pub(super) struct ChangedFiles {
-    all: Vec<File>,
+    all: Vec<FileHistory>,
     by_path: HashMap<String, usize>,
     /// Words of commands that were looked for in paths so far.
     looks: usize,
-    /// Words of commands that may have taken files away of which nothing was known.
+    /// Words of commands that may have removed files that were not known.
     gone: Vec<String>,
-    /// There were too many of them, or one may have taken any file away.
+    /// There were too many of them, or one may have removed any file.
     any_gone: bool,
 }
 
-struct File {
+struct FileHistory {
     path: String,
     first: FileChange,
     last: FileChange,
     turn: usize,
     group: usize,
     why: Option<String>,
-    /// A command may have taken it away or brought an older one back.
+    /// A command may have removed it or restored an older one.
     uncertain: bool,
 }
 
 /// When a file was changed, and why.
-pub(super) struct Occasion {
+pub(super) struct ChangeOccasion {
     pub(super) turn: usize,
     /// The group of calls that changed it.
     pub(super) group: usize,
-    /// What the model said before it.
+    /// What the model wrote before it.
     pub(super) why: Option<String>,
 }
 
@@ -51,7 +52,7 @@ impl ChangedFiles {
     }
 
     /// A call changed the file at this path.
-    pub(super) fn add(&mut self, path: String, change: FileChange, at: Occasion) {
+    pub(super) fn add(&mut self, path: String, change: FileChange, at: ChangeOccasion) {
         let index = *self.by_path.entry(path.clone()).or_insert(self.all.len());
         if index == self.all.len() {
             // What is created may be one that was there when the work began.
@@ -61,7 +62,7 @@ impl ChangedFiles {
                     true => FileChange::Written,
                     false => change,
                 };
-            self.all.push(File {
+            self.all.push(FileHistory {
                 path,
                 first: change,
                 last: change,
@@ -72,7 +73,7 @@ impl ChangedFiles {
             });
         }
         let file = &mut self.all[index];
-        // What became of it in between is settled by what is done to it now, but not what it was at first.
+        // The present change replaces later states, but not the first one.
         if file.uncertain {
             file.first = FileChange::Written;
             file.uncertain = false;
@@ -83,7 +84,7 @@ impl ChangedFiles {
         file.why = at.why.or(file.why.take());
     }
 
-    /// Marks the files that a command may have taken away or brought back to what they were.
+    /// Marks the files that a command may have removed or brought back to what they were.
     pub(super) fn undone(&mut self, command: &str) {
         let cuts = |c: char| c.is_whitespace() || matches!(c, ';' | '|' | '&' | '(' | ')' | '\'' | '"');
         let words: Vec<&str> = command
@@ -116,9 +117,9 @@ impl ChangedFiles {
     }
 
     /// Those whose changes are certain and did not cancel out.
-    pub(super) fn all(&self) -> Vec<Changed> {
-        let changed = |file: &File| {
-            Some(Changed {
+    pub(super) fn all(&self) -> Vec<SeenChange> {
+        let changed = |file: &FileHistory| {
+            Some(SeenChange {
                 path: file.path.clone(),
                 change: net(file)?,
                 why: file.why.clone(),
@@ -128,20 +129,20 @@ impl ChangedFiles {
         self.certain().filter_map(changed).collect()
     }
 
-    /// The paths of those that were changed behind this group of calls; none where it is not known.
+    /// The paths of those that were changed after this group of calls; none where it is not known.
     pub(super) fn since(&self, group: Option<usize>) -> Vec<String> {
-        let behind = |file: &&File| group.is_some_and(|group| file.group > group);
-        let files = self.certain().filter(behind).filter(|file| net(file).is_some());
+        let later = |file: &&FileHistory| group.is_some_and(|group| file.group > group);
+        let files = self.certain().filter(later).filter(|file| net(file).is_some());
         files.map(|file| file.path.clone()).collect()
     }
 
-    fn certain(&self) -> impl Iterator<Item = &File> {
+    fn certain(&self) -> impl Iterator<Item = &FileHistory> {
         self.all.iter().filter(|file| !file.uncertain)
     }
 }
 
 /// What all changes of a file come to; `None` for one that was made and is gone.
-fn net(file: &File) -> Option<FileChange> {
+fn net(file: &FileHistory) -> Option<FileChange> {
     Some(match (file.first, file.last) {
         (FileChange::Created, FileChange::Deleted) => return None,
         (_, FileChange::Deleted) => FileChange::Deleted,

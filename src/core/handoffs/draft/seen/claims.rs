@@ -1,22 +1,22 @@
-//! Claims of success, held against what was seen.
+//! Claims of success, checked against what was seen.
 
-use super::{Seen, Verified};
-use crate::agents::commands::Purpose;
+use super::{SeenFacts, SeenVerification};
+use crate::agents::commands::CommandPurpose;
 use crate::handoffs::draft::excerpt::{one_line, sentences};
 
-/// What a claim comes to.
+/// The status of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Held {
-    /// The last run says otherwise.
+pub enum ClaimStatus {
+    /// The last run contradicts it.
     Contradicted,
-    /// Files changed after the last run that says so.
+    /// Files changed after the last run that proves it.
     Stale,
-    /// Nothing was seen that says so.
+    /// No run proves it.
     Unverified,
 }
 
-impl Held {
-    /// In a word.
+impl ClaimStatus {
+    /// The name used in documents.
     pub fn name(self) -> &'static str {
         match self {
             Self::Contradicted => "contradicted",
@@ -28,11 +28,11 @@ impl Held {
 
 /// A claim that is not proven.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct SeenClaim {
     /// The sentence that claims it, on one line.
     pub text: String,
     /// What it comes to.
-    pub held: Held,
+    pub status: ClaimStatus,
     /// Why, in words.
     pub why: String,
 }
@@ -40,13 +40,13 @@ pub struct Claim {
 /// Bytes of a sentence.
 const SENTENCE: usize = 200;
 
-/// Claims that are told, the first ones.
+/// Maximum claims reported; the first ones count.
 const MOST: usize = 12;
 
 /// Words that claim success; small letters. Without a purpose, any run that verifies will do.
-const CLAIMS: &[(Option<Purpose>, &[&str])] = &[
+const CLAIMS: &[(Option<CommandPurpose>, &[&str])] = &[
     (
-        Some(Purpose::Test),
+        Some(CommandPurpose::Test),
         &[
             "tests pass",
             "tests passed",
@@ -63,7 +63,7 @@ const CLAIMS: &[(Option<Purpose>, &[&str])] = &[
         ],
     ),
     (
-        Some(Purpose::Build),
+        Some(CommandPurpose::Build),
         &[
             "build passes",
             "build passed",
@@ -76,7 +76,7 @@ const CLAIMS: &[(Option<Purpose>, &[&str])] = &[
         ],
     ),
     (
-        Some(Purpose::Lint),
+        Some(CommandPurpose::Lint),
         &[
             "lint passes",
             "lint is clean",
@@ -110,31 +110,31 @@ const NO_CLAIM: [&str; 34] = [
     "after", "verify", "check", "confirm", "need", "needs", "goal", "want", "wants", "cannot",
 ];
 
-impl Seen {
+impl SeenFacts {
     /// The claims of success in a text that are not proven by a run after which no file changed.
-    pub fn claims(&self, text: &str) -> Vec<Claim> {
-        let mut found: Vec<Claim> = Vec::new();
+    pub fn claims(&self, text: &str) -> Vec<SeenClaim> {
+        let mut found: Vec<SeenClaim> = Vec::new();
         for sentence in sentences(text) {
             let small = sentence.to_lowercase();
             let claimed = CLAIMS
                 .iter()
                 .find(|(_, words)| words.iter().any(|word| claims(&small, word)));
             let Some((purpose, _)) = claimed else { continue };
-            let Some((held, why)) = self.held(*purpose) else {
+            let Some((status, why)) = self.status_of(*purpose) else {
                 continue;
             };
             let text = one_line(sentence, SENTENCE);
             if found.len() < MOST && !found.iter().any(|claim| claim.text == text) {
-                found.push(Claim { text, held, why });
+                found.push(SeenClaim { text, status, why });
             }
         }
         found
     }
 
     /// What a claim of success comes to; `None` where it is proven.
-    fn held(&self, purpose: Option<Purpose>) -> Option<(Held, String)> {
-        let of = |run: &&Verified| purpose.is_none_or(|purpose| run.purpose == purpose);
-        let runs: Vec<&Verified> = self.verification.iter().filter(of).collect();
+    fn status_of(&self, purpose: Option<CommandPurpose>) -> Option<(ClaimStatus, String)> {
+        let of = |run: &&SeenVerification| purpose.is_none_or(|purpose| run.purpose == purpose);
+        let runs: Vec<&SeenVerification> = self.verification.iter().filter(of).collect();
         let failed = runs.iter().rev().find(|run| run.passed == Some(false));
         if let Some(run) = failed {
             let how = match run.exit {
@@ -142,32 +142,32 @@ impl Seen {
                 None => "failed, as its output says,".to_owned(),
             };
             let why = format!("the last run of `{}` {how} in turn {}", run.command, run.turn);
-            return Some((Held::Contradicted, why));
+            return Some((ClaimStatus::Contradicted, why));
         }
-        let passed: Vec<&&Verified> = runs.iter().filter(|run| run.passed == Some(true)).collect();
+        let passed: Vec<&&SeenVerification> = runs.iter().filter(|run| run.passed == Some(true)).collect();
         if passed.iter().any(|run| run.stale == Some(false)) {
             return None;
         }
         Some(match (passed.last(), runs.last()) {
             (Some(run), _) if run.stale == Some(true) => (
-                Held::Stale,
+                ClaimStatus::Stale,
                 format!(
                     "files changed after `{}` passed in turn {}",
                     run.command, run.turn
                 ),
             ),
             (Some(run), _) => (
-                Held::Unverified,
+                ClaimStatus::Unverified,
                 format!(
                     "files may have changed after `{}` passed in turn {}",
                     run.command, run.turn
                 ),
             ),
             (None, Some(run)) => (
-                Held::Unverified,
+                ClaimStatus::Unverified,
                 format!("how `{}` ended in turn {} is not known", run.command, run.turn),
             ),
-            (None, None) => (Held::Unverified, "no run of it was seen".to_owned()),
+            (None, None) => (ClaimStatus::Unverified, "no run of it was seen".to_owned()),
         })
     }
 }
@@ -181,10 +181,10 @@ fn claims(sentence: &str, words: &str) -> bool {
         return false;
     }
     let before = sentence[..at].split(|c: char| !(c.is_alphanumeric() || c == '\''));
-    let behind = sentence[at + words.len()..].split_whitespace().take(3);
+    let after = sentence[at + words.len()..].split_whitespace().take(3);
     let takes_back = |word: &str| NO_CLAIM.contains(&word) || word.ends_with("n't");
     !before.into_iter().any(takes_back)
-        && !behind
+        && !after
             .into_iter()
             .any(|word| matches!(word, "if" | "once" | "when" | "except" | "but"))
 }
@@ -193,8 +193,8 @@ fn claims(sentence: &str, words: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn run(purpose: Purpose, exit: Option<i32>, stale: Option<bool>) -> Verified {
-        Verified {
+    fn run(purpose: CommandPurpose, exit: Option<i32>, stale: Option<bool>) -> SeenVerification {
+        SeenVerification {
             purpose,
             command: "cargo test".to_owned(),
             exit,
@@ -204,40 +204,43 @@ mod tests {
         }
     }
 
-    fn told(verification: Vec<Verified>, text: &str) -> Vec<(Held, String)> {
-        let seen = Seen {
+    fn unproven(verification: Vec<SeenVerification>, text: &str) -> Vec<(ClaimStatus, String)> {
+        let seen = SeenFacts {
             verification,
-            ..Seen::default()
+            ..SeenFacts::default()
         };
         seen.claims(text)
             .into_iter()
-            .map(|claim| (claim.held, claim.text))
+            .map(|claim| (claim.status, claim.text))
             .collect()
     }
 
     #[test]
-    fn a_claim_is_held_against_the_last_run() {
+    fn a_claim_is_checked_against_the_last_run() {
         let claim = "Done: all tests pass.";
-        let one = |held: Held| vec![(held, claim.to_owned())];
-        let test = Purpose::Test;
-        assert_eq!(told(vec![], claim), one(Held::Unverified));
-        assert_eq!(told(vec![run(test, Some(0), Some(false))], claim), []);
+        let one = |status: ClaimStatus| vec![(status, claim.to_owned())];
+        let test = CommandPurpose::Test;
+        assert_eq!(unproven(vec![], claim), one(ClaimStatus::Unverified));
+        assert_eq!(unproven(vec![run(test, Some(0), Some(false))], claim), []);
         assert_eq!(
-            told(vec![run(test, Some(0), Some(true))], claim),
-            one(Held::Stale)
-        );
-        assert_eq!(told(vec![run(test, Some(0), None)], claim), one(Held::Unverified));
-        assert_eq!(
-            told(vec![run(test, None, Some(false))], claim),
-            one(Held::Unverified)
+            unproven(vec![run(test, Some(0), Some(true))], claim),
+            one(ClaimStatus::Stale)
         );
         assert_eq!(
-            told(vec![run(test, Some(101), Some(false))], claim),
-            one(Held::Contradicted)
+            unproven(vec![run(test, Some(0), None)], claim),
+            one(ClaimStatus::Unverified)
         );
         assert_eq!(
-            told(vec![run(Purpose::Lint, Some(0), Some(false))], claim),
-            one(Held::Unverified)
+            unproven(vec![run(test, None, Some(false))], claim),
+            one(ClaimStatus::Unverified)
+        );
+        assert_eq!(
+            unproven(vec![run(test, Some(101), Some(false))], claim),
+            one(ClaimStatus::Contradicted)
+        );
+        assert_eq!(
+            unproven(vec![run(CommandPurpose::Lint, Some(0), Some(false))], claim),
+            one(ClaimStatus::Unverified)
         );
     }
 
@@ -252,13 +255,13 @@ mod tests {
             "The tests should be green: tests are green is the goal.",
             "The parser is done.",
         ] {
-            assert_eq!(told(vec![], text), [], "{text}");
+            assert_eq!(unproven(vec![], text), [], "{text}");
         }
         for text in [
             "The build passes and clippy is clean.",
             "I ran it: everything works.",
         ] {
-            assert_eq!(told(vec![], text).len(), 1, "{text}");
+            assert_eq!(unproven(vec![], text).len(), 1, "{text}");
         }
     }
 }

@@ -1,27 +1,27 @@
 //! Commands that failed and were not run again with success.
 
-use super::Failed;
-use crate::agents::commands::{self, Purpose};
+use super::SeenFailure;
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::LineEnd;
 
 /// Failures that are remembered, the newest ones: each command is compared with them.
 const MOST_FAILURES: usize = 128;
 
-/// Tells a command that verifies from others: what it is for, its words, and the folder that it runs in.
-pub(super) type RunKey = (Purpose, String, String);
+/// Identity of a verifying command: its purpose, its words, and its folder.
+pub(super) type RunKey = (CommandPurpose, String, String);
 
 /// A command of a line with its key.
-pub(super) struct Keyed<'r, 'l> {
-    pub(super) run: &'r commands::Run<'l>,
+pub(super) struct KeyedCommand<'r, 'l> {
+    pub(super) run: &'r commands::ShellCommand<'l>,
     pub(super) key: RunKey,
 }
 
 /// The failures that nothing has settled, oldest first.
 #[derive(Default)]
-pub(super) struct Failures(Vec<Failure>);
+pub(super) struct Failures(Vec<OpenFailure>);
 
-struct Failure {
-    failed: Failed,
+struct OpenFailure {
+    failed: SeenFailure,
     /// The folder that the line began in, where it is known.
     folder: Option<String>,
     /// The command of the line whose failing it was, or those of which one was.
@@ -29,16 +29,15 @@ struct Failure {
 }
 
 impl Failures {
-    /// Takes failures out that this line settles, or of which it is not known whether it does. `folder` is where it
-    /// begins.
+    /// Removes failures that this line settles or may settle. `folder` is where it begins.
     pub(super) fn settle(
         &mut self,
         command: &str,
         folder: Option<&str>,
         end: &LineEnd,
-        runs: &[Keyed<'_, '_>],
+        runs: &[KeyedCommand<'_, '_>],
     ) {
-        let good = |keyed: &&Keyed<'_, '_>| keyed.run.end(end).passed() != Some(false);
+        let good = |keyed: &&KeyedCommand<'_, '_>| keyed.run.end(end).passed() != Some(false);
         let good: Vec<&RunKey> = runs.iter().filter(good).map(|keyed| &keyed.key).collect();
         let all_of = |failed: &RunKey| {
             good.iter().any(|(purpose, words, inside)| {
@@ -61,25 +60,24 @@ impl Failures {
         });
     }
 
-    /// Takes out those of which one of these commands may be another run.
+    /// Removes failures that one of these commands may have repeated.
     pub(super) fn forget(&mut self, may_be: impl Fn(&RunKey) -> bool) {
         self.0.retain(|failure| !failure.keys.iter().any(&may_be));
     }
 
-    /// Takes all out: what settles them may be missing.
+    /// Removes all: calls that settle them may be missing.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }
 
-    /// A command failed.
-    pub(super) fn add(&mut self, failed: Failed, folder: Option<&str>, runs: &[Keyed<'_, '_>]) {
+    pub(super) fn add(&mut self, failed: SeenFailure, folder: Option<&str>, runs: &[KeyedCommand<'_, '_>]) {
         if self.0.len() == MOST_FAILURES {
             self.0.remove(0);
         }
         // Where the line does not tell which of its commands failed, it may have been any of them.
         let known = runs.iter().any(|keyed| keyed.run.bad_if_not);
         let failing = runs.iter().filter(|keyed| keyed.run.bad_if_not || !known);
-        self.0.push(Failure {
+        self.0.push(OpenFailure {
             failed,
             folder: folder.map(str::to_owned),
             keys: failing.map(|keyed| keyed.key.clone()).collect(),
@@ -87,7 +85,7 @@ impl Failures {
     }
 
     /// What failed.
-    pub(super) fn all(self) -> Vec<Failed> {
+    pub(super) fn all(self) -> Vec<SeenFailure> {
         self.0.into_iter().map(|failure| failure.failed).collect()
     }
 }

@@ -1,8 +1,8 @@
-//! What the proxy saw in calls and results, as opposed to what was said of it.
+//! Facts that the proxy observed in calls and results, as opposed to statements about them.
 //!
 //! Few facts that hold rather than many that may: a fact is stated where a call, its result and the tables of `agents`
-//! prove it. An exit code that no result tells is unknown, and so is whether a run is stale once a command ran behind it
-//! that may have changed files.
+//! prove it. An exit code that no result states is unknown, and so is whether a run is stale once a command ran after
+//! it that may have changed files.
 
 mod block;
 mod changed_files;
@@ -15,29 +15,31 @@ mod value;
 mod walk;
 mod whereabouts;
 
-pub use claims::{Claim, Held};
-pub use value::{Changed, Failed, Ran, Seen, Stated, Verdict, Verified};
+pub use claims::{ClaimStatus, SeenClaim};
+pub use value::{
+    SeenChange, SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile,
+};
 pub use whereabouts::Whereabouts;
 
-use self::walk::Walk;
+use self::walk::TranscriptWalk;
 use super::excerpt::{one_line, sentences};
-use super::facts::Facts;
-use super::index::Index;
-use super::markers::Class;
-use super::message::{Item, Outcome};
-use super::turns::Ended;
+use super::facts::DraftFacts;
+use super::index::DraftIndex;
+use super::markers::SentenceClass;
+use super::message::{IndexedItem, IndexedResult};
+use super::turns::TurnEnd;
 
 /// Bytes of a sentence.
 const SENTENCE: usize = 280;
 
-/// Sentences of a kind that are kept, the newest ones: each assumption is held against all later results.
+/// Sentences of a kind that are kept, the newest ones: each assumption is checked against all later results.
 const SENTENCES: usize = 40;
 
-impl Index {
+impl DraftIndex {
     /// What was seen in the messages of this index.
-    pub fn seen(&self, whereabouts: &Whereabouts) -> Seen {
-        let facts = Facts::of(self);
-        let mut walk = Walk::new(whereabouts, self.verdicts());
+    pub fn seen(&self, whereabouts: &Whereabouts) -> SeenFacts {
+        let facts = DraftFacts::of(self);
+        let mut walk = TranscriptWalk::new(whereabouts, self.verdicts());
         walk.all(&facts);
         let mut seen = walk.seen();
         seen.turns = facts.turns.len();
@@ -46,13 +48,13 @@ impl Index {
             .as_ref()
             .map(|(_, todos)| todos.to_vec())
             .unwrap_or_default();
-        let of = |class: Class| {
+        let of = |class: SentenceClass| {
             let found = facts
                 .anchors
                 .iter()
                 .filter(move |(_, anchor)| anchor.class == class);
-            let all: Vec<Stated> = found
-                .map(|(turn, anchor)| Stated {
+            let all: Vec<SeenStatement> = found
+                .map(|(turn, anchor)| SeenStatement {
                     text: anchor.text.clone(),
                     turn: *turn,
                 })
@@ -60,16 +62,16 @@ impl Index {
             let newest = all.len().saturating_sub(SENTENCES);
             all.into_iter().skip(newest)
         };
-        seen.decisions = of(Class::Decision).collect();
-        seen.blockers = of(Class::Blocker).collect();
-        seen.attempts = of(Class::DeadEnd).collect();
-        seen.assumptions = of(Class::Assumption)
+        seen.decisions = of(SentenceClass::Decision).collect();
+        seen.blockers = of(SentenceClass::Blocker).collect();
+        seen.attempts = of(SentenceClass::DeadEnd).collect();
+        seen.assumptions = of(SentenceClass::Assumption)
             .filter(|stated| !is_confirmed(&facts, stated))
             .collect();
-        if let Some(last) = facts.turns.last().filter(|turn| turn.ended == Ended::Asked) {
-            let said = last.said.last().into_iter();
-            let asked = said.flat_map(|said| sentences(&said.text).filter(|s| s.trim_end().ends_with('?')));
-            seen.questions.extend(asked.map(|sentence| Stated {
+        if let Some(last) = facts.turns.last().filter(|turn| turn.ended == TurnEnd::Question) {
+            let reply = last.replies.last().into_iter();
+            let open = reply.flat_map(|reply| sentences(&reply.text).filter(|s| s.trim_end().ends_with('?')));
+            seen.questions.extend(open.map(|sentence| SeenStatement {
                 text: one_line(sentence, SENTENCE),
                 turn: last.n,
             }));
@@ -79,12 +81,12 @@ impl Index {
 }
 
 /// Whether a later result that went well has most of an assumption's words.
-fn is_confirmed(facts: &Facts<'_>, stated: &Stated) -> bool {
+fn is_confirmed(facts: &DraftFacts<'_>, stated: &SeenStatement) -> bool {
     let later = facts.turns.iter().filter(|turn| turn.n >= stated.turn);
     let messages = later.flat_map(|turn| turn.messages.clone());
     let mut items = messages.flat_map(|at| &facts.messages[at].items);
     items.any(|item| match item {
-        Item::Result(Outcome { failed, lines, .. }) => {
+        IndexedItem::Result(IndexedResult { failed, lines, .. }) => {
             let text = lines.join("\n").to_lowercase();
             *failed == Some(false) && !text.is_empty() && super::keeps::holds(&text, &stated.text)
         }

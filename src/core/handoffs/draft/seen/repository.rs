@@ -1,13 +1,13 @@
-//! What git said of its repository, followed from command to command.
+//! The state of the repository, tracked through git's output command by command.
 
-use crate::agents::outcomes::GitSaid;
+use crate::agents::outcomes::GitReport;
 
 /// The repository as it is known at one place of the transcript.
 #[derive(Debug, Default)]
-pub(super) struct Repository {
+pub(super) struct RepositoryState {
     pub(super) branch: Option<String>,
     head: Option<String>,
-    /// Nothing differs from the head, as git said, and nothing may have changed since.
+    /// Nothing differs from the head, as git reported, and nothing may have changed since.
     clean: bool,
     /// A command that verifies passed, and nothing may have changed since: no file, and not the head.
     passed: bool,
@@ -15,7 +15,7 @@ pub(super) struct Repository {
     pub(super) good: Option<String>,
 }
 
-impl Repository {
+impl RepositoryState {
     /// With the branch that the agent names.
     pub(super) fn on(branch: Option<String>) -> Self {
         Self {
@@ -41,32 +41,32 @@ impl Repository {
         self.passed = false;
     }
 
-    /// Takes in what git said. Returns whether a commit was made.
-    pub(super) fn said(&mut self, said: &GitSaid) -> bool {
-        match said {
-            GitSaid::Branch(name) => {
+    /// Takes in what git reported. Returns whether a commit was made.
+    pub(super) fn apply(&mut self, report: &GitReport) -> bool {
+        match report {
+            GitReport::Branch(name) => {
                 if self.branch.as_ref() != Some(name) {
                     self.branch = Some(name.clone());
                     self.head = None;
                 }
             }
-            GitSaid::Committed(hash) => {
+            GitReport::Committed(hash) => {
                 self.head = Some(hash.clone());
-                // What was committed need not be all that was changed.
+                // A commit need not contain all changes.
                 self.clean = false;
             }
-            GitSaid::Left => {
+            GitReport::Left => {
                 self.branch = None;
                 self.head = None;
                 self.clean = false;
             }
-            GitSaid::Head(hash) => self.head = Some(hash.clone()),
-            GitSaid::Clean => {
+            GitReport::Head(hash) => self.head = Some(hash.clone()),
+            GitReport::Clean => {
                 self.clean = true;
                 self.note();
             }
         }
-        matches!(said, GitSaid::Committed(_))
+        matches!(report, GitReport::Committed(_))
     }
 
     fn note(&mut self) {
@@ -80,37 +80,37 @@ impl Repository {
 mod tests {
     use super::*;
 
-    fn committed(hash: &str) -> GitSaid {
-        GitSaid::Committed(hash.to_owned())
+    fn committed(hash: &str) -> GitReport {
+        GitReport::Committed(hash.to_owned())
     }
 
     #[test]
     fn a_commit_is_good_where_it_was_tested_with_nothing_changed() {
         // Tested, committed, and git says that nothing is left.
-        let mut one = Repository::default();
+        let mut one = RepositoryState::default();
         one.passed();
-        one.said(&committed("1"));
+        one.apply(&committed("1"));
         assert_eq!(one.good, None);
-        one.said(&GitSaid::Clean);
+        one.apply(&GitReport::Clean);
         assert_eq!(one.good.as_deref(), Some("1"));
         // Clean, then tested.
-        let mut two = Repository::default();
-        two.said(&committed("2"));
-        two.said(&GitSaid::Clean);
+        let mut two = RepositoryState::default();
+        two.apply(&committed("2"));
+        two.apply(&GitReport::Clean);
         two.passed();
         assert_eq!(two.good.as_deref(), Some("2"));
         // Changed in between.
-        let mut three = Repository::default();
-        three.said(&committed("3"));
-        three.said(&GitSaid::Clean);
+        let mut three = RepositoryState::default();
+        three.apply(&committed("3"));
+        three.apply(&GitReport::Clean);
         three.changed();
         three.passed();
         assert_eq!(three.good, None);
         // Another branch has another head.
-        let mut four = Repository::default();
-        four.said(&committed("4"));
-        four.said(&GitSaid::Branch("new".to_owned()));
-        four.said(&GitSaid::Clean);
+        let mut four = RepositoryState::default();
+        four.apply(&committed("4"));
+        four.apply(&GitReport::Branch("new".to_owned()));
+        four.apply(&GitReport::Clean);
         four.passed();
         assert_eq!(four.good, None);
     }

@@ -2,35 +2,34 @@
 
 use std::collections::HashMap;
 
-use super::Verified;
+use super::SeenVerification;
 use super::failures::RunKey;
 
 /// Runs that are compared with lines that may hide one. Beyond it all are forgotten: the cost must not grow with both.
 const MOST_COMPARED: usize = 200_000;
 
 /// A group of calls, and a call.
-type At = (usize, usize);
+type CallOrder = (usize, usize);
 
 /// A run, and when it was.
-pub(super) struct Run {
-    pub(super) verified: Verified,
+pub(super) struct VerificationRun {
+    pub(super) verified: SeenVerification,
     pub(super) group: usize,
     pub(super) call: usize,
-    /// Its own line may change files behind it.
-    pub(super) changes_behind: bool,
+    /// Its own line may change files after it.
+    pub(super) changes_after: bool,
 }
 
-/// All of them.
 #[derive(Default)]
-pub(super) struct Runs {
-    last: HashMap<RunKey, Run>,
+pub(super) struct VerificationRuns {
+    last: HashMap<RunKey, VerificationRun>,
     /// How many were compared with lines that may hide one.
     compared: usize,
 }
 
-impl Runs {
+impl VerificationRuns {
     /// Keeps the run as the last one of its command.
-    pub(super) fn put(&mut self, key: RunKey, run: Run) {
+    pub(super) fn put(&mut self, key: RunKey, run: VerificationRun) {
         self.last.insert(key, run);
     }
 
@@ -55,21 +54,21 @@ impl Runs {
 
     /// What is known of them, oldest first. `changed` is the last group in which a file was surely changed, `maybe` the
     /// last calls that may have changed one.
-    pub(super) fn all(&self, changed: Option<usize>, maybe: [Option<At>; 2]) -> Vec<Verified> {
-        let stale = |run: &Run| {
+    pub(super) fn all(&self, changed: Option<usize>, maybe: [Option<CallOrder>; 2]) -> Vec<SeenVerification> {
+        let stale = |run: &VerificationRun| {
             let others = maybe.iter().flatten();
             let mut unsure =
                 others.filter(|(group, call)| *group > run.group || *group == run.group && *call != run.call);
             match changed {
                 Some(group) if group > run.group => Some(true),
                 Some(group) if group == run.group => None,
-                _ if run.changes_behind || unsure.next().is_some() => None,
+                _ if run.changes_after || unsure.next().is_some() => None,
                 _ => Some(false),
             }
         };
-        let mut runs: Vec<(usize, Verified)> = Vec::new();
+        let mut runs: Vec<(usize, SeenVerification)> = Vec::new();
         for run in self.last.values() {
-            let verified = Verified {
+            let verified = SeenVerification {
                 stale: stale(run),
                 ..run.verified.clone()
             };

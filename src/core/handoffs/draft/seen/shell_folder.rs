@@ -2,7 +2,7 @@
 
 use super::Whereabouts;
 use crate::agents::commands;
-use crate::handoffs::draft::message::{Call, Outcome};
+use crate::handoffs::draft::message::{IndexedCall, IndexedResult};
 
 /// Where the agent's shell is, from the folder that the agent works in, as it is known at one place of the transcript.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Default for ShellFolder {
 
 impl ShellFolder {
     /// The folder that a call begins in; `None` where it is not known.
-    pub(super) fn before(&self, call: &Call, whereabouts: &Whereabouts) -> Option<String> {
+    pub(super) fn before(&self, call: &IndexedCall, whereabouts: &Whereabouts) -> Option<String> {
         match (&call.folder, call.stays) {
             (Some(folder), _) => Some(whereabouts.inside(folder)),
             (None, true) => self.0.clone(),
@@ -25,10 +25,10 @@ impl ShellFolder {
     }
 
     /// A call was answered.
-    pub(super) fn behind(
+    pub(super) fn advance(
         &mut self,
-        call: &Call,
-        outcome: &Outcome,
+        call: &IndexedCall,
+        outcome: &IndexedResult,
         exit: Option<i32>,
         whereabouts: &Whereabouts,
     ) {

@@ -1,53 +1,53 @@
 //! What was seen, as a value.
 
-use crate::agents::commands::Purpose;
+use crate::agents::commands::CommandPurpose;
 use crate::agents::files::FileChange;
-use crate::agents::todo::{Todo, TodoState};
+use crate::agents::todo::{TodoItem, TodoState};
 
 /// Facts of a transcript, oldest first. All texts are redacted.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Seen {
+pub struct SeenFacts {
     /// Turns of the transcript: each begins with words of the person's, or with a carry-over prompt.
     pub turns: usize,
     /// The last run of each command that tests, builds or lints.
-    pub verification: Vec<Verified>,
+    pub verification: Vec<SeenVerification>,
     /// Every command with its end, each once.
-    pub commands: Vec<Ran>,
+    pub commands: Vec<SeenCommand>,
     /// Files that were changed by tools that say so.
-    pub files: Vec<Changed>,
+    pub files: Vec<SeenChange>,
     /// Files that were read.
     pub read: Vec<String>,
     /// Commands that failed and were not run again with success.
-    pub failed: Vec<Failed>,
+    pub failed: Vec<SeenFailure>,
     /// The agent's to-do list as it was last written.
-    pub todos: Vec<Todo>,
+    pub todos: Vec<TodoItem>,
     /// Questions to the person without an answer.
-    pub questions: Vec<Stated>,
+    pub questions: Vec<SeenStatement>,
     /// Sentences about what was decided.
-    pub decisions: Vec<Stated>,
+    pub decisions: Vec<SeenStatement>,
     /// Sentences about what stops the work.
-    pub blockers: Vec<Stated>,
+    pub blockers: Vec<SeenStatement>,
     /// Sentences about what did not work.
-    pub attempts: Vec<Stated>,
+    pub attempts: Vec<SeenStatement>,
     /// What the model took for granted, and no later result repeats.
-    pub assumptions: Vec<Stated>,
+    pub assumptions: Vec<SeenStatement>,
     /// Commands that started something that stays.
-    pub services: Vec<Stated>,
+    pub services: Vec<SeenStatement>,
     /// Files with a verification or a review that were read or written.
-    pub verdicts: Vec<Verdict>,
+    pub verdicts: Vec<VerdictFile>,
     /// The branch that git or the agent named last.
     pub branch: Option<String>,
     /// The commit that was checked out, with nothing changed, when a command that verifies passed last.
     pub good_commit: Option<String>,
-    /// Files that were changed behind the last commit that was seen; empty where none was.
+    /// Files that were changed after the last commit that was seen; empty where none was.
     pub uncommitted: Vec<String>,
 }
 
 /// The last run of a command that tests, builds or lints.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verified {
+pub struct SeenVerification {
     /// What it is for.
-    pub purpose: Purpose,
+    pub purpose: CommandPurpose,
     /// As it was typed, with the folder where the line or the call changes to one.
     pub command: String,
     /// Its own exit code, where it is known.
@@ -62,7 +62,7 @@ pub struct Verified {
 
 /// A command that was run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Ran {
+pub struct SeenCommand {
     /// The whole line.
     pub command: String,
     /// The exit code of the line, where it is known.
@@ -75,12 +75,12 @@ pub struct Ran {
 
 /// A file that was changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Changed {
+pub struct SeenChange {
     /// Its path, from the folder that the agent works in where that is known.
     pub path: String,
     /// What all changes together come to.
     pub change: FileChange,
-    /// What the model said before it changed it last.
+    /// What the model wrote before it changed it last.
     pub why: Option<String>,
     /// The turn of the last change, from 1.
     pub turn: usize,
@@ -88,7 +88,7 @@ pub struct Changed {
 
 /// A command that failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failed {
+pub struct SeenFailure {
     /// The whole line.
     pub command: String,
     /// Its exit code, which is not 0.
@@ -101,7 +101,7 @@ pub struct Failed {
 
 /// A sentence with its turn, from 1.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Stated {
+pub struct SeenStatement {
     /// The sentence, on one line.
     pub text: String,
     /// The turn; 0 for what a carry-over prompt says.
@@ -110,8 +110,7 @@ pub struct Stated {
 
 /// A file with a verification or a review.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Verdict {
-    /// Its path.
+pub struct VerdictFile {
     pub path: String,
     /// The total that it gives, in tenths.
     pub score: Option<u32>,
@@ -119,9 +118,9 @@ pub struct Verdict {
     pub missing: bool,
 }
 
-impl Seen {
+impl SeenFacts {
     /// The item of the to-do list that is under way, else the first one that is not begun.
-    pub fn next_todo(&self) -> Option<&Todo> {
+    pub fn next_todo(&self) -> Option<&TodoItem> {
         let first = |state: TodoState| self.todos.iter().find(|todo| todo.state == state);
         first(TodoState::Active).or_else(|| first(TodoState::Pending))
     }

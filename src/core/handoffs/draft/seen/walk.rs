@@ -1,23 +1,23 @@
-//! Goes through calls and their results, and keeps what they prove.
+//! Walks calls and their results, and records the facts that they prove.
 
 use std::collections::{HashMap, HashSet};
 
-use super::changed_files::{ChangedFiles, Occasion};
-use super::failures::{Failures, Keyed, RunKey};
-use super::repository::Repository;
-use super::runs::{Run, Runs};
+use super::changed_files::{ChangeOccasion, ChangedFiles};
+use super::failures::{Failures, KeyedCommand, RunKey};
+use super::repository::RepositoryState;
+use super::runs::{VerificationRun, VerificationRuns};
 use super::shell_folder::ShellFolder;
-use super::{Failed, Ran, Seen, Stated, Verdict, Verified, Whereabouts};
-use crate::agents::commands::{self, Purpose};
+use super::{SeenCommand, SeenFacts, SeenFailure, SeenStatement, SeenVerification, VerdictFile, Whereabouts};
+use crate::agents::commands::{self, CommandPurpose};
 use crate::agents::ending::{LineEnd, RunEnd};
 use crate::agents::files::{self, FileChange};
 use crate::agents::tools::ToolKind;
 use crate::handoffs::draft::excerpt::{first_line, one_line};
-use crate::handoffs::draft::facts::{Facts, looks};
-use crate::handoffs::draft::message::{Call, Item, ItemPosition, Outcome};
+use crate::handoffs::draft::facts::{DraftFacts, looks};
+use crate::handoffs::draft::message::{IndexedCall, IndexedItem, IndexedResult, ItemPosition};
 use crate::wire::Role;
 
-/// Bytes of what the model said before a change.
+/// Bytes of what the model wrote before a change.
 const WHY: usize = 140;
 
 /// Verdicts that are remembered, the newest ones.
@@ -26,42 +26,42 @@ const MOST_VERDICTS: usize = 50;
 /// What is known at one place of the transcript.
 ///
 /// Time is counted in groups: calls that the model made at once, of which it is not known which ran first.
-pub(super) struct Walk<'w> {
+pub(super) struct TranscriptWalk<'w> {
     whereabouts: &'w Whereabouts,
     verdict_paths: &'w [String],
     group: usize,
     call: usize,
-    behind_result: bool,
+    after_result: bool,
     /// The last group in which a file was surely changed.
     changed: Option<usize>,
     /// The last two calls that may have changed one, each with its group.
     maybe: [Option<(usize, usize)>; 2],
-    runs: Runs,
+    runs: VerificationRuns,
     shell_folder: ShellFolder,
-    commands: Vec<Ran>,
+    commands: Vec<SeenCommand>,
     files: ChangedFiles,
     read: Vec<String>,
     was_read: HashSet<String>,
     failures: Failures,
-    questions: Vec<Stated>,
-    services: Vec<Stated>,
-    verdicts: Vec<Verdict>,
-    repository: Repository,
+    questions: Vec<SeenStatement>,
+    services: Vec<SeenStatement>,
+    verdicts: Vec<VerdictFile>,
+    repository: RepositoryState,
     /// The last group with a commit.
     committed: Option<usize>,
 }
 
-impl<'w> Walk<'w> {
+impl<'w> TranscriptWalk<'w> {
     pub(super) fn new(whereabouts: &'w Whereabouts, verdict_paths: &'w [String]) -> Self {
         Self {
             whereabouts,
             verdict_paths,
             group: 0,
             call: 0,
-            behind_result: false,
+            after_result: false,
             changed: None,
             maybe: [None, None],
-            runs: Runs::default(),
+            runs: VerificationRuns::default(),
             shell_folder: ShellFolder::default(),
             commands: Vec::new(),
             files: ChangedFiles::default(),
@@ -71,32 +71,34 @@ impl<'w> Walk<'w> {
             questions: Vec::new(),
             services: Vec::new(),
             verdicts: Vec::new(),
-            repository: Repository::on(whereabouts.branch.clone()),
+            repository: RepositoryState::on(whereabouts.branch.clone()),
             committed: None,
         }
     }
 
-    pub(super) fn all(&mut self, facts: &Facts<'_>) {
+    pub(super) fn all(&mut self, facts: &DraftFacts<'_>) {
         let items = facts.messages.iter().flat_map(|message| &message.items);
-        let answers: HashMap<ItemPosition, &Outcome> = items
+        let answers: HashMap<ItemPosition, &IndexedResult> = items
             .filter_map(|item| match item {
-                Item::Result(outcome) => Some((outcome.call?, outcome)),
+                IndexedItem::Result(outcome) => Some((outcome.call?, outcome)),
                 _ => None,
             })
             .collect();
         for turn in &facts.turns {
             let mut why: Option<&str> = None;
-            // The person has said something since: what was asked before may be answered.
+            // The person has written since: an earlier question may be answered.
             self.questions.clear();
             for at in turn.messages.clone() {
                 let message = &facts.messages[at];
                 for (i, item) in message.items.iter().enumerate() {
                     match item {
-                        Item::Said(said) if message.role == Role::Assistant => why = Some(&said.text),
-                        Item::Said(_) | Item::Task(_) => {}
-                        Item::Gap => self.gap(),
-                        Item::Result(_) => self.behind_result = true,
-                        Item::Call(call) => {
+                        IndexedItem::Text(reply) if message.role == Role::Assistant => {
+                            why = Some(&reply.text)
+                        }
+                        IndexedItem::Text(_) | IndexedItem::Task(_) => {}
+                        IndexedItem::Gap => self.gap(),
+                        IndexedItem::Result(_) => self.after_result = true,
+                        IndexedItem::Call(call) => {
                             self.begin();
                             self.take(turn.n, call, answers.get(&(at, i)).copied(), why);
                         }
@@ -115,23 +117,23 @@ impl<'w> Walk<'w> {
     }
 
     fn begin(&mut self) {
-        self.group += usize::from(self.behind_result);
-        self.behind_result = false;
+        self.group += usize::from(self.after_result);
+        self.after_result = false;
         self.call += 1;
     }
 
-    fn take(&mut self, turn: usize, call: &Call, outcome: Option<&Outcome>, why: Option<&str>) {
+    fn take(&mut self, turn: usize, call: &IndexedCall, outcome: Option<&IndexedResult>, why: Option<&str>) {
         if matches!(call.kind, ToolKind::Own | ToolKind::Todo | ToolKind::Search) {
             return;
         }
         let Some(outcome) = outcome else {
             // It may have done something, or may be doing it.
-            self.asked(turn, call);
+            self.add_questions(turn, call);
             return self
                 .may_change(call.kind == ToolKind::Read || call.only_looks || call.kind == ToolKind::Ask);
         };
         if outcome.not_run {
-            return self.asked(turn, call);
+            return self.add_questions(turn, call);
         }
         self.verdict(call, outcome);
         match call.kind {
@@ -143,12 +145,12 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn asked(&mut self, turn: usize, call: &Call) {
-        let asked = call.questions.iter().map(|text| Stated {
+    fn add_questions(&mut self, turn: usize, call: &IndexedCall) {
+        let questions = call.questions.iter().map(|text| SeenStatement {
             text: text.clone(),
             turn,
         });
-        self.questions.extend(asked);
+        self.questions.extend(questions);
     }
 
     fn may_change(&mut self, surely_not: bool) {
@@ -158,7 +160,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn reads(&mut self, call: &Call, outcome: &Outcome) {
+    fn reads(&mut self, call: &IndexedCall, outcome: &IndexedResult) {
         if outcome.is_error() {
             return;
         }
@@ -170,7 +172,7 @@ impl<'w> Walk<'w> {
         }
     }
 
-    fn changes(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+    fn changes(&mut self, turn: usize, call: &IndexedCall, outcome: &IndexedResult, why: Option<&str>) {
         match outcome.changed {
             Some(true) => {}
             Some(false) => return,
@@ -193,12 +195,12 @@ impl<'w> Walk<'w> {
     fn file(&mut self, turn: usize, path: String, change: FileChange, why: Option<&str>) {
         self.changed = Some(self.group);
         self.repository.changed();
-        let said = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
-        let why = said.filter(|said| !said.is_empty());
+        let reply = why.map(|text| one_line(first_line(text, WHY * 2), WHY));
+        let why = reply.filter(|reply| !reply.is_empty());
         self.files.add(
             path,
             change,
-            Occasion {
+            ChangeOccasion {
                 turn,
                 group: self.group,
                 why,
@@ -206,7 +208,7 @@ impl<'w> Walk<'w> {
         );
     }
 
-    fn shell(&mut self, turn: usize, call: &Call, outcome: &Outcome, why: Option<&str>) {
+    fn shell(&mut self, turn: usize, call: &IndexedCall, outcome: &IndexedResult, why: Option<&str>) {
         let Some(command) = &call.command else {
             return self.may_change(false);
         };
@@ -225,7 +227,7 @@ impl<'w> Walk<'w> {
             self.files.undone(command);
         }
         let begins = self.shell_folder.before(call, self.whereabouts);
-        self.shell_folder.behind(call, outcome, exit, self.whereabouts);
+        self.shell_folder.advance(call, outcome, exit, self.whereabouts);
         if commands::may_hide(command) {
             let words: HashSet<&str> = commands::hidden_words(command).collect();
             let may_be = |key: &RunKey| key.1.split(' ').take(2).all(|word| words.contains(word));
@@ -237,10 +239,10 @@ impl<'w> Walk<'w> {
         runs.retain(|run| !(outcome.unprepared && run.in_front));
         let keyed = self.keyed(&runs, begins.as_deref());
         self.failures.settle(command, begins.as_deref(), &end, &keyed);
-        for Keyed { run, key } in &keyed {
+        for KeyedCommand { run, key } in &keyed {
             let ended = run.end(&end);
             match run.purpose {
-                Purpose::Serve if ended == RunEnd::Passed => self.services.push(Stated {
+                CommandPurpose::Serve if ended == RunEnd::Passed => self.services.push(SeenStatement {
                     text: one_line(run.text, WHY),
                     turn,
                 }),
@@ -250,9 +252,9 @@ impl<'w> Walk<'w> {
                         RunEnd::Failed(code) => code,
                         RunEnd::Unknown => None,
                     };
-                    let verified = Verified {
+                    let verified = SeenVerification {
                         purpose: run.purpose,
-                        command: told(run, key),
+                        command: command_line(run, key),
                         exit,
                         passed: ended.passed(),
                         turn,
@@ -263,12 +265,12 @@ impl<'w> Walk<'w> {
                 _ => {}
             }
         }
-        for said in &outcome.git {
-            if self.repository.said(said) {
+        for reply in &outcome.git {
+            if self.repository.apply(reply) {
                 self.committed = Some(self.group);
             }
         }
-        // Of what failed in a folder that is not known it would not be seen that it was run again.
+        // A rerun of a failure in an unknown folder could not be recognised.
         let lost = keyed.len() < runs.len();
         self.note(
             turn,
@@ -282,7 +284,11 @@ impl<'w> Walk<'w> {
 
     /// The commands of a line with the folders that they ran in. Where a folder is not known, whatever was known of
     /// such commands in any folder is not the last of it any more.
-    fn keyed<'r, 'l>(&mut self, runs: &'r [commands::Run<'l>], begins: Option<&str>) -> Vec<Keyed<'r, 'l>> {
+    fn keyed<'r, 'l>(
+        &mut self,
+        runs: &'r [commands::ShellCommand<'l>],
+        begins: Option<&str>,
+    ) -> Vec<KeyedCommand<'r, 'l>> {
         let mut keyed = Vec::with_capacity(runs.len());
         for run in runs {
             let name = commands::name_of(run.text);
@@ -293,7 +299,7 @@ impl<'w> Walk<'w> {
                 continue;
             };
             let folder = self.whereabouts.inside(&commands::joined(begins, &run.folder));
-            keyed.push(Keyed {
+            keyed.push(KeyedCommand {
                 run,
                 key: (run.purpose, name, folder),
             });
@@ -302,16 +308,22 @@ impl<'w> Walk<'w> {
     }
 
     /// Keeps the run as the last one of its command.
-    fn ran(&mut self, call: &Call, run: &commands::Run<'_>, key: &RunKey, verified: Verified) {
+    fn ran(
+        &mut self,
+        call: &IndexedCall,
+        run: &commands::ShellCommand<'_>,
+        key: &RunKey,
+        verified: SeenVerification,
+    ) {
         match verified.passed {
             Some(true) => self.repository.passed(),
             _ => self.repository.failed(),
         }
-        let kept = Run {
+        let kept = VerificationRun {
             verified,
             group: self.group,
             call: self.call,
-            changes_behind: run.changes_behind || !call.whole,
+            changes_after: run.changes_after || !call.whole,
         };
         self.runs.put(key.clone(), kept);
     }
@@ -321,12 +333,12 @@ impl<'w> Walk<'w> {
         &mut self,
         turn: usize,
         command: &str,
-        outcome: &Outcome,
+        outcome: &IndexedResult,
         exit: Option<i32>,
         begins: Option<Option<&str>>,
-        runs: &[Keyed<'_, '_>],
+        runs: &[KeyedCommand<'_, '_>],
     ) {
-        self.commands.push(Ran {
+        self.commands.push(SeenCommand {
             command: command.to_owned(),
             exit,
             turn,
@@ -336,7 +348,7 @@ impl<'w> Walk<'w> {
         let (Some(exit), Some(begins)) = (failed, begins) else {
             return;
         };
-        let failed = Failed {
+        let failed = SeenFailure {
             command: command.to_owned(),
             exit,
             turn,
@@ -345,7 +357,7 @@ impl<'w> Walk<'w> {
         self.failures.add(failed, begins, runs);
     }
 
-    fn verdict(&mut self, call: &Call, outcome: &Outcome) {
+    fn verdict(&mut self, call: &IndexedCall, outcome: &IndexedResult) {
         for (path, change) in &call.paths {
             let path = self.whereabouts.relative(path);
             if !self
@@ -362,13 +374,13 @@ impl<'w> Walk<'w> {
             if self.verdicts.len() == MOST_VERDICTS {
                 self.verdicts.remove(0);
             }
-            self.verdicts.push(Verdict { path, score, missing });
+            self.verdicts.push(VerdictFile { path, score, missing });
         }
     }
 
-    pub(super) fn seen(self) -> Seen {
+    pub(super) fn seen(self) -> SeenFacts {
         let verification = self.runs.all(self.changed, self.maybe);
-        Seen {
+        SeenFacts {
             verification,
             uncommitted: self.files.since(self.committed),
             files: self.files.all(),
@@ -380,24 +392,24 @@ impl<'w> Walk<'w> {
             verdicts: self.verdicts,
             branch: self.repository.branch,
             good_commit: self.repository.good,
-            ..Seen::default()
+            ..SeenFacts::default()
         }
     }
 }
 
 /// A command with the folder that it runs in.
-fn told(run: &commands::Run<'_>, key: &RunKey) -> String {
-    let told = match &*key.2 {
+fn command_line(run: &commands::ShellCommand<'_>, key: &RunKey) -> String {
+    let line = match &*key.2 {
         "" => run.text.to_owned(),
         folder => format!("cd {folder} && {}", run.text),
     };
-    one_line(&told, WHY * 2)
+    one_line(&line, WHY * 2)
 }
 
 /// Each command with each of its ends once, the last time.
-fn once(commands: Vec<Ran>) -> Vec<Ran> {
+fn once(commands: Vec<SeenCommand>) -> Vec<SeenCommand> {
     let mut known = HashSet::new();
-    let mut kept: Vec<Ran> = Vec::with_capacity(commands.len());
+    let mut kept: Vec<SeenCommand> = Vec::with_capacity(commands.len());
     for ran in commands.into_iter().rev() {
         if known.insert((ran.command.clone(), ran.exit, ran.tail.clone())) {
             kept.push(ran);

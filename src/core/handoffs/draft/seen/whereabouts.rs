@@ -1,7 +1,7 @@
-//! Where the work is done, as the agent tells its model.
+//! Where the work is done, as the agent describes it to its model.
 
 use crate::agents::surroundings;
-use crate::transcript::{Kind, Transcript};
+use crate::transcript::{Transcript, TranscriptPartKind};
 use crate::wire::Role;
 
 /// The folder and the branch.
@@ -14,7 +14,8 @@ pub struct Whereabouts {
 }
 
 impl Whereabouts {
-    /// What the system prompt and the texts of the harness say: it speaks in the first turns, and some in the last ones.
+    /// What the system prompt and the texts of the harness say: it speaks in the first turns, and some in the last
+    /// ones.
     pub fn of(transcript: &Transcript<'_>) -> Self {
         const FIRST: usize = 6;
         const LAST: usize = 4;
@@ -29,7 +30,7 @@ impl Whereabouts {
                 continue;
             }
             for part in turn.parts() {
-                if let Kind::Text(text) = part.kind {
+                if let TranscriptPartKind::Text(text) = part.kind {
                     let text = text.get();
                     if text.trim_start().starts_with('<') {
                         found.read(&text);

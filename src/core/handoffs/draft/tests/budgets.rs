@@ -39,19 +39,22 @@ fn dense() -> Vec<Value> {
 #[test]
 fn budgets_hold_as_the_models_own_vocabulary_counts() {
     let index = indexed(&dense());
-    for count in [Count::O200k, Count::Estimated] {
+    for count in [TokenCounter::O200k, TokenCounter::Estimated] {
         for tokens in [3_000, 4_000, 8_000] {
-            let asked = Request {
+            let spec = DraftSpec {
                 count,
                 ..request(tokens)
             };
-            for made in [index.local(&asked).unwrap(), index.bundle(&asked).unwrap()] {
+            for made in [index.local(&spec).unwrap(), index.bundle(&spec).unwrap()] {
                 let counted = count.tokens(&made);
                 assert!(counted <= tokens, "{count:?}: {counted} of {tokens} in\n{made}");
                 assert!(counted * 10 > tokens * 8, "{count:?}: {counted} of {tokens}");
-                // Four bytes a token, as is often said, is not near.
+                // The common estimate of four bytes a token is too far off.
                 let by_bytes = made.len() / 4;
-                assert!(Count::O200k.tokens(&made) * 100 > by_bytes * 115, "{by_bytes}");
+                assert!(
+                    TokenCounter::O200k.tokens(&made) * 100 > by_bytes * 115,
+                    "{by_bytes}"
+                );
             }
         }
         let whole = index.completed("## Goal\nx", &super::super::Prompts::default(), count);
@@ -63,16 +66,16 @@ fn budgets_hold_as_the_models_own_vocabulary_counts() {
 }
 
 #[test]
-fn what_does_not_fit_is_told_in_tokens_and_an_estimate_is_marked() {
+fn an_exceeded_budget_is_reported_in_tokens_and_an_estimate_is_marked() {
     let index = indexed(&dense());
-    let told = |count| {
-        let asked = Request {
+    let error = |count| {
+        let spec = DraftSpec {
             count,
             ..request(500)
         };
-        index.local(&asked).unwrap_err().to_string()
+        index.local(&spec).unwrap_err().to_string()
     };
-    let (counted, estimated) = (told(Count::O200k), told(Count::Estimated));
+    let (counted, estimated) = (error(TokenCounter::O200k), error(TokenCounter::Estimated));
     assert!(
         !counted.contains('≈') && counted.ends_with("and there are 500"),
         "{counted}"

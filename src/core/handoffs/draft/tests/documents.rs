@@ -5,7 +5,7 @@ fn local(messages: &[Value]) -> String {
 }
 
 #[test]
-fn a_document_tells_goal_runs_files_and_what_is_done() {
+fn a_document_lists_goal_runs_files_and_what_is_done() {
     let mut all = vec![
         user("Port the parser to Rust. It must stay under 3 MB."),
         model("Decided to use nom because it is small."),
@@ -119,14 +119,14 @@ fn a_finished_request_is_not_open_and_a_question_keeps_it_open() {
         finished.contains("Nothing is open") && !finished.contains("Goal (the last open"),
         "{finished}"
     );
-    let asked = local(&[
+    let question = local(&[
         user("Add a flag."),
         model("Shall it be long or short?"),
         user("long"),
     ]);
     assert!(
-        asked.contains("Goal (the last open request): Add a flag."),
-        "{asked}"
+        question.contains("Goal (the last open request): Add a flag."),
+        "{question}"
     );
 }
 
@@ -176,9 +176,9 @@ fn files_with_credentials_are_never_quoted() {
 
 #[test]
 fn an_earlier_carry_over_is_no_request() {
-    let mut index = Index::new(Settings {
+    let mut index = DraftIndex::new(DraftIndexSettings {
         carry_overs: vec!["Goal: port the parser.".to_owned()],
-        ..Settings::default()
+        ..DraftIndexSettings::default()
     });
     index.extend(&Transcript::of(&view(&[
         user("Goal: port the parser.\n\nNow go on."),
@@ -213,13 +213,13 @@ fn a_models_document_is_completed_with_what_it_lacks() {
         .iter()
         .map(|heading| format!("## {heading}\nx\n"))
         .collect();
-    let told = "Port it, keeping cache_limit at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
+    let reply = "Port it, keeping cache_limit at 37 entries. The exporter is blocked: `cargo test -p exporter` says that \
                 symbol_q9 is missing (exit 101). The exporter needs symbol_q9; go on with it.";
     assert_eq!(
-        index.completed(&format!("{whole}{told}"), &prompts, Count::Estimated),
-        format!("{whole}{told}")
+        index.completed(&format!("{whole}{reply}"), &prompts, TokenCounter::Estimated),
+        format!("{whole}{reply}")
     );
-    let lacking = index.completed("## Goal\nPort it.", &prompts, Count::Estimated);
+    let lacking = index.completed("## Goal\nPort it.", &prompts, TokenCounter::Estimated);
     assert!(!lacking.contains("To-do list"), "there was none: {lacking}");
     assert!(
         lacking.contains("\n\n## Also known\n- Nothing is said under: Constraints and preferences;"),
@@ -256,7 +256,7 @@ fn presets_weigh_sections_where_there_is_not_room_for_all() {
     let index = indexed(&all);
     let count = |preset: Preset, what: &str| {
         let made = index
-            .local(&Request {
+            .local(&DraftSpec {
                 preset,
                 ..request(700)
             })
@@ -305,10 +305,10 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
         model("Read."),
         user("And now?"),
     ];
-    let told = |redactor: Redactor| {
-        let mut index = Index::new(Settings {
+    let draft_of = |redactor: Redactor| {
+        let mut index = DraftIndex::new(DraftIndexSettings {
             redactor,
-            ..Settings::default()
+            ..DraftIndexSettings::default()
         });
         index.extend(&Transcript::of(&view(&messages)));
         [
@@ -318,33 +318,33 @@ fn files_that_the_config_calls_secret_are_not_quoted() {
         .concat()
     };
     let patterns = ["*.tfvars".to_owned()];
-    assert!(told(Redactor::default()).contains("hunter2"));
-    let quiet = told(Redactor::default().with_secret_files(&patterns));
+    assert!(draft_of(Redactor::default()).contains("hunter2"));
+    let quiet = draft_of(Redactor::default().with_secret_files(&patterns));
     assert!(
         !quiet.contains("hunter2") && quiet.contains("infra/prod.tfvars"),
         "{quiet}"
     );
 }
 
-/// What baton tells a model of its context is no word of the person's.
+/// A notice of baton about the context is not the person's text.
 #[test]
 fn a_notice_of_our_own_is_not_the_persons() {
     let notice = "<context-notice>\nThis notice comes from the session's proxy, not from the user. You must hand over.\n</context-notice>";
-    let mut asked = user("Port it. It must stay small.");
+    let mut opening = user("Port it. It must stay small.");
     let part = json!({"type": "text", "text": notice});
-    asked["content"].as_array_mut().unwrap().push(part);
-    let messages = [asked, model("Ported."), user("Now the tests.")];
+    opening["content"].as_array_mut().unwrap().push(part);
+    let messages = [opening, model("Ported."), user("Now the tests.")];
     let index = indexed(&messages);
-    let told = [
+    let texts = [
         index.local(&request(4000)).unwrap(),
         index.bundle(&request(4000)).unwrap(),
         index.completed(
             "## Goal\nThe tests.",
             &super::super::Prompts::default(),
-            Count::Estimated,
+            TokenCounter::Estimated,
         ),
     ];
-    for text in told {
+    for text in texts {
         assert!(
             !text.contains("notice") && !text.contains("must hand over"),
             "{text}"

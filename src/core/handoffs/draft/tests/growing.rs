@@ -47,7 +47,7 @@ proptest! {
             }
             let view = view(&messages);
             grown.extend(&Transcript::of(&view));
-            grown.answered(&crate::transcript::Answered::of(br#"{"type":"message","content":[{"type":"text","text":"Done."}]}"#));
+            grown.answered(&crate::transcript::AnswerContent::of(br#"{"type":"message","content":[{"type":"text","text":"Done."}]}"#));
             grown.extend(&Transcript::of(&view));
             let fresh = indexed(&messages);
             prop_assert_eq!(&grown.messages, &fresh.messages);

@@ -23,7 +23,7 @@ fn time(messages: &[Value]) -> Duration {
         let _ = (
             index.local(&request(4000)),
             index.bundle(&request(4000)),
-            index.completed("x", &super::super::Prompts::default(), Count::Estimated),
+            index.completed("x", &super::super::Prompts::default(), TokenCounter::Estimated),
             index.seen(&Whereabouts::default()).claims("All tests pass."),
         );
     };
@@ -33,8 +33,8 @@ fn time(messages: &[Value]) -> Duration {
 /// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
 #[test]
 fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
-    type Make = fn(usize) -> Vec<Value>;
-    let shapes: [(&str, Make); 6] = [
+    type TranscriptMaker = fn(usize) -> Vec<Value>;
+    let shapes: [(&str, TranscriptMaker); 6] = [
         ("calls in one message, answered in one", |n| {
             let calls = (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": "Bash", "input": {"command": format!("make a{i}")}}));
             let results = (0..n).map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));

@@ -1,4 +1,4 @@
-//! The index grows as a fresh one would be; what must not be told is not told; documents are completed.
+//! An extended index equals a fresh one; secrets are not shown; documents are completed.
 
 mod budgets;
 mod documents;
@@ -7,26 +7,26 @@ pub(crate) mod linear;
 
 use serde_json::{Value, json};
 
-use super::{Count, Index, Preset, Request, Settings};
+use super::{DraftIndex, DraftIndexSettings, DraftSpec, Preset, TokenCounter};
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation, View};
 
-fn index() -> Index {
+fn index() -> DraftIndex {
     let redactor = Redactor::new(&[]);
-    Index::new(Settings {
+    DraftIndex::new(DraftIndexSettings {
         redactor,
-        ..Settings::default()
+        ..DraftIndexSettings::default()
     })
 }
 
-fn request(tokens: usize) -> Request<'static> {
-    Request {
+fn request(tokens: usize) -> DraftSpec<'static> {
+    DraftSpec {
         focus: "",
         preset: Preset::Implement,
         tokens,
-        count: Count::Estimated,
+        count: TokenCounter::Estimated,
         repository: "",
         commands: true,
         why: true,
@@ -40,7 +40,7 @@ fn view(messages: &[Value]) -> View {
     wire.read(&body.to_string().into(), Operation::Generate).unwrap()
 }
 
-fn indexed(messages: &[Value]) -> Index {
+fn indexed(messages: &[Value]) -> DraftIndex {
     let mut index = index();
     index.extend(&Transcript::of(&view(messages)));
     index

@@ -19,20 +19,24 @@ fn an_excerpt_says_where_it_stands_and_what_came_of_its_call() {
         "test result: ok. 9 passed",
         false,
     ));
-    let told = asked(&messages, "compile error of the importer: Flurbo");
+    let found_text = answer_to(&messages, "compile error of the importer: Flurbo");
     assert!(
-        told.contains("Turn 1, before handoff 1: result of Bash `cargo test -p importer` (failed, exit 101)"),
-        "{told}"
+        found_text
+            .contains("Turn 1, before handoff 1: result of Bash `cargo test -p importer` (failed, exit 101)"),
+        "{found_text}"
     );
-    assert!(told.contains("\n   error[E0277]: Flurbo is not Send"), "{told}");
     assert!(
-        told.starts_with("From what was cut (turns 1 to 2, 1 handoff)."),
-        "{told}"
+        found_text.contains("\n   error[E0277]: Flurbo is not Send"),
+        "{found_text}"
+    );
+    assert!(
+        found_text.starts_with("From what was cut (turns 1 to 2, 1 handoff)."),
+        "{found_text}"
     );
 }
 
 #[test]
-fn what_the_harness_puts_behind_a_result_is_neither_found_nor_told() {
+fn what_the_harness_puts_after_a_result_is_neither_found_nor_quoted() {
     let reminder = "<system-reminder>\nThe zibble list is empty.\n</system-reminder>";
     let mut blocks = ran("b", "cat flurbo.md", "", false);
     blocks[1]["content"][0]["content"] = json!([
@@ -50,14 +54,20 @@ fn what_the_harness_puts_behind_a_result_is_neither_found_nor_told() {
     // A file that only quotes one is the tool's own text.
     let quoted = format!("{reminder}\nis what a murgle looks like.");
     messages.extend(ran("c", "cat hooks.md", &quoted, false));
-    let told = asked(&messages, "flurbo slots");
-    assert!(told.contains("256 slots") && told.contains("512 slots"), "{told}");
-    assert!(!told.contains("reminder"), "{told}");
-    let told = asked(&messages, "murgle");
-    assert!(told.contains("The zibble list is empty."), "{told}");
+    let found_text = answer_to(&messages, "flurbo slots");
+    assert!(
+        found_text.contains("256 slots") && found_text.contains("512 slots"),
+        "{found_text}"
+    );
+    assert!(!found_text.contains("reminder"), "{found_text}");
+    let found_text = answer_to(&messages, "murgle");
+    assert!(found_text.contains("The zibble list is empty."), "{found_text}");
     messages.truncate(5);
-    let told = asked(&messages, "zibble");
-    assert!(told.starts_with("Nothing found for \"zibble\"."), "{told}");
+    let found_text = answer_to(&messages, "zibble");
+    assert!(
+        found_text.starts_with("Nothing found for \"zibble\"."),
+        "{found_text}"
+    );
 }
 
 #[test]
@@ -83,15 +93,15 @@ fn a_file_that_changed_later_says_so() {
     messages.extend(edit("a", "const FLURBO: u32 = 20;"));
     messages.push(user("Higher still."));
     messages.extend(edit("b", "const FLURBO: u32 = 30;"));
-    let told = asked(&messages, "flurbo in src/limits.rs");
-    let excerpts: Vec<&str> = told.split("\n\n").skip(1).collect();
-    assert!(excerpts[0].contains("u32 = 30"), "the newest first: {told}");
-    assert!(!excerpts[0].contains("changed later"), "{told}");
+    let found_text = answer_to(&messages, "flurbo in src/limits.rs");
+    let excerpts: Vec<&str> = found_text.split("\n\n").skip(1).collect();
+    assert!(excerpts[0].contains("u32 = 30"), "the newest first: {found_text}");
+    assert!(!excerpts[0].contains("changed later"), "{found_text}");
     let read = excerpts
         .iter()
         .find(|excerpt| excerpt.contains("u32 = 10"))
         .unwrap();
-    assert!(read.contains("; changed later in turn 3"), "{told}");
+    assert!(read.contains("; changed later in turn 3"), "{found_text}");
 }
 
 #[test]
@@ -109,9 +119,12 @@ fn of_two_results_that_match_alike_the_later_one_stands_first() {
             messages.push(model("Done with that part, as it was asked for."));
         }
         messages.extend(ran("b", "./settings two", late, false));
-        let told = asked(&messages, "flurbo_port");
-        let (new, old) = (told.find("= 9090").unwrap(), told.find("= 8080").unwrap());
-        assert!(new < old, "{told}");
+        let found_text = answer_to(&messages, "flurbo_port");
+        let (new, old) = (
+            found_text.find("= 9090").unwrap(),
+            found_text.find("= 8080").unwrap(),
+        );
+        assert!(new < old, "{found_text}");
     }
 }
 
@@ -126,12 +139,15 @@ fn the_newest_revision_stands_first_and_the_older_one_says_that_there_is_one() {
         messages.push(model("Done with the events of that part."));
     }
     messages.push(model("We change that: flurbo events go through nats now."));
-    let told = asked(&messages, "what was chosen for flurbo events");
-    let (new, old) = (told.find("nats now").unwrap(), told.find("kafka").unwrap());
-    assert!(new < old, "{told}");
+    let found_text = answer_to(&messages, "what was chosen for flurbo events");
+    let (new, old) = (
+        found_text.find("nats now").unwrap(),
+        found_text.find("kafka").unwrap(),
+    );
+    assert!(new < old, "{found_text}");
     assert!(
-        told.contains("Turn 1, before handoff 1: you said; changed later in turn 31"),
-        "{told}"
+        found_text.contains("Turn 1, before handoff 1: you said; changed later in turn 31"),
+        "{found_text}"
     );
 }
 
@@ -140,15 +156,15 @@ fn other_forms_and_words_of_like_meaning_are_found() {
     let mut messages = vec![user("Sessions expire after 45 minutes of silence.")];
     messages.extend((0..40).map(|n| model(&format!("Part {n} is done."))));
     for query in ["session expiry", "timeout of a login", "expiration"] {
-        let told = asked(&messages, query);
-        assert!(told.contains("45 minutes"), "{query}: {told}");
+        let found_text = answer_to(&messages, query);
+        assert!(found_text.contains("45 minutes"), "{query}: {found_text}");
     }
-    let told = asked(&[user("x"), model("See StreamMergeTable for it.")], "merge table");
-    assert!(told.contains("StreamMergeTable"), "{told}");
+    let found_text = answer_to(&[user("x"), model("See StreamMergeTable for it.")], "merge table");
+    assert!(found_text.contains("StreamMergeTable"), "{found_text}");
 }
 
 #[test]
-fn no_credential_is_told() {
+fn no_credential_is_quoted() {
     let mut messages = vec![user("Deploy it.")];
     messages.extend(called(
         "r",
@@ -173,35 +189,35 @@ fn no_credential_is_told() {
         SECRET,
         "k7QaBcDeFgHiJkLmNoPqRsTuVwXyZ",
     ] {
-        let told = asked(&messages, query);
+        let found_text = answer_to(&messages, query);
         assert!(
-            !told.contains(SECRET) && !told.contains("k7qab"),
-            "{query}: {told}"
+            !found_text.contains(SECRET) && !found_text.contains("k7qab"),
+            "{query}: {found_text}"
         );
     }
-    let told = asked(&messages, "authorization bearer");
-    assert!(told.contains("[redacted:"), "{told}");
+    let found_text = answer_to(&messages, "authorization bearer");
+    assert!(found_text.contains("[redacted:"), "{found_text}");
 }
 
 #[test]
 fn nothing_is_found_politely() {
     let messages = [user("Mend the importer."), model("The retention is 45 days.")];
-    let told = asked(&messages, "retentiom importor");
+    let found_text = answer_to(&messages, "retentiom importor");
     assert!(
-        told.starts_with("Nothing found for \"retentiom importor\". Searched: texts, 0 tool calls"),
-        "{told}"
+        found_text.starts_with("Nothing found for \"retentiom importor\". Searched: texts, 0 tool calls"),
+        "{found_text}"
     );
     assert!(
-        told.ends_with("The nearest words there: importer, retention.")
-            || told.ends_with("retention, importer."),
-        "{told}"
+        found_text.ends_with("The nearest words there: importer, retention.")
+            || found_text.ends_with("retention, importer."),
+        "{found_text}"
     );
     let view = view(&messages);
     let nothing = CutPart {
         end: view.list.start,
         ..whole(&view)
     };
-    let mut index = Index::default();
+    let mut index = RecallIndex::default();
     index.extend(&nothing, &settings());
     let found = index.answer(&nothing, &settings(), &question("retention"));
     assert_eq!(
@@ -220,13 +236,13 @@ fn an_answer_is_bounded_whatever_was_cut() {
         &"flurbo\n".repeat(50_000),
         false,
     ));
-    let told = asked(&messages, "flurbo limit");
+    let found_text = answer_to(&messages, "flurbo limit");
     assert!(
-        crate::handoffs::draft::tokens(&told) <= 2_000,
+        crate::handoffs::draft::tokens(&found_text) <= 2_000,
         "{}",
-        crate::handoffs::draft::tokens(&told)
+        crate::handoffs::draft::tokens(&found_text)
     );
-    assert!(told.matches("\n\n").count() >= 5, "{told}");
+    assert!(found_text.matches("\n\n").count() >= 5, "{found_text}");
 }
 
 #[test]
@@ -236,13 +252,13 @@ fn no_line_of_ours_and_nothing_of_the_harness_is_quoted() {
         model("Flurbo it is.\n\n[[handoff-aside:0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11]]\n\nSo be it."),
         user("[Request interrupted by user]"),
     ];
-    let told = asked(&messages, "flurbo aside interrupted rules");
+    let found_text = answer_to(&messages, "flurbo aside interrupted rules");
     assert!(
-        told.contains("Flurbo it is.") && !told.contains("handoff-aside"),
-        "{told}"
+        found_text.contains("Flurbo it is.") && !found_text.contains("handoff-aside"),
+        "{found_text}"
     );
     assert!(
-        !told.contains("flurbo rules") && !told.contains("interrupted by"),
-        "{told}"
+        !found_text.contains("flurbo rules") && !found_text.contains("interrupted by"),
+        "{found_text}"
     );
 }

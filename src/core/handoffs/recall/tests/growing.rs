@@ -31,15 +31,15 @@ fn message(kind: u8, n: usize) -> Vec<Value> {
 }
 
 proptest! {
-    /// Whatever an agent resends, cuts off or rewrites, and wherever the cut is: the index is the one that the last request
-    /// alone would make, and answers the same.
+    /// Whatever an agent resends, cuts off or rewrites, and wherever the cut is: the index is the one that the last
+    /// request alone would make, and answers the same.
     #[test]
     fn an_index_that_grew_is_equal_to_a_fresh_one(
         kinds in proptest::collection::vec(0_u8..6, 1..24),
         steps in proptest::collection::vec((1_usize..24, any::<bool>(), 0_usize..4000), 1..6),
     ) {
         let all: Vec<Value> = kinds.iter().enumerate().flat_map(|(n, kind)| message(*kind, n)).collect();
-        let mut grown = Index::default();
+        let mut grown = RecallIndex::default();
         for (len, breakpoint, end) in steps {
             let mut messages = all[..len.min(all.len())].to_vec();
             if let Some(last) = messages.last_mut().filter(|_| breakpoint) {
@@ -53,7 +53,7 @@ proptest! {
             let ends: Vec<usize> = at.chain(view.turns.iter().map(|turn| turn.span.end)).collect();
             let cut = CutPart { end: ends[end % ends.len()], ..whole(&view) };
             grown.extend(&cut, &settings());
-            let mut fresh = Index::default();
+            let mut fresh = RecallIndex::default();
             fresh.extend(&cut, &settings());
             prop_assert_eq!(&grown.passages, &fresh.passages);
             prop_assert_eq!(grown.extent(), fresh.extent());
@@ -70,7 +70,7 @@ proptest! {
 #[test]
 fn only_what_is_new_is_read() {
     let mut messages: Vec<Value> = (0..50).flat_map(|n| message(n % 5, usize::from(n))).collect();
-    let mut index = Index::default();
+    let mut index = RecallIndex::default();
     let mut extend = |messages: &[Value]| index.extend(&whole(&view(messages)), &settings());
     assert_eq!(extend(&messages), messages.len());
     messages.extend(message(4, 99));

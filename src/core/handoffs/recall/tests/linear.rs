@@ -7,7 +7,7 @@ use crate::handoffs::draft::tests::linear::worked;
 fn time(messages: &[Value], query: &str) -> Duration {
     let view = view(messages);
     let once = || {
-        let mut index = Index::default();
+        let mut index = RecallIndex::default();
         index.extend(&whole(&view), &settings());
         let _ = index.answer(&whole(&view), &settings(), &question(query));
     };
@@ -17,8 +17,8 @@ fn time(messages: &[Value], query: &str) -> Duration {
 /// Ten times the size takes about ten times as long. A hundred times would be a search that starts again.
 #[test]
 fn hostile_transcripts_cost_time_in_proportion_to_their_size() {
-    type Make = fn(usize) -> Vec<Value>;
-    let shapes: [(&str, Make); 6] = [
+    type BodyMaker = fn(usize) -> Vec<Value>;
+    let shapes: [(&str, BodyMaker); 6] = [
         ("calls in one message, answered in one", |n| {
             let calls = (0..n).map(|i| json!({"type": "tool_use", "id": format!("c{i}"), "name": "Edit", "input": {"file_path": "src/a.rs"}}));
             let results = (0..n).map(|i| json!({"type": "tool_result", "tool_use_id": format!("c{i}"), "content": "error: x", "is_error": true}));

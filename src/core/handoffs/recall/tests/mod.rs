@@ -1,4 +1,4 @@
-//! The index grows as a fresh one would be; what must not be told is not told; what is told is what was cut.
+//! An extended index equals a fresh one; secrets are not quoted; only what was cut is quoted.
 
 mod answers;
 mod growing;
@@ -6,16 +6,16 @@ mod linear;
 
 use serde_json::{Value, json};
 
-use super::{CutPart, Expand, Index, Question, Settings};
+use super::{CutPart, QueryExpansion, Question, RecallIndex, RecallIndexSettings};
 use crate::record::WireId;
 use crate::redact::Redactor;
 use crate::transcript::Transcript;
 use crate::wire::{self, Operation, View};
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> RecallIndexSettings {
+    RecallIndexSettings {
         redactor: Redactor::new(&[]),
-        ..Settings::default()
+        ..RecallIndexSettings::default()
     }
 }
 
@@ -38,13 +38,13 @@ fn question(query: &str) -> Question {
     Question {
         query: query.to_owned(),
         limit: 8,
-        expand: Expand::ALL,
+        expand: QueryExpansion::ALL,
     }
 }
 
-fn asked(messages: &[Value], query: &str) -> String {
+fn answer_to(messages: &[Value], query: &str) -> String {
     let view = view(messages);
-    let mut index = Index::default();
+    let mut index = RecallIndex::default();
     index.extend(&whole(&view), &settings());
     index.answer(&whole(&view), &settings(), &question(query)).text
 }

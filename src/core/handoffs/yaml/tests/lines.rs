@@ -60,7 +60,7 @@ fn the_line_is_one_line_and_each_value_is_cut_at_a_character() {
 }
 
 #[test]
-fn the_ledger_tells_what_matters_in_one_line_each() {
+fn the_ledger_has_one_line_for_each_handoff() {
     let mut file = full();
     file.goal = format!("a\n  b {}", "x".repeat(300));
     file.next = (1..=7).map(|n| format!("step {n}")).collect();

@@ -7,7 +7,7 @@ mod rules;
 mod sessions;
 
 use super::time::Time;
-use super::{HandoffFile, Task};
+use super::{CompletedTask, HandoffFile};
 
 /// A file with every member.
 pub(super) fn full() -> HandoffFile {
@@ -20,11 +20,11 @@ pub(super) fn full() -> HandoffFile {
     file.now = own("Run the tests, then read src/auth.rs");
     file.test = own("cargo test auth");
     file.done_this_session = vec![
-        Task {
+        CompletedTask {
             files: vec![own("src/auth.rs")],
-            ..Task::new("the form")
+            ..CompletedTask::new("the form")
         },
-        Task::new("the session cookie"),
+        CompletedTask::new("the session cookie"),
     ];
     file.blockers = vec![own("no key for the mail server")];
     file.questions = vec![own("keep the old cookie?")];

@@ -1,10 +1,10 @@
 use pretty_assertions::assert_eq;
 
-use super::super::value::Value;
-use super::super::{Task, read, value_of};
+use super::super::value::YamlValue;
+use super::super::{CompletedTask, read, value_of};
 
-/// Laid out as Go's yaml.v3 does it: four blanks, times with a fraction and a zone, quotes where they are needed, blocks
-/// for texts of several lines.
+/// Laid out as Go's yaml.v3 does it: four blanks, times with a fraction and a zone, quotes where they are needed,
+/// blocks for texts of several lines.
 const NTM: &str = r#"version: "1.0"
 session: api
 date: "2026-01-06"
@@ -64,7 +64,7 @@ fn a_file_of_gos_yaml_is_read() {
         file.done_this_session[0].files,
         ["internal/a.go", "internal/b.go"]
     );
-    assert_eq!(file.done_this_session[1], Task::new("yes"));
+    assert_eq!(file.done_this_session[1], CompletedTask::new("yes"));
     assert_eq!(file.blockers, ["it's \"blocked\""]);
     assert_eq!(file.decisions["2026"], "a year");
     assert_eq!(file.findings["folded"], "one line that goes on");
@@ -82,7 +82,7 @@ fn unknown_keys_are_written_again() {
     let file = read(NTM).unwrap().file;
     let again = read(&file.to_yaml()).unwrap().file;
     assert_eq!(again, file);
-    let Value::Map(nested) = &again.extra[0].1 else {
+    let YamlValue::Map(nested) = &again.extra[0].1 else {
         panic!("{:?}", again.extra)
     };
     assert_eq!(nested[0].1.to_json().to_string(), "[1,\"two\",{\"three\":3}]");
@@ -105,7 +105,7 @@ fn anchors_tags_flow_and_windows_line_ends_are_read() {
 }
 
 #[test]
-fn what_has_the_wrong_type_is_told_and_the_rest_is_read() {
+fn members_of_the_wrong_type_are_reported_and_the_rest_is_read() {
     let text = "goal: [a]\nnow: go on\nblockers: one\ntokens_used: many\nfiles: 3\ndecisions:\n  a: {b: c}\n\
                 done_this_session:\n  - a text\n  - files: [x]\nquality:\n";
     let read = read(text).unwrap();
@@ -164,7 +164,8 @@ fn nothing_grows_out_of_bounds() {
     );
 }
 
-/// What PyYAML writes with `default_style='|'`: a block for every text, quotes where a block cannot hold it, tags on numbers.
+/// What PyYAML writes with `default_style='|'`: a block for every text, quotes where a block cannot hold it, tags on
+/// numbers.
 const BLOCKS: &str = r#""version": |-
   1.0
 "goal": |-
@@ -256,7 +257,10 @@ fn a_file_of_blocks_is_read() {
     );
     assert_eq!((file.tokens_used, file.tokens_max, file.tokens_pct), (1, 3, 33.3));
     assert_eq!(file.files.created, ["a"]);
-    let extra = [("flag", Value::Plain("true".to_owned())), ("none", Value::Null)];
+    let extra = [
+        ("flag", YamlValue::Plain("true".to_owned())),
+        ("none", YamlValue::Null),
+    ];
     assert_eq!(file.extra, extra.map(|(key, value)| (key.to_owned(), value)));
     // The two keys are read without the rest.
     assert_eq!(
@@ -268,7 +272,8 @@ fn a_file_of_blocks_is_read() {
     );
 }
 
-/// YAML 1.1 breaks lines at three more characters, and its writers put those into blocks: no YAML 1.2, and read all the same.
+/// YAML 1.1 breaks lines at three more characters, and its writers put those into blocks: no YAML 1.2, and read all the
+/// same.
 #[test]
 fn line_breaks_of_yaml_1_1_stop_nothing() {
     for c in ['\u{85}', '\u{2028}', '\u{2029}'] {

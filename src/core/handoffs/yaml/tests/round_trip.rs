@@ -1,8 +1,8 @@
 use proptest::prelude::*;
 
 use super::super::model::{Dimension, FileChanges, QualityReport, ReservationSnapshot, ReservationTransfer};
-use super::super::value::Value;
-use super::super::{HandoffFile, Task, goal_and_now, read};
+use super::super::value::YamlValue;
+use super::super::{CompletedTask, HandoffFile, goal_and_now, read};
 use super::full;
 
 /// Texts that are hard to write: what looks like something else, quotes, line ends, marks, every plane of Unicode.
@@ -42,29 +42,29 @@ fn time() -> impl Strategy<Value = String> {
     })
 }
 
-fn value() -> impl Strategy<Value = Value> {
+fn value() -> impl Strategy<Value = YamlValue> {
     let leaf = prop_oneof![
-        Just(Value::Null),
-        text().prop_map(Value::Text),
+        Just(YamlValue::Null),
+        text().prop_map(YamlValue::Text),
         prop::sample::select(vec!["1", "-2.5", "true", "2026-01-06", "0x1f", "yes", "1:30"])
-            .prop_map(|text| Value::Plain(text.to_owned())),
+            .prop_map(|text| YamlValue::Plain(text.to_owned())),
     ];
     leaf.prop_recursive(3, 12, 3, |inner| {
         prop_oneof![
-            prop::collection::vec(inner.clone(), 0..3).prop_map(Value::List),
+            prop::collection::vec(inner.clone(), 0..3).prop_map(YamlValue::List),
             prop::collection::btree_map(text(), inner, 0..3)
-                .prop_map(|map| Value::Map(map.into_iter().collect())),
+                .prop_map(|map| YamlValue::Map(map.into_iter().collect())),
         ]
     })
 }
 
 /// Keys that the format does not know.
-fn extra() -> impl Strategy<Value = Vec<(String, Value)>> {
+fn extra() -> impl Strategy<Value = Vec<(String, YamlValue)>> {
     prop::collection::btree_map("x_[a-z ]{0,8}", value(), 0..3).prop_map(|map| map.into_iter().collect())
 }
 
-fn task() -> impl Strategy<Value = Task> {
-    (text(), texts(), extra()).prop_map(|(task, files, extra)| Task { task, files, extra })
+fn task() -> impl Strategy<Value = CompletedTask> {
+    (text(), texts(), extra()).prop_map(|(task, files, extra)| CompletedTask { task, files, extra })
 }
 
 fn changes() -> impl Strategy<Value = FileChanges> {
@@ -244,7 +244,7 @@ proptest! {
         let _ = goal_and_now(&text);
         match read(&text) {
             Ok(found) => {
-                // Every field that is wrong is told, and what was read is written as a file that is read again.
+                // Every wrong field is reported, and what was read is written as a file that is read again.
                 prop_assert!(found.errors().iter().all(|error| !error.message.is_empty()));
                 let again = read(&found.file.to_yaml());
                 prop_assert!(again.is_ok(), "{:?}: {}", again, found.file.to_yaml());

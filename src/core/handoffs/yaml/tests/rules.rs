@@ -9,7 +9,7 @@ fn a_full_file_holds() {
 }
 
 #[test]
-fn every_rule_is_told_at_once() {
+fn every_violation_is_reported_at_once() {
     let text = "version: \"2.0\"\nsession: a/b\ndate: 2026-02-30\ncreated_at: yesterday\nstatus: done\noutcome: GOOD\n\
                 agent_type: gpt\ntokens_used: 9\ntokens_max: 5\ntokens_pct: 180\n";
     let read = read(text).unwrap();

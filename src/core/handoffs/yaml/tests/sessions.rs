@@ -38,7 +38,7 @@ fn answered(id: &str, text: &str, failed: bool) -> Json {
 }
 
 #[test]
-fn a_session_of_claude_code_tells_files_checks_and_the_last_words() {
+fn a_claude_code_session_yields_files_checks_and_the_last_reply() {
     let file = read(&[
         json!({"type": "summary", "summary": "x", "leafUuid": "y"}),
         claude("user", json!("<system-reminder>x</system-reminder>")),
@@ -178,7 +178,7 @@ fn a_session_of_codex_is_read() {
     assert_eq!(file.next, ["mend", "test"]);
     assert_eq!(file.now, "mend");
     assert_eq!(file.done_this_session[0].task, "read");
-    // It did not say so itself.
+    // The session file does not state it.
     assert_eq!(file.goal, "Asked for: Mend the parser");
 }
 
@@ -209,7 +209,7 @@ fn a_session_of_pi_and_the_plain_form_are_read() {
 }
 
 #[test]
-fn a_session_that_ends_early_is_not_told_as_done() {
+fn a_session_that_ends_early_is_not_reported_as_done() {
     let file = read(&[claude("user", json!("Add retries"))]);
     assert_eq!(file.goal, "Asked for: Add retries");
     assert_eq!(file.now, "Go on with: Add retries");

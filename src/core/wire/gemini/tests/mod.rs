@@ -7,18 +7,18 @@ use bytes::Bytes;
 
 use super::Gemini;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, Place};
-use crate::rewrite::{Cut, Reading, Rewrite, Rewritten, rewrite};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::rewrite::{Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
-use crate::wire::{Operation, Watch};
+use crate::wire::{Operation, ResponseWatch};
 
-const WATCH: Watch = Watch {
-    hide: crate::tools::Names::HANDOFF,
-    held_bytes: 1 << 20,
+const WATCH: ResponseWatch = ResponseWatch {
+    hide: crate::tools::ToolNames::HANDOFF,
+    buffered_bytes: 1 << 20,
 };
 
-fn reading(body: &str) -> Reading {
-    Reading::new(
+fn reading(body: &str) -> RequestReading {
+    RequestReading::new(
         &Gemini,
         &Bytes::copy_from_slice(body.as_bytes()),
         Operation::Generate,
@@ -36,7 +36,7 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
         call_id: "h".into(),
         call: r#"{"functionCall":{"id":"h"}}"#.into(),
         answer: HiddenResult::QUEUED,
-        place: Place::Beside {
+        place: InsertionPlace::Beside {
             sibling: sibling.into(),
             offset,
         },
@@ -45,7 +45,7 @@ fn pair(sibling: &str, offset: i32) -> HiddenPair {
     }
 }
 
-fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, Rewritten) {
+fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, RewriteOutcome) {
     let done = rewrite(
         &Gemini,
         &reading(body),

@@ -6,8 +6,8 @@ use crate::wire::Pairs;
 use crate::wire::Replies;
 use crate::wire::Turns;
 use crate::wire::call_fingerprint;
-use crate::wire::view::{Choice, PartKind, Role};
-use crate::wire::{CallAt, Unread};
+use crate::wire::view::{Role, ToolChoice, TurnPartKind};
+use crate::wire::{CallAt, UnreadReason};
 
 const ID: uuid::Uuid = uuid::Uuid::from_u128(7);
 
@@ -23,7 +23,7 @@ fn both_spellings_are_read_and_the_edit_is_made_in_the_one_found() {
     let call = &Gemini.content(&read.view, 1).parts[0];
     assert_eq!(
         (call.kind, read.view.str(call.id.unwrap())),
-        (PartKind::Call, "x".into())
+        (TurnPartKind::Call, "x".into())
     );
     assert!(untooled::unfit(&read.view).is_none() && Gemini.bound(&read.view));
     let (out, _) = rewritten(body, &[], true);
@@ -50,15 +50,15 @@ fn facts_come_from_the_config() {
     for (rest, choice) in [
         (
             r#""toolConfig":{"functionCallingConfig":{"mode":"ANY"}}"#,
-            Choice::Forced,
+            ToolChoice::Forced,
         ),
         (
             r#""toolConfig":{"functionCallingConfig":{"mode":"AUTO","allowedFunctionNames":["f"]}}"#,
-            Choice::Forced,
+            ToolChoice::Forced,
         ),
         (
             r#""toolConfig":{"functionCallingConfig":{"mode":"NONE"}}"#,
-            Choice::None,
+            ToolChoice::None,
         ),
     ] {
         let (eligible, facts) = facts(rest);
@@ -77,7 +77,7 @@ fn facts_come_from_the_config() {
             "{config}"
         );
     }
-    assert!(facts(r#""cachedContent":"cachedContents/x""#).1.held);
+    assert!(facts(r#""cachedContent":"cachedContents/x""#).1.server_side);
 }
 
 #[test]
@@ -96,21 +96,21 @@ fn a_request_inside_an_envelope_is_rewritten_there() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_bodies_are_reported() {
     let read = |body: &'static str| {
-        Reading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Operation::Generate)
+        RequestReading::new(&Gemini, &Bytes::from_static(body.as_bytes()), Operation::Generate)
             .map(|_| ())
             .unwrap_err()
     };
-    assert_eq!(read(r#"{"contents":[],"x":1}"#), Unread::OtherShape);
-    assert_eq!(read(r#"{"instances":[{}]}"#), Unread::OtherShape);
-    assert_eq!(read("[1]"), Unread::OtherShape);
+    assert_eq!(read(r#"{"contents":[],"x":1}"#), UnreadReason::OtherShape);
+    assert_eq!(read(r#"{"instances":[{}]}"#), UnreadReason::OtherShape);
+    assert_eq!(read("[1]"), UnreadReason::OtherShape);
     assert_eq!(
         read(r#"{"contents":[{}],"systemInstruction":{},"system_instruction":{}}"#),
-        Unread::RepeatedKey
+        UnreadReason::RepeatedKey
     );
-    assert!(matches!(read(r#"{"contents":[{}"#), Unread::NotJson(_)));
-    assert!(matches!(read(r#"{"contents":[{}]} x"#), Unread::NotJson(_)));
+    assert!(matches!(read(r#"{"contents":[{}"#), UnreadReason::NotJson(_)));
+    assert!(matches!(read(r#"{"contents":[{}]} x"#), UnreadReason::NotJson(_)));
 }
 
 #[test]
@@ -157,13 +157,13 @@ fn single_objects_are_read_and_not_edited() {
 fn signatures_bind_in_the_current_turn_alone() {
     let call = r#"{"role":"model","parts":[{"functionCall":{"name":"f"},"thoughtSignature":"s"}]}"#;
     let result = r#"{"role":"user","parts":[{"functionResponse":{"name":"f"}}]}"#;
-    let said = r#"{"role":"user","parts":[{"text":"x"}]}"#;
+    let user_turn = r#"{"role":"user","parts":[{"text":"x"}]}"#;
     let bound = |turns: &[&str]| {
         let read = reading(&format!(r#"{{"contents":[{}]}}"#, turns.join(",")));
         Gemini.bound(&read.view)
     };
-    assert!(bound(&[said, call, result]));
-    assert!(!bound(&[said, call, result, said]));
+    assert!(bound(&[user_turn, call, result]));
+    assert!(!bound(&[user_turn, call, result, user_turn]));
 }
 
 /// A transcript of one turn: a model's contents, and results of `f` and `g`.
@@ -184,9 +184,9 @@ const RESULT: &str = r#"{"functionResponse":{"id":"h","name":"session_handoff","
 
 /// What a pair beside this call keeps of it: it was the whole answer to the transcript's opening.
 fn fingerprint_of(call: &str) -> String {
-    let asked = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
+    let request = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#);
     let body = format!(r#"{{"candidates":[{{"content":{{"role":"model","parts":[{call}]}}}}]}}"#);
-    let report = Gemini.reply_to(&asked.view, &body.into(), WATCH).unwrap();
+    let report = Gemini.reply_to(&request.view, &body.into(), WATCH).unwrap();
     report.calls[0].0.clone()
 }
 
@@ -282,7 +282,7 @@ fn a_pair_finds_its_sibling_whatever_is_left_of_it() {
 }
 
 #[test]
-fn equal_calls_are_told_apart_by_their_order() {
+fn equal_calls_are_distinguished_by_their_order() {
     let body = transcript(&model(&[G, G].join(",")));
     let keys = reading(&body).call_names(&Gemini);
     let (out, _) = rewritten(&body, &[pair(&keys[1], -1)], false);
@@ -357,7 +357,7 @@ fn a_step_whose_signature_is_lost_says_so() {
             .contains("skip_thought")
     );
     assert!(!rewritten(&signed, &[], true).0.contains("skip_thought"));
-    // A model that never signed is not told otherwise.
+    // Calls of a model that never signed stay as they are.
     assert!(
         !rewritten(&transcript(&model(G)), &[], true)
             .0
@@ -368,7 +368,7 @@ fn a_step_whose_signature_is_lost_says_so() {
 #[test]
 fn an_aside_splits_its_content() {
     let aside = HiddenPair {
-        place: Place::Aside,
+        place: InsertionPlace::Aside,
         answer: HiddenResult::EMPTY_PROMPT,
         ..pair("", 0)
     };

@@ -1,10 +1,10 @@
 use super::*;
-use crate::course::{Circumstances, StreamMerge, Verdict};
+use crate::course::{StreamMerge, Verdict, VerdictInput};
 use crate::wire::AskAgain;
 use crate::wire::Pairs;
 use crate::wire::Replies;
 use crate::wire::Streams;
-use crate::wire::{Ending, Framing, Stop};
+use crate::wire::{Ending, Framing, StopReason};
 use serde_json::{Value, json};
 
 const OURS: &str =
@@ -51,12 +51,12 @@ fn parts(value: &Value) -> &Value {
     &value["candidates"][0]["content"]["parts"]
 }
 
-fn now() -> Circumstances {
-    Circumstances {
+fn now() -> VerdictInput {
+    VerdictInput {
         messages: 2,
         legs: 1,
         max_chain: 8,
-        ..Circumstances::default()
+        ..VerdictInput::default()
     }
 }
 
@@ -66,7 +66,10 @@ fn only_the_last_chunk_has_usage_and_the_rest_stays_as_it_came() {
     let (merge, out) = fed(&stream, 0);
     let usage = r#","usageMetadata":{"promptTokenCount":9,"candidatesTokenCount":2,"totalTokenCount":11}"#;
     assert_eq!(out.concat(), stream.replacen(usage, "", 1).into_bytes());
-    assert_eq!((merge.report().ended, merge.report().stop), (true, Stop::Done));
+    assert_eq!(
+        (merge.report().ended, merge.report().stop),
+        (true, StopReason::Done)
+    );
     assert_eq!(merge.report().usage.input, 9);
 }
 
@@ -104,8 +107,8 @@ fn what_stands_beside_the_call_in_the_last_chunk_goes_in_front_of_the_sentinel()
         merge.next_leg();
         merge.close(Ending::Lost { next_input: 40 }, &mut out);
         let values = values(&out);
-        let told: Vec<_> = values.iter().map(|v| parts(v)[0]["text"].clone()).collect();
-        assert_eq!(told, ["said", "[[mark]]", ""]);
+        let texts: Vec<_> = values.iter().map(|v| parts(v)[0]["text"].clone()).collect();
+        assert_eq!(texts, ["said", "[[mark]]", ""]);
         let last = &values[2];
         assert_eq!(last["candidates"][0]["finishReason"], "STOP");
         assert_eq!(
@@ -123,13 +126,13 @@ fn what_stands_beside_the_call_in_the_last_chunk_goes_in_front_of_the_sentinel()
 #[test]
 fn reasons_to_finish_have_their_meaning() {
     for (reason, parts, stop) in [
-        ("STOP", text("a"), Stop::Done),
-        ("STOP", THEIRS.to_owned(), Stop::Calls),
-        ("STOP", OURS.to_owned(), Stop::Calls),
-        ("MAX_TOKENS", OURS.to_owned(), Stop::Truncated),
-        ("SAFETY", text("a"), Stop::Refused),
-        ("MALFORMED_FUNCTION_CALL", text("a"), Stop::Refused),
-        ("CONTINUATION", text("a"), Stop::Paused),
+        ("STOP", text("a"), StopReason::Done),
+        ("STOP", THEIRS.to_owned(), StopReason::Calls),
+        ("STOP", OURS.to_owned(), StopReason::Calls),
+        ("MAX_TOKENS", OURS.to_owned(), StopReason::Truncated),
+        ("SAFETY", text("a"), StopReason::Refused),
+        ("MALFORMED_FUNCTION_CALL", text("a"), StopReason::Refused),
+        ("CONTINUATION", text("a"), StopReason::Paused),
     ] {
         let stream = chunk(&parts, &format!(r#","finishReason":"{reason}""#));
         let (merge, _) = fed(&stream, 0);
@@ -137,11 +140,14 @@ fn reasons_to_finish_have_their_meaning() {
     }
     let blocked = "data: {\"promptFeedback\":{\"blockReason\":\"SAFETY\"}}\r\n\r\n";
     let (merge, out) = fed(blocked, 0);
-    assert_eq!(merge.report().stop, Stop::Refused);
+    assert_eq!(merge.report().stop, StopReason::Refused);
     assert_eq!(out.concat(), blocked.as_bytes());
     let error = "data: {\"error\":{\"code\":503}}\r\n\r\n";
     let (merge, out) = fed(error, 0);
-    assert_eq!((merge.report().stop, merge.leg_ended()), (Stop::Error, false));
+    assert_eq!(
+        (merge.report().stop, merge.leg_ended()),
+        (StopReason::Error, false)
+    );
     assert_eq!(out.concat(), error.as_bytes());
 }
 
@@ -210,8 +216,8 @@ fn a_models_sentinel_is_broken_up_in_text_and_left_alone_in_thought() {
         let values = values(&out);
         assert_eq!(merge.report().broken_up, 1);
         assert_eq!(parts(&values[0])[0]["text"], form);
-        let said = [&values[1], &values[2]].map(|v| parts(v)[0]["text"].as_str().unwrap().to_owned());
-        assert_eq!(said.concat(), r"[[handoff-resume\:0199");
+        let texts = [&values[1], &values[2]].map(|v| parts(v)[0]["text"].as_str().unwrap().to_owned());
+        assert_eq!(texts.concat(), r"[[handoff-resume\:0199");
     }
 }
 
@@ -243,8 +249,8 @@ fn a_response_may_open_with_a_sentinel_shown_before() {
     merge.feed(Bytes::from(chunk(&text("a"), STOP)), &mut out);
     merge.close(Ending::Own, &mut out);
     assert_eq!(out[0], "\n");
-    let said: Vec<_> = values(&out).iter().map(|v| parts(v)[0]["text"].clone()).collect();
-    assert_eq!(said, ["mark", "a"]);
+    let texts: Vec<_> = values(&out).iter().map(|v| parts(v)[0]["text"].clone()).collect();
+    assert_eq!(texts, ["mark", "a"]);
 }
 
 #[test]
@@ -262,13 +268,13 @@ fn an_array_of_one_element_or_none_stays_an_array() {
         merge.feed(Bytes::copy_from_slice(stream.as_bytes()), &mut out);
         merge.finish_leg(&mut out);
         merge.close(Ending::Own, &mut out);
-        let told: Vec<Value> = serde_json::from_slice(&out.concat()).unwrap();
-        assert_eq!(told.len(), elements);
+        let contents: Vec<Value> = serde_json::from_slice(&out.concat()).unwrap();
+        assert_eq!(contents.len(), elements);
     }
 }
 
 #[test]
-fn the_model_is_asked_again_with_its_own_words() {
+fn the_follow_up_repeats_the_models_output() {
     let stream = [chunk(&text("a"), ""), chunk(&text(""), ""), chunk(OURS, STOP)].concat();
     let (merge, _) = fed(&stream, 0);
     let refused = HiddenPair {
@@ -276,16 +282,20 @@ fn the_model_is_asked_again_with_its_own_words() {
         tool: "session_handoff".into(),
         call_id: String::new(),
         answer: HiddenResult::NOTHING_TO_HAND_OFF,
-        place: Place::Aside,
+        place: InsertionPlace::Aside,
         ..pair("", 0)
     };
     let more = Gemini
-        .ask_again(&merge.spoken().unwrap(), &[refused], crate::tools::Names::HANDOFF)
+        .ask_again(
+            &merge.spoken().unwrap(),
+            &[refused],
+            crate::tools::ToolNames::HANDOFF,
+        )
         .unwrap();
-    let told: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
+    let contents: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let ours: Value = serde_json::from_str(OURS).unwrap();
-    assert_eq!(told[0], json!({"role":"model","parts":[{"text":"a"}, ours]}));
-    let result = &told[1]["parts"][0]["functionResponse"];
+    assert_eq!(contents[0], json!({"role":"model","parts":[{"text":"a"}, ours]}));
+    let result = &contents[1]["parts"][0]["functionResponse"];
     assert_eq!(result["name"], "session_handoff");
     assert!(
         result["response"]["error"]
@@ -296,7 +306,7 @@ fn the_model_is_asked_again_with_its_own_words() {
 }
 
 #[test]
-fn streamed_arguments_are_told_back_whole() {
+fn streamed_arguments_are_repeated_whole() {
     let (merge, _) = fed(&streamed_arguments(), 0);
     let call = Gemini.hidden_call(&merge.report().hidden[0]);
     let known = HiddenPair {
@@ -304,7 +314,11 @@ fn streamed_arguments_are_told_back_whole() {
         ..pair("", 0)
     };
     let more = Gemini
-        .ask_again(&merge.spoken().unwrap(), &[known], crate::tools::Names::HANDOFF)
+        .ask_again(
+            &merge.spoken().unwrap(),
+            &[known],
+            crate::tools::ToolNames::HANDOFF,
+        )
         .unwrap();
     assert!(more.contains(&call), "{more}");
 }
@@ -315,7 +329,7 @@ fn replies_without_a_candidate_are_read_and_joined() {
         br#"{"promptFeedback":{"blockReason":"SAFETY"},"usageMetadata":{"promptTokenCount":3}}"#,
     );
     let report = Gemini.reply(&blocked, WATCH).unwrap();
-    assert_eq!(report.stop, Stop::Refused);
+    assert_eq!(report.stop, StopReason::Refused);
     assert!(
         Gemini
             .reply(&Bytes::from_static(b"{\"error\":{}}"), WATCH)
@@ -355,8 +369,8 @@ fn grounding_of_the_last_leg_counts_parts_anew() {
 #[test]
 fn a_stream_without_our_tool_stays_as_it_came() {
     let view = reading(r#"{"contents":[{"parts":[{"text":"go"}]}]}"#).view;
-    let watch = Watch {
-        hide: crate::tools::Names::NONE,
+    let watch = ResponseWatch {
+        hide: crate::tools::ToolNames::NONE,
         ..WATCH
     };
     let mut merge = StreamMerge::new(Gemini.dialect(&view, watch), 1 << 20, false);
@@ -376,7 +390,10 @@ fn a_later_leg_that_fails_before_it_speaks_may_be_tried_again() {
         merge.say("mark", &mut out);
         merge.next_leg();
         merge.feed(Bytes::from(first + error), &mut out);
-        assert_eq!((merge.report().stop, merge.leg_ended()), (Stop::Error, !shown));
+        assert_eq!(
+            (merge.report().stop, merge.leg_ended()),
+            (StopReason::Error, !shown)
+        );
         assert_eq!(out.concat().ends_with(error.as_bytes()), shown);
     }
 }

@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::json;
 
 use super::legs::*;
-use crate::wire::{Ending, Stop};
+use crate::wire::{Ending, StopReason};
 
 #[test]
 fn nothing_of_ours_goes_by_byte_for_byte() {
@@ -26,7 +26,7 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
     ]
     .concat();
     for cut in 0..leg.len() {
-        let (shown, report) = run_at(USAGE, None, &[(leg.clone(), Then::Close(Ending::Own))], cut);
+        let (shown, report) = run_at(USAGE, None, &[(leg.clone(), AfterLeg::Close(Ending::Own))], cut);
         assert_eq!(String::from_utf8_lossy(&shown), leg);
         assert!(report.ended);
         assert_eq!(
@@ -36,7 +36,10 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
     }
     // A later leg's filter results stay its own.
     let first = [&role(), &call(ours("{}")), &finish("tool_calls"), DONE].concat();
-    let (shown, _) = run(USAGE, &[(first, Then::Say("S")), (leg, Then::Close(Ending::Own))]);
+    let (shown, _) = run(
+        USAGE,
+        &[(first, AfterLeg::Say("S")), (leg, AfterLeg::Close(Ending::Own))],
+    );
     let named: Vec<_> = shown
         .iter()
         .filter(|e| e.is_object())
@@ -46,7 +49,7 @@ fn nothing_of_ours_goes_by_byte_for_byte() {
 }
 
 #[test]
-fn usage_that_nobody_asked_for_is_not_shown() {
+fn usage_that_was_not_requested_is_not_shown() {
     let leg = [&role(), &finish("stop"), &usage(2, 3), DONE].concat();
     // A request that cannot have had the tool: whatever comes is between agent and server.
     let (shown, _) = alone(
@@ -66,7 +69,10 @@ fn usage_that_nobody_asked_for_is_not_shown() {
     ]
     .concat();
     let second = [&role(), &finish("stop"), &usage(2, 3), DONE].concat();
-    let legs = [(first, Then::Say("S")), (second, Then::Close(Ending::Own))];
+    let legs = [
+        (first, AfterLeg::Say("S")),
+        (second, AfterLeg::Close(Ending::Own)),
+    ];
     let (shown, _) = run(NO_USAGE, &legs);
     assert_eq!(shown.len(), 4);
     assert!(shown[1].get("usage").is_none());
@@ -89,13 +95,13 @@ fn many_choices_and_errors_go_by() {
         DONE,
     ]
     .concat();
-    let (shown, report) = run_at(many, None, &[(leg.clone(), Then::Close(Ending::Own))], 9);
+    let (shown, report) = run_at(many, None, &[(leg.clone(), AfterLeg::Close(Ending::Own))], 9);
     assert_eq!(shown, leg.as_bytes());
     assert!(report.hidden.is_empty());
     let leg = [&role(), "data: {\"error\":{\"message\":\"m\"}}\n\n"].concat();
-    let (shown, report) = run_at(USAGE, None, &[(leg.clone(), Then::Close(Ending::Own))], 9);
+    let (shown, report) = run_at(USAGE, None, &[(leg.clone(), AfterLeg::Close(Ending::Own))], 9);
     assert_eq!(shown, leg.as_bytes());
-    assert_eq!((report.stop, report.ended), (Stop::Error, false));
+    assert_eq!((report.stop, report.ended), (StopReason::Error, false));
 }
 
 #[test]
@@ -113,8 +119,8 @@ fn a_stream_is_ended_by_us_where_upstream_cannot() {
         Ending::Lost { next_input: 11 },
     ] {
         let legs = [
-            (leg.clone(), Then::Say("S")),
-            (String::new(), Then::Close(ending)),
+            (leg.clone(), AfterLeg::Say("S")),
+            (String::new(), AfterLeg::Close(ending)),
         ];
         let (shown, _) = run(USAGE, &legs);
         assert_eq!(message(&shown)["reason"], "stop");
@@ -128,7 +134,7 @@ fn a_stream_is_ended_by_us_where_upstream_cannot() {
         );
         assert_eq!(run(NO_USAGE, &legs).0.len(), 4);
     }
-    let (shown, _) = run(USAGE, &[(leg, Then::Close(Ending::WithoutCall))]);
+    let (shown, _) = run(USAGE, &[(leg, AfterLeg::Close(Ending::WithoutCall))]);
     assert_eq!(message(&shown)["reason"], "stop");
     let cut = [&role(), &call(ours("{\"pro")), &finish("length"), DONE].concat();
     let (shown, report) = alone(USAGE, cut);
@@ -150,11 +156,11 @@ fn a_response_that_goes_on_says_its_sentinel_first() {
             DONE,
         ]
         .concat();
-        let legs = [(leg.clone(), Then::Close(Ending::Own))];
+        let legs = [(leg.clone(), AfterLeg::Close(Ending::Own))];
         let (whole, _) = run_at(USAGE, Some("S"), &legs, leg.len());
         let events = events(&whole);
-        let said = message(&events)["content"].as_str().unwrap().to_owned();
-        assert!(said.starts_with('S') && said.ends_with('!'), "{said}");
+        let content = message(&events)["content"].as_str().unwrap().to_owned();
+        assert!(content.starts_with('S') && content.ends_with('!'), "{content}");
         assert_eq!(message(&events)["role"], "assistant");
         assert_eq!(events[0]["choices"][0]["delta"]["role"], "assistant");
     }
@@ -166,7 +172,7 @@ fn model_text_like_ours_is_broken_up_across_deltas() {
     for cut in 0..text.len() {
         let pieces = [&text[..cut], &text[cut..]].map(|t| delta(json!({"content":t})));
         let leg = [&role(), &pieces.concat(), &finish("stop"), DONE].concat();
-        let (bytes, report) = run_at(USAGE, None, &[(leg, Then::Close(Ending::Own))], 50);
+        let (bytes, report) = run_at(USAGE, None, &[(leg, AfterLeg::Close(Ending::Own))], 50);
         let wanted = text.replace("resume:", "resume\\:");
         assert_eq!(message(&events(&bytes))["content"], wanted.as_str());
         assert_eq!(report.broken_up, 1);

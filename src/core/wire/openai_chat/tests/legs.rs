@@ -12,7 +12,7 @@ use crate::wire::framer::Framer;
 use crate::wire::sse;
 use crate::wire::{Ending, LegReport};
 
-/// What an agent asked for.
+/// What an agent requested.
 pub(super) const USAGE: &str =
     r#"{"stream":true,"stream_options":{"include_usage":true},"messages":[{"role":"user","content":"u"}]}"#;
 pub(super) const NO_USAGE: &str = r#"{"stream":true,"tools":[{"type":"function","function":{"name":"read"}}],"messages":[{"role":"user","content":"u"}]}"#;
@@ -60,9 +60,9 @@ pub(super) fn ours(arguments: &str) -> Value {
     json!({"index":0,"id":"h","type":"function","function":{"name":"session_handoff","arguments":arguments}})
 }
 
-/// What happens behind a leg.
+/// What happens after a leg.
 #[derive(Clone)]
-pub(super) enum Then {
+pub(super) enum AfterLeg {
     Say(&'static str),
     Close(Ending),
 }
@@ -72,10 +72,10 @@ pub(super) fn machine(request: &str) -> StreamMerge {
     let view = OpenaiChat
         .read(&Bytes::copy_from_slice(request.as_bytes()), Operation::Generate)
         .unwrap();
-    let watch = Watch {
+    let watch = ResponseWatch {
         hide: match untooled::no_room(&view).is_none() || view.facts.wants_usage {
-            true => crate::tools::Names::HANDOFF,
-            false => crate::tools::Names::NONE,
+            true => crate::tools::ToolNames::HANDOFF,
+            false => crate::tools::ToolNames::NONE,
         },
         ..WATCH
     };
@@ -86,7 +86,7 @@ pub(super) fn machine(request: &str) -> StreamMerge {
 pub(super) fn run_at(
     request: &str,
     opening: Option<&str>,
-    legs: &[(String, Then)],
+    legs: &[(String, AfterLeg)],
     cut: usize,
 ) -> (Vec<u8>, LegReport) {
     let mut merge = machine(request);
@@ -103,18 +103,18 @@ pub(super) fn run_at(
         merge.finish_leg(&mut out);
         report = merge.report().clone();
         match then {
-            Then::Say(text) => {
+            AfterLeg::Say(text) => {
                 merge.say(text, &mut out);
                 merge.next_leg();
             }
-            Then::Close(ending) => merge.close(*ending, &mut out),
+            AfterLeg::Close(ending) => merge.close(*ending, &mut out),
         }
     }
     (out.concat(), report)
 }
 
 /// Runs legs at every split and returns the one result that all have.
-pub(super) fn run(request: &str, legs: &[(String, Then)]) -> (Vec<Value>, LegReport) {
+pub(super) fn run(request: &str, legs: &[(String, AfterLeg)]) -> (Vec<Value>, LegReport) {
     let longest = legs.iter().map(|(l, _)| l.len()).max().unwrap_or_default();
     let (whole, report) = run_at(request, None, legs, longest);
     for cut in 0..longest {
@@ -126,7 +126,7 @@ pub(super) fn run(request: &str, legs: &[(String, Then)]) -> (Vec<Value>, LegRep
 }
 
 pub(super) fn alone(request: &str, leg: String) -> (Vec<Value>, LegReport) {
-    run(request, &[(leg, Then::Close(Ending::Own))])
+    run(request, &[(leg, AfterLeg::Close(Ending::Own))])
 }
 
 pub(super) fn events(stream: &[u8]) -> Vec<Value> {

@@ -12,15 +12,15 @@ use uuid::Uuid;
 
 use super::OpenaiChat;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, Place};
-use crate::rewrite::{Reading, Rewrite, rewrite};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::rewrite::{RequestReading, Rewrite, rewrite};
 use crate::text::splice;
 use crate::wire::Pairs;
-use crate::wire::{HiddenCall, Operation, Watch};
+use crate::wire::{HiddenCall, Operation, ResponseWatch};
 
 const ID: Uuid = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e11);
 
-fn pair(id: Uuid, call_id: &str, answer: HiddenResult, place: Place) -> HiddenPair {
+fn pair(id: Uuid, call_id: &str, answer: HiddenResult, place: InsertionPlace) -> HiddenPair {
     let call = HiddenCall {
         id: call_id.into(),
         arguments: r#"{"prompt":""}"#.into(),
@@ -47,18 +47,18 @@ fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
         Uuid::from_u128(1),
         call_id,
         HiddenResult::QUEUED,
-        Place::Beside { sibling, offset },
+        InsertionPlace::Beside { sibling, offset },
     )
 }
 
 fn aside() -> HiddenPair {
-    pair(ID, "h", HiddenResult::EMPTY_PROMPT, Place::Aside)
+    pair(ID, "h", HiddenResult::EMPTY_PROMPT, InsertionPlace::Aside)
 }
 
 /// The upstream view of a transcript: its messages.
 fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
     let body = Bytes::from(format!(r#"{{"model":"m","messages":{messages}}}"#));
-    let reading = Reading::new(&OpenaiChat, &body, Operation::Generate).unwrap();
+    let reading = RequestReading::new(&OpenaiChat, &body, Operation::Generate).unwrap();
     let what = Rewrite {
         pairs,
         ..Rewrite::default()
@@ -68,7 +68,7 @@ fn upstream(messages: &Value, pairs: &[HiddenPair]) -> Value {
 }
 
 /// What the tests watch for.
-const WATCH: Watch = Watch {
-    hide: crate::tools::Names::HANDOFF,
-    held_bytes: 1 << 20,
+const WATCH: ResponseWatch = ResponseWatch {
+    hide: crate::tools::ToolNames::HANDOFF,
+    buffered_bytes: 1 << 20,
 };

@@ -8,10 +8,10 @@ use crate::mark::{aside, gap};
 use crate::wire::Pairs;
 use crate::wire::Requests;
 use crate::wire::Turns;
-use crate::wire::Unread;
-use crate::wire::view::{Choice, PartKind, Role, View};
+use crate::wire::UnreadReason;
+use crate::wire::view::{Role, ToolChoice, TurnPartKind, View};
 
-fn read(body: &str) -> Result<View, Unread> {
+fn read(body: &str) -> Result<View, UnreadReason> {
     OpenaiChat.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
@@ -35,7 +35,7 @@ fn roles_and_parts() {
         roles,
         [Role::System, Role::User, Role::Assistant, Role::Tool, Role::Other]
     );
-    let kinds = |turn| -> Vec<PartKind> {
+    let kinds = |turn| -> Vec<TurnPartKind> {
         OpenaiChat
             .content(&view, turn)
             .parts
@@ -43,9 +43,9 @@ fn roles_and_parts() {
             .map(|p| p.kind)
             .collect()
     };
-    assert_eq!(kinds(1), [PartKind::Text, PartKind::Other]);
-    assert_eq!(kinds(2), [PartKind::Text, PartKind::Call]);
-    assert_eq!(kinds(3), [PartKind::Result]);
+    assert_eq!(kinds(1), [TurnPartKind::Text, TurnPartKind::Other]);
+    assert_eq!(kinds(2), [TurnPartKind::Text, TurnPartKind::Call]);
+    assert_eq!(kinds(3), [TurnPartKind::Result]);
     let result = OpenaiChat.content(&view, 3).parts[0];
     assert_eq!(view.text(result.id.unwrap()), b"c1");
     assert_eq!(OpenaiChat.content(&view, 2).call(&view.body, "c1"), Some(1));
@@ -73,22 +73,22 @@ fn facts() {
             .facts
             .cramped
     );
-    assert!(with(r#""modalities":["text","audio"]"#).facts.held);
+    assert!(with(r#""modalities":["text","audio"]"#).facts.server_side);
     assert!(
         with(r#""stream_options":{"include_usage":true}"#)
             .facts
             .wants_usage
     );
     let choice = |raw: &str| with(&format!(r#""tool_choice":{raw}"#)).facts.choice;
-    assert_eq!(choice(r#""none""#), Choice::None);
-    assert_eq!(choice(r#""auto""#), Choice::Auto);
-    assert_eq!(choice("null"), Choice::Auto);
+    assert_eq!(choice(r#""none""#), ToolChoice::None);
+    assert_eq!(choice(r#""auto""#), ToolChoice::Auto);
+    assert_eq!(choice("null"), ToolChoice::Auto);
     for forced in [
         r#""required""#,
         r#"{"type":"function","function":{"name":"a"}}"#,
         r#"{"type":"allowed_tools","allowed_tools":{}}"#,
     ] {
-        assert_eq!(choice(forced), Choice::Forced);
+        assert_eq!(choice(forced), ToolChoice::Forced);
     }
     let session = |raw: &str| with(raw).facts.session;
     assert_eq!(
@@ -109,40 +109,40 @@ fn tools_are_the_agents_or_the_providers() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said() {
+fn unreadable_bodies_are_reported() {
     let messages = r#""messages":[{"role":"user","content":"x"}]"#;
     assert_eq!(
         read(&format!("{{{messages},{messages}}}")).unwrap_err(),
-        Unread::RepeatedKey
+        UnreadReason::RepeatedKey
     );
-    assert_eq!(read("[1]").unwrap_err(), Unread::OtherShape);
-    assert_eq!(read(r#"{"messages":"x"}"#).unwrap_err(), Unread::OtherShape);
+    assert_eq!(read("[1]").unwrap_err(), UnreadReason::OtherShape);
+    assert_eq!(read(r#"{"messages":"x"}"#).unwrap_err(), UnreadReason::OtherShape);
     assert!(matches!(
         read(r#"{"messages":["#).unwrap_err(),
-        Unread::NotJson(_)
+        UnreadReason::NotJson(_)
     ));
 }
 
 #[test]
-fn usage_is_asked_for_where_the_agent_did_not() {
-    let asked = |members: &str| -> Value {
+fn usage_is_requested_where_the_agent_did_not() {
+    let options_for = |members: &str| -> Value {
         let view = with(members);
         let sent = splice::flat(splice::splice(&view.body, OpenaiChat.companions(&view)));
         serde_json::from_slice::<Value>(&sent).unwrap()["stream_options"].take()
     };
     let usage = json!({"include_usage": true});
-    assert_eq!(asked(r#""stream":true"#), usage);
-    assert_eq!(asked(r#""stream":true,"stream_options":null"#), usage);
-    assert_eq!(asked(r#""stream":true,"stream_options":{}"#), usage);
+    assert_eq!(options_for(r#""stream":true"#), usage);
+    assert_eq!(options_for(r#""stream":true,"stream_options":null"#), usage);
+    assert_eq!(options_for(r#""stream":true,"stream_options":{}"#), usage);
     assert_eq!(
-        asked(r#""stream_options":{"include_usage":false},"stream":true"#),
+        options_for(r#""stream_options":{"include_usage":false},"stream":true"#),
         usage
     );
     assert_eq!(
-        asked(r#""stream":true,"stream_options":{"include_obfuscation":false}"#),
+        options_for(r#""stream":true,"stream_options":{"include_obfuscation":false}"#),
         json!({"include_usage": true, "include_obfuscation": false})
     );
-    assert_eq!(asked(r#""stream":false"#), Value::Null);
+    assert_eq!(options_for(r#""stream":false"#), Value::Null);
     assert!(
         OpenaiChat
             .companions(&with(r#""stream":true,"stream_options":{"include_usage":true}"#))
@@ -198,10 +198,10 @@ fn hidden(id: &str) -> Value {
 #[test]
 fn beside_counts_calls_alone() {
     let call = |id: &str| json!({"id":id,"type":"function","function":{"name":"f","arguments":"{}"}});
-    let said = json!([{"type":"text","text":"a"},{"type":"text","text":"b"}]);
+    let texts = json!([{"type":"text","text":"a"},{"type":"text","text":"b"}]);
     let messages = json!([
         {"role":"user","content":"u"},
-        {"role":"assistant","content":said,"tool_calls":[call("a"), call("b")]},
+        {"role":"assistant","content":texts,"tool_calls":[call("a"), call("b")]},
         {"role":"tool","tool_call_id":"a","content":"ra"},
         {"role":"tool","tool_call_id":"b","content":"rb"},
     ]);
@@ -220,7 +220,7 @@ fn beside_counts_calls_alone() {
             .map(|c| c["id"].clone())
             .collect();
         assert_eq!(calls, wanted);
-        assert_eq!(sent[1]["content"], said);
+        assert_eq!(sent[1]["content"], texts);
         assert_eq!(
             [&sent[2], &sent[3]["tool_call_id"], &sent[4]["tool_call_id"]],
             [&result("h"), &json!("a"), &json!("b")]
@@ -238,7 +238,7 @@ fn split(before: Value) -> [Value; 2] {
     ]
 }
 
-fn asked_again(message: Value) -> Vec<Value> {
+fn follow_up(message: Value) -> Vec<Value> {
     let sent = upstream(&json!([{"role":"user","content":"u"}, message]), &[aside()]);
     sent.as_array().unwrap()[1..].to_vec()
 }
@@ -257,13 +257,13 @@ fn a_message_is_split_at_its_aside() {
         let text = format!("{before}{mark}{after}");
         let whole = json!({"reasoning_content":"r","content":text,"tool_calls":calls,"role":"assistant"});
         let rest = json!({"reasoning_content":"r","content":after,"tool_calls":calls,"role":"assistant"});
-        assert_eq!(asked_again(whole), [call.clone(), result.clone(), rest]);
+        assert_eq!(follow_up(whole), [call.clone(), result.clone(), rest]);
         let whole = json!({"role":"assistant","content":format!("{before}{mark}"),"tool_calls":calls});
         let rest = json!({"role":"assistant","content":null,"tool_calls":calls});
-        assert_eq!(asked_again(whole), [call.clone(), result.clone(), rest]);
+        assert_eq!(follow_up(whole), [call.clone(), result.clone(), rest]);
         let trimmed = format!("{before}{}", mark.trim_end());
         assert_eq!(
-            asked_again(json!({"role":"assistant","content":trimmed,"refusal":null})),
+            follow_up(json!({"role":"assistant","content":trimmed,"refusal":null})),
             [call, result]
         );
     }
@@ -277,7 +277,7 @@ fn a_list_is_split_at_its_aside() {
     let [call, result] = split(json!([text("a"), text("b")]));
     let glued = message(json!([text("a"), text(&format!("b{mark}c")), text("d")]));
     assert_eq!(
-        asked_again(glued),
+        follow_up(glued),
         [
             call.clone(),
             result.clone(),
@@ -286,15 +286,15 @@ fn a_list_is_split_at_its_aside() {
     );
     let apart = message(json!([text("a"), text("b"), text(&mark), text("d")]));
     assert_eq!(
-        asked_again(apart),
+        follow_up(apart),
         [call.clone(), result.clone(), message(json!([text("d")]))]
     );
     let last = message(json!([text("a"), text("b"), text(&mark)]));
-    assert_eq!(asked_again(last), [call, result.clone()]);
+    assert_eq!(follow_up(last), [call, result.clone()]);
     let calls = json!([{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]);
     let only = json!({"role":"assistant","content":[text(&mark)],"tool_calls":calls});
     let rest = json!({"role":"assistant","content":null,"tool_calls":calls});
-    assert_eq!(asked_again(only), [split(Value::Null)[0].clone(), result, rest]);
+    assert_eq!(follow_up(only), [split(Value::Null)[0].clone(), result, rest]);
 }
 
 #[test]
@@ -302,7 +302,7 @@ fn two_asides_in_one_message() {
     let other = Uuid::from_u128(0x0199a3c2_7d1e_7c3a_9b1f_2f6f0c9d8e12);
     let line = |id| gap::spaced(&aside::line(id));
     let text = format!("a{}b{}c", line(ID), line(other));
-    let second = pair(other, "i", HiddenResult::BAD_ARGUMENTS, Place::Aside);
+    let second = pair(other, "i", HiddenResult::BAD_ARGUMENTS, InsertionPlace::Aside);
     let sent = upstream(&json!([{"role":"assistant","content":text}]), &[aside(), second]);
     let [call, result] = split(json!("a"));
     assert_eq!(

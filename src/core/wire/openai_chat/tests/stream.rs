@@ -4,7 +4,7 @@ use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 
 use super::legs::*;
-use crate::wire::{Ending, Stop};
+use crate::wire::{Ending, StopReason};
 
 #[test]
 fn a_call_of_ours_is_hidden_however_it_is_spelled() {
@@ -44,7 +44,7 @@ fn a_call_of_ours_is_hidden_however_it_is_spelled() {
         let (events, report) = run(
             USAGE,
             &[
-                (leg, Then::Say("S")),
+                (leg, AfterLeg::Say("S")),
                 (
                     [
                         &delta(json!({"role":"assistant","content":"two"})),
@@ -52,11 +52,11 @@ fn a_call_of_ours_is_hidden_however_it_is_spelled() {
                         DONE,
                     ]
                     .concat(),
-                    Then::Close(Ending::Own),
+                    AfterLeg::Close(Ending::Own),
                 ),
             ],
         );
-        assert_eq!(report.stop, Stop::Done);
+        assert_eq!(report.stop, StopReason::Done);
         assert_eq!(
             message(&events),
             json!({"role":"assistant","content":"Stwo","calls":[],"reason":"stop"})
@@ -87,8 +87,8 @@ fn a_call_whose_name_could_be_ours_waits_no_longer_than_that() {
         .concat();
         let mut merge = machine(USAGE);
         let mut out = Vec::new();
-        let held = [role(), call(start.clone())].concat();
-        merge.feed(held.into(), &mut out);
+        let first_frames = [role(), call(start.clone())].concat();
+        merge.feed(first_frames.into(), &mut out);
         assert_eq!(message(&events(&out.concat()))["calls"], json!([]));
         let (shown, report) = alone(USAGE, leg.clone());
         assert_eq!(message(&shown), message(&events(leg.as_bytes())));
@@ -117,7 +117,10 @@ fn visible_calls_are_numbered_over_all_legs() {
     assert_eq!(report.calls, [("a".into(), 0), ("b".into(), 1)]);
     assert_eq!(report.hidden.iter().map(|h| h.after).collect::<Vec<_>>(), [0, 1]);
     let two = [&role(), &call(read_file(0, "c")), &finish("tool_calls"), DONE].concat();
-    let (shown, _) = run(USAGE, &[(one, Then::Say("S")), (two, Then::Close(Ending::Own))]);
+    let (shown, _) = run(
+        USAGE,
+        &[(one, AfterLeg::Say("S")), (two, AfterLeg::Close(Ending::Own))],
+    );
     assert_eq!(message(&shown)["calls"][2], json!(["c", "read", "{}"]));
 }
 

@@ -1,4 +1,4 @@
-//! Replies in one piece, and the model asked again.
+//! Replies in one piece, and the model queried again.
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
@@ -7,7 +7,7 @@ use super::*;
 use crate::mark::{aside, gap};
 use crate::wire::AskAgain;
 use crate::wire::Replies;
-use crate::wire::{Ending, Leg, LegOutput, Stop};
+use crate::wire::{Ending, Leg, LegOutput, StopReason};
 
 fn body(message: Value, reason: &str) -> Bytes {
     let reply = json!({"id":"r","object":"chat.completion","created":1,"model":"m",
@@ -47,7 +47,10 @@ fn a_reply_is_read() {
             WATCH,
         )
         .unwrap();
-    assert_eq!((report.stop, report.parts, report.ended), (Stop::Calls, 1, true));
+    assert_eq!(
+        (report.stop, report.parts, report.ended),
+        (StopReason::Calls, 1, true)
+    );
     assert_eq!(report.calls, [("c".to_owned(), 0)]);
     assert_eq!((report.hidden[0].after, report.hidden[0].complete), (0, true));
     assert_eq!((report.usage.input, report.usage.output), (10, 4));
@@ -122,13 +125,13 @@ fn lists_and_lookalikes_join() {
     assert_eq!(OpenaiChat.reply(&first, WATCH).unwrap().broken_up, 1);
 }
 
-/// Asked again within a request, and put back on the next one: the same prefix for the model.
+/// A follow-up within a request and the restored pair on the next one give the model the same prefix.
 #[test]
 fn asking_again_and_putting_back_agree() {
-    for said in ["", "text \n\n[[handoff-resume:x", " "] {
+    for words in ["", "text \n\n[[handoff-resume:x", " "] {
         let frames: Vec<Bytes> = [
             json!({"role":"assistant","content":""}),
-            json!({"content":said}),
+            json!({"content":words}),
             json!({"tool_calls":[ours()]}),
         ]
         .into_iter()
@@ -140,30 +143,34 @@ fn asking_again_and_putting_back_agree() {
         })
         .collect();
         let reply = body(
-            json!({"role":"assistant","content":said,"refusal":null,"annotations":[],"tool_calls":[ours()]}),
+            json!({"role":"assistant","content":words,"refusal":null,"annotations":[],"tool_calls":[ours()]}),
             "tool_calls",
         );
         let streamed = OpenaiChat
             .ask_again(
                 &LegOutput::Stream(frames),
                 &[aside()],
-                crate::tools::Names::HANDOFF,
+                crate::tools::ToolNames::HANDOFF,
             )
             .unwrap();
         let whole = OpenaiChat
-            .ask_again(&LegOutput::Reply(reply), &[aside()], crate::tools::Names::HANDOFF)
+            .ask_again(
+                &LegOutput::Reply(reply),
+                &[aside()],
+                crate::tools::ToolNames::HANDOFF,
+            )
             .unwrap();
         assert_eq!(streamed, whole);
-        let shown = said.replace("resume:", "resume\\:");
+        let shown = words.replace("resume:", "resume\\:");
         let shown = format!("{shown}{}then", gap::spaced(&aside::line(ID)));
         let sent = upstream(&json!([{"role":"assistant","content":shown}]), &[aside()]);
-        let asked: Value = serde_json::from_str(&format!("[{streamed}]")).unwrap();
-        assert_eq!(sent.as_array().unwrap()[..2], asked.as_array().unwrap()[..]);
+        let more: Value = serde_json::from_str(&format!("[{streamed}]")).unwrap();
+        assert_eq!(sent.as_array().unwrap()[..2], more.as_array().unwrap()[..]);
     }
 }
 
 #[test]
-fn reasoning_is_told_back() {
+fn reasoning_is_repeated() {
     let frames: Vec<Bytes> = [
         json!({"role":"assistant","content":null,"reasoning_content":"th"}),
         json!({"reasoning_content":"ink","reasoning_details":[{"data":"a"}]}),
@@ -173,16 +180,16 @@ fn reasoning_is_told_back() {
     .into_iter()
     .map(|d| Bytes::from(format!("data: {}\n\n", json!({"choices":[{"delta":d}]}))))
     .collect();
-    let asked = OpenaiChat
+    let more = OpenaiChat
         .ask_again(
             &LegOutput::Stream(frames),
             &[aside()],
-            crate::tools::Names::HANDOFF,
+            crate::tools::ToolNames::HANDOFF,
         )
         .unwrap();
-    let asked: Value = serde_json::from_str(&format!("[{asked}]")).unwrap();
+    let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     assert_eq!(
-        asked[0],
+        more[0],
         json!({"role":"assistant","content":null,"reasoning_content":"think",
                "reasoning_details":[{"data":"a"},{"data":"b"}],"tool_calls":[ours()]})
     );

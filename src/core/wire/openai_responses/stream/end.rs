@@ -2,33 +2,40 @@
 
 use bytes::Bytes;
 
-use super::super::event::{Event, event};
-use super::super::response_object::{self, Now};
+use super::super::event::{ResponsesEvent, event};
+use super::super::response_object::{self, ObjectOverrides};
 use super::super::{own_message, usage};
-use super::{Slot, Stream};
+use super::{OutputSlot, ResponsesStream};
 use crate::text::json;
 use crate::wire::DroppedThinking;
-use crate::wire::leg::Stop;
+use crate::wire::leg::StopReason;
 
-impl Stream {
+impl ResponsesStream {
     /// `completed`, `failed`, `incomplete`.
-    pub(super) fn terminal(&mut self, raw: &Bytes, data: &[u8], event: &Event, out: &mut Vec<Bytes>) {
+    pub(super) fn terminal(
+        &mut self,
+        raw: &Bytes,
+        data: &[u8],
+        event: &ResponsesEvent,
+        out: &mut Vec<Bytes>,
+    ) {
         let response = event.response.unwrap_or_default();
         for (_, slot) in self.slots.drain(..) {
-            if let Slot::Hidden(call) = slot {
-                let call = response_object::finished(data, response, &call, self.held_bytes).unwrap_or(call);
+            if let OutputSlot::Hidden(call) = slot {
+                let call =
+                    response_object::finished(data, response, &call, self.buffered_bytes).unwrap_or(call);
                 self.report.hidden.push(call);
             }
         }
         // A server that streams no items.
-        let (hide, held_bytes) = (self.hide, self.held_bytes);
+        let (hide, buffered_bytes) = (self.hide, self.buffered_bytes);
         if self.items.len() == self.earlier && self.report.hidden.is_empty() {
             self.items.extend(response_object::take_output(
                 data,
                 response,
                 &mut self.report,
                 |name| hide.find(name),
-                held_bytes,
+                buffered_bytes,
             ));
         }
         if let Some(id) = json::get_string(data, response, "id") {
@@ -40,11 +47,11 @@ impl Stream {
         self.report.ended = true;
         self.report.served.take(data, response);
         self.report.dropped_thinking = DroppedThinking::of_member(data, response).unwrap_or_default();
-        self.report.again = self.report.stop == Stop::Error && self.leg > 0 && self.report.parts == 0;
+        self.report.again = self.report.stop == StopReason::Error && self.leg > 0 && self.report.parts == 0;
         if self.leg == 0 {
             self.identity.take(data, response);
         }
-        if self.report.stop != Stop::Error {
+        if self.report.stop != StopReason::Error {
             self.object = event.response.map(|r| response_object::raw(data, r));
         }
         if self.holding() {
@@ -60,8 +67,8 @@ impl Stream {
         let mut all = self.spent.clone();
         all.extend(self.usage.clone());
         let hidden = !self.report.hidden.is_empty();
-        let changed = self.leg > 0 || self.said || hidden || self.report.broken_up > 0;
-        let now = Now {
+        let changed = self.leg > 0 || self.has_own_item || hidden || self.report.broken_up > 0;
+        let now = ObjectOverrides {
             identity: (self.leg > 0).then_some(&self.identity),
             previous: self.previous.as_deref(),
             output: changed.then(|| self.output()),
@@ -85,7 +92,7 @@ impl Stream {
         self.say_opening(out);
         let mut all = self.spent.clone();
         all.extend(self.usage.clone());
-        let now = Now {
+        let now = ObjectOverrides {
             identity: Some(&self.identity),
             previous: self.previous.as_deref(),
             output: Some(self.output()),

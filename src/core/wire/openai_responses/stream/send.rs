@@ -2,23 +2,23 @@
 
 use bytes::Bytes;
 
-use super::super::event::{Event, number};
-use super::{Slot, Stream};
+use super::super::event::{ResponsesEvent, number};
+use super::{OutputSlot, ResponsesStream};
 use crate::text::splice::Edit;
 use crate::wire::sse;
 
-impl Stream {
+impl ResponsesStream {
     /// The agent's index of an item, given now where it is new.
     pub(super) fn slot(&mut self, index: u64) -> usize {
         let known = self.slots.iter().find_map(|(i, slot)| match slot {
-            Slot::Shown(shown) if *i == index => Some(*shown),
+            OutputSlot::Shown(shown) if *i == index => Some(*shown),
             _ => None,
         });
         known.unwrap_or_else(|| {
             let shown = self.items.len();
             self.items.push(String::new());
             self.report.parts += 1;
-            self.slots.push((index, Slot::Shown(shown)));
+            self.slots.push((index, OutputSlot::Shown(shown)));
             shown
         })
     }
@@ -34,7 +34,7 @@ impl Stream {
         &mut self,
         raw: &Bytes,
         data: &[u8],
-        event: &Event,
+        event: &ResponsesEvent,
         mut edits: Vec<Edit>,
         out: &mut Vec<Bytes>,
     ) {
@@ -54,7 +54,7 @@ impl Stream {
     }
 
     /// The edit that moves an event to the agent's index of its item.
-    pub(super) fn index_edit(&mut self, data: &[u8], event: &Event) -> Option<Edit> {
+    pub(super) fn index_edit(&mut self, data: &[u8], event: &ResponsesEvent) -> Option<Edit> {
         let span = event.index?;
         let index = number(data, event.index);
         let shown = self.slot(index);

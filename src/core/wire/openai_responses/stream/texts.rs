@@ -5,8 +5,7 @@ use crate::mark::escape::Escaper;
 use crate::text::Span;
 use crate::text::splice::Edit;
 
-/// The text of a part.
-pub(super) struct Text {
+pub(super) struct PartText {
     /// Upstream's index of the item and of the part.
     pub(super) key: (u64, u64),
     /// What was seen before it: the parts of all items of a leg are one text, since agents join them.
@@ -17,9 +16,9 @@ pub(super) struct Text {
 
 /// All of them, in the order in which they began.
 #[derive(Default)]
-pub(super) struct Texts(Vec<Text>);
+pub(super) struct PartTexts(Vec<PartText>);
 
-impl Texts {
+impl PartTexts {
     /// Another leg begins.
     pub(super) fn clear(&mut self) {
         self.0.clear();
@@ -31,7 +30,7 @@ impl Texts {
     }
 
     /// The text of a part that has begun.
-    pub(super) fn get(&self, key: (u64, u64)) -> Option<&Text> {
+    pub(super) fn get(&self, key: (u64, u64)) -> Option<&PartText> {
         self.0.iter().find(|text| text.key == key)
     }
 
@@ -65,11 +64,11 @@ impl Texts {
     }
 
     /// The text of a part; a new one goes on from the last.
-    pub(super) fn text(&mut self, key: (u64, u64)) -> &mut Text {
+    pub(super) fn text(&mut self, key: (u64, u64)) -> &mut PartText {
         let known = self.0.iter().position(|text| text.key == key);
         let i = known.unwrap_or_else(|| {
             let before = self.so_far();
-            self.0.push(Text {
+            self.0.push(PartText {
                 key,
                 before,
                 now: before,

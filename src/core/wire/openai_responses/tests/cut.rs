@@ -1,7 +1,7 @@
 use pretty_assertions::assert_eq;
 
 use super::*;
-use crate::rewrite::Why;
+use crate::rewrite::ChangeReason;
 
 fn kept(items: Value) -> Vec<Value> {
     let mut input = cut(&with_input(items))["input"].as_array().unwrap().clone();
@@ -13,15 +13,15 @@ fn kept(items: Value) -> Vec<Value> {
 fn a_sentinel_is_known_by_its_items_id_alone() {
     let reference = json!({"type": "item_reference", "id": ITEM});
     let bare = json!({"id": ITEM});
-    for item in [sentinel(), said(ITEM, "another text"), reference, bare] {
+    for item in [sentinel(), message(ITEM, "another text"), reference, bare] {
         let items = json!([
             user("hi"),
-            said("msg_1", "one"),
+            message("msg_1", "one"),
             item,
-            said("msg_2", "two"),
+            message("msg_2", "two"),
             user("more")
         ]);
-        assert_eq!(kept(items), [said("msg_2", "two"), user("more")], "{item}");
+        assert_eq!(kept(items), [message("msg_2", "two"), user("more")], "{item}");
     }
     for item in [
         json!({"type": "item_reference", "id": "msg_handoff_7"}),
@@ -46,11 +46,11 @@ fn one_sentinel_is_found_once_and_the_last_one_first() {
 
 #[test]
 fn what_an_agent_glued_to_the_sentinel_stays() {
-    let glued = said("msg_1", &format!("one\n\n[[handoff-resume:{ID}]]\n\ntwo"));
+    let glued = message("msg_1", &format!("one\n\n[[handoff-resume:{ID}]]\n\ntwo"));
     let items = json!([user("hi"), glued, called("fc_2", "c"), answered("c")]);
     assert_eq!(
         kept(items),
-        [said("msg_1", "two"), called("fc_2", "c"), answered("c")]
+        [message("msg_1", "two"), called("fc_2", "c"), answered("c")]
     );
 }
 
@@ -63,9 +63,9 @@ fn references_to_our_items_never_reach_upstream() {
     assert_eq!(done["input"], json!([user("hi"), theirs]));
 }
 
-/// The one stands where the model had said nothing, and is a message like another where agents send it whole.
+/// The one stands where the model had written nothing, and is a message like another where agents send it whole.
 #[test]
-fn references_to_other_items_of_ours_are_said_in_full_or_go() {
+fn references_to_other_items_of_ours_are_resolved_or_removed() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});
     let body = with_input(json!([
         user("hi"),
@@ -75,7 +75,7 @@ fn references_to_other_items_of_ours_are_said_in_full_or_go() {
         user("and more")
     ]));
     let done = value(rewritten(&body, &Rewrite::default()));
-    let mut filler = said("msg_note_7", crate::wire::NOTHING_SAID);
+    let mut filler = message("msg_note_7", crate::wire::EMPTY_TURN);
     filler["content"][0]["logprobs"] = json!([]);
     assert_eq!(
         done["input"],
@@ -103,7 +103,7 @@ fn results_whose_calls_were_cut_go_wherever_they_stand() {
 }
 
 #[test]
-fn a_result_right_behind_the_cut_goes_and_is_not_counted() {
+fn a_result_right_after_the_cut_is_removed_and_not_counted() {
     let body = with_input(json!([
         user("hi"),
         called("fc_1", "c1"),
@@ -142,7 +142,7 @@ fn reasoning_that_lost_its_item_goes() {
         sentinel(),
         thought("rs_2"),
         thought("rs_3"),
-        said("msg_2", "two")
+        message("msg_2", "two")
     ]);
     assert_eq!(kept(items.clone()), items.as_array().unwrap()[2..]);
 }
@@ -153,12 +153,12 @@ fn items_whose_reasoning_was_moved_in_front_go_on_without_ids() {
         user("hi"),
         thought("rs_1"),
         thought("rs_2"),
-        said("msg_1", "one"),
+        message("msg_1", "one"),
         sentinel(),
-        said("msg_2", "two"),
+        message("msg_2", "two"),
         called("fc_2", "c"),
         answered("c"),
-        said("msg_3", "three")
+        message("msg_3", "three")
     ]);
     let bare = |mut item: Value| {
         item.as_object_mut().unwrap().remove("id");
@@ -167,10 +167,10 @@ fn items_whose_reasoning_was_moved_in_front_go_on_without_ids() {
     assert_eq!(
         kept(items),
         [
-            bare(said("msg_2", "two")),
+            bare(message("msg_2", "two")),
             bare(called("fc_2", "c")),
             answered("c"),
-            said("msg_3", "three")
+            message("msg_3", "three")
         ]
     );
 }
@@ -178,12 +178,12 @@ fn items_whose_reasoning_was_moved_in_front_go_on_without_ids() {
 #[test]
 fn broken_up_text_is_given_back() {
     let body = with_input(json!([
-        said("msg_1", &format!("log: [[handoff-resume\\:{ID}]]")),
+        message("msg_1", &format!("log: [[handoff-resume\\:{ID}]]")),
         user("[[handoff-resume\\:x")
     ]));
     let done = rewritten(&body, &Rewrite::default());
     let why: Vec<_> = done.changes.iter().map(|c| (c.why, c.removed)).collect();
-    assert_eq!(why, [(Why::GivenBack, 2)]);
-    let whole = said("msg_1", &format!("log: [[handoff-resume:{ID}]]"));
+    assert_eq!(why, [(ChangeReason::GivenBack, 2)]);
+    let whole = message("msg_1", &format!("log: [[handoff-resume:{ID}]]"));
     assert_eq!(value(done)["input"], json!([whole, user("[[handoff-resume\\:x")]));
 }

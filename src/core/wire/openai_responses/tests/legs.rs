@@ -3,10 +3,10 @@ use pretty_assertions::assert_eq;
 use super::sdk::*;
 use super::*;
 use crate::wire::AskAgain;
-use crate::wire::{Ending, Stop};
+use crate::wire::{Ending, StopReason};
 
-fn handed_over(request: &Value) -> Run {
-    let mut run = Run::new(request);
+fn handed_over(request: &Value) -> SdkRun {
+    let mut run = SdkRun::new(request);
     run.feed(&leg(
         "resp_1",
         &[text_item(0, "msg_1", &["a"]), call_item(1, hidden("fc_h", "h"))],
@@ -40,7 +40,7 @@ fn a_later_leg_that_fails_says_so_under_the_first_ones_name() {
     run.merge.next_leg();
     let failed = json!({"status": "failed", "error": {"code": "server_error", "message": "m"}});
     let report = run.feed(&leg("resp_2", &[text_item(0, "msg_2", &["b"])], failed));
-    assert_eq!((report.stop, report.ended), (Stop::Error, true));
+    assert_eq!((report.stop, report.ended), (StopReason::Error, true));
     let seen = run.close(Ending::Own);
     assert_eq!(seen.end["error"]["message"], "m");
     assert_eq!(seen.end["output"].as_array().unwrap().len(), 3);
@@ -56,7 +56,7 @@ fn an_error_before_a_later_leg_shows_anything_is_kept_back() {
     ]));
     assert_eq!(
         (report.stop, report.ended, run.out.len()),
-        (Stop::Error, true, sent)
+        (StopReason::Error, true, sent)
     );
     run.merge.next_leg();
     run.feed(&leg("resp_3", &[text_item(0, "msg_3", &["c"])], completed(1)));
@@ -85,7 +85,7 @@ fn a_response_that_ends_with_its_sentinel_is_completed() {
 
 #[test]
 fn a_repeated_request_opens_with_its_sentinel() {
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.open_with(shown_sentinel());
     run.feed(&leg("resp_2", &[text_item(0, "msg_2", &["b"])], completed(5)));
     let seen = run.close(Ending::Own);
@@ -100,7 +100,7 @@ fn a_repeated_request_opens_with_its_sentinel() {
     assert_eq!(seen.items[0], sentinel_item("completed"));
     assert_eq!(seen.end["output"], Value::from(seen.items));
 
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.open_with(shown_sentinel());
     let seen = run.close(Ending::Lost { next_input: 9 });
     assert_eq!(seen.items, [sentinel_item("completed")]);
@@ -113,8 +113,8 @@ fn sentinel_item(status: &str) -> Value {
 }
 
 #[test]
-fn an_aside_is_an_item_and_the_model_is_asked_again_in_the_same_response() {
-    let mut run = Run::new(&hi());
+fn an_aside_is_an_item_and_the_follow_up_continues_the_same_response() {
+    let mut run = SdkRun::new(&hi());
     let mut stream = leg(
         "resp_1",
         &[plain_item(0, thought("rs_1")), call_item(1, hidden("fc_h", "h"))],
@@ -122,9 +122,13 @@ fn an_aside_is_an_item_and_the_model_is_asked_again_in_the_same_response() {
     );
     stream += "data: [DONE]\n\n";
     run.feed(&stream);
-    let pairs = [pair("h", Place::Aside)];
+    let pairs = [pair("h", InsertionPlace::Aside)];
     let more = OpenaiResponses
-        .ask_again(&run.merge.spoken().unwrap(), &pairs, crate::tools::Names::HANDOFF)
+        .ask_again(
+            &run.merge.spoken().unwrap(),
+            &pairs,
+            crate::tools::ToolNames::HANDOFF,
+        )
         .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     assert_eq!(more, json!([thought("rs_1"), hidden("fc_h", "h"), result("h")]));
@@ -151,7 +155,7 @@ fn the_agent_sees_the_response_it_went_on_from() {
         "\"previous_response_id\":null",
         "\"previous_response_id\":\"resp_upstreams\"",
     );
-    let mut run = Run::new(&request);
+    let mut run = SdkRun::new(&request);
     run.feed(&stream);
     let all = String::from_utf8(run.out.concat()).unwrap();
     assert_eq!(all.matches("resp_agents").count(), 3);
@@ -162,7 +166,7 @@ fn the_agent_sees_the_response_it_went_on_from() {
         run.feed(&leg(
             "resp_2",
             &[],
-            json!({"status": "completed", "output": [said("msg_2", "b")]}),
+            json!({"status": "completed", "output": [message("msg_2", "b")]}),
         ));
         run
     };

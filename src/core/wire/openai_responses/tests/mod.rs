@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::OpenaiResponses;
 use crate::record::WireId;
-use crate::record::{HiddenPair, HiddenResult, Place};
-use crate::rewrite::{Cut, GoesOn, Reading, Rewrite, Rewritten, rewrite};
+use crate::record::{HiddenPair, HiddenResult, InsertionPlace};
+use crate::rewrite::{ContinuedResponse, Cut, RequestReading, Rewrite, RewriteOutcome, rewrite};
 use crate::text::splice;
 use crate::wire::Operation;
 
@@ -24,8 +24,8 @@ const ITEM: &str = "msg_handoff_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
 const ASIDE: &str = "msg_aside_0199a3c27d1e7c3a9b1f2f6f0c9d8e11";
 const HEAD: &str = r#"{"type":"message","role":"user","content":"go on"}"#;
 
-fn reading(body: &Value) -> Reading {
-    Reading::new(
+fn reading(body: &Value) -> RequestReading {
+    RequestReading::new(
         &OpenaiResponses,
         &Bytes::from(body.to_string()),
         Operation::Generate,
@@ -33,11 +33,11 @@ fn reading(body: &Value) -> Reading {
     .unwrap()
 }
 
-fn rewritten(body: &Value, what: &Rewrite<'_>) -> Rewritten {
+fn rewritten(body: &Value, what: &Rewrite<'_>) -> RewriteOutcome {
     rewrite(&OpenaiResponses, &reading(body), what)
 }
 
-fn value(done: Rewritten) -> Value {
+fn value(done: RewriteOutcome) -> Value {
     serde_json::from_slice(&splice::flat(done.rope)).unwrap()
 }
 
@@ -46,7 +46,7 @@ fn cut(body: &Value) -> Value {
     value(cut_with(body, &Rewrite::default()))
 }
 
-fn cut_with(body: &Value, what: &Rewrite<'_>) -> Rewritten {
+fn cut_with(body: &Value, what: &Rewrite<'_>) -> RewriteOutcome {
     let reading = reading(body);
     let found = reading.candidates(&OpenaiResponses);
     let cut = Cut::At {
@@ -65,7 +65,7 @@ fn user(text: &str) -> Value {
     json!({"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]})
 }
 
-fn said(id: &str, text: &str) -> Value {
+fn message(id: &str, text: &str) -> Value {
     json!({"id": id, "type": "message", "status": "completed", "role": "assistant",
         "content": [{"type": "output_text", "annotations": [], "text": text}]})
 }
@@ -84,7 +84,7 @@ fn thought(id: &str) -> Value {
 }
 
 fn sentinel() -> Value {
-    said(ITEM, &format!("[[handoff-resume:{ID}]]"))
+    message(ITEM, &format!("[[handoff-resume:{ID}]]"))
 }
 
 fn hidden(id: &str, call_id: &str) -> Value {
@@ -92,7 +92,7 @@ fn hidden(id: &str, call_id: &str) -> Value {
         "name": "session_handoff", "arguments": "{\"prompt\":\"p\"}"})
 }
 
-fn pair(call_id: &str, place: Place) -> HiddenPair {
+fn pair(call_id: &str, place: InsertionPlace) -> HiddenPair {
     HiddenPair {
         id: ID,
         principal: "local".into(),
@@ -110,7 +110,7 @@ fn pair(call_id: &str, place: Place) -> HiddenPair {
 
 fn beside(call_id: &str, sibling: &str, offset: i32) -> HiddenPair {
     let sibling = sibling.to_owned();
-    pair(call_id, Place::Beside { sibling, offset })
+    pair(call_id, InsertionPlace::Beside { sibling, offset })
 }
 
 fn result(call_id: &str) -> Value {

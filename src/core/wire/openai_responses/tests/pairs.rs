@@ -14,7 +14,7 @@ fn put(items: Value, pairs: &[HiddenPair]) -> Value {
 }
 
 #[test]
-fn calls_go_back_where_they_stood_and_results_behind_the_group() {
+fn calls_return_to_their_places_and_results_follow_the_group() {
     let group = json!([
         user("hi"),
         thought("rs"),
@@ -43,22 +43,22 @@ fn calls_go_back_where_they_stood_and_results_behind_the_group() {
 
 /// Calls beside reasoning, which is named by its item's id: by reference, too, and where the texts have none.
 #[test]
-fn a_call_that_reasoning_was_for_goes_back_right_behind_it() {
+fn a_call_with_reasoning_returns_right_after_the_reasoning() {
     let reference = |id: &str| json!({"type": "item_reference", "id": id});
     let pairs = [beside("h", "item:rs_1", 0), beside("gone", "item:rs_9", 0)];
     let (h, r) = (hidden("fc_h", "h"), result("h"));
-    for (thought, said) in [
-        (thought("rs_1"), said("msg_1", "so it is")),
+    for (thought, texts) in [
+        (thought("rs_1"), message("msg_1", "so it is")),
         (reference("rs_1"), reference("msg_1")),
     ] {
-        let items = json!([user("hi"), thought, said, user("more")]);
+        let items = json!([user("hi"), thought, texts, user("more")]);
         assert_eq!(
             put(items, &pairs),
-            json!([user("hi"), thought, h, said, r, user("more")])
+            json!([user("hi"), thought, h, texts, r, user("more")])
         );
     }
-    let untold = json!([user("hi"), said("msg_1", "so it is"), user("more")]);
-    assert_eq!(put(untold.clone(), &pairs), untold);
+    let unmarked = json!([user("hi"), message("msg_1", "so it is"), user("more")]);
+    assert_eq!(put(unmarked.clone(), &pairs), unmarked);
 }
 
 #[test]
@@ -122,15 +122,15 @@ fn a_sibling_by_reference_gets_the_whole_pair() {
 #[test]
 fn a_pair_in_front_of_calls_by_reference_stays_in_front_of_them() {
     let by_id = |id: &str| json!({"type": "item_reference", "id": id});
-    let [rs, said, a, b] = ["rs_1", "msg_1", "fc_a", "fc_b"].map(by_id);
+    let [rs, spoken, a, b] = ["rs_1", "msg_1", "fc_a", "fc_b"].map(by_id);
     let (h, r) = (hidden("fc_h", "h"), result("h"));
-    let items = json!([user("hi"), rs, said, a, b, answered("a"), answered("b")]);
+    let items = json!([user("hi"), rs, spoken, a, b, answered("a"), answered("b")]);
     let results = [r, answered("a"), answered("b")];
     for (offset, calls) in [
-        (-1, json!([rs, said, h, a, b])),
-        (-2, json!([rs, h, said, a, b])),
-        (-9, json!([h, rs, said, a, b])),
-        (0, json!([rs, said, a, b, h])),
+        (-1, json!([rs, spoken, h, a, b])),
+        (-2, json!([rs, h, spoken, a, b])),
+        (-9, json!([h, rs, spoken, a, b])),
+        (0, json!([rs, spoken, a, b, h])),
     ] {
         let mut wanted = vec![user("hi")];
         wanted.extend(calls.as_array().unwrap().clone());
@@ -166,16 +166,19 @@ fn a_result_whose_call_was_cut_brings_no_pair_back() {
 
 #[test]
 fn an_asides_item_gives_way_to_the_pair() {
-    let pairs = [pair("h", Place::Aside)];
+    let pairs = [pair("h", InsertionPlace::Aside)];
     let line = format!("[[handoff-aside:{ID}]]");
     let wanted = json!([
-        said("msg_1", "one"),
+        message("msg_1", "one"),
         hidden("fc_h", "h"),
         result("h"),
-        said("msg_2", "two")
+        message("msg_2", "two")
     ]);
-    for aside in [said(ASIDE, &line), json!({"type": "item_reference", "id": ASIDE})] {
-        let items = json!([said("msg_1", "one"), aside, said("msg_2", "two")]);
+    for aside in [
+        message(ASIDE, &line),
+        json!({"type": "item_reference", "id": ASIDE}),
+    ] {
+        let items = json!([message("msg_1", "one"), aside, message("msg_2", "two")]);
         let body = with_input(items.clone());
         assert_eq!(reading(&body).asides().first(), Some(&ID));
         assert_eq!(put(items, &pairs), wanted, "{aside}");
@@ -184,15 +187,15 @@ fn an_asides_item_gives_way_to_the_pair() {
 
 #[test]
 fn text_glued_to_an_aside_stays_on_its_side() {
-    let pairs = [pair("h", Place::Aside)];
+    let pairs = [pair("h", InsertionPlace::Aside)];
     let glued = format!("one\n\n[[handoff-aside:{ID}]]\n\ntwo");
     let bare = |text: &str| {
-        let mut item = said("", text);
+        let mut item = message("", text);
         item.as_object_mut().unwrap().remove("id");
         item
     };
     assert_eq!(
-        put(json!([said("msg_1", &glued)]), &pairs),
+        put(json!([message("msg_1", &glued)]), &pairs),
         json!([bare("one"), hidden("fc_h", "h"), result("h"), bare("two")])
     );
     let string = |text: &str| json!({"role": "assistant", "content": text});

@@ -3,11 +3,13 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::wire::AskAgain;
 use crate::wire::Replies;
-use crate::wire::{AnswerShape, Compose, Ending, Framing, Leg, LegOutput, LocalAnswer, Stop, Watch};
+use crate::wire::{
+    AnswerShape, Compose, Ending, Framing, Leg, LegOutput, LocalAnswer, ResponseWatch, StopReason,
+};
 
-const WATCH: Watch = Watch {
-    hide: crate::tools::Names::HANDOFF,
-    held_bytes: 1000,
+const WATCH: ResponseWatch = ResponseWatch {
+    hide: crate::tools::ToolNames::HANDOFF,
+    buffered_bytes: 1000,
 };
 
 fn reply(id: &str, output: Value) -> Bytes {
@@ -34,7 +36,7 @@ fn a_reply_is_read() {
     assert_eq!(report.calls, [("c".to_owned(), 1), ("ap".to_owned(), 2)]);
     assert_eq!(
         (report.hidden[0].after, report.parts, report.stop),
-        (1, 3, Stop::Calls)
+        (1, 3, StopReason::Calls)
     );
     assert_eq!(report.hidden[0].bound_to.as_deref(), Some("item:rs"));
     assert_eq!((report.usage.input, report.usage.output), (10, 5));
@@ -48,7 +50,7 @@ fn a_reply_is_read() {
 #[test]
 fn one_leg_ends_with_its_sentinel_or_without_its_call() {
     let mark = format!("[[handoff-resume:{ID}]]");
-    let body = reply("resp_1", json!([said("msg_1", "a"), hidden("fc_h", "h")]));
+    let body = reply("resp_1", json!([message("msg_1", "a"), hidden("fc_h", "h")]));
     let stopped = joined(
         &[leg(body.clone(), Some(mark.clone()))],
         None,
@@ -57,28 +59,28 @@ fn one_leg_ends_with_its_sentinel_or_without_its_call() {
     assert_eq!(stopped["output"][1]["id"], ITEM);
     assert_eq!(stopped["usage"]["total_tokens"], 12);
     let without = joined(&[leg(body, None)], None, Ending::WithoutCall);
-    assert_eq!(without["output"], json!([said("msg_1", "a")]));
+    assert_eq!(without["output"], json!([message("msg_1", "a")]));
     assert_eq!(without["tools"], json!([]));
-    let later = leg(reply("resp_2", json!([said("msg_2", "b")])), None);
+    let later = leg(reply("resp_2", json!([message("msg_2", "b")])), None);
     let opened = joined(&[later], Some(&mark), Ending::Own);
     assert_eq!(opened["output"][0]["id"], ITEM);
-    assert_eq!(opened["output"][1], said("msg_2", "b"));
+    assert_eq!(opened["output"][1], message("msg_2", "b"));
 }
 
 #[test]
-fn a_reply_echoes_what_the_agent_asked() {
+fn a_reply_echoes_the_agents_request() {
     let mut request = with_input(json!([user("hi")]));
     request["previous_response_id"] = "resp_agents".into();
-    let asked = OpenaiResponses.as_asked(&reading(&request).view, reply("resp_1", json!([])));
-    let asked: Value = serde_json::from_slice(&asked).unwrap();
+    let echoed = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
+    let echoed: Value = serde_json::from_slice(&echoed).unwrap();
     assert_eq!(
-        (&asked["previous_response_id"], &asked["tools"]),
+        (&echoed["previous_response_id"], &echoed["tools"]),
         (&json!("resp_agents"), &json!([]))
     );
     request["tools"] = json!([{"type": "function", "name": "session_handoff"}]);
-    let asked = OpenaiResponses.as_asked(&reading(&request).view, reply("resp_1", json!([])));
+    let echoed = OpenaiResponses.shaped_for(&reading(&request).view, reply("resp_1", json!([])));
     assert!(
-        String::from_utf8(asked.to_vec())
+        String::from_utf8(echoed.to_vec())
             .unwrap()
             .contains("session_handoff"),
         "the agent's own"
@@ -92,14 +94,14 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
         "resp_1",
         json!([
             bare,
-            said("msg_1", "a"),
+            message("msg_1", "a"),
             hidden("fc_h", "h"),
             hidden("fc_2", "other")
         ]),
     );
-    let pairs = [pair("h", Place::Aside)];
+    let pairs = [pair("h", InsertionPlace::Aside)];
     let more = OpenaiResponses
-        .ask_again(&LegOutput::Reply(body), &pairs, crate::tools::Names::HANDOFF)
+        .ask_again(&LegOutput::Reply(body), &pairs, crate::tools::ToolNames::HANDOFF)
         .unwrap();
     let more: Value = serde_json::from_str(&format!("[{more}]")).unwrap();
     let kinds: Vec<_> = more
@@ -111,7 +113,11 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
     assert_eq!(kinds, ["message", "function_call", "function_call_output"]);
     assert!(more.as_array().unwrap().iter().all(|i| i.get("id").is_none()));
     assert_eq!(
-        OpenaiResponses.ask_again(&LegOutput::Stream(vec![]), &pairs, crate::tools::Names::HANDOFF),
+        OpenaiResponses.ask_again(
+            &LegOutput::Stream(vec![]),
+            &pairs,
+            crate::tools::ToolNames::HANDOFF
+        ),
         None
     );
 }
@@ -119,14 +125,14 @@ fn reasoning_that_cannot_be_sent_back_is_left_out() {
 /// The answer of ours to a request, as a reply and as the events of a stream.
 fn composed(body: &Value) -> Vec<Value> {
     let reading = reading(body);
-    let said = LocalAnswer {
+    let local = LocalAnswer {
         id: ID,
         model: "m",
         text: "baton: nothing is pinned.",
         handoff: None,
         request_bytes: 400,
     };
-    let answer = |shape| OpenaiResponses.compose(&reading.view, &said, shape);
+    let answer = |shape| OpenaiResponses.compose(&reading.view, &local, shape);
     let whole: Value = serde_json::from_slice(&answer(AnswerShape::Whole)).unwrap();
     let stream = answer(AnswerShape::Stream(Framing::Sse));
     let stream = String::from_utf8(stream.to_vec()).unwrap();

@@ -5,9 +5,9 @@ use crate::rewrite::preamble;
 use crate::rewrite::untooled;
 use crate::wire::Requests;
 use crate::wire::Turns;
-use crate::wire::{Choice, Role, Unread};
+use crate::wire::{Role, ToolChoice, UnreadReason};
 
-fn read(body: &str) -> Result<crate::wire::View, Unread> {
+fn read(body: &str) -> Result<crate::wire::View, UnreadReason> {
     OpenaiResponses.read(&Bytes::copy_from_slice(body.as_bytes()), Operation::Generate)
 }
 
@@ -63,24 +63,24 @@ fn facts_are_read_where_they_stand() {
             .extend(members.as_object().unwrap().clone());
         reading(&body).view.facts
     };
-    assert!(facts(json!({"conversation": "conv_1"})).held);
-    assert!(facts(json!({"conversation": {"id": "conv_1"}})).held);
-    assert!(!facts(json!({"conversation": null, "background": false})).held);
-    assert!(facts(json!({"background": true})).held);
+    assert!(facts(json!({"conversation": "conv_1"})).server_side);
+    assert!(facts(json!({"conversation": {"id": "conv_1"}})).server_side);
+    assert!(!facts(json!({"conversation": null, "background": false})).server_side);
+    assert!(facts(json!({"background": true})).server_side);
     assert!(facts(json!({"text": {"format": {"type": "json_schema"}}})).structured);
     assert!(facts(json!({"text": {"format": {"type": "json_object"}}})).structured);
     assert!(!facts(json!({"text": {"format": {"type": "text"}}})).structured);
     assert!(facts(json!({"max_output_tokens": 16})).cramped);
     assert!(!facts(json!({"max_output_tokens": null})).cramped);
     for (choice, wanted) in [
-        (json!("auto"), Choice::Auto),
-        (json!(null), Choice::Auto),
-        (json!("none"), Choice::None),
-        (json!("required"), Choice::Forced),
-        (json!({"type": "function", "name": "read"}), Choice::Forced),
+        (json!("auto"), ToolChoice::Auto),
+        (json!(null), ToolChoice::Auto),
+        (json!("none"), ToolChoice::None),
+        (json!("required"), ToolChoice::Forced),
+        (json!({"type": "function", "name": "read"}), ToolChoice::Forced),
         (
             json!({"type": "allowed_tools", "mode": "auto", "tools": []}),
-            Choice::Forced,
+            ToolChoice::Forced,
         ),
     ] {
         assert_eq!(facts(json!({"tool_choice": choice})).choice, wanted);
@@ -102,14 +102,17 @@ fn facts_are_read_where_they_stand() {
 
 #[test]
 fn other_shapes_are_not_read() {
-    assert_eq!(read(r#"{"model":"m"}"#).unwrap_err(), Unread::OtherShape);
-    assert_eq!(read(r#"{"input":7}"#).unwrap_err(), Unread::OtherShape);
-    assert_eq!(read("[]").unwrap_err(), Unread::OtherShape);
+    assert_eq!(read(r#"{"model":"m"}"#).unwrap_err(), UnreadReason::OtherShape);
+    assert_eq!(read(r#"{"input":7}"#).unwrap_err(), UnreadReason::OtherShape);
+    assert_eq!(read("[]").unwrap_err(), UnreadReason::OtherShape);
     assert_eq!(
         read(r#"{"input":[],"input":[]}"#).unwrap_err(),
-        Unread::RepeatedKey
+        UnreadReason::RepeatedKey
     );
-    assert!(matches!(read(r#"{"input":[{"a":1]}"#), Err(Unread::NotJson(_))));
+    assert!(matches!(
+        read(r#"{"input":[{"a":1]}"#),
+        Err(UnreadReason::NotJson(_))
+    ));
     assert!(read(r#"{"input":[]}"#).is_ok());
     let body = with_input(json!([user("hi"), thought("rs_1"), called("fc_1", "c")])).to_string();
     for end in 0..body.len() {
@@ -125,7 +128,7 @@ fn codex() -> Value {
         {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "be good"}]},
         {"type": "message", "role": "user", "content": [
             {"type": "input_text", "text": "<environment_context>x</environment_context>"}]},
-        user("do it"), thought("rs_1"), said("msg_1", "doing"), sentinel(), said("msg_2", "done"), user("more"),
+        user("do it"), thought("rs_1"), message("msg_1", "doing"), sentinel(), message("msg_2", "done"), user("more"),
     ]})
 }
 
@@ -243,15 +246,15 @@ fn a_string_is_one_user_message() {
 
     let hi = json!({"type": "message", "role": "user", "content": "hi"});
     let more = [r#"{"type":"x"}"#.to_owned()];
-    let asked = value(rewritten(
+    let changed = value(rewritten(
         &body,
         &Rewrite {
             more: &more,
             ..Rewrite::default()
         },
     ));
-    assert_eq!(asked["input"], json!([hi, {"type": "x"}]));
-    assert_eq!(asked["previous_response_id"], "resp_1");
+    assert_eq!(changed["input"], json!([hi, {"type": "x"}]));
+    assert_eq!(changed["previous_response_id"], "resp_1");
 
     let before = value(rewritten(
         &body,
@@ -300,7 +303,7 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
         value(rewritten(
             &body,
             &Rewrite {
-                previous: Some(GoesOn { id: "up", owed: &[] }),
+                previous: Some(ContinuedResponse { id: "up", owed: &[] }),
                 ..Rewrite::default()
             }
         )),
@@ -312,7 +315,7 @@ fn an_earlier_response_is_renamed_or_left_out_wherever_it_stands() {
 fn what_is_owed_goes_in_front_of_all_else() {
     let owed = [result("h1").to_string(), result("h2").to_string()];
     let owing = Rewrite {
-        previous: Some(GoesOn { id: "r", owed: &owed }),
+        previous: Some(ContinuedResponse { id: "r", owed: &owed }),
         ..Rewrite::default()
     };
     let mut body = with_input(json!([answered("a"), user("hi")]));
@@ -332,7 +335,7 @@ fn what_is_owed_goes_in_front_of_all_else() {
     );
     body["input"] = json!([]);
     assert_eq!(sent(&body, &owing)["input"], json!([result("h1"), result("h2")]));
-    // Behind a cut the response is left behind, with all that is open in it.
+    // After a cut the response is dropped, with all that is open in it.
     body["input"] = json!([user("hi")]);
     let cut = Cut::Before { head: HEAD };
     let done = sent(&body, &Rewrite { cut, ..owing });
@@ -363,7 +366,7 @@ fn compaction_is_cut_and_never_tooled() {
         (Operation::Count, 2),
         (Operation::Generate, 2),
     ] {
-        let reading = Reading::new(&OpenaiResponses, &bytes, call).unwrap();
+        let reading = RequestReading::new(&OpenaiResponses, &bytes, call).unwrap();
         let found = reading.candidates(&OpenaiResponses);
         let cut = Cut::At {
             candidate: &found[0],

@@ -5,11 +5,11 @@ use pretty_assertions::assert_eq;
 use super::*;
 use crate::course::StreamMerge;
 use crate::wire::Streams;
-use crate::wire::{Ending, LegReport, Watch};
+use crate::wire::{Ending, LegReport, ResponseWatch};
 
-pub(super) const WATCH: Watch = Watch {
-    hide: crate::tools::Names::HANDOFF,
-    held_bytes: 1000,
+pub(super) const WATCH: ResponseWatch = ResponseWatch {
+    hide: crate::tools::ToolNames::HANDOFF,
+    buffered_bytes: 1000,
 };
 
 /// Events as upstream sends them: numbered, the last one its response object.
@@ -82,7 +82,7 @@ pub(super) fn text_item(index: u64, id: &str, pieces: &[&str]) -> Vec<Value> {
     let part = |text: &str| json!({"type": "output_text", "annotations": [], "text": text});
     let at = |kind: &str, key: &str, value: Value| json!({"type": kind, "item_id": id, "output_index": index, "content_index": 0, key: value});
     let text = pieces.concat();
-    let mut begun = said(id, "");
+    let mut begun = message(id, "");
     begun["content"] = json!([]);
     let mut all = vec![
         json!({"type": "response.output_item.added", "output_index": index, "item": begun}),
@@ -95,21 +95,21 @@ pub(super) fn text_item(index: u64, id: &str, pieces: &[&str]) -> Vec<Value> {
     );
     all.push(at("response.output_text.done", "text", json!(text)));
     all.push(at("response.content_part.done", "part", part(&text)));
-    all.push(json!({"type": "response.output_item.done", "output_index": index, "item": said(id, &text)}));
+    all.push(json!({"type": "response.output_item.done", "output_index": index, "item": message(id, &text)}));
     all
 }
 
-pub(super) struct Run {
+pub(super) struct SdkRun {
     pub(super) merge: StreamMerge,
     pub(super) out: Vec<Bytes>,
 }
 
-impl Run {
+impl SdkRun {
     pub(super) fn new(request: &Value) -> Self {
         Self::watching(request, WATCH)
     }
 
-    pub(super) fn watching(request: &Value, watch: Watch) -> Self {
+    pub(super) fn watching(request: &Value, watch: ResponseWatch) -> Self {
         let dialect = OpenaiResponses.dialect(&reading(request).view, watch);
         Self {
             merge: StreamMerge::new(dialect, 1 << 20, true),
@@ -128,7 +128,7 @@ impl Run {
         self.merge.say(text, &mut self.out);
     }
 
-    pub(super) fn close(mut self, ending: Ending) -> Seen {
+    pub(super) fn close(mut self, ending: Ending) -> SdkView {
         self.merge.close(ending, &mut self.out);
         check(&self.out.concat())
     }
@@ -144,7 +144,7 @@ pub(super) fn shown_sentinel() -> String {
 
 /// What an SDK makes of a stream.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct SdkView {
     pub(super) kinds: Vec<String>,
     pub(super) items: Vec<Value>,
     pub(super) texts: Vec<String>,
@@ -152,14 +152,14 @@ pub(super) struct Seen {
 }
 
 /// Reads a stream with the checks that the official accumulators make.
-pub(super) fn check(stream: &[u8]) -> Seen {
+pub(super) fn check(stream: &[u8]) -> SdkView {
     let text = String::from_utf8(stream.to_vec()).unwrap();
     let events = text
         .lines()
         .filter_map(|l| l.strip_prefix("data: "))
         .filter(|d| *d != "[DONE]");
     let (mut seen, mut id) = (
-        Seen {
+        SdkView {
             kinds: vec![],
             items: vec![],
             texts: vec![],

@@ -3,7 +3,7 @@ use pretty_assertions::assert_eq;
 use super::sdk::*;
 use super::*;
 use crate::wire::Pairs;
-use crate::wire::{Ending, Stop, Watch};
+use crate::wire::{Ending, ResponseWatch, StopReason};
 
 fn search() -> Vec<Value> {
     let item = json!({"id": "ws_1", "type": "web_search_call", "status": "completed"});
@@ -35,10 +35,13 @@ fn items_of_every_kind_go_by_and_two_hidden_calls_do_not() {
         call_item(4, hidden("fc_h2", "h2")),
         text_item(5, "msg_1", &["a", "b"]),
     ];
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &items, completed(5)));
     assert_eq!(report.calls, [("cc".to_owned(), 2)]);
-    assert_eq!((report.parts, report.stop, report.ended), (4, Stop::Calls, true));
+    assert_eq!(
+        (report.parts, report.stop, report.ended),
+        (4, StopReason::Calls, true)
+    );
     let of = |n: usize| {
         (
             report.hidden[n].id.clone(),
@@ -66,7 +69,7 @@ fn items_of_every_kind_go_by_and_two_hidden_calls_do_not() {
 fn all_of(items: &[Vec<Value>], cut: usize) -> Vec<u8> {
     let stream = leg("resp_1", items, completed(5));
     let (first, second) = stream.split_at(cut.min(stream.len()));
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge
         .feed(Bytes::copy_from_slice(first.as_bytes()), &mut run.out);
     run.feed(second);
@@ -89,7 +92,7 @@ fn items_that_stream_side_by_side_keep_their_places() {
         .flat_map(|i| [&a, &b, &c].into_iter().filter_map(move |e| e.get(i).cloned()))
         .collect();
     let done = json!({"status": "completed", "output": [a.last().unwrap()["item"], b.last().unwrap()["item"], c.last().unwrap()["item"]]});
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &[mixed], done));
     assert_eq!(report.calls, [("c".to_owned(), 1)]);
     let seen = run.close(Ending::Own);
@@ -107,7 +110,7 @@ fn model_text_like_ours_is_broken_up_alike_everywhere() {
             text_item(0, "msg_1", &[first, second]),
             text_item(1, "msg_2", &["[[handoff-resume", "x:"]),
         ];
-        let mut run = Run::new(&hi());
+        let mut run = SdkRun::new(&hi());
         assert_eq!(
             run.feed(&leg("resp_1", &items, completed(5))).broken_up,
             1,
@@ -121,13 +124,13 @@ fn model_text_like_ours_is_broken_up_alike_everywhere() {
 
 #[test]
 fn nothing_to_hide_is_nothing_changed() {
-    let agents_own = Watch {
-        hide: crate::tools::Names::NONE,
+    let agents_own = ResponseWatch {
+        hide: crate::tools::ToolNames::NONE,
         ..WATCH
     };
     let items = [text_item(0, "msg_1", &["a"]), call_item(1, hidden("fc_h", "h"))];
     let stream = leg("resp_1", &items, completed(5));
-    let mut run = Run::watching(&hi(), agents_own);
+    let mut run = SdkRun::watching(&hi(), agents_own);
     let report = run.feed(&stream);
     assert_eq!(report.calls, [("h".to_owned(), 1)]);
     assert_eq!(run.out.concat(), stream.as_bytes());
@@ -135,26 +138,26 @@ fn nothing_to_hide_is_nothing_changed() {
 }
 
 #[test]
-fn ends_are_told_apart() {
+fn ends_are_distinguished() {
     let stop = |end: Value| {
-        Run::new(&hi())
+        SdkRun::new(&hi())
             .feed(&leg("resp_1", &[text_item(0, "msg_1", &["a"])], end))
             .stop
     };
-    assert_eq!(stop(completed(1)), Stop::Done);
+    assert_eq!(stop(completed(1)), StopReason::Done);
     let incomplete = |reason: &str| json!({"status": "incomplete", "incomplete_details": {"reason": reason}});
-    assert_eq!(stop(incomplete("max_output_tokens")), Stop::Truncated);
-    assert_eq!(stop(incomplete("content_filter")), Stop::Refused);
-    assert_eq!(stop(incomplete("steered")), Stop::Paused);
+    assert_eq!(stop(incomplete("max_output_tokens")), StopReason::Truncated);
+    assert_eq!(stop(incomplete("content_filter")), StopReason::Refused);
+    assert_eq!(stop(incomplete("steered")), StopReason::Paused);
     assert_eq!(
         stop(json!({"status": "failed", "error": {"code": "server_error", "message": ""}})),
-        Stop::Error
+        StopReason::Error
     );
 
     let error = frames(vec![json!({"type": "error", "code": "x", "message": "y"})]);
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&error);
-    assert_eq!((report.stop, report.ended), (Stop::Error, false));
+    assert_eq!((report.stop, report.ended), (StopReason::Error, false));
     assert_eq!(run.out.concat(), error.as_bytes());
 }
 
@@ -163,17 +166,20 @@ fn a_call_that_was_cut_off_is_hidden_and_not_complete() {
     let mut half = call_item(0, hidden("fc_h", "h"));
     half.truncate(2);
     let end = json!({"status": "incomplete", "incomplete_details": {"reason": "max_output_tokens"}, "output": [{"type": "reasoning"}]});
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &[half], end));
-    assert_eq!((report.hidden[0].complete, report.stop), (false, Stop::Truncated));
+    assert_eq!(
+        (report.hidden[0].complete, report.stop),
+        (false, StopReason::Truncated)
+    );
     let seen = run.close(Ending::Own);
     assert_eq!((seen.items.len(), &seen.end["output"]), (0, &json!([])));
     assert_eq!(seen.end["status"], "incomplete");
 }
 
-/// Whether more is said behind it or not; behind another item the API asks for no more than reasoning before it.
+/// Whether an item follows. After another item the API requires no more than reasoning before it.
 #[test]
-fn a_call_right_behind_reasoning_is_bound_to_it() {
+fn a_call_right_after_reasoning_is_bound_to_it() {
     for (before, bound) in [
         (plain_item(0, thought("rs_1")), Some("item:rs_1")),
         (text_item(0, "msg_1", &["a"]), None),
@@ -183,7 +189,7 @@ fn a_call_right_behind_reasoning_is_bound_to_it() {
             call_item(1, hidden("fc_h", "h")),
             text_item(2, "msg_2", &["b"]),
         ];
-        let report = Run::new(&hi()).feed(&leg("resp_1", &items, completed(1)));
+        let report = SdkRun::new(&hi()).feed(&leg("resp_1", &items, completed(1)));
         assert_eq!(report.hidden[0].bound_to.as_deref(), bound);
         assert_eq!((report.hidden[0].after, report.parts), (1, 2));
     }
@@ -193,23 +199,26 @@ fn a_call_right_behind_reasoning_is_bound_to_it() {
 fn arguments_over_the_limit_are_not_kept() {
     let mut long = hidden("fc_h", "h");
     long["arguments"] = json!({"prompt": "x".repeat(1000)}).to_string().into();
-    let report = Run::new(&hi()).feed(&leg("resp_1", &[call_item(0, long)], completed(1)));
+    let report = SdkRun::new(&hi()).feed(&leg("resp_1", &[call_item(0, long)], completed(1)));
     assert!(report.hidden[0].oversize);
     assert_eq!(report.hidden[0].raw, None);
 }
 
 #[test]
 fn a_server_that_streams_no_items_is_read_at_its_end() {
-    let end = json!({"status": "completed", "output": [said("msg_1", "a"), hidden("fc_h", "h")]});
-    let mut run = Run::new(&hi());
+    let end = json!({"status": "completed", "output": [message("msg_1", "a"), hidden("fc_h", "h")]});
+    let mut run = SdkRun::new(&hi());
     let report = run.feed(&leg("resp_1", &[], end));
     assert_eq!((report.hidden.len(), report.parts), (1, 1));
-    assert_eq!(run.close(Ending::Own).end["output"], json!([said("msg_1", "a")]));
+    assert_eq!(
+        run.close(Ending::Own).end["output"],
+        json!([message("msg_1", "a")])
+    );
 }
 
 #[test]
 fn a_keepalive_is_an_event_once_the_response_has_begun() {
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.keepalive(&mut run.out);
     assert_eq!(run.out.concat(), b": keepalive\n\n");
     let stream = leg("resp_1", &[text_item(0, "msg_1", &["a"])], completed(5));
@@ -224,11 +233,11 @@ fn a_keepalive_is_an_event_once_the_response_has_begun() {
 }
 
 #[test]
-fn held_ends_wait_and_are_unchanged() {
+fn buffered_ends_wait_and_are_unchanged() {
     let stream = leg("resp_1", &[text_item(0, "msg_1", &["a"])], completed(5))
         .replace("{\"name\":\"session_handoff\",\"type\":\"function\"},", "")
         .replace("{\"type\":\"function\",\"name\":\"session_handoff\"},", "");
-    let mut run = Run::new(&hi());
+    let mut run = SdkRun::new(&hi());
     run.merge.hold_ends();
     run.feed(&stream);
     assert!(

@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::value::{DocumentSettings, StoredHandoff};
 use crate::state::store::SharedStore;
 use crate::state::store::sqlite::SqliteStore;
-use baton_core::handoffs::document::fields::Size;
+use baton_core::handoffs::document::fields::HandoffSize;
 use baton_core::handoffs::draft;
-use baton_core::record::{Handoff, HandoffId, Origin, WireId};
+use baton_core::record::{Handoff, HandoffId, HandoffOrigin, WireId};
 
 pub(super) fn settings(dir: &Path) -> DocumentSettings {
     DocumentSettings {
@@ -20,7 +20,7 @@ pub(super) fn settings(dir: &Path) -> DocumentSettings {
         git_dir: None,
         topic: Some("importer".to_owned()),
         archive_after: None,
-        reading: draft::Settings::default(),
+        reading: draft::DraftIndexSettings::default(),
     }
 }
 
@@ -41,7 +41,7 @@ pub(super) fn handoff(n: u128, created_ms: u64) -> Handoff {
         model: None,
         created_ms,
         history_bytes: 0,
-        origin: Origin::Model,
+        origin: HandoffOrigin::Model,
         recall: false,
         archived: false,
         spelled_out: None,
@@ -59,7 +59,7 @@ pub(super) fn stored(n: u128, created_ms: u64) -> StoredHandoff {
         handoff: handoff(n, created_ms),
         carry_over: None,
         exchange: None,
-        bytes: Size::default(),
+        bytes: HandoffSize::default(),
         transcript: Box::new(move || Some(body.to_string().into())),
     }
 }

@@ -174,7 +174,7 @@ async fn an_older_use_does_not_replace_a_newer_one_and_indexes_follow() {
     while used().await == "7" {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
-    beside.place = baton_core::record::Place::Beside {
+    beside.place = baton_core::record::InsertionPlace::Beside {
         sibling: "three".into(),
         offset: 0,
     };

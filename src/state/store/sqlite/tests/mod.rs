@@ -12,7 +12,7 @@ use futures_util::future::join_all;
 
 use super::*;
 use crate::state::store::tests::{conversation, cut_point, handoff, insertion, pair, update};
-use baton_core::record::Change;
+use baton_core::record::RecordChange;
 
 /// Set for the child of `survives_sigkill`: the directory it writes to.
 const CHILD_DIR: &str = "BATON_TEST_STORE_CHILD";
@@ -98,7 +98,7 @@ async fn child_of_survives_sigkill() {
     for at in 0..100_000 {
         let new = handoff("local", "c", at);
         let after = conversation("local", "c", at);
-        let fired = Change::Fired {
+        let fired = RecordChange::Fired {
             handoff: new.id,
             placed: false,
             pairs: Vec::new(),

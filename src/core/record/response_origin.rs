@@ -1,4 +1,4 @@
-//! What upstream has behind the id by which an agent knows a response (Responses).
+//! Upstream's origin of a response id that an agent knows (Responses).
 
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
@@ -6,14 +6,14 @@ use uuid::Uuid;
 use super::ids::HandoffId;
 use super::pair::HiddenResult;
 
-/// Marks a response behind which nothing of upstream's stands, but a handoff.
+/// Marks a response without an upstream response: it ended at a handoff.
 const HANDOFF: &str = "handoff:";
 
-/// What a request goes on from that names a response.
+/// Origin of a request that names a previous response.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Behind {
-    /// The response that upstream knows by this id; empty: none, since it was an answer of our own to a conversation's first
-    /// request.
+pub enum ResponseOrigin {
+    /// The response that upstream knows by this id; empty: there is none, since baton itself answered the
+    /// conversation's first request.
     Response(String),
     /// No response: it ended at this handoff.
     Handoff(HandoffId),
@@ -26,31 +26,31 @@ pub enum Behind {
 pub struct OpenResponse {
     /// Upstream's id of it.
     pub response: String,
-    /// Calls of our tools in it that have no result there. The API refuses a request that goes on from it without.
+    /// Calls of our tools in it that have no result there. The API refuses a request that continues it without them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub owed: Vec<OwedResult>,
-    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript that later
-    /// requests do not hold.
+    pub owed: Vec<PendingResult>,
+    /// Carry-over prompt and reason of a handoff that waits for the end of the turn: the call stands in a transcript
+    /// that later requests do not hold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pending: Option<(String, Option<String>)>,
 }
 
 /// The result of a hidden call that upstream has not been sent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct OwedResult {
+pub struct PendingResult {
     /// Upstream's id of the call.
     pub call_id: String,
-    /// What the model is told.
+    /// The result that the model reads.
     pub answer: HiddenResult,
 }
 
-impl Behind {
+impl ResponseOrigin {
     /// As stores keep it.
     pub fn written(&self) -> String {
         match self {
             Self::Response(id) => id.clone(),
             Self::Handoff(id) => format!("{HANDOFF}{id}"),
-            // Strings and lists of them: there is nothing in it that could fail.
+            // Strings and lists of strings always serialise.
             Self::Open(open) => serde_json::to_string(open).unwrap_or_else(|_| open.response.clone()),
         }
     }
@@ -72,7 +72,7 @@ impl Behind {
         }
     }
 
-    /// Upstream's id of the response; `None` behind a handoff.
+    /// Upstream's id of the response; `None` after a handoff.
     pub fn response(&self) -> Option<&str> {
         match self {
             Self::Response(id) => Some(id),
@@ -81,7 +81,6 @@ impl Behind {
         }
     }
 
-    /// What is open in it.
     pub fn open(&self) -> Option<&OpenResponse> {
         match self {
             Self::Open(open) => Some(open),
@@ -98,31 +97,34 @@ mod tests {
     fn what_is_written_is_read() {
         let open = OpenResponse {
             response: "resp_2".into(),
-            owed: vec![OwedResult {
+            owed: vec![PendingResult {
                 call_id: "call_1".into(),
                 answer: HiddenResult::CUT_OFF,
             }],
             pending: Some(("p \"quoted\"\n".into(), None)),
         };
         let all = [
-            Behind::Response("resp_1".into()),
-            Behind::Response(String::new()),
-            Behind::Handoff(Uuid::from_u128(7)),
-            Behind::Open(open),
-            Behind::Open(OpenResponse {
+            ResponseOrigin::Response("resp_1".into()),
+            ResponseOrigin::Response(String::new()),
+            ResponseOrigin::Handoff(Uuid::from_u128(7)),
+            ResponseOrigin::Open(open),
+            ResponseOrigin::Open(OpenResponse {
                 response: "resp_3".into(),
                 ..OpenResponse::default()
             }),
         ];
-        for behind in all {
-            assert_eq!(Behind::read(&behind.written()), behind);
+        for origin in all {
+            assert_eq!(ResponseOrigin::read(&origin.written()), origin);
         }
         // As earlier versions wrote it.
         let id = "0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11";
         assert_eq!(
-            Behind::read(&format!("handoff:{id}")),
-            Behind::Handoff(id.parse().unwrap())
+            ResponseOrigin::read(&format!("handoff:{id}")),
+            ResponseOrigin::Handoff(id.parse().unwrap())
         );
-        assert_eq!(Behind::read("{odd"), Behind::Response("{odd".into()));
+        assert_eq!(
+            ResponseOrigin::read("{odd"),
+            ResponseOrigin::Response("{odd".into())
+        );
     }
 }
