@@ -11,7 +11,7 @@ use std::sync::Arc;
 use http::Response;
 use uuid::Uuid;
 
-use super::{Exchange, heavy, is_model_call};
+use super::{Exchange, heavy};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::config::Review;
 use crate::state::jobs::drafts::{Accepted, Job, State, Wanted};
@@ -23,7 +23,6 @@ use baton_core::limits;
 use baton_core::mark::{note, sentinel};
 use baton_core::record::{Handoff, Origin};
 use baton_core::rewrite::Rewritten;
-use baton_core::rewrite::untooled::Untooled;
 use baton_core::text::splice;
 use baton_core::transcript::{Kind, Transcript};
 use baton_core::wire::Role;
@@ -119,7 +118,7 @@ impl Exchange {
     /// The draft that waits for a request of this conversation, where it can be made with this one.
     pub(super) fn waiting_draft(&self) -> Option<Job> {
         let drafting = &self.app.drafting;
-        let live = self.prepared.live.as_ref()?;
+        let live = self.offered.agent.live.as_ref()?;
         if !drafting.waits(live.key()) || !self.is_safe_point() {
             return None;
         }
@@ -129,14 +128,7 @@ impl Exchange {
     /// Whether the conversation may be cut in front of the answer to this request: an agent's loop asks, the model has no
     /// call that waits, and a sentinel may stand in the answer.
     pub(super) fn is_safe_point(&self) -> bool {
-        let prepared = &self.prepared;
-        let view = prepared.request.view();
-        let facts = &view.facts;
-        is_model_call(self.ctx.endpoint)
-            && view.tools.is_some_and(|tools| tools.client)
-            && !(prepared.side_call || facts.structured || facts.many || facts.held)
-            && prepared.forbidden != Some(Untooled::OffByHeader)
-            && heavy::work(prepared.weight, || prepared.is_at_rest())
+        self.offered.agent.is_safe_point(self.ctx.endpoint)
     }
 
     /// Writes the draft of `job` and the handoff that it becomes; when this has returned, its sentinel may be shown.
@@ -144,7 +136,7 @@ impl Exchange {
     /// # Errors
     /// How it ended else; the conversation is as it was.
     pub(super) async fn hand_over(&self, job: Job) -> Result<Handoff, End> {
-        let first = self.prepared.first(&self.app, self.prepared.tooled);
+        let first = self.offered.first(&self.app, self.offered.offer.tooled);
         let Wanted { ask, prompt } = job.wanted().clone();
         let accepted = job.accepted().cloned();
         let reviewed = accepted.is_none() && self.is_reviewed(&ask);
@@ -245,7 +237,7 @@ impl Exchange {
     /// without. The note behind it keeps that out of the model's view.
     pub(super) fn noting_pending(mut self) -> Self {
         let drafting = &self.app.drafting;
-        let live = self.prepared.live.as_ref();
+        let live = self.offered.agent.live.as_ref();
         let waits = |live: &&Arc<LiveConversation>| {
             let open = drafting.open_in(live.key());
             open.is_some_and(|draft| draft.state == State::Review)
@@ -273,7 +265,7 @@ impl Exchange {
     /// The document, by the method that was asked for, or by the next one where it may be.
     async fn document(&self, ask: &DraftAsk, first: &Rewritten, job: &Job) -> Result<Document, End> {
         let config = &self.app.config.draft;
-        let Some(index) = heavy::work(self.prepared.weight, || self.index(first.rope.clone())) else {
+        let Some(index) = heavy::work(self.offered.agent.weight, || self.index(first.rope.clone())) else {
             return Err(End::Failed(Failure::Internal));
         };
         let repository = self.repository(ask.git).await;
@@ -281,7 +273,7 @@ impl Exchange {
             ask,
             index: &index,
             repository: &repository,
-            count: self.prepared.count(),
+            count: self.offered.count(),
         };
         let mut method = ask.method.unwrap_or(config.method);
         if method == Method::Oneshot && ask.model.as_ref().or(config.model.as_ref()).is_some() {
@@ -334,7 +326,7 @@ impl Exchange {
                         tokens: config.facts_tokens,
                         ..asked.request()
                     };
-                    let composed = heavy::work(self.prepared.weight, || asked.index.local(&request));
+                    let composed = heavy::work(self.offered.agent.weight, || asked.index.local(&request));
                     composed.map_or_else(|why| End::Failed(Failure::TooSmall(why)), End::Complete)
                 }
             }
@@ -351,7 +343,7 @@ impl Exchange {
             Method::Local => text.into(),
             Method::Oneshot | Method::Bundle => {
                 let prompts = &self.app.prompts;
-                heavy::work(self.prepared.weight, || {
+                heavy::work(self.offered.agent.weight, || {
                     asked.index.completed(text, prompts, asked.count)
                 })
                 .into()
@@ -374,7 +366,7 @@ impl Exchange {
             return Err(End::Failed(Failure::TooLong));
         }
         let reason = ask.reason.as_deref().map(sentinel::normalised);
-        let parent = self.prepared.active.as_ref().map(|active| active.id);
+        let parent = self.offered.pin.active.as_ref().map(|active| active.id);
         let before = splice::len(&first.rope) as u64;
         let written = self
             .write_drafted(
@@ -396,7 +388,7 @@ impl Exchange {
     /// What the person said behind the model's last turn: nobody has answered it yet.
     fn open_message(&self) -> String {
         let tags = &self.app.config.handoff.preamble_tags;
-        let view = self.prepared.request.view();
+        let view = self.offered.agent.request.view();
         let turns = Transcript::of(view).turns().rev();
         // What is sent by its id alone is the model's, mostly.
         let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));
