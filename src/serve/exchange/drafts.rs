@@ -11,6 +11,7 @@ use std::sync::Arc;
 use http::Response;
 use uuid::Uuid;
 
+use super::opening::AnswerOpening;
 use super::{Exchange, heavy};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::config::Review;
@@ -253,7 +254,7 @@ impl Exchange {
                 note::BEGINS,
                 self.yes_or_no()
             );
-            self.notice = Some(told.into());
+            self.opening = AnswerOpening::Notice(told.into());
         }
         self
     }

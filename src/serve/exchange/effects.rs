@@ -35,7 +35,7 @@ impl Exchange {
             retries: self.app.config.handoff.retries,
             active: self.offered.pin.active.as_ref().map(|active| active.id),
             opening,
-            said: self.first_words.is_some() || self.notice.is_some(),
+            said: self.opening.before_model().is_some(),
         })
     }
 

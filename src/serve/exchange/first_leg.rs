@@ -6,6 +6,7 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 
 use super::active_handoff::is_spelled_out;
+use super::opening::AnswerOpening;
 use super::read::body_hash;
 use super::whole::WholeAnswer;
 use super::{Exchange, is_json, is_model_call, is_untyped, shaped, stream, whole};
@@ -57,7 +58,7 @@ impl Exchange {
 
     /// The handoff behind which a repeated request goes straight on.
     pub(super) fn repeated(&self) -> Option<HandoffId> {
-        if self.first_words.is_some() {
+        if self.opening.undo().is_some() {
             return None;
         }
         // Where responses stop at a handoff, nothing goes on behind it but the agent's next request.
@@ -118,7 +119,7 @@ impl Exchange {
     /// The same answer with this in front of its first sentinel.
     pub(super) fn telling(self, told: String) -> Self {
         Self {
-            told: Some(told.into()),
+            opening: AnswerOpening::Report(told.into()),
             ..self
         }
     }
@@ -162,7 +163,7 @@ impl Exchange {
     /// What is to be done when the answer's end was handed over; `None`: nothing.
     pub(super) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
         let fired = self.fired.take();
-        let undo = self.first_words.as_ref().map(|words| words.asked);
+        let undo = self.opening.undo().map(|words| words.asked);
         let live = self.offered.agent.live.as_ref();
         let live = live.filter(|l| l.may_repeat() || !fired.is_empty() || undo.is_some())?;
         let live = live.clone();
@@ -187,7 +188,7 @@ impl Exchange {
     /// Whether it matters that the answer's end was handed over: an answer of the conversation broke off behind its sentinel,
     /// or still may, or an undo waits until it was told.
     pub(super) fn waits_for_handover(&self) -> bool {
-        self.first_words.is_some() || self.offered.agent.live.as_ref().is_some_and(|l| l.may_repeat())
+        self.opening.undo().is_some() || self.offered.agent.live.as_ref().is_some_and(|l| l.may_repeat())
     }
 
     /// Handles upstream's response to the first leg.
@@ -313,13 +314,13 @@ impl Exchange {
     pub(super) fn beginning(&self, handoff: Option<&Handoff>) -> Option<String> {
         match handoff {
             Some(handoff) => Some(self.opening(handoff)),
-            None => self.first_words().or(self.notice.as_deref()).map(str::to_owned),
+            None => self.opening.before_model().map(str::to_owned),
         }
     }
 
     /// The sentinel as it is shown at an answer's start.
     pub(super) fn opening(&self, handoff: &Handoff) -> String {
-        self.opening_of(self.told.as_deref().unwrap_or_default(), handoff)
+        self.opening_of(self.opening.before_sentinel(), handoff)
     }
 
     /// A line for the person, and the sentinel behind it.

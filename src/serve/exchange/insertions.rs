@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::place::Placed;
+use super::placed::Placed;
 use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::{App, Reminder, RequestContext};
 use crate::state::session::LiveConversation;

@@ -21,10 +21,12 @@ mod left_out;
 mod local_answer;
 mod nudges;
 mod offer;
+mod opening;
 mod pairs;
 mod pin;
 mod pinned_to;
 mod place;
+mod placed;
 mod read;
 mod read_ahead;
 mod recording;
@@ -47,6 +49,7 @@ use http::{Response, StatusCode, header};
 
 use self::nudges::Due;
 use self::offer::Offered;
+use self::opening::AnswerOpening;
 use crate::serve::proxy::body::{Collected, RequestBody};
 use crate::serve::proxy::headers::{self, Sending};
 use crate::serve::proxy::response_body::ResponseBody;
@@ -75,12 +78,8 @@ struct Exchange {
     answer: AnswerId,
     /// The handoffs that the answer shows.
     fired: Fired,
-    /// What stands in front of the sentinel that the answer begins with.
-    told: Option<Arc<str>>,
-    /// What the answer begins with where nothing of it is upstream's: an undo that was asked for from outside of the chat.
-    first_words: Option<undo::FirstWords>,
-    /// What the person is told in front of an answer that begins with no sentinel.
-    notice: Option<Arc<str>>,
+    /// What the answer begins with.
+    opening: AnswerOpening,
     /// The draft that the agent sees while it is written.
     shown: Option<Arc<shown::ShownDraft>>,
     /// Its thread, where the model may be told how full its context is.
@@ -139,9 +138,7 @@ impl Exchange {
             spilled_headers: None,
             answer: AnswerId::default(),
             fired: Fired::default(),
-            told: None,
-            first_words: None,
-            notice: None,
+            opening: AnswerOpening::None,
             shown: None,
             thread: None,
         }
@@ -186,7 +183,9 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     drop((body, scan));
     let original = offered.pin.taken_out.original.take();
     let mut exchange = Exchange::new(app, ctx, offered);
-    exchange.first_words = first_words;
+    if let Some(words) = first_words {
+        exchange.opening = AnswerOpening::Undo(words);
+    }
     exchange.note(beginnings, original);
     if let Some(why) = exchange.offered.pin.unresolved {
         return exchange.unresolved_handoff(why);
@@ -209,7 +208,9 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     match exchange.repeated() {
         Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
         // What waits for a request beside an undo waits for the next one.
-        None if exchange.app.drafting.is_idle() || exchange.first_words.is_some() => exchange.begin().await,
+        None if exchange.app.drafting.is_idle() || exchange.opening.undo().is_some() => {
+            exchange.begin().await
+        }
         None => match exchange.waiting_draft() {
             Some(job) => Box::pin(drafts::run(exchange, job)).await,
             None => exchange.noting_pending().begin().await,

@@ -45,7 +45,7 @@ impl Exchange {
         let (here, new) = self.enter_thread()?;
         self.thread = Some(here);
         // What is sent again is sent as before.
-        if !new || self.waits_for_the_end() || self.first_words.is_some() {
+        if !new || self.waits_for_the_end() || self.opening.undo().is_some() {
             return None;
         }
         match self.decide(&here) {

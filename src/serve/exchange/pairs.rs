@@ -7,7 +7,7 @@ use uuid::Timestamp;
 
 use super::active_handoff::Active;
 use super::heavy;
-use super::place::Placed;
+use super::placed::Placed;
 use super::read_ahead::{Ahead, unknown_calls};
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::LiveConversation;

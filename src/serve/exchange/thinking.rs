@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use super::place::Placed;
+use super::placed::Placed;
 use super::{Exchange, heavy, is_model_call};
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{Rewritten, Why, positions, thinking};

@@ -1,10 +1,10 @@
 //! Whether a request gets the tool.
 
 use super::active_handoff::find_active;
-use super::place::Placed;
+use super::placed::Placed;
 use super::{heavy, is_model_call};
 use crate::serve::proxy::route::Endpoint;
-use crate::serve::proxy::{App, RequestContext, headers};
+use crate::serve::proxy::{App, RequestContext};
 use crate::state::config::Inject;
 use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::Reading;
@@ -106,21 +106,4 @@ async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
     };
     let found = find_active(app, ctx, wire, &reading, candidates, weight).await;
     found.is_ok_and(|found| found.is_some())
-}
-
-/// Why nobody may be offered the tool, or not in this request.
-pub(super) fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
-    let header = headers::value(&ctx.headers, "x-baton-handoff");
-    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
-    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
-    let never = app.config.handoff.inject == Inject::Never || app.config.handoff.max_chain < 2;
-    never
-        .then_some(Untooled::OffByConfig)
-        .or(off.then_some(Untooled::OffByHeader))
-}
-
-/// Claude Code's own word for a side call, where it is told to send it.
-pub(super) fn summary_class(ctx: &RequestContext) -> bool {
-    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
-    matches!(class, Some("compaction" | "auxiliary"))
 }

@@ -4,7 +4,6 @@
 
 use std::sync::Arc;
 
-use super::Exchange;
 use super::commands::UndoSubject;
 use super::heavy;
 use super::pin::{Pinned, pin, store_down};
@@ -18,7 +17,7 @@ use baton_core::record::{AskedUndo, HandoffId};
 #[derive(Clone)]
 pub(super) struct FirstWords {
     /// Taken out of every later request, by its note.
-    text: Arc<str>,
+    pub(super) text: Arc<str>,
     /// The undo that the text reports: no longer pending when the answer was handed over.
     pub(super) asked: AskedUndo,
 }
@@ -164,13 +163,6 @@ fn is_present(subject: UndoSubject<'_>, handoff: HandoffId) -> bool {
             let candidates = agent.request.reading().candidates(agent.wire);
             candidates.iter().any(|c| c.sentinel.id == handoff)
         })
-}
-
-impl Exchange {
-    /// What the answer begins with, before anything of upstream's.
-    pub(super) fn first_words(&self) -> Option<&str> {
-        self.first_words.as_ref().map(|words| &*words.text)
-    }
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use super::active_handoff::fresh_preamble;
 use super::heavy;
 use super::pin::Pin;
-use super::place::{Placed, Places};
+use super::placed::{Placed, Places};
 use super::read::AgentRequest;
 use super::tool_offer::why_untooled;
 use crate::serve::proxy::{App, RequestContext};

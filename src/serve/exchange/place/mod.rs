@@ -1,42 +1,16 @@
 //! Third stage: finds what baton has to put into a request's transcript, and what it leaves out.
 
-use uuid::Uuid;
-
 use super::active_handoff::Active;
 use super::pairs::find_pairs;
-use super::pin::{OriginalTranscript, Pin, Pinned, Scope, store_down};
-use super::read::AgentRequest;
+use super::pin::{OriginalTranscript, Pinned, store_down};
+use super::placed::{Placed, Places};
 use super::request::Request;
 use super::{heavy, insertions, thinking};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::Fault;
 use crate::serve::proxy::{App, RequestContext};
-use baton_core::record::HiddenPair;
-use baton_core::rewrite::{PlacedInsertion, notes};
+use baton_core::rewrite::notes;
 use baton_core::tools::RECALL_NAME;
-
-/// What has its place in a request's transcript.
-#[derive(Clone, Default)]
-pub(super) struct Places {
-    /// Hidden pairs that may have their place in the transcript.
-    pub(super) pairs: Vec<HiddenPair>,
-    /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
-    pub(super) beside_calls: Vec<Uuid>,
-    /// Searches that were made behind an undone handoff: left out on purpose.
-    pub(super) without_searches: Vec<Uuid>,
-    /// Texts of ours.
-    pub(super) insertions: Vec<PlacedInsertion>,
-    /// The turn up to which thinking behind the cut is left out, since upstream has refused it.
-    pub(super) omitted: Option<usize>,
-}
-
-/// A pinned request with the places of what is added to it.
-pub(super) struct Placed {
-    pub(super) agent: AgentRequest,
-    pub(super) pin: Pin,
-    pub(super) places: Places,
-    pub(super) scope: Scope,
-}
 
 /// Finds the places of hidden pairs and texts.
 ///

@@ -7,11 +7,11 @@ use bytes::Bytes;
 
 use super::read_ahead::{self, Ahead};
 use super::request::Request;
-use super::tool_offer::{forbidden, summary_class};
 use super::{heavy, is_model_call};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route::{self, Endpoint};
 use crate::serve::proxy::{App, BodyScan, RequestContext, headers};
+use crate::state::config::Inject;
 use crate::state::session::{LiveConversation, conversation_key};
 use baton_core::rewrite::untooled::Untooled;
 use baton_core::rewrite::{Candidate, Reading};
@@ -267,4 +267,21 @@ pub(super) fn body_hash(text: &Bytes) -> u64 {
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
     hasher.finish()
+}
+
+/// Why nobody may be offered the tool, or not in this request.
+fn forbidden(app: &App, ctx: &RequestContext) -> Option<Untooled> {
+    let header = headers::value(&ctx.headers, "x-baton-handoff");
+    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
+    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
+    let never = app.config.handoff.inject == Inject::Never || app.config.handoff.max_chain < 2;
+    never
+        .then_some(Untooled::OffByConfig)
+        .or(off.then_some(Untooled::OffByHeader))
+}
+
+/// Claude Code's own word for a side call, where it is told to send it.
+fn summary_class(ctx: &RequestContext) -> bool {
+    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
+    matches!(class, Some("compaction" | "auxiliary"))
 }
