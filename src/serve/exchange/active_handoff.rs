@@ -47,6 +47,11 @@ pub(super) struct Active {
 }
 
 impl Active {
+    /// Whether a person pasted its sentinel.
+    pub(super) fn is_by_user(&self) -> bool {
+        self.candidate.as_ref().is_some_and(|candidate| candidate.by_user)
+    }
+
     /// The turn that it stands in, or in front of which.
     pub(super) fn turn(&self) -> Option<usize> {
         self.candidate.as_ref().map(|c| c.turn).or(self.before)

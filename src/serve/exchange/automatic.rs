@@ -23,7 +23,7 @@ impl Exchange {
     /// Begins a draft of the conversation, at this use of its context. `None`: this is no point to hand over at, or another
     /// draft is open.
     pub(super) fn automatic_draft(&self, tokens: u64) -> Option<DraftJob> {
-        let live = self.prepared.live.as_ref()?;
+        let live = self.offered.agent.live.as_ref()?;
         if !self.is_safe_point() {
             return None;
         }

@@ -28,16 +28,16 @@ const ERROR_BYTES: usize = 64 << 10;
 impl Exchange {
     /// Asks the model once more behind its own history: the live request, and one message more.
     pub(super) async fn ask_behind_history(&self, asked: &Asked<'_>) -> DraftEnd {
-        let prepared = &self.prepared;
+        let offered = &self.offered;
         let text = self.app.prompts.after_history(&asked.ask.focus);
-        let more = [prepared.wire.user_text(&text)];
+        let more = [offered.agent.wire.user_text(&text)];
         let max_tokens = self.app.config.draft.max_tokens;
         for forbids_calls in [true, false] {
             let how = TextOnly {
                 forbids_calls,
                 max_tokens,
             };
-            let leg = prepared.for_a_text(&self.app, &more, how);
+            let leg = offered.for_a_text(&self.app, &more, how);
             match self.draft_leg(&leg, &self.ctx.target, DraftMethod::Oneshot).await {
                 DraftEnd::Failed(DraftFailure::Provider(Some(status), why))
                     if forbids_calls && REFUSES.contains(&status) =>
@@ -69,13 +69,13 @@ impl Exchange {
             Err(why) => return DraftEnd::Failed(DraftFailure::TooSmall(why)),
         };
         let text = self.app.prompts.with_bundle(&bundle, &asked.ask.focus);
-        let view = self.prepared.request.view();
+        let view = self.offered.agent.request.view();
         let lone = LoneText {
             text: &text,
             model,
             max_tokens: config.max_tokens,
         };
-        let edits = self.prepared.wire.lone_text(view, lone);
+        let edits = self.offered.agent.wire.lone_text(view, lone);
         let leg = RewriteOutcome {
             changes: SizeChange::of(ChangeReason::Draft, &edits).into_iter().collect(),
             rope: splice::splice(&view.body, edits),
@@ -121,12 +121,13 @@ impl Exchange {
     }
 
     async fn read_streamed_draft(&self, mut body: UpstreamBody) -> DraftEnd {
-        let prepared = &self.prepared;
-        let dialect = prepared
+        let offered = &self.offered;
+        let dialect = offered
+            .agent
             .wire
-            .dialect(prepared.request.view(), self.watch_nothing());
+            .dialect(offered.agent.request.view(), self.watch_nothing());
         let limit = self.app.config.limits.frame_bytes;
-        let framing = self.framing().unwrap_or(prepared.wire.framing());
+        let framing = self.framing().unwrap_or(offered.agent.wire.framing());
         let mut shown = self
             .shown
             .as_deref()
@@ -164,13 +165,13 @@ impl Exchange {
     }
 
     async fn read_whole_draft(&self, body: UpstreamBody) -> DraftEnd {
-        let prepared = &self.prepared;
+        let offered = &self.offered;
         let body = match body.whole(limits::LEG_LOG, &self.app.bodies).await {
             Ok(body) => body,
             Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.message().to_owned())),
         };
-        let view = prepared.request.view();
-        match prepared.wire.reply_to(view, &body, self.watch_nothing()) {
+        let view = offered.agent.request.view();
+        match offered.agent.wire.reply_to(view, &body, self.watch_nothing()) {
             _ if wire::is_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
             Some(report) => self.read_draft(&body, &report),
             None => DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be read".to_owned())),
@@ -212,11 +213,11 @@ impl Exchange {
 
     /// The index of the transcript as the model sees it.
     pub(super) fn index(&self, rope: Vec<Bytes>) -> Option<LentIndex<'_>> {
-        let prepared = &self.prepared;
-        let live = prepared.live.as_ref()?;
+        let offered = &self.offered;
+        let live = offered.agent.live.as_ref()?;
         let body = splice::flat(rope);
-        let view: View = prepared.wire.read(&body, Operation::Generate).ok()?;
-        let carry_over = prepared.active.as_ref().map(|active| active.prompt.clone());
+        let view: View = offered.agent.wire.read(&body, Operation::Generate).ok()?;
+        let carry_over = offered.pin.active.as_ref().map(|active| active.prompt.clone());
         let settings = self
             .app
             .config

@@ -11,7 +11,8 @@ use std::sync::Arc;
 use http::Response;
 use uuid::Uuid;
 
-use super::{Exchange, heavy, is_model_call};
+use super::opening::AnswerOpening;
+use super::{Exchange, heavy};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftState};
@@ -25,7 +26,6 @@ use baton_core::limits;
 use baton_core::mark::{note, sentinel};
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::rewrite::RewriteOutcome;
-use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::text::splice;
 use baton_core::transcript::{Transcript, TranscriptPartKind};
 use baton_core::wire::Role;
@@ -121,7 +121,7 @@ impl Exchange {
     /// The draft that waits for a request of this conversation, where it can be made with this one.
     pub(super) fn waiting_draft(&self) -> Option<DraftJob> {
         let drafting = &self.app.drafting;
-        let live = self.prepared.live.as_ref()?;
+        let live = self.offered.agent.live.as_ref()?;
         if !drafting.waits(live.key()) || !self.is_safe_point() {
             return None;
         }
@@ -131,14 +131,7 @@ impl Exchange {
     /// Whether the conversation may be cut in front of the answer to this request: an agent's loop asks, the model has no
     /// call that waits, and a sentinel may stand in the answer.
     pub(super) fn is_safe_point(&self) -> bool {
-        let prepared = &self.prepared;
-        let view = prepared.request.view();
-        let facts = &view.facts;
-        is_model_call(self.ctx.endpoint)
-            && view.tools.is_some_and(|tools| tools.client)
-            && !(prepared.side_call || facts.structured || facts.many || facts.server_side)
-            && prepared.forbidden != Some(ToolOmission::OffByHeader)
-            && heavy::work(prepared.weight, || prepared.is_at_rest())
+        self.offered.agent.is_safe_point(self.ctx.endpoint)
     }
 
     /// Writes the draft of `job` and the handoff that it becomes; when this has returned, its sentinel may be shown.
@@ -146,7 +139,7 @@ impl Exchange {
     /// # Errors
     /// How it ended else; the conversation is as it was.
     pub(super) async fn hand_over(&self, job: DraftJob) -> Result<Handoff, DraftEnd> {
-        let first = self.prepared.first(&self.app, self.prepared.tooled);
+        let first = self.offered.first(&self.app, self.offered.offer.tooled);
         let DraftOrder { ask, prompt } = job.wanted().clone();
         let accepted = job.accepted().cloned();
         let reviewed = accepted.is_none() && self.is_reviewed(&ask);
@@ -247,7 +240,7 @@ impl Exchange {
     /// without. The note behind it keeps that out of the model's view.
     pub(super) fn noting_pending(mut self) -> Self {
         let drafting = &self.app.drafting;
-        let live = self.prepared.live.as_ref();
+        let live = self.offered.agent.live.as_ref();
         let waits = |live: &&Arc<LiveConversation>| {
             let open = drafting.open_in(live.key());
             open.is_some_and(|draft| draft.state == DraftState::Review)
@@ -263,7 +256,7 @@ impl Exchange {
                 note::BEGINS,
                 self.yes_or_no()
             );
-            self.notice = Some(told.into());
+            self.opening = AnswerOpening::Notice(told.into());
         }
         self
     }
@@ -280,7 +273,7 @@ impl Exchange {
         job: &DraftJob,
     ) -> Result<Document, DraftEnd> {
         let config = &self.app.config.draft;
-        let Some(index) = heavy::work(self.prepared.weight, || self.index(first.rope.clone())) else {
+        let Some(index) = heavy::work(self.offered.agent.weight, || self.index(first.rope.clone())) else {
             return Err(DraftEnd::Failed(DraftFailure::Internal));
         };
         let repository = self.repository(ask.git).await;
@@ -288,7 +281,7 @@ impl Exchange {
             ask,
             index: &index,
             repository: &repository,
-            count: self.prepared.count(),
+            count: self.offered.count(),
         };
         let mut method = ask.method.unwrap_or(config.method);
         if method == DraftMethod::Oneshot && ask.model.as_ref().or(config.model.as_ref()).is_some() {
@@ -341,7 +334,7 @@ impl Exchange {
                         tokens: config.facts_tokens,
                         ..asked.request()
                     };
-                    let composed = heavy::work(self.prepared.weight, || asked.index.local(&request));
+                    let composed = heavy::work(self.offered.agent.weight, || asked.index.local(&request));
                     composed.map_or_else(
                         |why| DraftEnd::Failed(DraftFailure::TooSmall(why)),
                         DraftEnd::Complete,
@@ -361,7 +354,7 @@ impl Exchange {
             DraftMethod::Local => text.into(),
             DraftMethod::Oneshot | DraftMethod::Bundle => {
                 let prompts = &self.app.prompts;
-                heavy::work(self.prepared.weight, || {
+                heavy::work(self.offered.agent.weight, || {
                     asked.index.completed(text, prompts, asked.count)
                 })
                 .into()
@@ -384,7 +377,7 @@ impl Exchange {
             return Err(DraftEnd::Failed(DraftFailure::TooLong));
         }
         let reason = ask.reason.as_deref().map(sentinel::normalised);
-        let parent = self.prepared.active.as_ref().map(|active| active.id);
+        let parent = self.offered.pin.active.as_ref().map(|active| active.id);
         let before = splice::len(&first.rope) as u64;
         let written = self
             .write_drafted(
@@ -406,7 +399,7 @@ impl Exchange {
     /// What the person said behind the model's last turn: nobody has answered it yet.
     fn open_message(&self) -> String {
         let tags = &self.app.config.handoff.preamble_tags;
-        let view = self.prepared.request.view();
+        let view = self.offered.agent.request.view();
         let turns = Transcript::of(view).turns().rev();
         // What is sent by its id alone is the model's, mostly.
         let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));

@@ -33,11 +33,12 @@ impl Exchange {
         Course::new(CourseTerms {
             first,
             stops: self.stops(),
-            goes_on_by_id: self.prepared.wire.goes_on_by_id() && !self.prepared.request.view().facts.unstored,
+            goes_on_by_id: self.offered.agent.wire.goes_on_by_id()
+                && !self.offered.agent.request.view().facts.unstored,
             retries: self.app.config.handoff.retries,
-            active: self.prepared.active.as_ref().map(|active| active.id),
+            active: self.offered.pin.active.as_ref().map(|active| active.id),
             opening,
-            opens_with_text: self.first_words.is_some() || self.notice.is_some(),
+            opens_with_text: self.opening.before_model().is_some(),
         })
     }
 
@@ -106,7 +107,7 @@ impl Exchange {
         let Some(spoken) = spoken else {
             return Ok(CourseEvent::NotWritten);
         };
-        let wire = self.prepared.wire;
+        let wire = self.offered.agent.wire;
         let pair = self.pair(answered, InsertionPlace::Aside)?;
         let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
@@ -155,14 +156,14 @@ impl Exchange {
 
     /// The request of a later leg: afresh behind a handoff, or the first one's, with more behind it.
     fn leg(&self, leg: &NextLeg) -> RewriteOutcome {
-        let prepared = &self.prepared;
+        let offered = &self.offered;
         let (cut, recall) = match &leg.head {
-            Some(head) => (Cut::Fresh { head }, prepared.recall_next),
-            None => (prepared.cut(), prepared.recall),
+            Some(head) => (Cut::Fresh { head }, offered.offer.recall_next),
+            None => (offered.cut(), offered.offer.recall),
         };
         let tools = Some(self.app.tools_with(recall));
-        let active = prepared.active.as_ref().map(|active| active.id);
-        prepared
+        let active = offered.pin.active.as_ref().map(|active| active.id);
+        offered
             .rewritten(&self.app, cut, tools, &leg.more)
             .cut_at(leg.after.or(active))
     }

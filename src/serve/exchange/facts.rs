@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::prepared::Prepared;
+use super::offer::Offered;
 use super::{Exchange, heavy};
 use crate::serve::proxy::App;
 use crate::state::config::FactsPolicy;
@@ -32,7 +32,7 @@ impl Exchange {
         if !wants_facts(self.app.config.handoff.facts, origin) {
             return (prompt, None);
         }
-        let weight = self.prepared.weight.saturating_mul(READING);
+        let weight = self.offered.agent.weight.saturating_mul(READING);
         // A later leg that hands over at once has done nothing but that.
         let block = match self.fired.is_empty() {
             true => heavy::work(weight, || self.facts()),
@@ -47,8 +47,8 @@ impl Exchange {
     }
 
     fn facts(&self) -> Option<String> {
-        let body = model_view(&self.prepared, &self.app, self.tooled);
-        let view = self.prepared.wire.read(&body, Operation::Generate).ok()?;
+        let body = model_view(&self.offered, &self.app, self.tooled);
+        let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
         let transcript = Transcript::of(&view);
         let settings = self
             .app
@@ -58,12 +58,16 @@ impl Exchange {
         index.extend(&transcript);
         index
             .seen(&Whereabouts::of(&transcript))
-            .block(FACTS_TOKENS, self.prepared.count())
+            .block(FACTS_TOKENS, self.offered.count())
     }
 
     /// The carry-over prompt that the transcript begins with.
     fn carry_over(&self) -> Option<String> {
-        self.prepared.active.as_ref().map(|active| active.prompt.clone())
+        self.offered
+            .pin
+            .active
+            .as_ref()
+            .map(|active| active.prompt.clone())
     }
 
     /// Has the handoff's packet written behind it.
@@ -71,10 +75,10 @@ impl Exchange {
         if !self.app.packets.is_on() {
             return;
         }
-        let (app, prepared, tooled) = (Arc::clone(&self.app), Arc::clone(&self.prepared), self.tooled);
+        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.tooled);
         // A later leg that hands over at once has done nothing but that.
         let transcript: TranscriptReader = match self.fired.is_first(handoff.id) {
-            true => Box::new(move || Some(model_view(&prepared, &app, tooled))),
+            true => Box::new(move || Some(model_view(&offered, &app, tooled))),
             false => Box::new(|| None),
         };
         self.app.packets.handoff(StoredHandoff {
@@ -97,6 +101,6 @@ pub(crate) fn wants_facts(policy: FactsPolicy, origin: HandoffOrigin) -> bool {
 }
 
 /// The request as the model was sent it: cut at the active handoff.
-fn model_view(prepared: &Prepared, app: &App, tooled: bool) -> Bytes {
-    splice::flat(prepared.first(app, tooled).rope)
+fn model_view(offered: &Offered, app: &App, tooled: bool) -> Bytes {
+    splice::flat(offered.first(app, tooled).rope)
 }

@@ -6,7 +6,8 @@ use http::response::Parts;
 use http::{Response, StatusCode};
 
 use super::active_handoff::is_spelled_out;
-use super::prepare::body_hash;
+use super::opening::AnswerOpening;
+use super::read::body_hash;
 use super::whole::WholeAnswer;
 use super::{Exchange, is_json, is_model_call, is_untyped, shaped, stream, whole};
 use crate::serve::proxy::download::UpstreamBody;
@@ -42,21 +43,22 @@ impl FirstAnswer {
 
 impl Exchange {
     pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
-        self.prepared.live.as_ref().ok_or_else(|| StoreError {
+        self.offered.agent.live.as_ref().ok_or_else(|| StoreError {
             message: "the store could not be read".to_owned(),
         })
     }
 
     pub(super) fn hash(&self) -> u64 {
-        let prepared = &self.prepared;
-        prepared
+        let offered = &self.offered;
+        offered
+            .agent
             .asked_hash
-            .unwrap_or_else(|| body_hash(prepared.request.text()))
+            .unwrap_or_else(|| body_hash(offered.agent.request.text()))
     }
 
     /// The handoff behind which a repeated request goes straight on.
     pub(super) fn repeated(&self) -> Option<HandoffId> {
-        if self.first_words.is_some() {
+        if self.opening.undo().is_some() {
             return None;
         }
         // Where responses stop at a handoff, nothing goes on behind it but the agent's next request.
@@ -64,7 +66,8 @@ impl Exchange {
             return None;
         }
         let live = self
-            .prepared
+            .offered
+            .agent
             .live
             .as_ref()
             .filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
@@ -82,7 +85,7 @@ impl Exchange {
 
     /// Sends the first leg and takes its answer.
     pub(super) async fn begin(self) -> Response<ResponseBody> {
-        let first = self.prepared.first(&self.app, self.prepared.tooled);
+        let first = self.offered.first(&self.app, self.offered.offer.tooled);
         self.note_lost(&first);
         let sent = self.send_first(&first).await;
         let response = match sent {
@@ -90,8 +93,9 @@ impl Exchange {
             Err(fault) => return self.ctx.refuse(fault.into()),
         };
         self.ctx.recorder.first_byte();
-        let wire = self.prepared.wire;
-        let may_retry = wire.binds_prefixes() || self.prepared.active.is_some() && wire.may_refuse_thinking();
+        let wire = self.offered.agent.wire;
+        let may_retry =
+            wire.binds_prefixes() || self.offered.pin.active.is_some() && wire.may_refuse_thinking();
         if response.status() == StatusCode::BAD_REQUEST && may_retry {
             return Box::pin(self.answer_bad_request(first, response)).await;
         }
@@ -115,7 +119,7 @@ impl Exchange {
     /// The same answer with this in front of its first sentinel.
     pub(super) fn telling(self, told: String) -> Self {
         Self {
-            told: Some(told.into()),
+            opening: AnswerOpening::Report(told.into()),
             ..self
         }
     }
@@ -140,7 +144,7 @@ impl Exchange {
         }
         let now = VerdictInput {
             legs: 2,
-            ..self.circumstances(&self.prepared.first(&self.app, true))
+            ..self.circumstances(&self.offered.first(&self.app, true))
         };
         let (parts, body) = response.into_parts();
         let opening = Some(Arc::new(handoff.clone()));
@@ -159,8 +163,8 @@ impl Exchange {
     /// What is to be done when the answer's end was handed over; `None`: nothing.
     pub(super) fn when_ended(&self) -> Option<impl FnOnce() + Send + use<>> {
         let fired = self.fired.take();
-        let undo = self.first_words.as_ref().map(|words| words.asked);
-        let live = self.prepared.live.as_ref();
+        let undo = self.opening.undo().map(|words| words.asked);
+        let live = self.offered.agent.live.as_ref();
         let live = live.filter(|l| l.may_repeat() || !fired.is_empty() || undo.is_some())?;
         let live = live.clone();
         let (app, answer, ends) = (self.app.clone(), self.answer.clone(), self.ctx.ends.clone());
@@ -184,7 +188,7 @@ impl Exchange {
     /// Whether it matters that the answer's end was handed over: an answer of the conversation broke off behind its sentinel,
     /// or still may, or an undo waits until it was told.
     pub(super) fn waits_for_handover(&self) -> bool {
-        self.first_words.is_some() || self.prepared.live.as_ref().is_some_and(|l| l.may_repeat())
+        self.opening.undo().is_some() || self.offered.agent.live.as_ref().is_some_and(|l| l.may_repeat())
     }
 
     /// Handles upstream's response to the first leg.
@@ -245,7 +249,7 @@ impl Exchange {
     }
 
     fn wants_stream(&self) -> bool {
-        self.prepared.request.view().facts.stream
+        self.offered.agent.request.view().facts.stream
     }
 
     /// The framing that the request's path asks for, where it is not the wire's usual one.
@@ -264,8 +268,8 @@ impl Exchange {
     /// The tools of ours that the present leg was offered.
     pub(super) fn hidden(&self) -> ToolNames {
         let recall = match self.fresh {
-            true => self.prepared.recall_next,
-            false => self.prepared.recall,
+            true => self.offered.offer.recall_next,
+            false => self.offered.offer.recall,
         };
         match self.tooled {
             true => self.app.tools_with(recall).names(),
@@ -274,7 +278,13 @@ impl Exchange {
     }
 
     fn circumstances(&self, first: &RewriteOutcome) -> VerdictInput {
-        if let Some(live) = self.prepared.live.as_ref().filter(|_| !self.prepared.side_call) {
+        if let Some(live) = self
+            .offered
+            .agent
+            .live
+            .as_ref()
+            .filter(|_| !self.offered.agent.side_call)
+        {
             live.spoken.saw(first.messages);
         }
         VerdictInput {
@@ -287,16 +297,16 @@ impl Exchange {
             pending: first
                 .pending
                 .clone()
-                .or_else(|| self.prepared.held_pending())
-                .filter(|_| self.tooled && !self.prepared.side_call),
-            structured: self.prepared.request.view().facts.structured || self.prepared.side_call,
+                .or_else(|| self.offered.held_pending())
+                .filter(|_| self.tooled && !self.offered.agent.side_call),
+            structured: self.offered.agent.request.view().facts.structured || self.offered.agent.side_call,
         }
     }
 
     /// The request of a leg that starts afresh behind `head`.
     pub(super) fn fresh(&self, head: &str) -> RewriteOutcome {
-        let tools = self.app.tools_with(self.prepared.recall_next);
-        self.prepared
+        let tools = self.app.tools_with(self.offered.offer.recall_next);
+        self.offered
             .rewritten(&self.app, Cut::Fresh { head }, Some(tools), &[])
     }
 
@@ -304,13 +314,13 @@ impl Exchange {
     pub(super) fn beginning(&self, handoff: Option<&Handoff>) -> Option<String> {
         match handoff {
             Some(handoff) => Some(self.opening(handoff)),
-            None => self.first_words().or(self.notice.as_deref()).map(str::to_owned),
+            None => self.opening.before_model().map(str::to_owned),
         }
     }
 
     /// The sentinel as it is shown at an answer's start.
     pub(super) fn opening(&self, handoff: &Handoff) -> String {
-        self.opening_of(self.told.as_deref().unwrap_or_default(), handoff)
+        self.opening_of(self.opening.before_sentinel(), handoff)
     }
 
     /// A line for the person, and the sentinel behind it.
@@ -325,7 +335,7 @@ impl Exchange {
 
     /// The sentinel as it is shown.
     pub(super) fn sentinel(&self, handoff: &Handoff) -> String {
-        self.prepared.wire.sentinel_text(&self.mark(handoff))
+        self.offered.agent.wire.sentinel_text(&self.mark(handoff))
     }
 
     fn mark(&self, handoff: &Handoff) -> String {

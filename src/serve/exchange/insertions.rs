@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::prepared::Prepared;
+use super::placed::Placed;
 use super::{Exchange, heavy, is_model_call};
 use crate::serve::proxy::{App, Reminder, RequestContext};
 use crate::state::session::LiveConversation;
@@ -11,27 +11,27 @@ use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
 use baton_core::rewrite::{insertions, positions};
 
 /// Finds the insertions that have their place in the request. A conversation without any costs a look at its record.
-pub(super) async fn find(app: &App, ctx: &RequestContext, prepared: &mut Prepared) -> Result<(), StoreError> {
-    let Some(live) = &prepared.live else {
+pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -> Result<(), StoreError> {
+    let Some(live) = &placed.agent.live else {
         return Ok(());
     };
     if app.sessions.store().may_have_insertions() && live.may_be_copy() {
-        copied_from(app, ctx, prepared, live).await?;
+        copied_from(app, ctx, placed, live).await?;
     }
     if !live.has_insertions() {
         return Ok(());
     }
     let (known, mut lost) = app.sessions.insertions_of(live, app.clock.now_ms()).await?;
-    let view = prepared.request.view();
+    let view = placed.agent.request.view();
     let known = known.iter().map(|insertion| &**insertion);
-    let (placed, misplaced) = heavy::work(prepared.weight, || insertions::find(view, known));
+    let (found, misplaced) = heavy::work(placed.agent.weight, || insertions::find(view, known));
     // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
     let of_the_loop = view.tools.is_some_and(|t| t.client) && view.facts.previous.is_none();
     lost.extend(misplaced);
     if of_the_loop && is_model_call(ctx.endpoint) {
         note_lost(ctx, live.newly_lost(&lost));
     }
-    prepared.insertions = placed;
+    placed.places.insertions = found;
     Ok(())
 }
 
@@ -51,11 +51,11 @@ fn note_lost(ctx: &RequestContext, lost: usize) {
 async fn copied_from(
     app: &App,
     ctx: &RequestContext,
-    prepared: &Prepared,
+    placed: &Placed,
     live: &Arc<LiveConversation>,
 ) -> Result<(), StoreError> {
-    let view = prepared.request.view();
-    let positions = heavy::work(prepared.weight, || insertions::positions(view));
+    let view = placed.agent.request.view();
+    let positions = heavy::work(placed.agent.weight, || insertions::positions(view));
     if positions.is_empty() {
         return Ok(());
     }
@@ -76,12 +76,17 @@ impl Exchange {
     /// # Errors
     /// The store cannot be written: the request goes out without it.
     pub(super) async fn insert_behind(&mut self, text: &str) -> Result<bool, StoreError> {
-        let view = self.prepared.request.view();
+        let view = self.offered.agent.request.view();
         let Some(turn) = insertions::last(view) else {
             return Ok(false);
         };
         // A turn that is cut, in part too, keeps no text of ours.
-        let is_taken = self.prepared.insertions.iter().any(|placed| placed.turn == turn);
+        let is_taken = self
+            .offered
+            .places
+            .insertions
+            .iter()
+            .any(|placed| placed.turn == turn);
         if is_taken || turn < self.kept_from() {
             return Ok(false);
         }
@@ -90,8 +95,8 @@ impl Exchange {
             id: self.app.clock.new_id(),
             principal: self.ctx.principal.clone(),
             conversation: live.key().to_owned(),
-            wire: self.prepared.wire.id(),
-            place: InsertionPlace::After(heavy::work(self.prepared.weight, || positions::of(view))),
+            wire: self.offered.agent.wire.id(),
+            place: InsertionPlace::After(heavy::work(self.offered.agent.weight, || positions::of(view))),
             content: InsertionContent::Text(text.to_owned()),
             created_ms: self.app.clock.now_ms(),
         };
@@ -99,18 +104,20 @@ impl Exchange {
             .sessions
             .insert(live, insertion.clone(), self.app.clock.now_ms())
             .await?;
-        let (placed, _) = heavy::work(self.prepared.weight, || insertions::find(view, [&insertion]));
-        Arc::make_mut(&mut self.prepared).insertions.extend(placed);
+        let (placed, _) = heavy::work(self.offered.agent.weight, || insertions::find(view, [&insertion]));
+        Arc::make_mut(&mut self.offered).places.insertions.extend(placed);
         Ok(true)
     }
 
     /// Puts behind the request what `reminder` says of it.
     pub(super) async fn remind(&mut self, reminder: &Reminder) {
-        if !is_model_call(self.ctx.endpoint) || self.prepared.side_call {
+        if !is_model_call(self.ctx.endpoint) || self.offered.agent.side_call {
             return;
         }
-        let Some(live) = &self.prepared.live else { return };
-        let Some(text) = reminder(live.key(), self.prepared.request.view()) else {
+        let Some(live) = &self.offered.agent.live else {
+            return;
+        };
+        let Some(text) = reminder(live.key(), self.offered.agent.request.view()) else {
             return;
         };
         if let Err(error) = self.insert_behind(&text).await {

@@ -47,17 +47,17 @@ impl Exchange {
         text: &str,
         handoff: Option<HandoffId>,
     ) -> Response<ResponseBody> {
-        let prepared = &self.prepared;
-        let facts = &prepared.request.view().facts;
+        let offered = &self.offered;
+        let facts = &offered.agent.request.view().facts;
         let said = LocalAnswer {
             id,
             model: facts.model.as_deref().unwrap_or_default(),
             text,
             handoff,
-            request_bytes: prepared.request.len(),
+            request_bytes: offered.agent.request.len(),
         };
         let shape = match facts.stream {
-            true => AnswerShape::Stream(self.framing().unwrap_or(prepared.wire.framing())),
+            true => AnswerShape::Stream(self.framing().unwrap_or(offered.agent.wire.framing())),
             false => AnswerShape::Whole,
         };
         let kind = match shape {
@@ -66,7 +66,10 @@ impl Exchange {
         };
         self.ctx.recorder.note(|e| e.streamed = facts.stream);
         self.ctx.recorder.decide(ExchangeOutcome::Complete);
-        let body = prepared.wire.compose(prepared.request.view(), &said, shape);
+        let body = offered
+            .agent
+            .wire
+            .compose(offered.agent.request.view(), &said, shape);
         let mut response = Response::new(ResponseBody::whole(body));
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));

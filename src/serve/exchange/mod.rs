@@ -1,8 +1,8 @@
 //! One request whose transcript the proxy reads: prepared, sent, and its answer shown to the agent.
 //!
 //! ```text
-//! prepare (conversation, active handoff, hidden pairs, tool?) ─► send ─► stream | whole, which drive the course
-//!                                                                          └─► effects (write, send a later leg)
+//! read ─► pin ─► place ─► offer ─► send ─► stream | whole, which drive the course
+//!                                            └─► effects (write, send a later leg)
 //! ```
 
 mod active_handoff;
@@ -20,10 +20,14 @@ mod insertions;
 mod left_out;
 mod local_answer;
 mod nudges;
+mod offer;
+mod opening;
 mod pairs;
+mod pin;
 mod pinned_to;
-mod prepare;
-mod prepared;
+mod place;
+mod placed;
+mod read;
 mod read_ahead;
 mod recording;
 mod request;
@@ -44,7 +48,8 @@ use http::response::Parts;
 use http::{Response, StatusCode, header};
 
 use self::nudges::Due;
-use self::prepared::Prepared;
+use self::offer::Offered;
+use self::opening::AnswerOpening;
 use crate::serve::proxy::body::{Collected, RequestBody};
 use crate::serve::proxy::headers::{self, Sending};
 use crate::serve::proxy::response_body::ResponseBody;
@@ -62,7 +67,7 @@ pub(crate) use self::facts::{FACTS_TOKENS, wants_facts};
 struct Exchange {
     app: Arc<App>,
     ctx: RequestContext,
-    prepared: Arc<Prepared>,
+    offered: Arc<Offered>,
     /// Whether the tool was offered in what upstream answered.
     tooled: bool,
     /// Whether the present leg starts behind a handoff of this very answer.
@@ -73,12 +78,8 @@ struct Exchange {
     answer: AnswerId,
     /// The handoffs that the answer shows.
     fired: Fired,
-    /// What stands in front of the sentinel that the answer begins with.
-    told: Option<Arc<str>>,
-    /// What the answer begins with where nothing of it is upstream's: an undo that was asked for from outside of the chat.
-    first_words: Option<undo::FirstWords>,
-    /// What the person is told in front of an answer that begins with no sentinel.
-    notice: Option<Arc<str>>,
+    /// What the answer begins with.
+    opening: AnswerOpening,
     /// The draft that the agent sees while it is written.
     shown: Option<Arc<shown::ShownDraft>>,
     /// Its thread, where the model may be told how full its context is.
@@ -127,19 +128,17 @@ impl Fired {
 }
 
 impl Exchange {
-    fn new(app: Arc<App>, ctx: RequestContext, prepared: Prepared) -> Self {
+    fn new(app: Arc<App>, ctx: RequestContext, offered: Offered) -> Self {
         Self {
             app,
             ctx,
-            tooled: prepared.tooled,
+            tooled: offered.offer.tooled,
             fresh: false,
-            prepared: Arc::new(prepared),
+            offered: Arc::new(offered),
             spilled_headers: None,
             answer: AnswerId::default(),
             fired: Fired::default(),
-            told: None,
-            first_words: None,
-            notice: None,
+            opening: AnswerOpening::None,
             shown: None,
             thread: None,
         }
@@ -157,29 +156,41 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
         scan,
         beginnings,
     } = collected;
-    let mut prepared = match prepare::prepare(&app, &ctx, &body, &scan, None).await {
-        Ok(Some(prepared)) => prepared,
-        Ok(None) => return untouched(&ctx, body).await,
+    let Some(received) = read::receive(&app, &ctx, &body, &scan).await else {
+        return untouched(&ctx, body).await;
+    };
+    let pending = received.agent.live.as_ref().and_then(|live| live.pending_undo());
+    let after = match pending {
+        // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+        Some(asked) => Box::pin(undo::pin_with_undo(&app, &ctx, received, asked)).await,
+        None => {
+            let pinned = pin::pin(&app, &ctx, received, None).await;
+            pinned.map(|pinned| undo::AfterUndo {
+                pinned,
+                first_words: None,
+            })
+        }
+    };
+    let (pinned, first_words) = match after {
+        Ok(after) => (after.pinned, after.first_words),
         Err(fault) => return ctx.refuse(fault),
     };
-    let mut first_words = None;
-    if let Some(asked) = prepared.live.as_ref().and_then(|live| live.pending_undo()) {
-        let read = (&body, &scan);
-        match Box::pin(undo::with_request(&app, &ctx, read, &mut prepared, asked)).await {
-            Ok(words) => first_words = words,
-            Err(fault) => return ctx.refuse(fault),
-        }
-    }
+    let mut offered = match place::place(&app, &ctx, pinned).await {
+        Ok(placed) => offer::offer(&app, &ctx, placed).await,
+        Err(fault) => return ctx.refuse(fault),
+    };
     // The exchange holds it from here on, and lets go of it while the response streams.
     drop((body, scan));
-    let received = prepared.received.take();
-    let mut exchange = Exchange::new(app, ctx, prepared);
-    exchange.first_words = first_words;
-    exchange.note(beginnings, received);
-    if let Some(why) = exchange.prepared.unresolved {
+    let original = offered.pin.taken_out.original.take();
+    let mut exchange = Exchange::new(app, ctx, offered);
+    if let Some(words) = first_words {
+        exchange.opening = AnswerOpening::Undo(words);
+    }
+    exchange.note(beginnings, original);
+    if let Some(why) = exchange.offered.pin.unresolved {
         return exchange.unresolved_handoff(why);
     }
-    if exchange.prepared.command.is_some() {
+    if exchange.offered.pin.command.is_some() {
         return Box::pin(exchange.answer_command()).await;
     }
     if exchange.is_resumed() {
@@ -197,7 +208,9 @@ async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Respon
     match exchange.repeated() {
         Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
         // What waits for a request beside an undo waits for the next one.
-        None if exchange.app.drafting.is_idle() || exchange.first_words.is_some() => exchange.begin().await,
+        None if exchange.app.drafting.is_idle() || exchange.opening.undo().is_some() => {
+            exchange.begin().await
+        }
         None => match exchange.waiting_draft() {
             Some(job) => Box::pin(drafts::run(exchange, job)).await,
             None => exchange.noting_pending().begin().await,

@@ -47,7 +47,7 @@ impl Exchange {
         let (here, new) = self.enter_thread()?;
         self.thread = Some(here);
         // What is sent again is sent as before.
-        if !new || self.waits_for_the_end() || self.first_words.is_some() {
+        if !new || self.waits_for_the_end() || self.opening.undo().is_some() {
             return None;
         }
         match self.decide(&here) {
@@ -79,7 +79,13 @@ impl Exchange {
 
     /// A leg was answered: what its usage tells of the context.
     pub(super) fn measure(&self, usage: Usage) {
-        if let Some(live) = self.prepared.live.as_ref().filter(|_| !self.prepared.side_call) {
+        if let Some(live) = self
+            .offered
+            .agent
+            .live
+            .as_ref()
+            .filter(|_| !self.offered.agent.side_call)
+        {
             live.spoken.answered();
         }
         let Some(here) = self.thread else { return };
@@ -98,7 +104,7 @@ impl Exchange {
 
     /// A handoff has taken effect.
     pub(super) fn note_handed_over(&self, handoff: HandoffId) {
-        if let Some(live) = &self.prepared.live {
+        if let Some(live) = &self.offered.agent.live {
             live.spoken.handed_over();
         }
         let told = self.in_context(|context| (context.was_nudged(), context.handed_over(handoff)));
@@ -111,35 +117,36 @@ impl Exchange {
 
     /// The request's thread, and whether it is a new request in it; `None` where nobody is told anything.
     fn enter_thread(&self) -> Option<(InThread, bool)> {
-        let prepared = &self.prepared;
+        let offered = &self.offered;
         let policy = &self.app.config.handoff;
         let thresholds = policy.thresholds_of(is_subagent(&self.ctx));
-        let view = prepared.request.view();
+        let view = offered.agent.request.view();
         let facts = &view.facts;
-        let in_the_loop = prepared.tooled
+        let in_the_loop = offered.offer.tooled
             && is_model_call(self.ctx.endpoint)
-            && !prepared.side_call
+            && !offered.agent.side_call
             && !facts.structured
             // What upstream holds of a transcript is not told from here.
             && facts.previous.is_none();
         if !in_the_loop || thresholds.are_off() {
             return None;
         }
-        let live = prepared.live.as_ref()?;
+        let live = offered.agent.live.as_ref()?;
         let model = facts.model.as_deref().unwrap_or_default();
         let window = policy.windows.of(&window_query(&self.ctx, model));
         if window.is_none() && thresholds.nudge_at > 0.0 {
             note_unknown(model);
         }
         let from = self.kept_from();
-        let told = prepared
+        let told = offered
+            .places
             .insertions
             .iter()
             .any(|placed| placed.turn >= from && nudge::is_nudge(&placed.text));
         let request = ThreadTurns {
             turns: view.turns.len(),
             digest: &|last| tail_digest(view, last),
-            named: prepared.named,
+            named: offered.agent.named,
         };
         let (thread, new) = live.context_exchange(&request, self.active_id(), told);
         let limits = thresholds.of(window);
@@ -157,21 +164,25 @@ impl Exchange {
         let Some(context) = self.in_context(|context| context.clone()) else {
             return NudgeDecision::Nothing;
         };
-        let view = self.prepared.request.view();
-        let step_done = || heavy::work(self.prepared.weight, || nudge::step_done(view, self.kept_from()));
+        let view = self.offered.agent.request.view();
+        let step_done = || {
+            heavy::work(self.offered.agent.weight, || {
+                nudge::step_done(view, self.kept_from())
+            })
+        };
         context.decide(&here.limits, step_done)
     }
 
     /// Whether a handoff that the model has called for waits for the end of its turn.
     fn waits_for_the_end(&self) -> bool {
-        let prepared = &self.prepared;
-        let mut waiting = prepared.pairs.iter().filter(|pair| pair.pending.is_some());
-        waiting.any(|pair| prepared.beside_calls.contains(&pair.id))
+        let offered = &self.offered;
+        let mut waiting = offered.places.pairs.iter().filter(|pair| pair.pending.is_some());
+        waiting.any(|pair| offered.places.beside_calls.contains(&pair.id))
     }
 
     /// The first turn that the model sees.
     pub(super) fn kept_from(&self) -> usize {
-        let Some(active) = &self.prepared.active else {
+        let Some(active) = &self.offered.pin.active else {
             return 0;
         };
         let behind = usize::from(active.candidate.is_some());
@@ -179,12 +190,12 @@ impl Exchange {
     }
 
     fn active_id(&self) -> Option<HandoffId> {
-        self.prepared.active.as_ref().map(|active: &Active| active.id)
+        self.offered.pin.active.as_ref().map(|active: &Active| active.id)
     }
 
     pub(super) fn in_context<T>(&self, with: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
         let here = self.thread?;
-        self.prepared.live.as_ref()?.context(here.thread, with)
+        self.offered.agent.live.as_ref()?.context(here.thread, with)
     }
 
     pub(super) fn note_nudge(&self, outcome: NudgeOutcome) {

@@ -7,7 +7,7 @@ use uuid::Timestamp;
 
 use super::active_handoff::Active;
 use super::heavy;
-use super::prepared::Prepared;
+use super::placed::Placed;
 use super::read_ahead::{Ahead, unknown_calls};
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::LiveConversation;
@@ -19,24 +19,24 @@ use baton_core::rewrite::undone_pairs;
 pub(super) async fn find_pairs(
     app: &App,
     ctx: &RequestContext,
-    prepared: &mut Prepared,
+    placed: &mut Placed,
     ahead: &mut Ahead,
 ) -> Result<(), StoreError> {
-    let Some(live) = &prepared.live else {
+    let Some(live) = &placed.agent.live else {
         return Ok(());
     };
     let store = app.sessions.store();
     let mut all = app.sessions.pairs_of(live).await?;
-    let cut = prepared.active.as_ref();
+    let cut = placed.pin.active.as_ref();
     // What stands before the cut is not sent.
     let from = cut.and_then(Active::turn).unwrap_or_default();
     let cut = cut.map(|active| active.id);
     let (unknown, beside) = match ahead.beside(cut, from, live) {
         Some(read) => read,
         None => {
-            let (reading, now) = (prepared.request.reading(), app.clock.now_ms());
-            let unknown = heavy::work(prepared.weight, || {
-                unknown_calls(prepared.wire, reading, live, cut, from, now)
+            let (reading, now) = (placed.agent.request.reading(), app.clock.now_ms());
+            let unknown = heavy::work(placed.agent.weight, || {
+                unknown_calls(placed.agent.wire, reading, live, cut, from, now)
             });
             let beside = match unknown.calls().is_empty() {
                 true => Vec::new(),
@@ -47,37 +47,41 @@ pub(super) async fn find_pairs(
     };
     let mut found = Vec::new();
     if !beside.is_empty() {
-        let beside = heavy::work(prepared.weight, || belonging(prepared, live, beside));
+        let beside = heavy::work(placed.agent.weight, || belonging(placed, live, beside));
         found.extend(beside.into_iter().map(Arc::new));
     }
     let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
     let here = unknown.known().iter().chain(&found);
-    prepared.beside_calls = here.clone().map(|p| p.id).collect();
+    placed.places.beside_calls = here.clone().map(|p| p.id).collect();
     let new = here.filter(|p| known.insert(p.id));
     all.extend(new.cloned().collect::<Vec<_>>());
     live.record_lookup(unknown, &found);
-    let mut asides = heavy::work(prepared.weight, || prepared.request.reading().asides());
+    let mut asides = heavy::work(placed.agent.weight, || placed.agent.request.reading().asides());
     asides.retain(|id| !known.contains(id));
     if !asides.is_empty() {
         let found = store.pairs(&ctx.principal, &asides).await?;
         all.extend(found.into_iter().map(Arc::new));
     }
     all.sort_by_key(|p| p.id);
-    prepared.pairs = all.iter().map(|p| (**p).clone()).collect();
-    settle_undone(prepared);
+    placed.places.pairs = all.iter().map(|p| (**p).clone()).collect();
+    settle_undone(placed);
     Ok(())
 }
 
 /// A handoff that was undone, and every call that waited in front of it, must not fire again; nor is a call bound to a prefix that
 /// it has no more.
-fn settle_undone(prepared: &mut Prepared) {
-    let undone = prepared.undone.ever().iter();
+fn settle_undone(placed: &mut Placed) {
+    let undone = placed.pin.undone.ever().iter();
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
         return;
     };
-    let (wire, weight) = (prepared.wire, prepared.weight);
-    let (undone, pairs, now) = (&prepared.undone, &mut prepared.pairs, prepared.request.view());
-    let settled = match &prepared.received {
+    let (wire, weight) = (placed.agent.wire, placed.agent.weight);
+    let (undone, pairs, now) = (
+        &placed.pin.undone,
+        &mut placed.places.pairs,
+        placed.agent.request.view(),
+    );
+    let settled = match &placed.pin.taken_out.original {
         Some(received) => heavy::work(weight, || {
             undone_pairs::settle(wire, &received.text, now, undone, pairs)
         }),
@@ -97,8 +101,8 @@ fn millis(stamp: Timestamp) -> u64 {
 
 /// Those of the pairs that have their place in this transcript: its calls are theirs, and they were made in this
 /// conversation, or in one that proves to have had this very branch.
-fn belonging(prepared: &Prepared, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
-    let (wire, view) = (prepared.wire, prepared.request.view());
+fn belonging(placed: &Placed, live: &LiveConversation, mut pairs: Vec<HiddenPair>) -> Vec<HiddenPair> {
+    let (wire, view) = (placed.agent.wire, placed.agent.request.view());
     let siblings = pairs.iter().map(|pair| match &pair.place {
         InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
         InsertionPlace::Aside | InsertionPlace::After(_) => "",

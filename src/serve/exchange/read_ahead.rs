@@ -36,6 +36,19 @@ struct Beside {
 }
 
 impl Ahead {
+    /// The reads that hold for any text of the same request.
+    pub(super) fn without_offsets(&self) -> Self {
+        Self {
+            beside: None,
+            previous: self.previous.clone(),
+        }
+    }
+
+    /// Drops what was read by offsets of a transcript that was changed since.
+    pub(super) fn forget_offsets(&mut self) {
+        self.beside = None;
+    }
+
     /// What stands beside the calls behind this cut, if that was read: the calls that were not known, and their pairs.
     pub(super) fn beside(
         &mut self,

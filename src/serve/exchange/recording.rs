@@ -2,7 +2,7 @@
 
 use super::Exchange;
 use super::is_model_call;
-use super::prepared::Received;
+use super::pin::OriginalTranscript;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::telemetry::UsageTokens;
 use baton_core::rewrite::RewriteOutcome;
@@ -11,23 +11,23 @@ use baton_core::wire::LegReport;
 impl Exchange {
     /// Writes what is known by now into the exchange's event, and the request into the journal.
     /// `received`: the transcript as the agent sent it, where it is another one by now.
-    pub(super) fn note(&self, beginnings: Option<Beginnings>, received: Option<Received>) {
-        let prepared = &self.prepared;
+    pub(super) fn note(&self, beginnings: Option<Beginnings>, received: Option<OriginalTranscript>) {
+        let offered = &self.offered;
         self.ctx.recorder.note(|e| {
-            e.model.clone_from(&prepared.request.view().facts.model);
+            e.model.clone_from(&offered.agent.request.view().facts.model);
             e.pinned = self.pinned_id();
-            e.tooled = prepared.tooled;
-            e.untooled = prepared.untooled;
-            e.unpinned = prepared.unpinned;
+            e.tooled = offered.offer.tooled;
+            e.untooled = offered.offer.untooled;
+            e.unpinned = offered.pin.unpinned;
         });
         self.ctx.recording.begin(|| self.begun(beginnings, received));
-        if let Some(id) = prepared.lost {
+        if let Some(id) = offered.pin.lost {
             tracing::warn!(
                 exchange = self.ctx.id,
                 handoff = %id,
                 "a sentinel is not known here, and its seal does not verify: not cut at it"
             );
-        } else if prepared.unpinned {
+        } else if offered.pin.unpinned {
             tracing::warn!(
                 exchange = self.ctx.id,
                 "no sentinel in the transcript of a conversation that had one: sent on whole"
@@ -36,12 +36,12 @@ impl Exchange {
     }
 
     /// The request for the journal.
-    fn begun(&self, beginnings: Option<Beginnings>, received: Option<Received>) -> ReceivedRequest {
+    fn begun(&self, beginnings: Option<Beginnings>, received: Option<OriginalTranscript>) -> ReceivedRequest {
         let ctx = &self.ctx;
         let path = ctx.target.split('?').next().unwrap_or_default();
-        let view = self.prepared.request.view();
-        let received = received.unwrap_or_else(|| Received {
-            text: self.prepared.request.text().clone(),
+        let view = self.offered.agent.request.view();
+        let received = received.unwrap_or_else(|| OriginalTranscript {
+            text: self.offered.agent.request.text().clone(),
             list: view.list,
             turns: view.turns.clone(),
         });
@@ -49,9 +49,9 @@ impl Exchange {
             id: ctx.id.clone(),
             at_ms: self.app.clock.now_ms(),
             principal: ctx.principal.clone(),
-            conversation: self.prepared.live.as_ref().map(|live| live.key().to_owned()),
-            wire: self.prepared.wire.id(),
-            operation: super::prepare::operation_of(ctx.endpoint),
+            conversation: self.offered.agent.live.as_ref().map(|live| live.key().to_owned()),
+            wire: self.offered.agent.wire.id(),
+            operation: super::read::operation_of(ctx.endpoint),
             upstream: ctx.upstream.name.clone(),
             route: format!("{} {path}", ctx.method),
             model: view.facts.model.clone(),
@@ -67,13 +67,13 @@ impl Exchange {
 
     /// The handoff that the request is pinned to.
     pub(super) fn pinned_id(&self) -> Option<String> {
-        self.prepared.active.as_ref().map(|a| a.id.to_string())
+        self.offered.pin.active.as_ref().map(|a| a.id.to_string())
     }
 
     /// Logs hidden pairs that had to be left out.
     pub(super) fn note_lost(&self, first: &RewriteOutcome) {
         let lost = if is_model_call(self.ctx.endpoint) {
-            self.prepared.lost(first)
+            self.offered.lost(first)
         } else {
             0
         };

@@ -11,6 +11,7 @@ use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::spill::Spill;
 use crate::state::journal::PackedHeaders;
 use baton_core::rewrite::RequestReading;
+use baton_core::tools::ToolNames;
 use baton_core::wire::{View, Wire};
 
 /// A request that was read: its body, and where in it is what. While the body is spilled only its facts are known.
@@ -54,6 +55,16 @@ impl Request {
         self.body.as_it_came().filter(|_| same)
     }
 
+    /// Its reading; the body is let go.
+    pub(super) fn into_reading(self) -> RequestReading {
+        self.reading
+    }
+
+    /// Sets whose calls count as ours.
+    pub(super) fn set_own_tools(&mut self, tools: ToolNames) {
+        self.reading.view.facts.ours = tools;
+    }
+
     fn spill(&mut self, spill: &Spill) {
         self.reading.let_go();
         self.body.spill(spill);
@@ -70,7 +81,10 @@ impl Request {
 impl Exchange {
     /// Lets go of the request while its response streams: a later leg needs it, and most responses have none.
     pub(super) fn spill(&mut self) {
-        Arc::make_mut(&mut self.prepared).request.spill(&self.app.spill);
+        Arc::make_mut(&mut self.offered)
+            .agent
+            .request
+            .spill(&self.app.spill);
         self.spilled_headers = Some(PackedHeaders::new(&std::mem::take(&mut self.ctx.headers)));
     }
 
@@ -83,7 +97,7 @@ impl Exchange {
             return Ok(());
         };
         self.ctx.headers = headers.map();
-        let prepared = Arc::make_mut(&mut self.prepared);
-        prepared.request.reclaim(prepared.wire).await
+        let offered = Arc::make_mut(&mut self.offered);
+        offered.agent.request.reclaim(offered.agent.wire).await
     }
 }

@@ -36,7 +36,7 @@ impl Exchange {
         };
         if let Some(drift) = drift(store, principal, handoff, dir.to_owned()).await {
             told = format!("{told}\n\n{}.", drift.line());
-            if let Some(live) = &self.prepared.live {
+            if let Some(live) = &self.offered.agent.live {
                 live.set_notice(handoff, for_the_model(&drift));
             }
         }
@@ -45,17 +45,23 @@ impl Exchange {
 
     /// Whether a handoff was resumed, or the model is to be told of one: a look at two flags, for every request.
     pub(super) fn is_resumed(&self) -> bool {
-        self.prepared.resumed || self.prepared.live.as_ref().is_some_and(|live| live.has_notice())
+        self.offered.pin.resumed
+            || self
+                .offered
+                .agent
+                .live
+                .as_ref()
+                .is_some_and(|live| live.has_notice())
     }
 
-    /// Tells the model what has moved since the handoff that a person resumed. Behind a person's line that is found out beside
+    /// Tells the model what has moved since the handoff that a person resumed. After a person's line that is found out beside
     /// the request, which has no place for it, and told with a later one.
     pub(super) async fn tell_drift(&mut self) {
-        let active = self.prepared.active.as_ref().map(|active| active.id);
-        let (Some(active), Some(live)) = (active, self.prepared.live.clone()) else {
+        let active = self.offered.pin.active.as_ref().map(|active| active.id);
+        let (Some(active), Some(live)) = (active, self.offered.agent.live.clone()) else {
             return;
         };
-        if self.prepared.resumed {
+        if self.offered.pin.resumed {
             if let Some(dir) = self.app.config.repository().map(ToOwned::to_owned) {
                 let (app, principal) = (Arc::clone(&self.app), self.ctx.principal.clone());
                 tokio::spawn(async move {
@@ -68,9 +74,9 @@ impl Exchange {
             }
             return;
         }
-        let last = insertions::last(self.prepared.request.view());
+        let last = insertions::last(self.offered.agent.request.view());
         let has_place = last.is_some_and(|turn| turn >= self.kept_from());
-        if !is_model_call(self.ctx.endpoint) || self.prepared.side_call || !has_place {
+        if !is_model_call(self.ctx.endpoint) || self.offered.agent.side_call || !has_place {
             return;
         }
         let Some(text) = live.take_notice(active) else {

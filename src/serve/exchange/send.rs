@@ -25,8 +25,8 @@ impl Exchange {
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let (rope, target) = (&first.rope, &*self.ctx.target);
         // Nothing to change: the body goes out as it came, compressed where it was.
-        let as_it_came = self.prepared.request.as_it_came(rope);
-        if let Some(raw) = as_it_came.filter(|_| self.prepared.noted.is_none()) {
+        let as_it_came = self.offered.agent.request.as_it_came(rope);
+        if let Some(raw) = as_it_came.filter(|_| self.offered.pin.taken_out.removed.is_none()) {
             let sending = Sending {
                 read: is_model_call(self.ctx.endpoint),
                 ..Sending::default()
@@ -137,8 +137,8 @@ impl Exchange {
 
     /// The request as it is sent again, where that may help against this error.
     fn retry(&mut self, error: &[u8], first: &RewriteOutcome) -> Option<Retry> {
-        let wire = self.prepared.wire;
-        if self.prepared.active.is_some() {
+        let wire = self.offered.agent.wire;
+        if self.offered.pin.active.is_some() {
             if !wire.refuses_thinking(error) {
                 return None;
             }
@@ -150,9 +150,9 @@ impl Exchange {
             let remedy = Remedy::WithoutThinking;
             return Some(Retry { request, remedy });
         }
-        let tooled = !self.prepared.tooled;
-        let may = untooled::no_room(self.prepared.request.view()).is_none()
-            && !(tooled && self.prepared.forbidden.is_some());
+        let tooled = !self.offered.offer.tooled;
+        let may = untooled::no_room(self.offered.agent.request.view()).is_none()
+            && !(tooled && self.offered.agent.forbidden.is_some());
         if !may || !wire.is_prefix_mismatch(error) {
             return None;
         }
@@ -162,7 +162,7 @@ impl Exchange {
             "the prefix does not match: retried with the tool toggled"
         );
         Some(Retry {
-            request: self.prepared.first(&self.app, tooled),
+            request: self.offered.first(&self.app, tooled),
             remedy: Remedy::Tooled(tooled),
         })
     }
@@ -182,7 +182,7 @@ impl Exchange {
             }
             Remedy::Tooled(tooled) if accepted => {
                 let now = self.app.clock.now_ms();
-                if let Some(live) = &self.prepared.live
+                if let Some(live) = &self.offered.agent.live
                     && let Err(error) = self.app.sessions.decide_tooled(live, tooled, now).await
                 {
                     tracing::error!(%error, "what worked could not be written down");

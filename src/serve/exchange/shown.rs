@@ -174,9 +174,9 @@ impl Exchange {
     /// that, and the agent streams. An agent that leaves its history with the provider would go on from an answer that the
     /// provider does not know.
     pub(super) fn showing(self, ask: &DraftRequest) -> Self {
-        let prepared = &self.prepared;
-        let facts = &prepared.request.view().facts;
-        let resends = !prepared.wire.goes_on_by_id() || facts.unstored;
+        let offered = &self.offered;
+        let facts = &offered.agent.request.view().facts;
+        let resends = !offered.agent.wire.goes_on_by_id() || facts.unstored;
         let is_wanted = ask.show.unwrap_or(self.app.config.draft.show);
         if !is_wanted || !facts.stream || !resends || !is_model_call(self.ctx.endpoint) {
             return self;
@@ -187,12 +187,13 @@ impl Exchange {
             model: facts.model.as_deref().unwrap_or_default(),
             text: "",
             handoff: None,
-            request_bytes: prepared.request.len(),
+            request_bytes: offered.agent.request.len(),
         };
-        let framing = self.framing().unwrap_or(prepared.wire.framing());
-        let begun = prepared
+        let framing = self.framing().unwrap_or(offered.agent.wire.framing());
+        let begun = offered
+            .agent
             .wire
-            .stream_opening(prepared.request.view(), &said, framing);
+            .stream_opening(offered.agent.request.view(), &said, framing);
         let state = State {
             phase: Phase::Quiet(begun),
             merge: Some(self.merge()),
@@ -218,7 +219,7 @@ impl Exchange {
 
     /// Ends an answer behind the draft that it shows: what is left of it has gone out already.
     pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
-        shown.close(self.prepared.request.len() as u64 / BYTES_PER_TOKEN);
+        shown.close(self.offered.agent.request.len() as u64 / BYTES_PER_TOKEN);
         self.ctx.recorder.note(|e| e.streamed = true);
         self.ctx.recorder.decide(ExchangeOutcome::Complete);
         Response::new(ResponseBody::whole(Bytes::new()))

@@ -29,7 +29,7 @@ pub(super) async fn answered(
     work: impl Future<Output = Response<ResponseBody>> + Send + 'static,
 ) -> Response<ResponseBody> {
     let mut work: Work = Box::pin(work);
-    let view = exchange.prepared.request.view();
+    let view = exchange.offered.agent.request.view();
     if !view.facts.stream {
         return work.await;
     }
@@ -44,7 +44,7 @@ pub(super) async fn answered(
         Some(response) if exchange.begun_draft().is_none() => return response,
         answered => answered,
     };
-    let wire = exchange.prepared.wire;
+    let wire = exchange.offered.agent.wire;
     let framing = exchange.framing().unwrap_or(wire.framing());
     let mut dialect = wire.dialect(view, exchange.watch());
     dialect.frame_as(framing);
@@ -119,7 +119,7 @@ impl Waiting {
             return;
         }
         let (framing, status) = (self.framing, parts.status);
-        let wire = self.exchange.prepared.wire;
+        let wire = self.exchange.offered.agent.wire;
         let begun = self.exchange.begun_draft().is_some();
         self.phase = Phase::Fails(Box::pin(async move {
             let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;

@@ -77,7 +77,7 @@ impl Exchange {
         prompt: String,
         origin: HandoffOrigin,
     ) -> Result<(), StoreError> {
-        let parent = self.prepared.active.as_ref().map(|active| active.id);
+        let parent = self.offered.pin.active.as_ref().map(|active| active.id);
         let handoff = self.made(id, (prompt, None, parent, origin))?;
         self.app.sessions.store().put_draft(&handoff).await
     }
@@ -93,16 +93,16 @@ impl Exchange {
             id,
             principal: self.ctx.principal.clone(),
             conversation: live.key().to_owned(),
-            wire: self.prepared.wire.id(),
-            head: self.prepared.head_for(&self.app, &prompt),
+            wire: self.offered.agent.wire.id(),
+            head: self.offered.head_for(&self.app, &prompt),
             prompt,
             reason,
             parent,
-            model: self.prepared.request.view().facts.model.clone(),
+            model: self.offered.agent.request.view().facts.model.clone(),
             created_ms: self.app.clock.now_ms(),
-            history_bytes: self.prepared.request.len() as u64,
+            history_bytes: self.offered.agent.request.len() as u64,
             origin,
-            recall: self.prepared.recall_next,
+            recall: self.offered.offer.recall_next,
             archived: false,
             spelled_out: Some(self.app.config.handoff.transcript == config::TranscriptDetail::Full),
         })
@@ -127,13 +127,13 @@ impl Exchange {
     /// Where the handoff stands in the agent's transcript: behind all that this request holds. `None` where it holds
     /// nothing but the system's word, the rest being upstream: no place that could be found again.
     fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
-        let view = self.prepared.request.view();
-        let since = self.prepared.active.as_ref().and_then(Active::turn);
-        let (position, texts) = heavy::work(self.prepared.weight, || {
+        let view = self.offered.agent.request.view();
+        let since = self.offered.pin.active.as_ref().and_then(Active::turn);
+        let (position, texts) = heavy::work(self.offered.agent.weight, || {
             (
                 positions::of(view),
                 text_fingerprints::texts(
-                    self.prepared.wire,
+                    self.offered.agent.wire,
                     view,
                     since.unwrap_or_default()..view.turns.len(),
                 ),
@@ -197,9 +197,9 @@ impl Exchange {
             id: self.app.clock.new_id(),
             principal: self.ctx.principal.clone(),
             conversation,
-            wire: self.prepared.wire.id(),
+            wire: self.offered.agent.wire.id(),
             tool: call.name().to_owned(),
-            call: self.prepared.wire.hidden_call(call),
+            call: self.offered.agent.wire.hidden_call(call),
             call_id: answered.call.id,
             answer,
             place,
@@ -210,7 +210,7 @@ impl Exchange {
 
     /// The answer of the tool that is called.
     fn ask_tool(&self, call: &HiddenCall, conversation: &str) -> (HiddenResult, AnswerOutcome) {
-        let view = self.prepared.request.view();
+        let view = self.offered.agent.request.view();
         let asked = RecallCall {
             tool: call.name(),
             arguments: call.put_back(),
@@ -220,11 +220,11 @@ impl Exchange {
                 transcript: Transcript::of(view),
                 end: match self.fresh {
                     true => view.list.end,
-                    false => self.prepared.cut_end(),
+                    false => self.offered.cut_end(),
                 },
             },
         };
-        let weight = self.prepared.weight.saturating_mul(SEARCHED);
+        let weight = self.offered.agent.weight.saturating_mul(SEARCHED);
         heavy::work(weight, || self.app.answers.answer(&asked))
     }
 }

@@ -48,8 +48,11 @@ enum Phase {
 impl Exchange {
     /// What a streamed answer goes through.
     pub(super) fn merge(&self) -> StreamMerge {
-        let prepared = &self.prepared;
-        let dialect = prepared.wire.dialect(prepared.request.view(), self.watch());
+        let offered = &self.offered;
+        let dialect = offered
+            .agent
+            .wire
+            .dialect(offered.agent.request.view(), self.watch());
         let limit = self.app.config.limits.frame_bytes;
         match self.framing() {
             Some(framing) => StreamMerge::framed(dialect, framing, limit, self.tooled),

@@ -8,41 +8,41 @@
 
 use std::sync::Arc;
 
-use super::prepared::Prepared;
+use super::placed::Placed;
 use super::{Exchange, heavy, is_model_call};
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 
 /// The turn up to which a pinned request leaves thinking out, since an earlier one of the stretch was refused with it.
-pub(super) fn omitted_until(prepared: &Prepared) -> Option<usize> {
-    let (live, active) = (prepared.live.as_ref()?, prepared.active.as_ref()?);
+pub(super) fn omitted_until(placed: &Placed) -> Option<usize> {
+    let (live, active) = (placed.agent.live.as_ref()?, placed.pin.active.as_ref()?);
     let omissions = live.omissions(active.id);
     if omissions.is_empty() {
         return None;
     }
-    let view = prepared.request.view();
-    heavy::work(prepared.weight, || thinking::omitted_until(view, &omissions))
+    let view = placed.agent.request.view();
+    heavy::work(placed.agent.weight, || thinking::omitted_until(view, &omissions))
 }
 
 impl Exchange {
     /// The request without any thinking behind its cut; `None` where it has none that was sent.
     pub(super) fn leave_thinking_out(&mut self, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
-        let prepared = Arc::make_mut(&mut self.prepared);
-        prepared.omitted = Some(prepared.request.view().turns.len());
-        let tooled = prepared.tooled;
-        let again = self.prepared.first(&self.app, tooled);
+        let offered = Arc::make_mut(&mut self.offered);
+        offered.places.omitted = Some(offered.agent.request.view().turns.len());
+        let tooled = offered.offer.tooled;
+        let again = self.offered.first(&self.app, tooled);
         (left_out(&again) > left_out(sent)).then_some(again)
     }
 
     /// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
     /// call is no request of the stretch, and what upstream holds of a transcript cannot be left out.
     pub(super) async fn remember_omission(&self) {
-        let (prepared, view) = (&self.prepared, self.prepared.request.view());
+        let (offered, view) = (&self.offered, self.offered.agent.request.view());
         let is_of_stretch = is_model_call(self.ctx.endpoint)
-            && !prepared.side_call
+            && !offered.agent.side_call
             && view.tools.is_some_and(|tools| tools.client)
             && view.facts.previous.is_none();
-        let (Some(live), Some(active)) = (&prepared.live, &prepared.active) else {
+        let (Some(live), Some(active)) = (&offered.agent.live, &offered.pin.active) else {
             return;
         };
         if !is_of_stretch {
@@ -50,7 +50,7 @@ impl Exchange {
         }
         let omission = ThinkingOmission {
             handoff: active.id,
-            position: heavy::work(prepared.weight, || positions::of(view)),
+            position: heavy::work(offered.agent.weight, || positions::of(view)),
         };
         let now = self.app.clock.now_ms();
         if let Err(error) = self.app.sessions.omit_thinking(live, omission, now).await {

@@ -1,10 +1,10 @@
 //! Whether a request gets the tool.
 
 use super::active_handoff::find_active;
-use super::prepared::Prepared;
+use super::placed::Placed;
 use super::{heavy, is_model_call};
 use crate::serve::proxy::route::Endpoint;
-use crate::serve::proxy::{App, RequestContext, headers};
+use crate::serve::proxy::{App, RequestContext};
 use crate::state::config::InjectPolicy;
 use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::RequestReading;
@@ -13,36 +13,32 @@ use baton_core::transcript::Transcript;
 use baton_core::wire::{Operation, View};
 
 /// Why the request does not get the tool; `None`: it gets it. The conversation's decision, made once and kept.
-pub(super) async fn why_untooled(
-    app: &App,
-    ctx: &RequestContext,
-    prepared: &Prepared,
-) -> Option<ToolOmission> {
-    let view = prepared.request.view();
-    if let Some(why) = prepared.forbidden.or(untooled::no_room(view)) {
+pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Placed) -> Option<ToolOmission> {
+    let view = placed.agent.request.view();
+    if let Some(why) = placed.agent.forbidden.or(untooled::no_room(view)) {
         return Some(why);
     }
     if ctx.endpoint == Endpoint::Compact {
         return Some(ToolOmission::Summary);
     }
     // Claude Code sizes its tools this way, one by one, and sums up: each number would have ours in it.
-    if ctx.endpoint == Endpoint::Count && prepared.active.is_none() && view.is_lone_message() {
+    if ctx.endpoint == Endpoint::Count && placed.pin.active.is_none() && view.is_lone_message() {
         return Some(ToolOmission::CountProbe);
     }
-    let Some(live) = &prepared.live else {
+    let Some(live) = &placed.agent.live else {
         return Some(ToolOmission::StoreDown);
     };
     let unfit = untooled::unfit(view);
-    let unfit = unfit.or(prepared.side_call.then_some(ToolOmission::Summary));
-    let bound = || heavy::work(prepared.weight, || prepared.wire.bound(view));
+    let unfit = unfit.or(placed.agent.side_call.then_some(ToolOmission::Summary));
+    let bound = || heavy::work(placed.agent.weight, || placed.agent.wire.bound(view));
     // A conversation that has the tool keeps it: its history is bound to the list of tools.
     let resets = || {
         let own = app.config.handoff.inject == InjectPolicy::Auto
-            && heavy::work(prepared.weight, || has_reset(view));
+            && heavy::work(placed.agent.weight, || has_reset(view));
         own.then_some(ToolOmission::AgentResets)
     };
     let decision = match live.tooled() {
-        _ if prepared.active.is_some() => None,
+        _ if placed.pin.active.is_some() => None,
         Some(true) => return unfit.filter(|_| !view.under_way()),
         Some(false) => unfit
             .or_else(resets)
@@ -50,12 +46,12 @@ pub(super) async fn why_untooled(
         None if unfit.is_some() => return unfit,
         None => {
             // What of ours stands in the transcript was put there beside the tool.
-            let ours = !prepared.pairs.is_empty() || !prepared.insertions.is_empty();
+            let ours = !placed.places.pairs.is_empty() || !placed.places.insertions.is_empty();
             let why =
                 || resets().or_else(|| (view.under_way() && bound()).then_some(ToolOmission::BoundHistory));
             let why = (!ours).then(why).flatten();
             match why {
-                Some(_) if view.under_way() && had_handoff(app, ctx, prepared).await => None,
+                Some(_) if view.under_way() && had_handoff(app, ctx, placed).await => None,
                 why => why,
             }
         }
@@ -66,14 +62,14 @@ pub(super) async fn why_untooled(
     let tooled = decision.is_none();
     match app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await {
         // Another process has decided otherwise meanwhile; a sentinel proves that the conversation has the tool.
-        Ok(stands) if stands != tooled && prepared.active.is_none() => {
+        Ok(stands) if stands != tooled && placed.pin.active.is_none() => {
             (!stands).then_some(ToolOmission::BoundHistory)
         }
         Ok(_) => decision,
         Err(error) => {
             // Without a record the next request might decide otherwise: better no tool than one that comes and goes.
             tracing::error!(%error, "no tool, since that it was given cannot be written down");
-            prepared.active.is_none().then_some(ToolOmission::StoreDown)
+            placed.pin.active.is_none().then_some(ToolOmission::StoreDown)
         }
     }
 }
@@ -89,19 +85,21 @@ fn has_reset(view: &View) -> bool {
 }
 
 /// Whether a handoff that was undone proves that the conversation has the tool, though the store has lost it: by its seal.
-async fn had_handoff(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bool {
-    let Some(received) = prepared
-        .received
+async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
+    let Some(received) = placed
+        .pin
+        .taken_out
+        .original
         .as_ref()
-        .filter(|_| !prepared.undone.ever().is_empty())
+        .filter(|_| !placed.pin.undone.ever().is_empty())
     else {
         return false;
     };
-    let (wire, weight) = (prepared.wire, prepared.weight);
+    let (wire, weight) = (placed.agent.wire, placed.agent.weight);
     let read = || {
         let reading = RequestReading::new(wire, &received.text, Operation::Generate).ok()?;
         let mut candidates = reading.candidates(wire);
-        candidates.retain(|candidate| prepared.undone.ever().contains(&candidate.sentinel.id));
+        candidates.retain(|candidate| placed.pin.undone.ever().contains(&candidate.sentinel.id));
         Some((reading, candidates))
     };
     let Some((reading, candidates)) = heavy::work(weight, read) else {
@@ -109,21 +107,4 @@ async fn had_handoff(app: &App, ctx: &RequestContext, prepared: &Prepared) -> bo
     };
     let found = find_active(app, ctx, wire, &reading, candidates, weight).await;
     found.is_ok_and(|found| found.is_some())
-}
-
-/// Why nobody may be offered the tool, or not in this request.
-pub(super) fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
-    let header = headers::value(&ctx.headers, "x-baton-handoff");
-    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
-    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
-    let never = app.config.handoff.inject == InjectPolicy::Never || app.config.handoff.max_chain < 2;
-    never
-        .then_some(ToolOmission::OffByConfig)
-        .or(off.then_some(ToolOmission::OffByHeader))
-}
-
-/// Claude Code's own word for a side call, where it is told to send it.
-pub(super) fn summary_class(ctx: &RequestContext) -> bool {
-    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
-    matches!(class, Some("compaction" | "auxiliary"))
 }

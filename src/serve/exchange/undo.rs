@@ -1,16 +1,15 @@
-//! An undo that was asked for from outside of the chat. The conversation's next request goes upstream as if it had been done
+//! An undo that was requested from outside of the chat. The conversation's next request goes upstream as if it had been done
 //! before, and its answer begins with the note of an undo in the chat: so forks and rewinds follow, and nothing else has to be
-//! remembered. It waits in the store until that answer was handed over, or a transcript tells it.
+//! remembered. It is pending in the store until that answer was handed over, or a transcript shows it.
 
 use std::sync::Arc;
 
-use super::Exchange;
-use super::prepare::prepare;
-use super::prepared::Prepared;
-use crate::serve::proxy::body::RequestBody;
-use crate::serve::proxy::fault::{Code, Fault};
-use crate::serve::proxy::{App, BodyScan, RequestContext};
-use crate::state::store::StoreError;
+use super::commands::UndoSubject;
+use super::heavy;
+use super::pin::{Pinned, pin, store_down};
+use super::read::Received;
+use crate::serve::proxy::fault::Fault;
+use crate::serve::proxy::{App, RequestContext};
 use baton_core::mark::note;
 use baton_core::record::{HandoffId, PendingUndo};
 
@@ -18,116 +17,216 @@ use baton_core::record::{HandoffId, PendingUndo};
 #[derive(Clone)]
 pub(super) struct FirstWords {
     /// Taken out of every later request, by its note.
-    text: Arc<str>,
-    /// What it tells: it waits no longer when the answer was handed over.
+    pub(super) text: Arc<str>,
+    /// The undo that the text reports: no longer pending when the answer was handed over.
     pub(super) asked: PendingUndo,
 }
 
-/// Does what was asked for with this request, where it is one of the transcript that is meant. `None`: it waits on, or there is
-/// nothing to be done any more.
-pub(super) async fn with_request(
-    app: &Arc<App>,
+/// A pinned request after its pending undo.
+pub(super) struct AfterUndo {
+    pub(super) pinned: Pinned,
+    /// `None`: the undo is still pending, or nothing was left to do.
+    pub(super) first_words: Option<FirstWords>,
+}
+
+/// Pins a request, and does the conversation's pending undo with it where the request's transcript is the one that is meant.
+/// Only the pin is found a second time.
+///
+/// # Errors
+/// The store cannot be read or written.
+pub(super) async fn pin_with_undo(
+    app: &App,
     ctx: &RequestContext,
-    (body, scan): (&RequestBody, &BodyScan),
-    prepared: &mut Prepared,
+    received: Received,
     asked: PendingUndo,
-) -> Result<Option<FirstWords>, Fault> {
-    let exchange = Exchange::new(Arc::clone(app), ctx.clone(), prepared.clone());
-    let store_down = |error: StoreError| {
-        tracing::error!(%error, "an undo cannot be done");
-        Fault::from(Code::STORE)
+) -> Result<AfterUndo, Fault> {
+    let copy = received.copy();
+    let pinned = pin(app, ctx, received, None).await?;
+    let subject = UndoSubject {
+        app,
+        ctx,
+        agent: &pinned.agent,
+        pin: &pinned.pin,
     };
-    let said = match exchange.state_of(asked) {
-        Asked::Waits => return Ok(None),
-        Asked::Done => {
-            exchange.undo_over(asked);
-            return Ok(None);
+    let said = match UndoEvidence::of(subject, asked).step(asked.undone) {
+        UndoStep::Wait => {
+            return Ok(AfterUndo {
+                pinned,
+                first_words: None,
+            });
         }
-        Asked::Due => exchange.undo(Some(&asked.handoff.to_string())).await,
-        Asked::Overtaken => Ok(exchange.overtaken()),
+        UndoStep::Forget => {
+            if let Some(live) = &pinned.agent.live {
+                app.sessions.undo_over(live, asked);
+            }
+            return Ok(AfterUndo {
+                pinned,
+                first_words: None,
+            });
+        }
+        UndoStep::Perform => subject
+            .undo(Some(&asked.handoff.to_string()))
+            .await
+            .map_err(store_down)?,
+        UndoStep::Decline => subject.overtaken(),
     };
-    let said = said.map_err(store_down)?;
     let text = format!("{}{}\n\n{}", note::BEGINS, said.text, note::line(said.note));
-    let text = exchange.prepared.wire.sentinel_text(&text);
-    let words = FirstWords {
+    let text = pinned.agent.wire.sentinel_text(&text);
+    let first_words = FirstWords {
         text: text.trim_start_matches('\n').into(),
         asked,
     };
     let done = said.note == asked.handoff;
-    drop(exchange);
-    if done {
-        // Another transcript, and maybe another cut: all that follows from it is found anew.
-        match prepare(app, ctx, body, scan, Some(asked.handoff)).await? {
-            Some(again) => *prepared = again,
-            None => return Ok(None),
-        }
-    }
+    let pinned = match done {
+        // Another transcript, and maybe another cut.
+        true => pin(app, ctx, copy, Some(asked.handoff)).await?,
+        false => pinned,
+    };
     tracing::info!(exchange = ctx.id, handoff = %asked.handoff, done, "an undo was asked for");
-    Ok(Some(words))
+    Ok(AfterUndo {
+        pinned,
+        first_words: Some(first_words),
+    })
 }
 
-/// What an undo that was asked for is in the transcript at hand.
-enum Asked {
+/// What is done about a pending undo with the request at hand.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum UndoStep {
     /// Another transcript is meant, or a later request of this one.
-    Waits,
-    /// The transcript tells it.
-    Done,
-    /// It is to be done.
-    Due,
-    /// Another handoff counts by now.
-    Overtaken,
+    Wait,
+    /// The transcript shows it: it is no longer pending.
+    Forget,
+    Perform,
+    /// Another handoff is active by now: the answer says so.
+    Decline,
 }
 
-impl Exchange {
-    fn state_of(&self, asked: PendingUndo) -> Asked {
-        let prepared = &self.prepared;
-        if prepared.command.is_some() || prepared.unresolved.is_some() || !self.is_safe_point() {
-            return Asked::Waits;
+/// What a request shows of the handoff of a pending undo.
+#[derive(Debug, Clone, Copy)]
+struct UndoEvidence {
+    /// The answer may begin with the note of an undo.
+    is_safe_point: bool,
+    /// Upstream stores the transcript, so it cannot be read here.
+    is_upstream: bool,
+    is_undone: bool,
+    is_active: bool,
+    /// The transcript has the handoff's sentinel, or had it before its undo.
+    is_present: bool,
+}
+
+impl UndoEvidence {
+    fn of(subject: UndoSubject<'_>, asked: PendingUndo) -> Self {
+        let UndoSubject { ctx, agent, pin, .. } = subject;
+        let is_active = pin
+            .active
+            .as_ref()
+            .is_some_and(|active| active.id == asked.handoff);
+        let is_safe_point =
+            pin.command.is_none() && pin.unresolved.is_none() && agent.is_safe_point(ctx.endpoint);
+        let is_upstream = agent.request.view().facts.previous.is_some();
+        let is_decided = !is_safe_point || is_upstream || is_active;
+        Self {
+            is_safe_point,
+            is_upstream,
+            is_undone: pin.undone.is_undone(asked.handoff),
+            is_active,
+            is_present: !is_decided && is_present(subject, asked.handoff),
         }
-        // What upstream holds cannot be told from here: that is said.
-        if prepared.request.view().facts.previous.is_some() {
-            return Asked::Due;
+    }
+
+    /// The step for a handoff that is to be undone, or whose undo is to be taken back.
+    fn step(self, undone: bool) -> UndoStep {
+        if !self.is_safe_point {
+            return UndoStep::Wait;
         }
-        let (is_undone, is_active) = (
-            prepared.undone.is_undone(asked.handoff),
-            self.counts(asked.handoff),
-        );
-        match (asked.undone, is_undone) {
-            (true, true) => Asked::Done,
-            (true, false) if is_active => Asked::Due,
-            (true, false) if self.stands_here(asked.handoff) => Asked::Overtaken,
-            (false, true) => Asked::Due,
+        // What upstream stores cannot be judged here: performing says so.
+        if self.is_upstream {
+            return UndoStep::Perform;
+        }
+        match (undone, self.is_undone) {
+            (true, true) => UndoStep::Forget,
+            (true, false) if self.is_active => UndoStep::Perform,
+            (true, false) if self.is_present => UndoStep::Decline,
+            (false, true) => UndoStep::Perform,
             // It was taken back, or the person went back to before the undo.
-            (false, false) if is_active || self.stands_here(asked.handoff) => Asked::Done,
-            _ => Asked::Waits,
+            (false, false) if self.is_active || self.is_present => UndoStep::Forget,
+            _ => UndoStep::Wait,
+        }
+    }
+}
+
+/// Whether the transcript has this handoff's sentinel at all.
+fn is_present(subject: UndoSubject<'_>, handoff: HandoffId) -> bool {
+    let agent = subject.agent;
+    subject.pin.undone.ever().contains(&handoff)
+        || heavy::work(agent.weight, || {
+            let candidates = agent.request.reading().candidates(agent.wire);
+            candidates.iter().any(|c| c.sentinel.id == handoff)
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A request of a loop that shows nothing of the handoff.
+    const ABSENT: UndoEvidence = UndoEvidence {
+        is_safe_point: true,
+        is_upstream: false,
+        is_undone: false,
+        is_active: false,
+        is_present: false,
+    };
+    const ACTIVE: UndoEvidence = UndoEvidence {
+        is_active: true,
+        ..ABSENT
+    };
+    const PRESENT: UndoEvidence = UndoEvidence {
+        is_present: true,
+        ..ABSENT
+    };
+    const UNDONE: UndoEvidence = UndoEvidence {
+        is_undone: true,
+        is_present: true,
+        ..ABSENT
+    };
+
+    #[test]
+    fn an_undo_is_done_where_its_handoff_is_active() {
+        assert_eq!(ACTIVE.step(true), UndoStep::Perform);
+        assert_eq!(UNDONE.step(true), UndoStep::Forget);
+        assert_eq!(PRESENT.step(true), UndoStep::Decline);
+        assert_eq!(ABSENT.step(true), UndoStep::Wait);
+    }
+
+    #[test]
+    fn an_undo_is_taken_back_where_the_transcript_has_it() {
+        assert_eq!(UNDONE.step(false), UndoStep::Perform);
+        assert_eq!(ACTIVE.step(false), UndoStep::Forget);
+        assert_eq!(PRESENT.step(false), UndoStep::Forget);
+        assert_eq!(ABSENT.step(false), UndoStep::Wait);
+    }
+
+    #[test]
+    fn a_request_that_cannot_show_the_note_leaves_the_undo_pending() {
+        for evidence in [ACTIVE, PRESENT, UNDONE] {
+            let unsafe_point = UndoEvidence {
+                is_safe_point: false,
+                is_upstream: true,
+                ..evidence
+            };
+            assert_eq!(unsafe_point.step(true), UndoStep::Wait);
+            assert_eq!(unsafe_point.step(false), UndoStep::Wait);
         }
     }
 
-    fn counts(&self, handoff: HandoffId) -> bool {
-        let active = self.prepared.active.as_ref();
-        active.is_some_and(|active| active.id == handoff)
-    }
-
-    /// Whether the transcript has this handoff's sentinel at all.
-    fn stands_here(&self, handoff: HandoffId) -> bool {
-        let prepared = &self.prepared;
-        let reading = prepared.request.reading();
-        prepared.undone.ever().contains(&handoff)
-            || super::heavy::work(prepared.weight, || {
-                let candidates = reading.candidates(prepared.wire);
-                candidates.iter().any(|c| c.sentinel.id == handoff)
-            })
-    }
-
-    /// An undo that was asked for waits no longer.
-    pub(super) fn undo_over(&self, asked: PendingUndo) {
-        if let Some(live) = &self.prepared.live {
-            self.app.sessions.undo_over(live, asked);
-        }
-    }
-
-    /// What the answer begins with, before anything of upstream's.
-    pub(super) fn first_words(&self) -> Option<&str> {
-        self.first_words.as_ref().map(|words| &*words.text)
+    #[test]
+    fn an_undo_in_a_transcript_that_upstream_stores_is_answered_at_once() {
+        let upstream = UndoEvidence {
+            is_upstream: true,
+            ..ABSENT
+        };
+        assert_eq!(upstream.step(true), UndoStep::Perform);
+        assert_eq!(upstream.step(false), UndoStep::Perform);
     }
 }

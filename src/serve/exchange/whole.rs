@@ -82,10 +82,11 @@ pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
 
 impl Exchange {
     fn read_reply(&self, body: &Bytes) -> Option<LegReport> {
-        let prepared = &self.prepared;
-        prepared
+        let offered = &self.offered;
+        offered
+            .agent
             .wire
-            .reply_to(prepared.request.view(), body, self.watch())
+            .reply_to(offered.agent.request.view(), body, self.watch())
     }
 }
 
@@ -195,8 +196,8 @@ impl Reply {
 
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
     fn joined(&self, close: &ResponseEnd, opening: Option<&Handoff>) -> Bytes {
-        let wire = self.exchange.prepared.wire;
-        let view = self.exchange.prepared.request.view();
+        let wire = self.exchange.offered.agent.wire;
+        let view = self.exchange.offered.agent.request.view();
         let ending = self.exchange.ending(close);
         let opening = self.exchange.beginning(opening);
         if let ([leg], None, Ending::Own) = (&self.legs[..], &opening, ending)

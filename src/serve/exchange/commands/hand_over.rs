@@ -67,7 +67,7 @@ impl Exchange {
             self.fired.add(handoff.id);
             return Ok(self.told_with_sentinel(&before, &handoff));
         }
-        if self.prepared.request.view().facts.previous.is_some() {
+        if self.offered.agent.request.view().facts.previous.is_some() {
             return Ok(Said::new(
                 "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
             ));
@@ -153,20 +153,20 @@ impl Exchange {
             tags: &config.handoff.preamble_tags,
             next_note: None,
         };
-        let prepared = &self.prepared;
-        let reading = prepared.request.reading();
-        let left = heavy::work(prepared.weight, || {
-            notes::without_last(prepared.wire, reading, look)
+        let offered = &self.offered;
+        let reading = offered.agent.request.reading();
+        let left = heavy::work(offered.agent.weight, || {
+            notes::without_last(offered.agent.wire, reading, look)
         })?;
-        let removed = prepared.request.len().saturating_sub(left.view.body.len());
+        let removed = offered.agent.request.len().saturating_sub(left.view.body.len());
         let body = RequestBody::Plain(left.view.body.clone());
         let asked = self.hash();
         let mut before = self.clone();
-        let prepared = Arc::make_mut(&mut before.prepared);
-        prepared.request = Request::new(body, left);
-        prepared.noted = Some(prepared.noted.unwrap_or_default() + removed);
-        prepared.command = None;
-        prepared.asked_hash = Some(asked);
+        let offered = Arc::make_mut(&mut before.offered);
+        offered.agent.request = Request::new(body, left);
+        offered.pin.taken_out.add(removed);
+        offered.pin.command = None;
+        offered.agent.asked_hash = Some(asked);
         Some(before)
     }
 

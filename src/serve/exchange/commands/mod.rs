@@ -14,6 +14,7 @@ use self::hand_over::{Asked, NONE_WAITS};
 use self::pins::{pin, pins_told, unpin};
 use self::resume::shown;
 pub(super) use self::said::Said;
+pub(super) use self::undo::UndoSubject;
 use super::Exchange;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
@@ -27,8 +28,8 @@ use baton_core::limits::BYTES_PER_TOKEN;
 impl Exchange {
     /// Answers the command that the request's last text is.
     pub(super) async fn answer_command(self) -> Response<ResponseBody> {
-        let prepared = Arc::clone(&self.prepared);
-        let text = prepared.command.as_deref().unwrap_or_default();
+        let offered = Arc::clone(&self.offered);
+        let text = offered.pin.command.as_deref().unwrap_or_default();
         let app = Arc::clone(&self.app);
         let prefix = app.config.commands.prefix.as_str();
         let Some(command) = parse(text, prefix) else {
@@ -117,13 +118,14 @@ impl Exchange {
     }
 
     async fn status(&self, live: &LiveConversation) -> Result<Said, StoreError> {
-        let prepared = &self.prepared;
-        let tokens = prepared.request.len() as u64 / BYTES_PER_TOKEN;
-        let sees = match &prepared.active {
+        let offered = &self.offered;
+        let tokens = offered.agent.request.len() as u64 / BYTES_PER_TOKEN;
+        let sees = match &offered.pin.active {
             Some(active) => {
                 let handoff = self.app.sessions.handoff(&self.ctx.principal, active.id).await?;
                 let about = handoff.map(|h| shown(&h)).unwrap_or_default();
-                let sent = baton_core::text::splice::len(&prepared.first(&self.app, prepared.tooled).rope);
+                let sent =
+                    baton_core::text::splice::len(&offered.first(&self.app, offered.offer.tooled).rope);
                 format!(
                     "the model sees the handoff {}{about} and what came after it, about {} tokens of the {tokens} that the \
                      agent sends.",
@@ -133,7 +135,7 @@ impl Exchange {
             }
             None => format!("the model sees the whole history, about {tokens} tokens."),
         };
-        let tool = match prepared.untooled {
+        let tool = match offered.offer.untooled {
             None => "\n\n    It may hand over by itself.".to_owned(),
             Some(why) => format!("\n\n    It cannot hand over by itself here: {}.", why.name()),
         };

@@ -62,15 +62,15 @@ impl Exchange {
 
     /// A later request may go on from the answer by its id alone: it goes on from the response before.
     async fn remember_answer(&self, id: Uuid) -> Result<(), StoreError> {
-        let prepared = &self.prepared;
-        let facts = &prepared.request.view().facts;
+        let offered = &self.offered;
+        let facts = &offered.agent.request.view().facts;
         // What resends its history does not go on by an id.
-        if !prepared.wire.goes_on_by_id() || facts.unstored {
+        if !offered.agent.wire.goes_on_by_id() || facts.unstored {
             return Ok(());
         }
         let previous = facts.previous.as_ref();
         let named = previous.map(|p| p.id.as_str());
-        let behind = match &prepared.previous {
+        let behind = match &offered.pin.previous {
             Some(behind) => behind.written(),
             None => named.unwrap_or_default().to_owned(),
         };

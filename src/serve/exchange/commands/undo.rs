@@ -3,14 +3,39 @@
 use super::said::Said;
 use crate::serve::exchange::active_handoff::{Active, find_active};
 use crate::serve::exchange::nudges::window_query;
+use crate::serve::exchange::pin::Pin;
+use crate::serve::exchange::read::AgentRequest;
 use crate::serve::exchange::{Exchange, heavy};
+use crate::serve::proxy::{App, RequestContext};
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
 use baton_core::rewrite::Candidate;
 
+/// A request in which a handoff is undone.
+#[derive(Clone, Copy)]
+pub(in crate::serve::exchange) struct UndoSubject<'a> {
+    pub(in crate::serve::exchange) app: &'a App,
+    pub(in crate::serve::exchange) ctx: &'a RequestContext,
+    pub(in crate::serve::exchange) agent: &'a AgentRequest,
+    pub(in crate::serve::exchange) pin: &'a Pin,
+}
+
 impl Exchange {
+    /// Undoes a handoff, or its undo, for a command.
+    pub(super) async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
+        let subject = UndoSubject {
+            app: &self.app,
+            ctx: &self.ctx,
+            agent: &self.offered.agent,
+            pin: &self.offered.pin,
+        };
+        subject.undo(id).await
+    }
+}
+
+impl UndoSubject<'_> {
     /// Undoes a handoff, or its undo.
     pub(in crate::serve::exchange) async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
         let said = self.undone_or_not(id).await?;
@@ -26,23 +51,22 @@ impl Exchange {
     }
 
     async fn undone_or_not(&self, id: Option<&str>) -> Result<Said, StoreError> {
-        let prepared = &self.prepared;
-        let reading = prepared.request.reading();
-        if prepared.request.view().facts.previous.is_some() {
+        let reading = self.agent.request.reading();
+        if self.agent.request.view().facts.previous.is_some() {
             return Ok(Said::new(
                 "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
-        let candidates = heavy::work(prepared.weight, || reading.candidates(prepared.wire));
-        let active = prepared.active.as_ref().map(|active| active.id);
+        let candidates = heavy::work(self.agent.weight, || reading.candidates(self.agent.wire));
+        let active = self.pin.active.as_ref().map(|active| active.id);
         let target = match id {
             Some(id) => {
                 let known = candidates.iter().map(|c| c.sentinel.id).chain(active);
-                let undone = prepared.undone.ever().iter().copied();
+                let undone = self.pin.undone.ever().iter().copied();
                 let named = |known: &HandoffId| known.to_string().starts_with(id) && !id.is_empty();
                 known.chain(undone).find(named)
             }
-            None => prepared.undone.last.or(active),
+            None => self.pin.undone.last.or(active),
         };
         let Some(target) = target else {
             return Ok(Said::new(match id {
@@ -50,7 +74,7 @@ impl Exchange {
                 None => "there is nothing to undo: the model sees the whole history.",
             }));
         };
-        match prepared.undone.is_undone(target) {
+        match self.pin.undone.is_undone(target) {
             true => {
                 self.note_undone(Some(target), None);
                 Ok(Said {
@@ -67,7 +91,7 @@ impl Exchange {
 
     /// Notes in the record what the conversation's next request will find: who looks from outside of the chat may be faster.
     fn note_undone(&self, active: Option<HandoffId>, undone: Option<HandoffId>) {
-        if let Some(live) = &self.prepared.live {
+        if let Some(live) = &self.agent.live {
             let now = self.app.clock.now_ms();
             self.app.sessions.follow(live, active, undone, now);
         }
@@ -75,20 +99,28 @@ impl Exchange {
 
     /// What the model sees where this handoff does not count.
     async fn undone(&self, target: HandoffId, mut candidates: Vec<Candidate>) -> Result<Said, StoreError> {
-        let prepared = &self.prepared;
-        let reading = prepared.request.reading();
+        let reading = self.agent.request.reading();
         candidates.retain(|c| c.sentinel.id != target);
-        let (app, wire) = (&*self.app, prepared.wire);
-        let before = find_active(app, &self.ctx, wire, reading, candidates, prepared.weight).await?;
+        let (app, wire) = (self.app, self.agent.wire);
+        let before = find_active(app, self.ctx, wire, reading, candidates, self.agent.weight).await?;
         let from = before.as_ref().and_then(Active::turn);
-        let list = prepared.request.view().list;
-        let start = from.map_or(list.start, |turn| prepared.request.view().turns[turn].span.start);
+        let list = self.agent.request.view().list;
+        let start = from.map_or(list.start, |turn| {
+            self.agent.request.view().turns[turn].span.start
+        });
         let head = before.as_ref().map_or(0, |active| active.head.len());
         // System prompt and tools are part of it.
         let cut = start.saturating_sub(list.start);
-        let tokens = (prepared.request.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
-        let model = prepared.request.view().facts.model.as_deref().unwrap_or_default();
-        let query = window_query(&self.ctx, model);
+        let tokens = (self.agent.request.len().saturating_sub(cut) + head) as u64 / BYTES_PER_TOKEN;
+        let model = self
+            .agent
+            .request
+            .view()
+            .facts
+            .model
+            .as_deref()
+            .unwrap_or_default();
+        let query = window_query(self.ctx, model);
         let window = self.app.config.handoff.windows.of(&query);
         if let Some(over) = window
             .and_then(|window| tokens.checked_sub(window))

@@ -1,0 +1,235 @@
+//! Fourth stage: offers the tool, and makes what is sent upstream in the request's place.
+
+use super::active_handoff::fresh_preamble;
+use super::heavy;
+use super::pin::Pin;
+use super::placed::{Placed, Places};
+use super::read::AgentRequest;
+use super::tool_offer::why_untooled;
+use crate::serve::proxy::{App, RequestContext};
+use baton_core::commands::pinned_text;
+use baton_core::handoffs::draft::TokenCounter;
+use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::rewrite::{
+    ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
+};
+use baton_core::tools::ToolTable;
+use baton_core::wire::TextOnly;
+
+/// What baton adds to the request's tools.
+#[derive(Clone)]
+pub(super) struct ToolOffer {
+    /// Whether the request gets the handoff tool.
+    pub(super) tooled: bool,
+    /// Why not.
+    pub(super) untooled: Option<ToolOmission>,
+    /// Whether the request gets the tool that searches the cut transcript, too.
+    pub(super) recall: bool,
+    /// Whether requests behind a cut that is made now get the search tool.
+    pub(super) recall_next: bool,
+}
+
+/// A request with all that is known of it before it is sent.
+#[derive(Clone)]
+pub(super) struct Offered {
+    pub(super) agent: AgentRequest,
+    pub(super) pin: Pin,
+    pub(super) places: Places,
+    pub(super) offer: ToolOffer,
+}
+
+/// Decides whether the request gets the tool, and writes the request's place in the conversation into the record.
+pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Offered {
+    let untooled = why_untooled(app, ctx, &placed).await;
+    let Placed {
+        agent,
+        pin,
+        places,
+        scope,
+    } = placed;
+    if let Some(active) = pin.active.as_ref().filter(|_| pin.resumed) {
+        app.packets.resumed(&ctx.principal, active.id);
+    }
+    if let Some(live) = agent.live.as_ref().filter(|_| scope.of_the_loop) {
+        let active = pin.active.as_ref().map(|active| active.id);
+        app.sessions
+            .follow(live, active, pin.undone.now(), app.clock.now_ms());
+    }
+    // A request that names an earlier response alone would not say which tools that one went out with.
+    let resends = !agent.wire.goes_on_by_id() || agent.request.view().facts.unstored;
+    let offer = ToolOffer {
+        tooled: untooled.is_none(),
+        untooled,
+        recall: scope.has_recall(&pin),
+        recall_next: scope.may_recall && app.config.recall.enabled && resends,
+    };
+    Offered {
+        agent,
+        pin,
+        places,
+        offer,
+    }
+}
+
+impl Offered {
+    /// Who counts tokens for the model that was asked.
+    pub(super) fn count(&self) -> TokenCounter {
+        let model = self.agent.request.view().facts.model.as_deref();
+        model.map_or(TokenCounter::default(), TokenCounter::of_model)
+    }
+
+    /// The request as it goes upstream for the first leg.
+    pub(super) fn first(&self, app: &App, tooled: bool) -> RewriteOutcome {
+        let tools = tooled.then(|| app.tools_with(self.offer.recall));
+        self.rewritten(app, self.cut(), tools, &[])
+            .cut_at(self.pin.active.as_ref().map(|active| active.id))
+    }
+
+    /// The request as it goes upstream for the first leg, with `more` behind it, for an answer in text alone.
+    pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> RewriteOutcome {
+        let what = Rewrite {
+            more,
+            text_only: Some(how),
+            ..self.what(
+                app,
+                self.cut(),
+                self.offer.tooled.then(|| app.tools_with(self.offer.recall)),
+            )
+        };
+        self.rewrite(&what)
+            .cut_at(self.pin.active.as_ref().map(|active| active.id))
+    }
+
+    /// How many pairs found no place in the request, though it was theirs before.
+    pub(super) fn lost(&self, first: &RewriteOutcome) -> usize {
+        let (pairs, here) = (&self.places.pairs, &self.places.beside_calls);
+        let lost = || {
+            lost(
+                self.agent.wire,
+                self.agent.request.reading(),
+                self.cut(),
+                pairs,
+                here,
+                &first.placed,
+            )
+            .iter()
+            .filter(|id| !self.places.without_searches.contains(id))
+            .count()
+        };
+        heavy::work(self.agent.weight, lost)
+    }
+
+    /// Where the transcript is cut.
+    pub(super) fn cut(&self) -> Cut<'_> {
+        let Some(active) = &self.pin.active else {
+            return Cut::None;
+        };
+        let head = &active.head;
+        if let Some(edits) = &active.text {
+            return Cut::Text { edits };
+        }
+        match (&active.candidate, active.before) {
+            (Some(candidate), _) => Cut::At {
+                candidate,
+                prompt: Some(&*active.prompt).filter(|_| active.spelled_out),
+                head,
+            },
+            (None, Some(turn)) => Cut::BeforeTurn { turn, head },
+            (None, None) => Cut::Before { head },
+        }
+    }
+
+    /// Where in the request that stands which the model does not see any more: in front of this offset. What a provider
+    /// holds, and what was flattened into one text, is not in it.
+    pub(super) fn cut_end(&self) -> usize {
+        let view = self.agent.request.view();
+        match self.cut() {
+            Cut::At { candidate, .. } => candidate.sentinel.at,
+            Cut::BeforeTurn { turn, .. } => {
+                view.turns.get(turn).map_or(view.list.end, |turn| turn.span.start)
+            }
+            Cut::Fresh { .. } => view.list.end,
+            Cut::None | Cut::Text { .. } | Cut::Before { .. } => view.list.start,
+        }
+    }
+
+    /// The request with `head` in place of everything before, and `more` behind.
+    pub(super) fn rewritten(
+        &self,
+        app: &App,
+        cut: Cut<'_>,
+        tools: Option<&ToolTable>,
+        more: &[String],
+    ) -> RewriteOutcome {
+        let what = Rewrite {
+            more,
+            ..self.what(app, cut, tools)
+        };
+        self.rewrite(&what)
+    }
+
+    fn rewrite(&self, what: &Rewrite<'_>) -> RewriteOutcome {
+        let mut rewritten = heavy::work(self.agent.weight, || {
+            rewrite(self.agent.wire, self.agent.request.reading(), what)
+        });
+        if let Some(removed) = self.pin.taken_out.removed {
+            let change = SizeChange {
+                why: ChangeReason::Note,
+                removed,
+                added: 0,
+                handoff: None,
+            };
+            rewritten.changes.insert(0, change);
+        }
+        rewritten
+    }
+
+    fn what<'a>(&'a self, app: &'a App, cut: Cut<'a>, tools: Option<&'a ToolTable>) -> Rewrite<'a> {
+        Rewrite {
+            cut,
+            tools,
+            pairs: &self.places.pairs,
+            insertions: &self.places.insertions,
+            omitted: self.places.omitted,
+            more: &[],
+            previous: self.goes_on(),
+            tags: &app.config.handoff.preamble_tags,
+            text_only: None,
+        }
+    }
+
+    /// The response that the request goes on from, as upstream knows it.
+    fn goes_on(&self) -> Option<ContinuedResponse<'_>> {
+        let id = self.pin.previous.as_ref()?.response()?;
+        Some(ContinuedResponse {
+            id,
+            owed: &self.pin.owed,
+        })
+    }
+
+    /// Carry-over prompt and reason of a handoff that waits for the end of a turn which began in a response that upstream
+    /// holds.
+    pub(super) fn held_pending(&self) -> Option<(String, Option<String>)> {
+        let open = self.pin.previous.as_ref()?.open()?;
+        open.pending.clone().filter(|_| self.pin.active.is_none())
+    }
+
+    /// Preamble, pins and carry-over prompt for a new handoff: the active one's preamble where there is one, so that
+    /// a chain keeps what its first cut kept.
+    pub(super) fn head_for(&self, app: &App, prompt: &str) -> String {
+        let pins = self
+            .agent
+            .live
+            .as_ref()
+            .map(|live| live.pins())
+            .unwrap_or_default();
+        let prompt = &format!("{}{prompt}", pinned_text(&pins));
+        heavy::work(self.agent.weight, || {
+            let found = match &self.pin.active {
+                Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
+                None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),
+            };
+            preamble::head(self.agent.wire, &found, prompt)
+        })
+    }
+}

@@ -1,0 +1,207 @@
+//! Second stage: finds the handoff that a request is pinned to, and the commands in its transcript.
+
+mod taken_out;
+mod verdict;
+
+use super::active_handoff::{Active, Unresolved, why_unresolved};
+use super::heavy;
+use super::is_model_call;
+use super::pinned_to::{Lookup, PinnedTo};
+use super::read::{AgentRequest, Received, is_side_call};
+use super::read_ahead::Ahead;
+use crate::serve::proxy::fault::{Code, Fault};
+use crate::serve::proxy::{App, RequestContext};
+use crate::state::store::StoreError;
+use baton_core::record::{HandoffId, ResponseOrigin};
+use baton_core::rewrite::notes::UndoneHandoffs;
+use baton_core::rewrite::untooled;
+use baton_core::tools::RECALL_NAME;
+use baton_core::wire::{Role, Wire};
+
+pub(super) use self::taken_out::{OriginalTranscript, TakenOut};
+use self::verdict::{MissedSentinel, PinEvidence, PinVerdict};
+
+/// What a request is pinned to.
+#[derive(Clone)]
+pub(super) struct Pin {
+    /// The handoff that the request is cut at.
+    pub(super) active: Option<Active>,
+    /// What upstream has behind the response that the request goes on from, where that is not what the agent knows.
+    pub(super) previous: Option<ResponseOrigin>,
+    /// The results, as elements, that calls of ours in that response wait for.
+    pub(super) owed: Vec<String>,
+    /// What was undone in the chat.
+    pub(super) undone: UndoneHandoffs,
+    /// Commands and their answers, which are not passed on.
+    pub(super) taken_out: TakenOut,
+    /// The user's last text, where it is a command.
+    pub(super) command: Option<String>,
+    /// Why the handoff that the agent's last message names is not found.
+    pub(super) unresolved: Option<Unresolved>,
+    /// The conversation was pinned before and this transcript holds no sentinel, or none that can be read.
+    pub(super) unpinned: bool,
+    /// A sentinel whose handoff is neither in the store nor under its seal.
+    pub(super) lost: Option<HandoffId>,
+    /// A person's line makes this request the first behind its handoff.
+    pub(super) resumed: bool,
+}
+
+/// Which rules hold for a request.
+#[derive(Clone, Copy)]
+pub(super) struct Scope {
+    /// Whether the request is of the agent's loop. Side calls (titles, probes) share a session's id and not its
+    /// transcript; a transcript that upstream stores is not seen whole.
+    pub(super) of_the_loop: bool,
+    /// Whether the request has room for the tool that searches the cut transcript.
+    pub(super) may_recall: bool,
+}
+
+impl Scope {
+    /// Whether the request gets the tool that searches the cut transcript.
+    pub(super) fn has_recall(self, pin: &Pin) -> bool {
+        self.may_recall && pin.active.as_ref().is_some_and(|active| active.recall)
+    }
+}
+
+/// A request with its pin.
+pub(super) struct Pinned {
+    pub(super) agent: AgentRequest,
+    pub(super) pin: Pin,
+    pub(super) scope: Scope,
+    pub(super) ahead: Ahead,
+}
+
+/// Finds what a request is pinned to. `next_undo`: the handoff whose undo the answer's first line will report.
+///
+/// # Errors
+/// The store cannot be read, and the request cannot be served without it.
+pub(super) async fn pin(
+    app: &App,
+    ctx: &RequestContext,
+    received: Received,
+    next_undo: Option<HandoffId>,
+) -> Result<Pinned, Fault> {
+    let Received {
+        mut agent,
+        key,
+        mut candidates,
+        mut ahead,
+    } = received;
+    let (wire, weight) = (agent.wire, agent.weight);
+    let taken = heavy::work(weight, || taken_out::take_out(app, &mut agent, next_undo));
+    if taken.taken_out.removed.is_some() {
+        // Another transcript, with other offsets and maybe another last text.
+        agent.side_call = is_side_call(ctx, agent.request.view());
+        candidates = heavy::work(weight, || agent.request.reading().candidates(wire));
+        ahead.forget_offsets();
+    }
+    let newest = candidates.first().cloned();
+    let command = is_model_call(ctx.endpoint)
+        .then(|| taken_out::command(app, wire, agent.request.reading()))
+        .flatten();
+    let lookup = Lookup {
+        app,
+        ctx,
+        wire,
+        reading: agent.request.reading(),
+        weight,
+    };
+    let session = agent.named.then_some(key.as_str());
+    let previous = ahead.previous.take();
+    let found = lookup.pinned_to(candidates, previous, agent.live.as_ref(), &taken.undone, session);
+    let PinnedTo {
+        active,
+        by_sentinel,
+        previous,
+    } = found.await.map_err(store_down)?;
+    let may_recall = may_recall(app, &mut agent, active.as_ref());
+    if agent.live.is_none() && active.is_some() {
+        // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
+        return Err(Fault::from(Code::STORE));
+    }
+    let view = agent.request.view();
+    let missed = newest.filter(|c| by_sentinel != Some(c.sentinel.at));
+    let scope = Scope {
+        of_the_loop: is_model_call(ctx.endpoint)
+            && view.tools.is_some_and(|t| t.client)
+            && view.facts.previous.is_none(),
+        may_recall,
+    };
+    let evidence = PinEvidence {
+        is_model_call: is_model_call(ctx.endpoint),
+        of_the_loop: scope.of_the_loop,
+        is_named: agent.named,
+        known: agent.live.as_ref().and_then(|live| live.active()),
+        active: active.as_ref().map(|active| active.id),
+        by_user: active.as_ref().is_some_and(Active::is_by_user),
+        was_undone: taken.undone.last.is_some(),
+        missed: missed.as_ref().map(|c| MissedSentinel {
+            id: c.sentinel.id,
+            by_user: c.by_user,
+            is_last: is_last(&agent, c.turn),
+        }),
+    };
+    let PinVerdict {
+        unpinned,
+        lost,
+        resumed,
+        names_unknown,
+    } = evidence.verdict();
+    let unresolved = match missed.filter(|_| names_unknown) {
+        Some(candidate) => Some(why_unresolved(app, ctx, &candidate).await.map_err(store_down)?),
+        None => None,
+    };
+    let pin = Pin {
+        owed: owed(wire, previous.as_ref()),
+        active,
+        previous,
+        undone: taken.undone,
+        taken_out: taken.taken_out,
+        command,
+        unresolved,
+        unpinned,
+        lost,
+        resumed,
+    };
+    Ok(Pinned {
+        agent,
+        pin,
+        scope,
+        ahead,
+    })
+}
+
+/// Fault of a request that the store is needed for.
+pub(super) fn store_down(error: StoreError) -> Fault {
+    tracing::error!(%error, "a pinned request cannot be served");
+    Fault::from(Code::STORE)
+}
+
+/// Whether nothing of the conversation follows the turn.
+fn is_last(agent: &AgentRequest, turn: usize) -> bool {
+    let mut later = agent.request.view().turns[turn + 1..].iter();
+    later.all(|t| matches!(t.role, Role::System | Role::Tools))
+}
+
+/// Whether the request, or one behind a cut that is made now, may have the tool that searches the cut transcript. Where it
+/// may, the tool's calls are known as ours.
+fn may_recall(app: &App, agent: &mut AgentRequest, active: Option<&Active>) -> bool {
+    if !app.config.recall.enabled && !active.is_some_and(|active| active.recall) {
+        return false;
+    }
+    let view = agent.request.view();
+    let may = untooled::has_room_for_two(view) && !view.has_beside_transcript(RECALL_NAME);
+    if may {
+        agent.request.set_own_tools(app.recall_tools.names());
+    }
+    may
+}
+
+/// The results that calls of ours wait for in the response which the request goes on from.
+fn owed(wire: &dyn Wire, behind: Option<&ResponseOrigin>) -> Vec<String> {
+    let owed = behind.and_then(ResponseOrigin::open).map(|open| open.owed.iter());
+    owed.into_iter()
+        .flatten()
+        .filter_map(|owed| wire.lone_result(&owed.call_id, &owed.answer))
+        .collect()
+}

@@ -1,0 +1,31 @@
+//! The value of the third stage: a request with the places of what is added to it.
+
+use uuid::Uuid;
+
+use super::pin::{Pin, Scope};
+use super::read::AgentRequest;
+use baton_core::record::HiddenPair;
+use baton_core::rewrite::PlacedInsertion;
+
+/// What has its place in a request's transcript.
+#[derive(Clone, Default)]
+pub(super) struct Places {
+    /// Hidden pairs that may have their place in the transcript.
+    pub(super) pairs: Vec<HiddenPair>,
+    /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
+    pub(super) beside_calls: Vec<Uuid>,
+    /// Searches that were made behind an undone handoff: left out on purpose.
+    pub(super) without_searches: Vec<Uuid>,
+    /// Texts of ours.
+    pub(super) insertions: Vec<PlacedInsertion>,
+    /// The turn up to which thinking behind the cut is left out, since upstream has refused it.
+    pub(super) omitted: Option<usize>,
+}
+
+/// A pinned request with the places of what is added to it.
+pub(super) struct Placed {
+    pub(super) agent: AgentRequest,
+    pub(super) pin: Pin,
+    pub(super) places: Places,
+    pub(super) scope: Scope,
+}

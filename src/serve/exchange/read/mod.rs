@@ -1,0 +1,287 @@
+//! First stage: reads an agent's request and opens its conversation.
+
+use std::cell::Cell;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::read_ahead::{self, Ahead};
+use super::request::Request;
+use super::{heavy, is_model_call};
+use crate::serve::proxy::body::RequestBody;
+use crate::serve::proxy::route::{self, Endpoint};
+use crate::serve::proxy::{App, BodyScan, RequestContext, headers};
+use crate::state::config::InjectPolicy;
+use crate::state::session::{LiveConversation, conversation_key};
+use baton_core::rewrite::untooled::ToolOmission;
+use baton_core::rewrite::{Candidate, RequestReading};
+use baton_core::text::json;
+use baton_core::tools::TOOL_NAME;
+use baton_core::transcript::Transcript;
+use baton_core::wire::{Operation, Role, Turn, TurnPartKind, UnreadReason, View, Wire, wire};
+
+/// The agent's request and its conversation.
+#[derive(Clone)]
+pub(super) struct AgentRequest {
+    pub(super) wire: &'static dyn Wire,
+    pub(super) request: Request,
+    /// Cost of reading the request, which decides whether work on it leaves the async threads.
+    pub(super) weight: usize,
+    /// Whether the agent named its session: no other conversation has its key.
+    pub(super) named: bool,
+    /// `None` while the store cannot be reached.
+    pub(super) live: Option<Arc<LiveConversation>>,
+    /// A summary, or another request beside the conversation: no handoff fires in its answer.
+    pub(super) side_call: bool,
+    /// Why the tool is ruled out, by the config or by the request's header.
+    pub(super) forbidden: Option<ToolOmission>,
+    /// Hash of the whole request, where the command at its end was taken out.
+    pub(super) asked_hash: Option<u64>,
+}
+
+impl AgentRequest {
+    /// Whether the conversation may be cut in front of this request's answer: the request is of an agent's loop, the model
+    /// has no unanswered call, and the answer may show a sentinel.
+    pub(super) fn is_safe_point(&self, endpoint: Endpoint) -> bool {
+        let view = self.request.view();
+        let facts = &view.facts;
+        is_model_call(endpoint)
+            && view.tools.is_some_and(|tools| tools.client)
+            && !(self.side_call || facts.structured || facts.many || facts.server_side)
+            && self.forbidden != Some(ToolOmission::OffByHeader)
+            && heavy::work(self.weight, || self.is_at_rest())
+    }
+
+    /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
+    fn is_at_rest(&self) -> bool {
+        let view = self.request.view();
+        let of_model = |turn: &Turn| turn.role == Role::Assistant;
+        let mut back = view.turns.iter().rev();
+        let last = back.find(|turn| !matches!(turn.role, Role::System | Role::Tools));
+        if last.is_none_or(of_model) {
+            return false;
+        }
+        let Some(end) = view.turns.iter().rposition(of_model) else {
+            return true;
+        };
+        let before = view.turns[..end].iter().rposition(|turn| !of_model(turn));
+        let begin = before.map_or(0, |before| before + 1);
+        let uses = Transcript::of(view).tool_uses();
+        let mut last = uses.iter().filter(|call| call.turn >= begin);
+        last.all(|call| call.answer.is_some())
+    }
+}
+
+/// A request that was read, with the reads that its next stages need.
+pub(super) struct Received {
+    pub(super) agent: AgentRequest,
+    /// Key of the conversation.
+    pub(super) key: String,
+    /// Sentinels in the transcript as the agent sent it, newest first.
+    pub(super) candidates: Vec<Candidate>,
+    /// Results of speculative reads of a shared store.
+    pub(super) ahead: Ahead,
+}
+
+impl Received {
+    /// A copy to be pinned once more, after the transcript was changed.
+    pub(super) fn copy(&self) -> Self {
+        Self {
+            agent: self.agent.clone(),
+            key: self.key.clone(),
+            candidates: self.candidates.clone(),
+            ahead: self.ahead.without_offsets(),
+        }
+    }
+}
+
+/// Reads a request and opens its conversation. `None`: the request is relayed unchanged.
+pub(super) async fn receive(
+    app: &App,
+    ctx: &RequestContext,
+    body: &RequestBody,
+    scan: &BodyScan,
+) -> Option<Received> {
+    let weight = heavy::weight(body.text().map_or(&[], |text| text), &scan.known.prescan);
+    let (wire, reading) = heavy::work(weight, || read(app, ctx, body, scan))?;
+    let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
+    ctx.recorder.note(|e| e.conversation = Some(key.clone()));
+    let candidates = heavy::work(weight, || reading.candidates(wire));
+    app.sessions.settle_ends(&key).await;
+    let (live, ahead) = open(app, ctx, wire, &reading, &key, candidates.first(), weight).await;
+    let agent = AgentRequest {
+        wire,
+        side_call: is_side_call(ctx, &reading.view),
+        request: Request::new(body.clone(), reading),
+        weight,
+        named,
+        live,
+        forbidden: forbidden(app, ctx),
+        asked_hash: None,
+    };
+    Some(Received {
+        agent,
+        key,
+        candidates,
+        ahead,
+    })
+}
+
+/// Whether a request is a summary, or another request beside the conversation.
+pub(super) fn is_side_call(ctx: &RequestContext, view: &View) -> bool {
+    view.facts.summary || summary_class(ctx)
+}
+
+/// Opens the conversation; where the store is shared, with what its request will most likely ask for. `None`: the store
+/// cannot be read.
+async fn open(
+    app: &App,
+    ctx: &RequestContext,
+    wire: &'static dyn Wire,
+    reading: &RequestReading,
+    key: &str,
+    newest: Option<&Candidate>,
+    weight: usize,
+) -> (Option<Arc<LiveConversation>>, Ahead) {
+    let (opened, ahead) = match app.sessions.is_shared() {
+        true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest, weight)).await,
+        false => {
+            let opened = app.sessions.open(key, &ctx.principal, app.clock.now_ms()).await;
+            (opened, Ahead::default())
+        }
+    };
+    let live = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
+    (live.ok(), ahead)
+}
+
+fn read(
+    app: &App,
+    ctx: &RequestContext,
+    body: &RequestBody,
+    scan: &BodyScan,
+) -> Option<(&'static dyn Wire, RequestReading)> {
+    let wire = wire(ctx.wire?);
+    let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
+    let Some(text) = body.text() else {
+        unread(ToolOmission::UnreadCoding);
+        return None;
+    };
+    match RequestReading::scanned(wire, text, operation_of(ctx.endpoint), &scan.known) {
+        // The agent's own tool has our name: another proxy of this kind, mostly, and calls are that one's.
+        Ok(reading) if is_taken(app, &reading) => {
+            unread(ToolOmission::NameTaken);
+            None
+        }
+        Ok(mut reading) => {
+            reading.view.shared = app.shared_turns(scan, &reading.view);
+            // Some wires say in the path what others say in the body.
+            let facts = &mut reading.view.facts;
+            facts.stream |= route::streams(&ctx.target);
+            facts.ours = app.tools.names();
+            if facts.model.is_none() {
+                facts.model = route::model(&ctx.target).map(str::to_owned);
+            }
+            Some((wire, reading))
+        }
+        Err(why) => {
+            unread(match why {
+                UnreadReason::NotJson(_) => ToolOmission::UnreadJson,
+                UnreadReason::OtherShape => ToolOmission::UnreadShape,
+                UnreadReason::RepeatedKey => ToolOmission::UnreadRepeatedKey,
+            });
+            let why = match why {
+                UnreadReason::NotJson(at) => format!("not JSON at byte {at}"),
+                UnreadReason::OtherShape => "JSON of another shape".to_owned(),
+                UnreadReason::RepeatedKey => "a key stands there twice".to_owned(),
+            };
+            tracing::warn!(
+                exchange = ctx.id,
+                wire = wire.id().name(),
+                why,
+                "request relayed as it is"
+            );
+            None
+        }
+    }
+}
+
+/// Whether a tool of the agent's has the name of one of ours.
+fn is_taken(app: &App, reading: &RequestReading) -> bool {
+    let view = &reading.view;
+    let others = app.tools.names().iter().filter(|name| *name != TOOL_NAME);
+    view.tools.is_some_and(|t| t.taken)
+        || view.has_in_changes(TOOL_NAME)
+        || others.into_iter().any(|name| view.has_beside_transcript(name))
+}
+
+/// What a route asks for, in the wires' word.
+pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
+    match endpoint {
+        Endpoint::Count => Operation::Count,
+        Endpoint::Compact => Operation::Compact,
+        Endpoint::Generate | Endpoint::Other => Operation::Generate,
+    }
+}
+
+/// The conversation's key, and whether the agent named its session: an opening may be another one's, too.
+fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> (String, bool) {
+    let named = Cell::new(true);
+    let header = |name: &str| {
+        headers::value(&ctx.headers, name)?
+            .to_str()
+            .ok()
+            .map(str::to_owned)
+    };
+    let session = reading.view.facts.session.as_deref();
+    let key = conversation_key(&ctx.principal, wire.id(), header, session, &|| {
+        named.set(false);
+        opening(wire, reading)
+    });
+    (key, named.get())
+}
+
+/// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from
+/// request to request and are no part of it.
+fn opening(wire: &dyn Wire, reading: &RequestReading) -> String {
+    let view = &reading.view;
+    let first_user = view
+        .turns
+        .iter()
+        .position(|t| t.role == Role::User)
+        .unwrap_or_default();
+    let parts = (0..=first_user).flat_map(|turn| wire.content(view, turn).parts);
+    let texts = parts
+        .filter(|p| p.kind == TurnPartKind::Text)
+        .filter_map(|p| Some(json::unescape(view.text(p.text?))));
+    let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
+    match &view.facts.previous {
+        // What the conversation opened with is held upstream.
+        Some(previous) if all.is_empty() => previous.id.clone(),
+        _ => all,
+    }
+}
+
+/// Hash by which the repetition of a request is recognised.
+pub(super) fn body_hash(text: &Bytes) -> u64 {
+    use std::hash::{DefaultHasher, Hasher};
+    let mut hasher = DefaultHasher::new();
+    hasher.write(text);
+    hasher.finish()
+}
+
+/// Why nobody may be offered the tool, or not in this request.
+fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
+    let header = headers::value(&ctx.headers, "x-baton-handoff");
+    let off = header.is_some_and(|v| v.as_bytes().eq_ignore_ascii_case(b"off"));
+    // A chain of one leg is the first leg alone: a handoff would have none to go on in.
+    let never = app.config.handoff.inject == InjectPolicy::Never || app.config.handoff.max_chain < 2;
+    never
+        .then_some(ToolOmission::OffByConfig)
+        .or(off.then_some(ToolOmission::OffByHeader))
+}
+
+/// Claude Code's own word for a side call, where it is told to send it.
+fn summary_class(ctx: &RequestContext) -> bool {
+    let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
+    matches!(class, Some("compaction" | "auxiliary"))
+}
