@@ -124,7 +124,7 @@ impl ReplayRequest {
         };
         let mut headers = headers::onward(&self.headers, upstream, (self.wire, &self.target), sending);
         let known = CREDENTIAL_HEADERS.iter().any(|name| headers.contains_key(*name));
-        let variables = variables(self.wire);
+        let variables = wire(self.wire).key_variables();
         if known || variables.is_empty() {
             return Ok(headers);
         }
@@ -160,7 +160,7 @@ impl ReplayRequest {
                 line.push_str(&format!(" -H {}", quoted(&format!("{name}: {value}"))));
             }
         }
-        if let Some(variable) = variables(self.wire).first() {
+        if let Some(variable) = wire(self.wire).key_variables().first() {
             let KeyHeader { name, prefix } = key_header(wire(self.wire), &self.target, "");
             line.push_str(&format!(" -H \"{name}: {prefix}${variable}\""));
         }
@@ -242,14 +242,4 @@ fn with_model(body: &Bytes, model: &str) -> Result<Bytes, CommandFailure> {
     })?;
     let edit = Edit::replace(span, json::quote(model));
     Ok(splice::flat(splice::splice(body, vec![edit])))
-}
-
-/// Where a person's key for a wire stands in the environment, the usual place first.
-fn variables(wire: WireId) -> &'static [&'static str] {
-    match wire {
-        WireId::Anthropic => &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"],
-        WireId::OpenaiChat | WireId::OpenaiResponses => &["OPENAI_API_KEY"],
-        WireId::Gemini => &["GEMINI_API_KEY", "GOOGLE_API_KEY"],
-        WireId::Ollama => &[],
-    }
 }
