@@ -9,8 +9,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::Exchange;
+use crate::state::disk::private_file;
 use crate::state::jobs::drafts::DraftJob;
-use crate::state::store::private_file;
 use baton_core::handoffs::draft::DraftRequest;
 use baton_core::nudge::{ContextUse, NudgeOutcome};
 use baton_core::record::{Handoff, HandoffOrigin};
