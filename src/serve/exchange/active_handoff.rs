@@ -82,7 +82,6 @@ pub(super) async fn find_active(
     wire: &'static dyn Wire,
     reading: &RequestReading,
     candidates: Vec<Candidate>,
-    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
         if let Some(ids) = candidate.id_range {
@@ -93,7 +92,7 @@ pub(super) async fn find_active(
         }
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
-            let head = heavy::work(weight, || known_head(app, wire, reading, &candidate, &handoff));
+            let head = known_head(app, wire, reading, &candidate, &handoff);
             return Ok(Some(Active {
                 id,
                 prompt: handoff.prompt.clone(),
@@ -111,7 +110,7 @@ pub(super) async fn find_active(
             heavy::work(sealed.len() * SEALING * keys.count(), open)
         });
         if let Some(prompt) = proven {
-            let head = heavy::work(weight, || new_head(app, wire, reading, &candidate, &prompt));
+            let head = new_head(app, wire, reading, &candidate, &prompt);
             return Ok(Some(Active {
                 id,
                 prompt,

@@ -11,8 +11,8 @@ use std::sync::Arc;
 use http::Response;
 use uuid::Uuid;
 
+use super::Exchange;
 use super::opening::AnswerOpening;
-use super::{Exchange, heavy};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftState};
@@ -273,7 +273,7 @@ impl Exchange {
         job: &DraftJob,
     ) -> Result<Document, DraftEnd> {
         let config = &self.app.config.draft;
-        let Some(index) = heavy::work(self.offered.agent.weight, || self.index(first.rope.clone())) else {
+        let Some(index) = self.index(first.rope.clone()) else {
             return Err(DraftEnd::Failed(DraftFailure::Internal));
         };
         let repository = self.repository(ask.git).await;
@@ -334,7 +334,7 @@ impl Exchange {
                         tokens: config.facts_tokens,
                         ..asked.request()
                     };
-                    let composed = heavy::work(self.offered.agent.weight, || asked.index.local(&request));
+                    let composed = asked.index.local(&request);
                     composed.map_or_else(
                         |why| DraftEnd::Failed(DraftFailure::TooSmall(why)),
                         DraftEnd::Complete,
@@ -354,10 +354,7 @@ impl Exchange {
             DraftMethod::Local => text.into(),
             DraftMethod::Oneshot | DraftMethod::Bundle => {
                 let prompts = &self.app.prompts;
-                heavy::work(self.offered.agent.weight, || {
-                    asked.index.completed(text, prompts, asked.count)
-                })
-                .into()
+                asked.index.completed(text, prompts, asked.count).into()
             }
         }
     }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::active_handoff::{Active, MOST_CANDIDATES};
-use super::heavy;
+
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::record::{CutPoint, Handoff, HandoffId};
@@ -37,27 +37,25 @@ pub(super) async fn find(
     ctx: &RequestContext,
     reading: &RequestReading,
     key: Option<&str>,
-    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
-    let Some((flat, sentinels)) = heavy::work(weight, || read(reading)) else {
+    let Some((flat, sentinels)) = read(reading) else {
         return Ok(None);
     };
     let lookup = Lookup {
         app,
         ctx,
         flat: &flat,
-        weight,
     };
     let found = match key {
         Some(key) => lookup.newest_of(sentinels, key).await?,
         None => lookup.last_in_line(sentinels).await?,
     };
     if let Some(handoff) = lookup.active_behind(found.as_ref(), key).await? {
-        let edits = heavy::work(weight, || flat.cut_whole(&handoff.prompt));
+        let edits = flat.cut_whole(&handoff.prompt);
         return Ok(Some(pinned(&handoff, edits)));
     }
     Ok(found.map(|Resolved { found, handoff }| {
-        let edits = heavy::work(weight, || flat.cut(&found, &handoff.prompt));
+        let edits = flat.cut(&found, &handoff.prompt);
         pinned(&handoff, edits)
     }))
 }
@@ -87,7 +85,6 @@ struct Lookup<'a> {
     app: &'a App,
     ctx: &'a RequestContext,
     flat: &'a FlattenedTranscript<'a>,
-    weight: usize,
 }
 
 impl Lookup<'_> {
@@ -123,8 +120,7 @@ impl Lookup<'_> {
                 None if tries < MOST_FIRST => {
                     tries += 1;
                     let points = self.cut_points(&[found.id]).await?;
-                    let leads = || points.iter().any(|p| self.flat.leads_up_to(&found, &p.texts));
-                    heavy::work(self.weight, leads)
+                    points.iter().any(|p| self.flat.leads_up_to(&found, &p.texts))
                 }
                 None => break,
             };
@@ -153,11 +149,8 @@ impl Lookup<'_> {
             };
             let ids: Vec<HandoffId> = line.iter().map(|handoff| handoff.id).collect();
             let points = self.cut_points(&ids).await?;
-            let lies_before = || {
-                let texts: Vec<u32> = points.iter().flat_map(|p| &p.texts).copied().collect();
-                self.flat.lies_before(found.map(|f| &f.found), &texts)
-            };
-            if heavy::work(self.weight, lies_before) {
+            let texts: Vec<u32> = points.iter().flat_map(|p| &p.texts).copied().collect();
+            if self.flat.lies_before(found.map(|f| &f.found), &texts) {
                 return Ok(line.into_iter().next());
             }
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::placed::Placed;
-use super::{Exchange, heavy, is_model_call};
+use super::{Exchange, is_model_call};
 use crate::serve::proxy::{App, Reminder, RequestContext};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
@@ -24,7 +24,7 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -
     let (known, mut lost) = app.sessions.insertions_of(live, app.clock.now_ms()).await?;
     let view = placed.agent.request.view();
     let known = known.iter().map(|insertion| &**insertion);
-    let (found, misplaced) = heavy::work(placed.agent.weight, || insertions::find(view, known));
+    let (found, misplaced) = insertions::find(view, known);
     // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
     let of_the_loop = view.tools.is_some_and(|t| t.client) && view.facts.previous.is_none();
     lost.extend(misplaced);
@@ -55,7 +55,7 @@ async fn copied_from(
     live: &Arc<LiveConversation>,
 ) -> Result<(), StoreError> {
     let view = placed.agent.request.view();
-    let positions = heavy::work(placed.agent.weight, || insertions::positions(view));
+    let positions = insertions::positions(view);
     if positions.is_empty() {
         return Ok(());
     }
@@ -96,7 +96,7 @@ impl Exchange {
             principal: self.ctx.principal.clone(),
             conversation: live.key().to_owned(),
             wire: self.offered.agent.wire.id(),
-            place: InsertionPlace::After(heavy::work(self.offered.agent.weight, || positions::of(view))),
+            place: InsertionPlace::After(positions::of(view)),
             content: InsertionContent::Text(text.to_owned()),
             created_ms: self.app.clock.now_ms(),
         };
@@ -104,7 +104,7 @@ impl Exchange {
             .sessions
             .insert(live, insertion.clone(), self.app.clock.now_ms())
             .await?;
-        let (placed, _) = heavy::work(self.offered.agent.weight, || insertions::find(view, [&insertion]));
+        let (placed, _) = insertions::find(view, [&insertion]);
         Arc::make_mut(&mut self.offered).places.insertions.extend(placed);
         Ok(true)
     }

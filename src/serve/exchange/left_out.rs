@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::active_handoff::{Active, fresh_preamble, stored_head};
-use super::heavy;
+
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
@@ -21,12 +21,11 @@ pub(super) async fn find(
     reading: &RequestReading,
     live: &Arc<LiveConversation>,
     (found, undone): (Option<&Active>, &UndoneHandoffs),
-    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     let view = &reading.view;
     let behind = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
     if live.tooled().is_none() && view.under_way() {
-        let missing = heavy::work(weight, || left_out::missing_answers(wire, view, behind));
+        let missing = left_out::missing_answers(wire, view, behind);
         copied_from(app, ctx, live, missing).await?;
     }
     let points = app.sessions.left_out(live, app.clock.now_ms()).await?;
@@ -34,7 +33,7 @@ pub(super) async fn find(
         .iter()
         .map(|p| &**p)
         .filter(|p| !undone.is_undone(p.handoff));
-    let held = heavy::work(weight, || left_out::last_in(wire, view, known, behind));
+    let held = left_out::last_in(wire, view, known, behind);
     let Some((turn, point)) = held else {
         return Ok(None);
     };
@@ -46,7 +45,7 @@ pub(super) async fn find(
     Ok(Some(Active {
         id: handoff.id,
         prompt: handoff.prompt.clone(),
-        head: stored_head(wire, &handoff).unwrap_or_else(|| heavy::work(weight, fresh_head)),
+        head: stored_head(wire, &handoff).unwrap_or_else(fresh_head),
         spelled_out: true,
         recall: handoff.recall,
         candidate: None,

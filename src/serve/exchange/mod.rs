@@ -147,16 +147,23 @@ impl Exchange {
 
 /// Answers one agent request: what [`App::new`] wants as its handler.
 pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering {
-    Box::pin(run(app, ctx, body))
+    let text = body.body.text().map_or(&[][..], |text| text);
+    let weight = heavy::weight(text, &body.scan.known.prescan);
+    heavy::offloaded(weight, Box::pin(run(app, ctx, body, weight)))
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Response<ResponseBody> {
+async fn run(
+    app: Arc<App>,
+    ctx: RequestContext,
+    collected: Collected,
+    weight: usize,
+) -> Response<ResponseBody> {
     let Collected {
         body,
         scan,
         beginnings,
     } = collected;
-    let Some(received) = read::receive(&app, &ctx, &body, &scan).await else {
+    let Some(received) = read::receive(&app, &ctx, &body, &scan, weight).await else {
         return untouched(&ctx, body).await;
     };
     let pending = received.agent.live.as_ref().and_then(|live| live.pending_undo());

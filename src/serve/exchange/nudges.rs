@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::active_handoff::Active;
-use super::{Exchange, heavy, is_model_call};
+use super::{Exchange, is_model_call};
 use crate::serve::proxy::{RequestContext, headers};
 use crate::state::jobs::drafts::DraftJob;
 use crate::state::session::{ThreadId, ThreadTurns, digest};
@@ -165,11 +165,7 @@ impl Exchange {
             return NudgeDecision::Nothing;
         };
         let view = self.offered.agent.request.view();
-        let step_done = || {
-            heavy::work(self.offered.agent.weight, || {
-                nudge::step_done(view, self.kept_from())
-            })
-        };
+        let step_done = || nudge::step_done(view, self.kept_from());
         context.decide(&here.limits, step_done)
     }
 

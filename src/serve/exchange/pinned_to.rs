@@ -18,7 +18,6 @@ pub(super) struct Lookup<'a> {
     pub(super) ctx: &'a RequestContext,
     pub(super) wire: &'static dyn Wire,
     pub(super) reading: &'a RequestReading,
-    pub(super) weight: usize,
 }
 
 /// What was found.
@@ -51,19 +50,18 @@ impl Lookup<'_> {
             ctx,
             wire,
             reading,
-            weight,
         } = *self;
-        let marked = find_active(app, ctx, wire, reading, candidates, weight).await?;
+        let marked = find_active(app, ctx, wire, reading, candidates).await?;
         let (behind, previous) = find_previous(app, ctx, wire, reading, ahead).await?;
         let sentinel = marked.as_ref().and_then(|active| active.candidate.as_ref());
         let by_sentinel = sentinel.map(|candidate| candidate.sentinel.at);
         let mut active = marked.or(behind);
         if let Some(live) = live {
-            let left_out = left_out::find(app, ctx, wire, reading, live, (active.as_ref(), undone), weight);
+            let left_out = left_out::find(app, ctx, wire, reading, live, (active.as_ref(), undone));
             active = left_out.await?.or(active);
         }
         if active.is_none() {
-            active = flattened::find(app, ctx, reading, session, weight).await?;
+            active = flattened::find(app, ctx, reading, session).await?;
         }
         Ok(PinnedTo {
             active,

@@ -8,7 +8,6 @@ use std::sync::Arc;
 
 use futures_util::future::{join, join3};
 
-use super::heavy;
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::session::{CallsAfterCut as Calls, LiveConversation, NewCalls};
 use crate::state::store::StoreError;
@@ -72,7 +71,6 @@ pub(super) async fn read(
     reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
-    weight: usize,
 ) -> (Result<Arc<LiveConversation>, StoreError>, Ahead) {
     let (sessions, store) = (&app.sessions, app.sessions.store());
     let now = app.clock.now_ms();
@@ -81,7 +79,7 @@ pub(super) async fn read(
     let whole = newest.filter(|candidate| candidate.id_range.is_none());
     let cut = whole.map(|candidate| candidate.sentinel.id);
     let from = whole.map_or(0, |candidate| candidate.turn);
-    let unknown = heavy::work(weight, || unknown_calls(wire, reading, &known, cut, from, now));
+    let unknown = unknown_calls(wire, reading, &known, cut, from, now);
     let opened = sessions.open(key, &ctx.principal, now);
     let beside = async {
         match unknown.calls().is_empty() {

@@ -12,7 +12,7 @@ use hyper::body::{Body, Frame};
 use serde_json::Value;
 use tokio::time::{Instant, Sleep};
 
-use super::Exchange;
+use super::{Exchange, heavy};
 use crate::serve::proxy::download::StreamFault;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::wire::{Dialect, Framing, OwnError, Wire};
@@ -20,7 +20,7 @@ use baton_core::wire::{Dialect, Framing, OwnError, Wire};
 /// Bytes of an error answer that are told in a stream.
 const ERROR_BYTES: usize = 64 << 10;
 
-type Work = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
+type Work = super::heavy::Work<Response<ResponseBody>>;
 
 /// The answer of `work`. A streamed one that has not begun after the time in which a keep-alive is due begins without it,
 /// and `work`'s own answer is its continuation.
@@ -33,6 +33,8 @@ pub(super) async fn answered(
     if !view.facts.stream {
         return work.await;
     }
+    // It may end after this function: its polls are offloaded then, too.
+    work = heavy::offloaded(exchange.offered.agent.weight, work);
     let every = exchange.app.config.handoff.keepalive;
     let answered = tokio::select! {
         biased;

@@ -129,16 +129,12 @@ impl Exchange {
     fn cut_point(&self, handoff: &Handoff) -> Option<CutPoint> {
         let view = self.offered.agent.request.view();
         let since = self.offered.pin.active.as_ref().and_then(Active::turn);
-        let (position, texts) = heavy::work(self.offered.agent.weight, || {
-            (
-                positions::of(view),
-                text_fingerprints::texts(
-                    self.offered.agent.wire,
-                    view,
-                    since.unwrap_or_default()..view.turns.len(),
-                ),
-            )
-        });
+        let position = positions::of(view);
+        let texts = text_fingerprints::texts(
+            self.offered.agent.wire,
+            view,
+            since.unwrap_or_default()..view.turns.len(),
+        );
         (position.turns > 0).then(|| CutPoint {
             handoff: handoff.id,
             principal: handoff.principal.clone(),

@@ -1,7 +1,6 @@
 //! Drives the course of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
 //! between two legs it sends keep-alives to the agent.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -10,9 +9,9 @@ use bytes::Bytes;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::Exchange;
 use super::coalesce::WriteCoalescer;
 use super::effects::{self, Done};
+use super::{Exchange, heavy};
 use crate::serve::proxy::download::{StreamFault, UpstreamBody};
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::course::{
@@ -22,7 +21,7 @@ use baton_core::record::Handoff;
 use baton_core::wire::StopReason;
 
 /// An effect under way; ends with the exchange as it is then.
-type Work = Pin<Box<dyn Future<Output = (Box<Exchange>, Done)> + Send>>;
+type Work = heavy::Work<(Box<Exchange>, Done)>;
 
 /// The body of a streamed answer.
 pub(super) struct Driver {
@@ -181,10 +180,12 @@ impl Driver {
         let asks = matches!(effect, Effect::AnswerCall(_));
         let spoken = asks.then(|| self.merge.spoken()).flatten();
         let mut exchange = Box::new(self.exchange.clone());
-        self.phase = Phase::Between(Box::pin(async move {
+        let weight = exchange.offered.agent.weight;
+        let work = async move {
             let done = exchange.perform(effect, spoken, true).await;
             (exchange, done)
-        }));
+        };
+        self.phase = Phase::Between(heavy::offloaded(weight, Box::pin(work)));
     }
 
     fn worked(&mut self, (exchange, done): (Box<Exchange>, Done)) {
@@ -201,7 +202,9 @@ impl Driver {
     }
 
     fn end(&mut self, close: &ResponseEnd) {
-        let ending = self.exchange.ending(close);
+        // An end that states a later leg's size rewrites the request for it.
+        let weight = self.exchange.offered.agent.weight;
+        let ending = heavy::work(weight, || self.exchange.ending(close));
         self.outcome = Some(effects::outcome(close, self.merge.report().stop));
         let mut out = Vec::new();
         self.merge.close(ending, &mut out);

@@ -9,7 +9,7 @@
 use std::sync::Arc;
 
 use super::placed::Placed;
-use super::{Exchange, heavy, is_model_call};
+use super::{Exchange, is_model_call};
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 
@@ -21,7 +21,7 @@ pub(super) fn omitted_until(placed: &Placed) -> Option<usize> {
         return None;
     }
     let view = placed.agent.request.view();
-    heavy::work(placed.agent.weight, || thinking::omitted_until(view, &omissions))
+    thinking::omitted_until(view, &omissions)
 }
 
 impl Exchange {
@@ -50,7 +50,7 @@ impl Exchange {
         }
         let omission = ThinkingOmission {
             handoff: active.id,
-            position: heavy::work(offered.agent.weight, || positions::of(view)),
+            position: positions::of(view),
         };
         let now = self.app.clock.now_ms();
         if let Err(error) = self.app.sessions.omit_thinking(live, omission, now).await {

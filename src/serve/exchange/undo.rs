@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use super::commands::UndoSubject;
-use super::heavy;
+
 use super::pin::{Pinned, pin, store_down};
 use super::read::Received;
 use crate::serve::proxy::fault::Fault;
@@ -158,11 +158,11 @@ impl UndoEvidence {
 /// Whether the transcript has this handoff's sentinel at all.
 fn is_present(subject: UndoSubject<'_>, handoff: HandoffId) -> bool {
     let agent = subject.agent;
-    subject.pin.undone.ever().contains(&handoff)
-        || heavy::work(agent.weight, || {
-            let candidates = agent.request.reading().candidates(agent.wire);
-            candidates.iter().any(|c| c.sentinel.id == handoff)
-        })
+    let is_in_transcript = || {
+        let candidates = agent.request.reading().candidates(agent.wire);
+        candidates.iter().any(|c| c.sentinel.id == handoff)
+    };
+    subject.pin.undone.ever().contains(&handoff) || is_in_transcript()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use http::Response;
 
 use super::said::Said;
 use crate::serve::exchange::request::Request;
-use crate::serve::exchange::{Exchange, heavy, slow_answer};
+use crate::serve::exchange::{Exchange, slow_answer};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
@@ -155,9 +155,7 @@ impl Exchange {
         };
         let offered = &self.offered;
         let reading = offered.agent.request.reading();
-        let left = heavy::work(offered.agent.weight, || {
-            notes::without_last(offered.agent.wire, reading, look)
-        })?;
+        let left = notes::without_last(offered.agent.wire, reading, look)?;
         let removed = offered.agent.request.len().saturating_sub(left.view.body.len());
         let body = RequestBody::Plain(left.view.body.clone());
         let asked = self.hash();

@@ -1,11 +1,11 @@
 //! Undoes a handoff, or its undo: what the model would see without it.
 
 use super::said::Said;
+use crate::serve::exchange::Exchange;
 use crate::serve::exchange::active_handoff::{Active, find_active};
 use crate::serve::exchange::nudges::window_query;
 use crate::serve::exchange::pin::Pin;
 use crate::serve::exchange::read::AgentRequest;
-use crate::serve::exchange::{Exchange, heavy};
 use crate::serve::proxy::{App, RequestContext};
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
@@ -57,7 +57,7 @@ impl UndoSubject<'_> {
                 "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
-        let candidates = heavy::work(self.agent.weight, || reading.candidates(self.agent.wire));
+        let candidates = reading.candidates(self.agent.wire);
         let active = self.pin.active.as_ref().map(|active| active.id);
         let target = match id {
             Some(id) => {
@@ -102,7 +102,7 @@ impl UndoSubject<'_> {
         let reading = self.agent.request.reading();
         candidates.retain(|c| c.sentinel.id != target);
         let (app, wire) = (self.app, self.agent.wire);
-        let before = find_active(app, self.ctx, wire, reading, candidates, self.agent.weight).await?;
+        let before = find_active(app, self.ctx, wire, reading, candidates).await?;
         let from = before.as_ref().and_then(Active::turn);
         let list = self.agent.request.view().list;
         let start = from.map_or(list.start, |turn| {

@@ -1,7 +1,7 @@
 //! Fourth stage: offers the tool, and makes what is sent upstream in the request's place.
 
 use super::active_handoff::fresh_preamble;
-use super::heavy;
+
 use super::pin::Pin;
 use super::placed::{Placed, Places};
 use super::read::AgentRequest;
@@ -103,20 +103,17 @@ impl Offered {
     /// How many pairs found no place in the request, though it was theirs before.
     pub(super) fn lost(&self, first: &RewriteOutcome) -> usize {
         let (pairs, here) = (&self.places.pairs, &self.places.beside_calls);
-        let lost = || {
-            lost(
-                self.agent.wire,
-                self.agent.request.reading(),
-                self.cut(),
-                pairs,
-                here,
-                &first.placed,
-            )
-            .iter()
-            .filter(|id| !self.places.without_searches.contains(id))
-            .count()
-        };
-        heavy::work(self.agent.weight, lost)
+        lost(
+            self.agent.wire,
+            self.agent.request.reading(),
+            self.cut(),
+            pairs,
+            here,
+            &first.placed,
+        )
+        .iter()
+        .filter(|id| !self.places.without_searches.contains(id))
+        .count()
     }
 
     /// Where the transcript is cut.
@@ -169,9 +166,7 @@ impl Offered {
     }
 
     fn rewrite(&self, what: &Rewrite<'_>) -> RewriteOutcome {
-        let mut rewritten = heavy::work(self.agent.weight, || {
-            rewrite(self.agent.wire, self.agent.request.reading(), what)
-        });
+        let mut rewritten = rewrite(self.agent.wire, self.agent.request.reading(), what);
         if let Some(removed) = self.pin.taken_out.removed {
             let change = SizeChange {
                 why: ChangeReason::Note,
@@ -224,12 +219,10 @@ impl Offered {
             .map(|live| live.pins())
             .unwrap_or_default();
         let prompt = &format!("{}{prompt}", pinned_text(&pins));
-        heavy::work(self.agent.weight, || {
-            let found = match &self.pin.active {
-                Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
-                None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),
-            };
-            preamble::head(self.agent.wire, &found, prompt)
-        })
+        let found = match &self.pin.active {
+            Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
+            None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),
+        };
+        preamble::head(self.agent.wire, &found, prompt)
     }
 }

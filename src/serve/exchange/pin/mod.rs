@@ -4,7 +4,7 @@ mod taken_out;
 mod verdict;
 
 use super::active_handoff::{Active, Unresolved, why_unresolved};
-use super::heavy;
+
 use super::is_model_call;
 use super::pinned_to::{Lookup, PinnedTo};
 use super::read::{AgentRequest, Received, is_side_call};
@@ -87,12 +87,12 @@ pub(super) async fn pin(
         mut candidates,
         mut ahead,
     } = received;
-    let (wire, weight) = (agent.wire, agent.weight);
-    let taken = heavy::work(weight, || taken_out::take_out(app, &mut agent, next_undo));
+    let wire = agent.wire;
+    let taken = taken_out::take_out(app, &mut agent, next_undo);
     if taken.taken_out.removed.is_some() {
         // Another transcript, with other offsets and maybe another last text.
         agent.side_call = is_side_call(ctx, agent.request.view());
-        candidates = heavy::work(weight, || agent.request.reading().candidates(wire));
+        candidates = agent.request.reading().candidates(wire);
         ahead.forget_offsets();
     }
     let newest = candidates.first().cloned();
@@ -104,7 +104,6 @@ pub(super) async fn pin(
         ctx,
         wire,
         reading: agent.request.reading(),
-        weight,
     };
     let session = agent.named.then_some(key.as_str());
     let previous = ahead.previous.take();

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::is_model_call;
 use super::read_ahead::{self, Ahead};
 use super::request::Request;
-use super::{heavy, is_model_call};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route::{self, Endpoint};
 use crate::serve::proxy::{App, BodyScan, RequestContext, headers};
@@ -25,7 +25,7 @@ use baton_core::wire::{Operation, Role, Turn, TurnPartKind, UnreadReason, View, 
 pub(super) struct AgentRequest {
     pub(super) wire: &'static dyn Wire,
     pub(super) request: Request,
-    /// Cost of reading the request, which decides whether work on it leaves the async threads.
+    /// Cost of one pass over the request.
     pub(super) weight: usize,
     /// Whether the agent named its session: no other conversation has its key.
     pub(super) named: bool,
@@ -49,7 +49,7 @@ impl AgentRequest {
             && view.tools.is_some_and(|tools| tools.client)
             && !(self.side_call || facts.structured || facts.many || facts.server_side)
             && self.forbidden != Some(ToolOmission::OffByHeader)
-            && heavy::work(self.weight, || self.is_at_rest())
+            && self.is_at_rest()
     }
 
     /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
@@ -95,20 +95,20 @@ impl Received {
     }
 }
 
-/// Reads a request and opens its conversation. `None`: the request is relayed unchanged.
+/// Reads a request of this weight and opens its conversation. `None`: the request is relayed unchanged.
 pub(super) async fn receive(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
     scan: &BodyScan,
+    weight: usize,
 ) -> Option<Received> {
-    let weight = heavy::weight(body.text().map_or(&[], |text| text), &scan.known.prescan);
-    let (wire, reading) = heavy::work(weight, || read(app, ctx, body, scan))?;
-    let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
+    let (wire, reading) = read(app, ctx, body, scan)?;
+    let (key, named) = key(ctx, wire, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
-    let candidates = heavy::work(weight, || reading.candidates(wire));
+    let candidates = reading.candidates(wire);
     app.sessions.settle_ends(&key).await;
-    let (live, ahead) = open(app, ctx, wire, &reading, &key, candidates.first(), weight).await;
+    let (live, ahead) = open(app, ctx, wire, &reading, &key, candidates.first()).await;
     let agent = AgentRequest {
         wire,
         side_call: is_side_call(ctx, &reading.view),
@@ -141,10 +141,9 @@ async fn open(
     reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
-    weight: usize,
 ) -> (Option<Arc<LiveConversation>>, Ahead) {
     let (opened, ahead) = match app.sessions.is_shared() {
-        true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest, weight)).await,
+        true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest)).await,
         false => {
             let opened = app.sessions.open(key, &ctx.principal, app.clock.now_ms()).await;
             (opened, Ahead::default())
