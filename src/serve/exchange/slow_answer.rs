@@ -12,12 +12,13 @@ use hyper::body::{Body, Frame};
 use serde_json::Value;
 use tokio::time::{Instant, Sleep};
 
+use super::answer_form::content_type;
 use super::{Exchange, heavy};
 use crate::serve::proxy::download::StreamFault;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::wire::{Dialect, Framing, OwnError, Wire};
 
-/// Bytes of an error answer that are told in a stream.
+/// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
 
 type Work = super::heavy::Work<Response<ResponseBody>>;
@@ -47,7 +48,7 @@ pub(super) async fn answered(
         answered => answered,
     };
     let wire = exchange.offered.agent.wire;
-    let framing = exchange.framing().unwrap_or(wire.framing());
+    let framing = exchange.form().framing();
     let mut dialect = wire.dialect(view, exchange.watch());
     dialect.frame_as(framing);
     let kind = content_type(framing);
@@ -79,15 +80,6 @@ async fn begun(exchange: &Exchange) {
     }
 }
 
-/// The content type of a stream of our own.
-pub(super) fn content_type(framing: Framing) -> &'static str {
-    match framing {
-        Framing::JsonArray => "application/json",
-        Framing::Sse => "text/event-stream; charset=utf-8",
-        Framing::Lines => "application/x-ndjson",
-    }
-}
-
 struct Waiting {
     exchange: Exchange,
     /// Its keep-alives are those of a stream that has not begun.
@@ -102,7 +94,7 @@ enum Phase {
     Waits(Work),
     /// The answer's own body.
     Goes(Box<ResponseBody>),
-    /// An error answer is read, to be told as an event.
+    /// An error answer is read, to be reported as an event.
     Fails(Pin<Box<dyn Future<Output = Bytes> + Send>>),
     Over,
 }
@@ -126,14 +118,14 @@ impl Waiting {
         self.phase = Phase::Fails(Box::pin(async move {
             let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;
             let body = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            let told: Option<Value> = serde_json::from_slice(&body).ok();
-            let told = told.map_or_else(|| wire.error_body(own(status)), |told| told.to_string());
-            event(wire, framing, &told, begun)
+            let error: Option<Value> = serde_json::from_slice(&body).ok();
+            let error = error.map_or_else(|| wire.error_body(own(status)), |error| error.to_string());
+            event(wire, framing, &error, begun)
         }));
     }
 }
 
-/// An error answer that cannot be told as it came.
+/// Stands for an error answer that is no JSON.
 fn own(status: StatusCode) -> OwnError<'static> {
     OwnError {
         status: status.as_u16(),
@@ -143,12 +135,12 @@ fn own(status: StatusCode) -> OwnError<'static> {
 }
 
 /// The event of an error that ends a stream; `begun`: something stands in front of it.
-fn event(wire: &dyn Wire, framing: Framing, told: &str, begun: bool) -> Bytes {
+fn event(wire: &dyn Wire, framing: Framing, error: &str, begun: bool) -> Bytes {
     match framing {
-        Framing::Sse => wire.error_event(told),
-        Framing::Lines => format!("{told}\n"),
-        Framing::JsonArray if begun => format!("\n,\n{told}\n]\n"),
-        Framing::JsonArray => format!("[{told}]"),
+        Framing::Sse => wire.error_event(error),
+        Framing::Lines => format!("{error}\n"),
+        Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
+        Framing::JsonArray => format!("[{error}]"),
     }
     .into()
 }

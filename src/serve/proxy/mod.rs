@@ -44,7 +44,7 @@ pub mod upstream;
 mod welcome;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 

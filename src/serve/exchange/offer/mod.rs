@@ -1,6 +1,6 @@
 //! Fourth stage: offers the tool, and makes what is sent upstream in the request's place.
 
-use super::active_handoff::fresh_preamble;
+use super::active_handoff::{fresh_preamble, is_spelled_out};
 
 use super::pin::Pin;
 use super::placed::{Placed, Places};
@@ -8,7 +8,10 @@ use super::read::AgentRequest;
 use super::tool_offer::why_untooled;
 use crate::serve::proxy::{App, RequestContext};
 use baton_core::commands::pinned_text;
+use baton_core::course::NextLeg;
 use baton_core::handoffs::draft::TokenCounter;
+use baton_core::mark::sentinel;
+use baton_core::record::{Handoff, HandoffId};
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
@@ -82,10 +85,59 @@ impl Offered {
     pub(super) fn first(&self, app: &App, tooled: bool) -> RewriteOutcome {
         let tools = tooled.then(|| app.tools_with(self.offer.recall));
         self.rewritten(app, self.cut(), tools, &[])
-            .cut_at(self.pin.active.as_ref().map(|active| active.id))
+            .cut_at(self.active_id())
     }
 
-    /// The request as it goes upstream for the first leg, with `more` behind it, for an answer in text alone.
+    /// The request of a leg that starts afresh after `head`.
+    pub(super) fn fresh(&self, app: &App, head: &str) -> RewriteOutcome {
+        let tools = app.tools_with(self.offer.recall_next);
+        self.rewritten(app, Cut::Fresh { head }, Some(tools), &[])
+    }
+
+    /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
+    pub(super) fn later_leg(&self, app: &App, leg: &NextLeg) -> RewriteOutcome {
+        let (cut, recall) = match &leg.head {
+            Some(head) => (Cut::Fresh { head }, self.offer.recall_next),
+            None => (self.cut(), self.offer.recall),
+        };
+        let tools = Some(app.tools_with(recall));
+        let rewritten = self.rewritten(app, cut, tools, &leg.more);
+        rewritten.cut_at(leg.after.or(self.active_id()))
+    }
+
+    /// The handoff that the request is cut at.
+    pub(super) fn active_id(&self) -> Option<HandoffId> {
+        self.pin.active.as_ref().map(|active| active.id)
+    }
+
+    /// The carry-over prompt that the transcript begins with.
+    pub(super) fn carry_over(&self) -> Option<String> {
+        self.pin.active.as_ref().map(|active| active.prompt.clone())
+    }
+
+    /// The first turn that the model sees.
+    pub(super) fn kept_from(&self) -> usize {
+        let Some(active) = &self.pin.active else {
+            return 0;
+        };
+        let after = usize::from(active.candidate.is_some());
+        active.turn().map_or(0, |turn| turn + after)
+    }
+
+    /// The sentinel of a handoff as it is shown.
+    pub(super) fn sentinel(&self, app: &App, handoff: &Handoff) -> String {
+        let (id, reason) = (handoff.id, handoff.reason.as_deref());
+        let mark = match is_spelled_out(app, handoff) {
+            true => {
+                let seal = app.seals.now().seal(&handoff.principal, id, &handoff.prompt);
+                sentinel::full(id, reason, &handoff.prompt, &seal)
+            }
+            false => sentinel::short(id, reason),
+        };
+        self.agent.wire.sentinel_text(&mark)
+    }
+
+    /// The request as it goes upstream for the first leg, with `more` appended, for an answer in text alone.
     pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> RewriteOutcome {
         let what = Rewrite {
             more,
@@ -96,8 +148,7 @@ impl Offered {
                 self.offer.tooled.then(|| app.tools_with(self.offer.recall)),
             )
         };
-        self.rewrite(&what)
-            .cut_at(self.pin.active.as_ref().map(|active| active.id))
+        self.rewrite(&what).cut_at(self.active_id())
     }
 
     /// How many pairs found no place in the request, though it was theirs before.
@@ -202,9 +253,9 @@ impl Offered {
         })
     }
 
-    /// Carry-over prompt and reason of a handoff that waits for the end of a turn which began in a response that upstream
-    /// holds.
-    pub(super) fn held_pending(&self) -> Option<(String, Option<String>)> {
+    /// Carry-over prompt and reason of a handoff that is pending until the end of a turn which began in a response that
+    /// upstream stores.
+    pub(super) fn stored_pending(&self) -> Option<(String, Option<String>)> {
         let open = self.pin.previous.as_ref()?.open()?;
         open.pending.clone().filter(|_| self.pin.active.is_none())
     }

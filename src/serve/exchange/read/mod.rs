@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::answer_form::AnswerForm;
 use super::is_model_call;
 use super::read_ahead::{self, Ahead};
 use super::request::Request;
@@ -13,6 +14,7 @@ use crate::serve::proxy::route::{self, Endpoint};
 use crate::serve::proxy::{App, BodyScan, RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
+use crate::state::store::StoreError;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::json;
@@ -36,10 +38,31 @@ pub(super) struct AgentRequest {
     /// Why the tool is ruled out, by the config or by the request's header.
     pub(super) forbidden: Option<ToolOmission>,
     /// Hash of the whole request, where the command at its end was taken out.
-    pub(super) asked_hash: Option<u64>,
+    pub(super) original_hash: Option<u64>,
 }
 
 impl AgentRequest {
+    /// The conversation.
+    ///
+    /// # Errors
+    /// The store cannot be reached.
+    pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
+        self.live.as_ref().ok_or_else(|| StoreError {
+            message: "the store could not be read".to_owned(),
+        })
+    }
+
+    /// Hash by which the repetition of this request is recognised.
+    pub(super) fn hash(&self) -> u64 {
+        self.original_hash
+            .unwrap_or_else(|| body_hash(self.request.text()))
+    }
+
+    /// The form in which the answer is expected.
+    pub(super) fn form(&self, target: &str) -> AnswerForm {
+        AnswerForm::of(target, self.wire.framing(), self.request.view().facts.stream)
+    }
+
     /// Whether the conversation may be cut in front of this request's answer: the request is of an agent's loop, the model
     /// has no unanswered call, and the answer may show a sentinel.
     pub(super) fn is_safe_point(&self, endpoint: Endpoint) -> bool {
@@ -117,7 +140,7 @@ pub(super) async fn receive(
         named,
         live,
         forbidden: forbidden(app, ctx),
-        asked_hash: None,
+        original_hash: None,
     };
     Some(Received {
         agent,
@@ -261,7 +284,7 @@ fn opening(wire: &dyn Wire, reading: &RequestReading) -> String {
 }
 
 /// Hash by which the repetition of a request is recognised.
-pub(super) fn body_hash(text: &Bytes) -> u64 {
+fn body_hash(text: &Bytes) -> u64 {
     use std::hash::{DefaultHasher, Hasher};
     let mut hasher = DefaultHasher::new();
     hasher.write(text);

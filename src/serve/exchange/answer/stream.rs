@@ -2,26 +2,32 @@
 //! between two legs it sends keep-alives to the agent.
 
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Response;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
+use super::answered::Answered;
 use super::coalesce::WriteCoalescer;
-use super::effects::{self, Done};
-use super::{Exchange, heavy};
+use super::effects::{self, EffectResult};
+use crate::serve::exchange::{Exchange, heavy, shaped};
 use crate::serve::proxy::download::{StreamFault, UpstreamBody};
+use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{
-    Action, Course, CourseEvent, Effect, RepeatedHandoff, ResponseEnd, StreamMerge, VerdictInput,
-};
-use baton_core::record::Handoff;
+use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd, StreamMerge};
+use baton_core::text::splice;
 use baton_core::wire::StopReason;
 
-/// An effect under way; ends with the exchange as it is then.
-type Work = heavy::Work<(Box<Exchange>, Done)>;
+/// An effect in progress.
+type Work = heavy::Work<Worked>;
+
+/// The exchange after an effect, and what came of that.
+struct Worked {
+    exchange: Box<Exchange>,
+    result: EffectResult,
+}
 
 /// The body of a streamed answer.
 pub(super) struct Driver {
@@ -46,21 +52,21 @@ enum Phase {
 
 impl Exchange {
     /// What a streamed answer goes through.
-    pub(super) fn merge(&self) -> StreamMerge {
+    pub(in crate::serve::exchange) fn merge(&self) -> StreamMerge {
         let offered = &self.offered;
         let dialect = offered
             .agent
             .wire
             .dialect(offered.agent.request.view(), self.watch());
         let limit = self.app.config.limits.frame_bytes;
-        match self.framing() {
-            Some(framing) => StreamMerge::framed(dialect, framing, limit, self.tooled),
-            None => StreamMerge::new(dialect, limit, self.tooled),
+        match self.form().by_path() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, self.leg.tooled),
+            None => StreamMerge::new(dialect, limit, self.leg.tooled),
         }
     }
 
     /// The same where the answer began with a draft as it was written: what follows is another leg of it.
-    fn merge_behind_shown(&self) -> Option<StreamMerge> {
+    fn merge_after_shown(&self) -> Option<StreamMerge> {
         let mut merge = self.shown.as_ref()?.take_merge()?;
         merge.hide(self.hidden());
         merge.next_leg();
@@ -68,30 +74,36 @@ impl Exchange {
     }
 }
 
+/// The answer to an agent that wants a stream.
+pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
+    let (status, headers) = (answered.parts.status, answered.parts.headers.clone());
+    answered.exchange.ctx.recorder.note(|e| e.streamed = true);
+    shaped(status, &headers, ResponseBody::stream(Driver::new(answered)))
+}
+
 impl Driver {
-    pub(super) fn new(
-        mut exchange: Exchange,
-        body: UpstreamBody,
-        now: VerdictInput,
-        opening: Option<Arc<Handoff>>,
-    ) -> Self {
-        let mut merge = exchange.merge_behind_shown().unwrap_or_else(|| {
+    fn new(answered: Answered) -> Self {
+        let Answered {
+            mut exchange,
+            body,
+            verdict,
+            sentinel_of,
+            ..
+        } = answered;
+        let sentinel_of = sentinel_of.as_deref();
+        let mut merge = exchange.merge_after_shown().unwrap_or_else(|| {
             let mut merge = exchange.merge();
-            if let Some(text) = exchange.beginning(opening.as_deref()) {
+            if let Some(text) = exchange.first_text(sentinel_of) {
                 merge.open_with(text);
             }
             merge
         });
-        if now.pending.is_some() {
+        if verdict.pending.is_some() {
             merge.hold_ends();
         }
         exchange.spill();
-        let opening = opening.map(|handoff| RepeatedHandoff {
-            id: handoff.id,
-            head: handoff.head.clone(),
-        });
         Self {
-            course: exchange.course(now, opening),
+            course: exchange.course(verdict, sentinel_of),
             exchange,
             merge,
             phase: Phase::Leg(body),
@@ -123,7 +135,7 @@ impl Driver {
     /// The leg's own end was seen.
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
-        self.exchange.count(&report);
+        self.exchange.writer().count(&report);
         if !report.again {
             return self.happened(CourseEvent::LegEnded(report));
         }
@@ -148,7 +160,7 @@ impl Driver {
         if report.ended || report.stop.natural() {
             return self.leg_ended();
         }
-        self.exchange.count(&report);
+        self.exchange.writer().count(&report);
         let withheld = self.merge.withholding();
         let shown = self.leg_shown();
         self.happened(CourseEvent::LegTruncated {
@@ -182,17 +194,17 @@ impl Driver {
         let mut exchange = Box::new(self.exchange.clone());
         let weight = exchange.offered.agent.weight;
         let work = async move {
-            let done = exchange.perform(effect, spoken, true).await;
-            (exchange, done)
+            let result = exchange.perform(effect, spoken, true).await;
+            Worked { exchange, result }
         };
         self.phase = Phase::Between(heavy::offloaded(weight, Box::pin(work)));
     }
 
-    fn worked(&mut self, (exchange, done): (Box<Exchange>, Done)) {
+    fn worked(&mut self, Worked { exchange, result }: Worked) {
         self.exchange = *exchange;
-        match done {
-            Done::Event(event) => self.happened(event),
-            Done::Leg(body) => {
+        match result {
+            EffectResult::Event(event) => self.happened(event),
+            EffectResult::Leg(body) => {
                 self.merge.hide(self.exchange.hidden());
                 self.merge.next_leg();
                 self.phase = Phase::Leg(body);
@@ -203,8 +215,9 @@ impl Driver {
 
     fn end(&mut self, close: &ResponseEnd) {
         // An end that states a later leg's size rewrites the request for it.
-        let weight = self.exchange.offered.agent.weight;
-        let ending = heavy::work(weight, || self.exchange.ending(close));
+        let Exchange { app, offered, .. } = &self.exchange;
+        let size = |leg: &_| splice::len(&offered.later_leg(app, leg).rope);
+        let ending = heavy::work(offered.agent.weight, || effects::ending(close, size));
         self.outcome = Some(effects::outcome(close, self.merge.report().stop));
         let mut out = Vec::new();
         self.merge.close(ending, &mut out);
@@ -285,7 +298,7 @@ impl Driver {
         if sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // A wire that has nothing to say yet is asked again later, and not at once.
+        // A wire that has nothing to emit yet is polled again later, and not at once.
         sleep.as_mut().reset(Instant::now() + every);
         let mut out = Vec::new();
         self.merge.keepalive(&mut out);
@@ -293,7 +306,7 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// The last piece is on its way: agents may leave before they are told that there is no more.
+    /// The last piece is being sent: agents may disconnect before they read that there is no more.
     fn ended(&mut self) {
         let Some(outcome) = self.outcome else { return };
         self.exchange.ctx.recorder.decide(outcome);
@@ -346,7 +359,7 @@ impl Body for Driver {
 
     fn is_end_stream(&self) -> bool {
         // A server takes one piece more than the connection has room for. Where it matters whether the last one was
-        // handed over, it has to ask once more.
-        matches!(self.phase, Phase::Done) && self.out.is_empty() && !self.exchange.waits_for_handover()
+        // delivered, it has to poll once more.
+        matches!(self.phase, Phase::Done) && self.out.is_empty() && !self.exchange.waits_for_delivery()
     }
 }
