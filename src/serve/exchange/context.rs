@@ -6,7 +6,8 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use super::offer::Offered;
 use super::{insertions, is_model_call};
-use crate::serve::proxy::{App, RequestContext, headers};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::{RequestContext, headers};
 use crate::state::session::{LiveConversation, ThreadId, ThreadTurns, digest};
 use baton_core::nudge::{
     self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, WindowQuery,

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::heavy;
 use super::offer::Offered;
-use crate::serve::proxy::App;
+use crate::serve::exchange::app::App;
 use crate::state::config::FactsPolicy;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::telemetry::FactsOutcome;
@@ -87,13 +87,13 @@ impl HandedOverWork {
 
     /// Has the handoff's document written.
     pub(super) fn write_document(self, exchange: &str, handoff: &Handoff, bytes: HandoffSize) {
-        if !self.app.packets.is_on() {
+        if !self.app.documents.is_on() {
             return;
         }
         let app = Arc::clone(&self.app);
         let carry_over = self.offered.carry_over();
         let transcript: TranscriptReader = Box::new(move || self.has_work.then(|| self.model_view()));
-        app.packets.handoff(StoredHandoff {
+        app.documents.handoff(StoredHandoff {
             handoff: handoff.clone(),
             carry_over,
             exchange: Some(exchange.to_owned()),

@@ -21,10 +21,10 @@ const MARK: usize = 1 << 10;
 const CONTAINER: usize = 512;
 
 /// A boxed future.
-pub(super) type Work<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+pub(super) type OffloadedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
 /// The same future, each poll of which is work of this weight. A light one is returned as it is.
-pub(super) fn offloaded<T: 'static>(weight: usize, mut future: Work<T>) -> Work<T> {
+pub(super) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T>) -> OffloadedFuture<T> {
     match is_heavy(weight) {
         true => Box::pin(poll_fn(move |cx| work(weight, || future.as_mut().poll(cx)))),
         false => future,

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::active_handoff::{Active, fresh_preamble, stored_head};
 
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::rewrite::RequestReading;
@@ -12,7 +13,7 @@ use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{left_out, preamble};
 use baton_core::wire::Wire;
 
-/// The handoff whose answer the agent stopped and left out, where it stands behind `found`: the transcript goes on from
+/// The handoff whose answer the agent stopped and left out, where it stands after `found`: the transcript goes on from
 /// the request that it fired in, with new text.
 pub(super) async fn find(
     app: &App,
@@ -23,9 +24,9 @@ pub(super) async fn find(
     (found, undone): (Option<&Active>, &UndoneHandoffs),
 ) -> Result<Option<Active>, StoreError> {
     let view = &reading.view;
-    let behind = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
+    let after = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
     if live.tooled().is_none() && view.under_way() {
-        let missing = left_out::missing_answers(wire, view, behind);
+        let missing = left_out::missing_answers(wire, view, after);
         copied_from(app, ctx, live, missing).await?;
     }
     let points = app.sessions.left_out(live, app.clock.now_ms()).await?;
@@ -33,8 +34,8 @@ pub(super) async fn find(
         .iter()
         .map(|p| &**p)
         .filter(|p| !undone.is_undone(p.handoff));
-    let held = left_out::last_in(wire, view, known, behind);
-    let Some((turn, point)) = held else {
+    let last = left_out::last_in(wire, view, known, after);
+    let Some((turn, point)) = last else {
         return Ok(None);
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, point.handoff).await? else {

@@ -9,6 +9,8 @@
 mod active_handoff;
 mod answer;
 mod answer_form;
+mod app;
+mod clock;
 mod commands;
 mod context;
 mod drafts;
@@ -58,13 +60,15 @@ use crate::serve::proxy::headers::{self, Sending};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::upload::RopeBody;
-use crate::serve::proxy::{Answering, App, RequestContext, relay};
+use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
 use crate::state::config::HandoffMode;
 use crate::state::jobs::drafts::DraftJob;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
 use baton_core::record::{Handoff, HandoffId};
 
+pub use self::app::{App, Reminder};
+pub use self::clock::Clock;
 pub(crate) use self::facts::{FACTS_TOKENS, wants_facts};
 
 /// One agent request from its offer on, and what its legs share.
@@ -277,11 +281,12 @@ impl Exchange {
     }
 }
 
-/// Answers one agent request: the handler that [`App::new`] takes.
-pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering {
-    let text = body.body.text().map_or(&[][..], |text| text);
-    let weight = heavy::weight(text, &body.scan.known.prescan);
-    heavy::offloaded(weight, Box::pin(run(app, ctx, body, weight)))
+impl TranscriptHandler for App {
+    fn answer(self: Arc<Self>, ctx: RequestContext, body: Collected) -> Answering {
+        let text = body.body.text().map_or(&[][..], |text| text);
+        let weight = heavy::weight(text, &body.scan.known.prescan);
+        heavy::offloaded(weight, Box::pin(run(self, ctx, body, weight)))
+    }
 }
 
 async fn run(

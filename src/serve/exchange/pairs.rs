@@ -9,7 +9,8 @@ use super::active_handoff::Active;
 
 use super::placed::Placed;
 use super::read_ahead::{Ahead, unknown_calls};
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::record::{HiddenPair, InsertionPlace};
@@ -83,7 +84,7 @@ fn settle_undone(placed: &mut Placed) {
         Some(received) => undone_pairs::settle(wire, &received.text, now, undone, pairs),
         None => vec![false; pairs.len()],
     };
-    // Of what does not stand in the transcript the time is all that tells, and clocks of several machines differ.
+    // A pair that is not in the transcript is judged by its time alone, since clocks of several machines differ.
     let unsettled = pairs.iter_mut().zip(settled).filter(|(_, settled)| !settled);
     for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
         pair.pending = None;

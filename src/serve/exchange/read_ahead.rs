@@ -2,13 +2,14 @@
 //!
 //! Each read is answered from memory where it can be. What is left is sent together, before it is known that all of it is
 //! needed: the conversation's record, the handoff of the newest sentinel, what stands beside the calls since then, what
-//! stands behind the response that the request goes on from. A guess that was wrong costs a second round trip.
+//! is the origin of the response that the request goes on from. A guess that was wrong costs a second round trip.
 
 use std::sync::Arc;
 
 use futures_util::future::{join, join3};
 
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::session::{CallsAfterCut as Calls, LiveConversation, NewCalls};
 use crate::state::store::StoreError;
 use baton_core::record::{HandoffId, HiddenPair};
@@ -20,11 +21,11 @@ use baton_core::wire::Wire;
 #[derive(Default)]
 pub(super) struct Ahead {
     beside: Option<Beside>,
-    /// The upstream id behind the response that the request goes on from.
+    /// The stored origin of the response that the request goes on from.
     pub(super) previous: Option<Option<String>>,
 }
 
-/// What stands beside the calls behind a cut.
+/// The pairs beside the calls after a cut.
 struct Beside {
     cut: Option<HandoffId>,
     from: usize,
@@ -48,7 +49,7 @@ impl Ahead {
         self.beside = None;
     }
 
-    /// What stands beside the calls behind this cut, if that was read: the calls that were not known, and their pairs.
+    /// The pairs beside the calls after this cut, if that was read: the calls that were not known, and their pairs.
     pub(super) fn beside(
         &mut self,
         cut: Option<HandoffId>,
@@ -100,7 +101,7 @@ pub(super) async fn read(
     // In this order on one connection: what stands beside the calls is not older than the record.
     let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
     if let Ok(live) = &live {
-        // Where another process has changed the record; what cannot be read is asked for again.
+        // Where another process has changed the record; what cannot be read is requested again.
         let pairs = sessions.pairs_of(live);
         let (_, _, _) = join3(
             pairs,
@@ -122,7 +123,7 @@ pub(super) async fn read(
     (live, ahead)
 }
 
-/// The calls behind turn `from` of which it is not known what stands beside them.
+/// The calls after turn `from` of which it is not known what stands beside them.
 pub(super) fn unknown_calls(
     wire: &dyn Wire,
     reading: &RequestReading,

@@ -3,7 +3,8 @@
 use super::is_model_call;
 use super::offer::Offered;
 use super::pin::OriginalTranscript;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::journal::{Beginnings, BodyLayout, PackedHeaders, ReceivedRequest};
 use crate::state::telemetry::UsageTokens;
 use baton_core::rewrite::RewriteOutcome;

@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use super::offer::Offered;
 use super::{insertions, is_model_call};
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::files::documents::{self, DriftReport};
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
@@ -22,7 +23,7 @@ const LIMIT: Duration = Duration::from_secs(2);
 pub(super) async fn resume(app: &App, ctx: &RequestContext, offered: &Offered, handoff: HandoffId) -> String {
     let mut text = String::new();
     let (store, principal) = (app.sessions.store(), &ctx.principal);
-    if app.packets.is_on() {
+    if app.documents.is_on() {
         match documents::set_status(store, principal, handoff, HandoffStatus::Active).await {
             Ok(Some(changed)) if changed.before != HandoffStatus::Active => {
                 text = format!(" The handoff was {}; it is active again.", changed.before.name());
@@ -101,7 +102,7 @@ async fn drift(store: &SharedStore, principal: &str, handoff: HandoffId, dir: Pa
     }
 }
 
-/// One line for the model, which is asked to pass it on where something has moved.
+/// One line for the model, with the request to pass it on where something has moved.
 fn for_the_model(drift: &Drift) -> String {
     let then = match drift.is_drift() {
         true => {

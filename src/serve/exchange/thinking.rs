@@ -9,7 +9,8 @@
 use super::is_model_call;
 use super::offer::Offered;
 use super::placed::Placed;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 

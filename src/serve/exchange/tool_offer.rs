@@ -3,8 +3,9 @@
 use super::active_handoff::find_active;
 use super::is_model_call;
 use super::placed::Placed;
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::route::Endpoint;
-use crate::serve::proxy::{App, RequestContext};
 use crate::state::config::InjectPolicy;
 use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::RequestReading;

@@ -7,8 +7,9 @@ use super::commands::UndoSubject;
 use super::opening::UndoReport;
 use super::pin::{Pinned, pin, store_down};
 use super::read::Received;
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::fault::Fault;
-use crate::serve::proxy::{App, RequestContext};
 use baton_core::mark::note;
 use baton_core::record::{HandoffId, PendingUndo};
 

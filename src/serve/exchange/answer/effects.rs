@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::response::Parts;
 
 use crate::serve::exchange::Exchange;
-use crate::serve::exchange::send::{Sender, is_retryable, requested_pause};
+use crate::serve::exchange::send::{LegSender, is_retryable, requested_pause};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
@@ -108,7 +108,7 @@ impl Exchange {
             tokio::time::sleep(pause).await;
         }
         let (exchange, attempt) = (&self.ctx.id, failed);
-        let (retry, pause) = match Sender::of(self)
+        let (retry, pause) = match LegSender::of(self)
             .later(&self.offered.later_leg(&self.app, leg))
             .await
         {
@@ -142,7 +142,7 @@ impl Exchange {
             true => self.form().is_stream(&parts.headers),
             false => self.form().is_whole(&parts.headers),
         };
-        Sender::of(self).readable(parts, body).ok().filter(|_| right)
+        LegSender::of(self).readable(parts, body).ok().filter(|_| right)
     }
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use http::Response;
 
 use self::answered::Answered;
-use super::send::{Sender, Sent};
+use super::send::{LegSender, Sent};
 use super::{Exchange, is_model_call};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::relay;
@@ -51,7 +51,7 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
     }
     let (app, offered) = (&exchange.app, &exchange.offered);
     let fresh = offered.fresh(app, &handoff.head).cut_at(Some(handoff.id));
-    let response = match Sender::of(&exchange).later(&fresh).await {
+    let response = match LegSender::of(&exchange).later(&fresh).await {
         Ok(response) => response,
         Err(fault) => return exchange.ctx.refuse(fault.into()),
     };
@@ -76,7 +76,7 @@ async fn show(
 ) -> Response<ResponseBody> {
     let (parts, body) = response.into_parts();
     let form = exchange.form();
-    let (body, is_readable) = match Sender::of(&exchange).readable(&parts, body) {
+    let (body, is_readable) = match LegSender::of(&exchange).readable(&parts, body) {
         Ok(body) => (body, true),
         Err(body) => (body, false),
     };

@@ -21,7 +21,7 @@ use baton_core::text::splice;
 use baton_core::wire::StopReason;
 
 /// An effect in progress.
-type Work = heavy::Work<Worked>;
+type EffectWork = heavy::OffloadedFuture<Worked>;
 
 /// The exchange after an effect, and what came of that.
 struct Worked {
@@ -34,7 +34,7 @@ pub(super) struct Driver {
     exchange: Exchange,
     course: Course,
     merge: StreamMerge,
-    phase: Phase,
+    phase: DriverPhase,
     out: WriteCoalescer,
     /// How the present leg failed.
     fault: Option<StreamFault>,
@@ -43,9 +43,9 @@ pub(super) struct Driver {
     quiet: Option<Pin<Box<Sleep>>>,
 }
 
-enum Phase {
+enum DriverPhase {
     Leg(UpstreamBody),
-    Between(Work),
+    Between(EffectWork),
     Done,
     Broken(StreamFault),
 }
@@ -106,7 +106,7 @@ impl Driver {
             course: exchange.course(verdict, sentinel_of),
             exchange,
             merge,
-            phase: Phase::Leg(body),
+            phase: DriverPhase::Leg(body),
             out: WriteCoalescer::default(),
             fault: None,
             outcome: None,
@@ -182,7 +182,7 @@ impl Driver {
 
     /// The leg is over, and its connection goes back to the pool once the body's own end was read.
     fn let_go(&mut self) {
-        if let Phase::Leg(body) = std::mem::replace(&mut self.phase, Phase::Done) {
+        if let DriverPhase::Leg(body) = std::mem::replace(&mut self.phase, DriverPhase::Done) {
             body.drained();
         }
     }
@@ -197,7 +197,7 @@ impl Driver {
             let result = exchange.perform(effect, spoken, true).await;
             Worked { exchange, result }
         };
-        self.phase = Phase::Between(heavy::offloaded(weight, Box::pin(work)));
+        self.phase = DriverPhase::Between(heavy::offloaded(weight, Box::pin(work)));
     }
 
     fn worked(&mut self, Worked { exchange, result }: Worked) {
@@ -207,7 +207,7 @@ impl Driver {
             EffectResult::Leg(body) => {
                 self.merge.hide(self.exchange.hidden());
                 self.merge.next_leg();
-                self.phase = Phase::Leg(body);
+                self.phase = DriverPhase::Leg(body);
                 self.happened(CourseEvent::LegBegun);
             }
         }
@@ -222,7 +222,7 @@ impl Driver {
         let mut out = Vec::new();
         self.merge.close(ending, &mut out);
         self.out.extend(out);
-        self.phase = Phase::Done;
+        self.phase = DriverPhase::Done;
     }
 
     fn end_as_it_is(&mut self) {
@@ -230,12 +230,12 @@ impl Driver {
             StopReason::Open => ExchangeOutcome::Truncated,
             stop => ExchangeOutcome::of_end(stop),
         });
-        self.phase = Phase::Done;
+        self.phase = DriverPhase::Done;
     }
 
     fn break_off(&mut self) {
         let fault = self.fault.take();
-        self.phase = Phase::Broken(fault.unwrap_or_else(|| {
+        self.phase = DriverPhase::Broken(fault.unwrap_or_else(|| {
             // Ending here in silence would look complete to some agents.
             StreamFault::Closed("the stream ended before its last event".to_owned())
         }));
@@ -250,15 +250,15 @@ impl Driver {
     /// Polls what there is to poll; `Ready` when there may be something to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.phase {
-            Phase::Done | Phase::Broken(_) => Poll::Ready(()),
-            Phase::Between(work) => match work.as_mut().poll(cx) {
+            DriverPhase::Done | DriverPhase::Broken(_) => Poll::Ready(()),
+            DriverPhase::Between(work) => match work.as_mut().poll(cx) {
                 Poll::Ready(done) => {
                     self.worked(done);
                     Poll::Ready(())
                 }
                 Poll::Pending => self.keep_alive(cx),
             },
-            Phase::Leg(body) => match Pin::new(body).poll_frame(cx) {
+            DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     if let Ok(chunk) = frame.into_data() {
                         self.feed(chunk);
@@ -281,7 +281,7 @@ impl Driver {
                     self.upstream_done();
                     Poll::Ready(())
                 }
-                Poll::Pending if self.out.asks_for_more(cx) => Poll::Pending,
+                Poll::Pending if self.out.polls_for_more(cx) => Poll::Pending,
                 Poll::Pending if !self.out.is_empty() => Poll::Ready(()),
                 Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
                 Poll::Pending => Poll::Pending,
@@ -330,7 +330,7 @@ impl Body for Driver {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         loop {
-            let due = self.out.are_due() || !matches!(self.phase, Phase::Leg(_));
+            let due = self.out.are_due() || !matches!(self.phase, DriverPhase::Leg(_));
             if let Some(piece) = due.then(|| self.out.take()).flatten() {
                 self.sent_something();
                 if self.is_end_stream() {
@@ -339,17 +339,17 @@ impl Body for Driver {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             match &self.phase {
-                Phase::Done => {
+                DriverPhase::Done => {
                     self.ended();
                     return Poll::Ready(None);
                 }
-                Phase::Broken(fault) => {
+                DriverPhase::Broken(fault) => {
                     let fault = fault.clone();
                     tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream broke off");
-                    self.phase = Phase::Done;
+                    self.phase = DriverPhase::Done;
                     return Poll::Ready(Some(Err(fault)));
                 }
-                Phase::Leg(_) | Phase::Between(_) => {}
+                DriverPhase::Leg(_) | DriverPhase::Between(_) => {}
             }
             if self.advance(cx).is_pending() {
                 return Poll::Pending;
@@ -360,6 +360,6 @@ impl Body for Driver {
     fn is_end_stream(&self) -> bool {
         // A server takes one piece more than the connection has room for. Where it matters whether the last one was
         // delivered, it has to poll once more.
-        matches!(self.phase, Phase::Done) && self.out.is_empty() && !self.exchange.waits_for_delivery()
+        matches!(self.phase, DriverPhase::Done) && self.out.is_empty() && !self.exchange.waits_for_delivery()
     }
 }

@@ -34,7 +34,7 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let Some(report) = exchange.read_reply(&body) else {
         return shaped(parts.status, &parts.headers, ResponseBody::whole(body));
     };
-    let mut reply = Reply {
+    let mut reply = JoinedReply {
         course: exchange.course(verdict, sentinel_of.as_deref()),
         exchange,
         legs: Vec::new(),
@@ -73,11 +73,11 @@ impl Exchange {
 
 async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {
     let app = &exchange.app;
-    body.whole(app.config.limits.body_bytes, &app.bodies).await
+    body.whole(app.config.limits.body_bytes, &app.bodies.budget).await
 }
 
 /// One reply, and the legs that it is joined of.
-struct Reply {
+struct JoinedReply {
     exchange: Exchange,
     course: Course,
     legs: Vec<Leg>,
@@ -89,7 +89,7 @@ enum NextStep {
     End(ResponseEnd),
 }
 
-impl Reply {
+impl JoinedReply {
     fn leg_ended(&mut self, body: Bytes, report: LegReport) {
         self.exchange.writer().count(&report);
         self.legs.push(Leg {

@@ -1,8 +1,9 @@
 //! What the commands of one request share.
 
 use crate::serve::exchange::Exchange;
+use crate::serve::exchange::app::App;
 use crate::serve::exchange::offer::Offered;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::proxy::RequestContext;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;

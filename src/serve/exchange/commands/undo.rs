@@ -2,10 +2,11 @@
 
 use super::reply::CommandReply;
 use crate::serve::exchange::active_handoff::{Active, find_active};
+use crate::serve::exchange::app::App;
 use crate::serve::exchange::context::window_query;
 use crate::serve::exchange::pin::Pin;
 use crate::serve::exchange::read::AgentRequest;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::proxy::RequestContext;
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
 use baton_core::limits::BYTES_PER_TOKEN;

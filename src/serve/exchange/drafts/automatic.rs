@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use uuid::Uuid;
 
+use crate::serve::exchange::app::App;
 use crate::serve::exchange::context::{ContextThread, note_nudge};
 use crate::serve::exchange::offer::Offered;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::proxy::RequestContext;
 use crate::state::jobs::drafts::DraftJob;
 use crate::state::store::private_file;
 use baton_core::handoffs::draft::DraftRequest;

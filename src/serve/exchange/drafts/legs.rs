@@ -6,7 +6,7 @@ use http::Response;
 use super::answer_text::draft_of;
 use super::{DraftInput, Drafter};
 use crate::serve::exchange::answer_form::AnswerForm;
-use crate::serve::exchange::send::Sender;
+use crate::serve::exchange::send::LegSender;
 use crate::serve::exchange::shown::TextExtractor;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
@@ -103,7 +103,7 @@ impl Drafter<'_> {
         };
         if !status.is_success() {
             let body = body
-                .whole(ERROR_BYTES, &self.app.bodies)
+                .whole(ERROR_BYTES, &self.app.bodies.budget)
                 .await
                 .unwrap_or_default();
             return DraftEnd::Failed(DraftFailure::of_answer(status.as_u16(), &body));
@@ -114,8 +114,8 @@ impl Drafter<'_> {
         }
     }
 
-    fn sender(&self) -> Sender<'_> {
-        Sender {
+    fn sender(&self) -> LegSender<'_> {
+        LegSender {
             app: self.app,
             ctx: self.ctx,
         }
@@ -179,7 +179,7 @@ impl Drafter<'_> {
 
     async fn read_whole_draft(&self, body: UpstreamBody) -> DraftEnd {
         let offered = &self.offered;
-        let body = match body.whole(limits::LEG_LOG, &self.app.bodies).await {
+        let body = match body.whole(limits::LEG_LOG, &self.app.bodies.budget).await {
             Ok(body) => body,
             Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.message().to_owned())),
         };

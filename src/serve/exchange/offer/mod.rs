@@ -6,7 +6,8 @@ use super::pin::Pin;
 use super::placed::{Placed, Places};
 use super::read::AgentRequest;
 use super::tool_offer::why_untooled;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use baton_core::commands::pinned_text;
 use baton_core::course::NextLeg;
 use baton_core::handoffs::draft::TokenCounter;
@@ -28,7 +29,7 @@ pub(super) struct ToolOffer {
     pub(super) untooled: Option<ToolOmission>,
     /// Whether the request gets the tool that searches the cut transcript, too.
     pub(super) recall: bool,
-    /// Whether requests behind a cut that is made now get the search tool.
+    /// Whether requests after a cut that is made now get the search tool.
     pub(super) recall_next: bool,
 }
 
@@ -51,7 +52,7 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         scope,
     } = placed;
     if let Some(active) = pin.active.as_ref().filter(|_| pin.resumed) {
-        app.packets.resumed(&ctx.principal, active.id);
+        app.documents.resumed(&ctx.principal, active.id);
     }
     if let Some(live) = agent.live.as_ref().filter(|_| scope.of_the_loop) {
         let active = pin.active.as_ref().map(|active| active.id);
@@ -75,7 +76,7 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
 }
 
 impl Offered {
-    /// Who counts tokens for the model that was asked.
+    /// The counter of the requested model's tokens.
     pub(super) fn count(&self) -> TokenCounter {
         let model = self.agent.request.view().facts.model.as_deref();
         model.map_or(TokenCounter::default(), TokenCounter::of_model)
@@ -201,7 +202,7 @@ impl Offered {
         }
     }
 
-    /// The request with `head` in place of everything before, and `more` behind.
+    /// The request with `head` in place of everything before, and `more` appended.
     pub(super) fn rewritten(
         &self,
         app: &App,

@@ -6,9 +6,10 @@ use super::pin::{OriginalTranscript, Pinned, store_down};
 use super::placed::{Placed, Places};
 use super::request::Request;
 use super::{insertions, thinking};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::Fault;
-use crate::serve::proxy::{App, RequestContext};
 use baton_core::rewrite::notes;
 use baton_core::tools::RECALL_NAME;
 

@@ -9,9 +9,10 @@ use super::answer_form::AnswerForm;
 use super::is_model_call;
 use super::read_ahead::{self, Ahead};
 use super::request::Request;
+use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route::{self, Endpoint};
-use crate::serve::proxy::{App, BodyScan, RequestContext, headers};
+use crate::serve::proxy::{BodyScan, RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
 use crate::state::store::StoreError;
@@ -195,7 +196,7 @@ fn read(
             None
         }
         Ok(mut reading) => {
-            reading.view.shared = app.shared_turns(scan, &reading.view);
+            reading.view.shared = app.bodies.shared_turns(scan, &reading.view);
             // Some wires say in the path what others say in the body.
             let facts = &mut reading.view.facts;
             facts.stream |= route::streams(&ctx.target);
@@ -277,7 +278,7 @@ fn opening(wire: &dyn Wire, reading: &RequestReading) -> String {
         .filter_map(|p| Some(json::unescape(view.text(p.text?))));
     let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
     match &view.facts.previous {
-        // What the conversation opened with is held upstream.
+        // The conversation's opening is stored upstream.
         Some(previous) if all.is_empty() => previous.id.clone(),
         _ => all,
     }
@@ -302,7 +303,7 @@ fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
         .or(off.then_some(ToolOmission::OffByHeader))
 }
 
-/// Claude Code's own word for a side call, where it is told to send it.
+/// Claude Code's own header for a side call, where it is configured to send it.
 fn summary_class(ctx: &RequestContext) -> bool {
     let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
     matches!(class, Some("compaction" | "auxiliary"))

@@ -10,7 +10,7 @@ use http::StatusCode;
 use super::{Exchange, recording};
 
 pub(super) use self::refusal::{is_retryable, requested_pause};
-pub(super) use self::sender::Sender;
+pub(super) use self::sender::LegSender;
 pub(super) use self::sent::{FirstLeg, Sent};
 
 /// Sends the first leg; once more where upstream refuses it for a reason that has a remedy.
@@ -20,7 +20,7 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     } = &exchange;
     let request = offered.first(app, offered.offer.tooled);
     recording::note_lost(ctx, offered, &request);
-    let response = match Sender::of(&exchange).first(offered, &request).await {
+    let response = match LegSender::of(&exchange).first(offered, &request).await {
         Ok(response) => response,
         Err(fault) => return FirstLeg::Refused(ctx.refuse(fault.into())),
     };

@@ -4,24 +4,25 @@ use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
 
+use crate::serve::exchange::app::App;
 use crate::serve::exchange::offer::Offered;
 use crate::serve::exchange::{Exchange, is_model_call};
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers::Sending;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::UpstreamFault;
-use crate::serve::proxy::{App, RequestContext};
 use crate::state::journal::{PackedHeaders, SentLeg};
 use baton_core::rewrite::RewriteOutcome;
 
 /// Sends requests upstream, and records them.
 #[derive(Clone, Copy)]
-pub(in crate::serve::exchange) struct Sender<'a> {
+pub(in crate::serve::exchange) struct LegSender<'a> {
     pub(in crate::serve::exchange) app: &'a App,
     pub(in crate::serve::exchange) ctx: &'a RequestContext,
 }
 
-impl<'a> Sender<'a> {
+impl<'a> LegSender<'a> {
     pub(in crate::serve::exchange) fn of(exchange: &'a Exchange) -> Self {
         Self {
             app: &exchange.app,
