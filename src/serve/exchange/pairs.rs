@@ -14,6 +14,7 @@ use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::record::{HiddenPair, InsertionPlace};
+use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::undone_pairs;
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
@@ -63,13 +64,18 @@ pub(super) async fn find_pairs(
     }
     all.sort_by_key(|p| p.id);
     placed.places.pairs = all.iter().map(|p| (**p).clone()).collect();
-    settle_undone(placed);
+    let look = NoteSearch {
+        prefix: &app.config.commands.prefix,
+        tags: &app.config.handoff.preamble_tags,
+        next_note: None,
+    };
+    settle_undone(placed, look);
     Ok(())
 }
 
 /// A handoff that was undone, and every call that waited in front of it, must not fire again; nor is a call bound to a prefix that
 /// it has no more.
-fn settle_undone(placed: &mut Placed) {
+fn settle_undone(placed: &mut Placed, look: NoteSearch<'_>) {
     let undone = placed.pin.undone.ever().iter();
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
         return;
@@ -81,7 +87,7 @@ fn settle_undone(placed: &mut Placed) {
         placed.agent.request.view(),
     );
     let settled = match &placed.pin.taken_out.original {
-        Some(received) => undone_pairs::settle(wire, &received.text, now, undone, pairs),
+        Some(received) => undone_pairs::settle(wire, &received.text, now, look, undone, pairs),
         None => vec![false; pairs.len()],
     };
     // A pair that is not in the transcript is judged by its time alone, since clocks of several machines differ.

@@ -436,3 +436,41 @@ fn a_mended_call_behind_an_undone_handoff_is_content() {
         holds(vec![plain(2), plain(2), fires, undo, plain(2)]);
     }
 }
+
+/// A sentinel may be a message of its own, and a call without an id is known by the messages before it: a call that was made
+/// while the handoff was undone is found when the handoff counts again.
+#[test]
+fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
+    let quirks = AgentQuirks {
+        no_ids: true,
+        ..AgentQuirks::default()
+    };
+    let mixed = leg(&[Piece::Good(0), Piece::Call], End::Natural);
+    for (stream, stops) in [(true, true), (false, true), (true, false), (false, false)] {
+        let undo = Step::UndoOutside {
+            who: 2,
+            legs: vec![mixed.clone()],
+            stream,
+            twice: true,
+        };
+        let fires = turn(2, stream, vec![leg(&[Piece::Good(0)], End::Natural)]);
+        for opening in 0..4 {
+            goes_well(&Plan {
+                opening,
+                quirks,
+                recall: false,
+                stops,
+                steps: vec![
+                    plain(0),
+                    plain(2),
+                    plain(0),
+                    fires.clone(),
+                    undo.clone(),
+                    plain(2),
+                ],
+                nudge_from: 0,
+                auto_from: 0,
+            });
+        }
+    }
+}
