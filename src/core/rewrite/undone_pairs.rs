@@ -1,6 +1,6 @@
 //! Effects of an undo on hidden pairs, which reappear in the model's view or change their prefix.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 
@@ -8,9 +8,9 @@ use super::RequestReading;
 use super::notes::{NoteSearch, SentinelState, take_out_in};
 use super::undone::UndoneHandoffs;
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, InsertionPlace};
-use crate::wire::view::{OwnKind, View};
-use crate::wire::{Operation, Wire};
+use crate::record::{HiddenPair, InsertionPlace, sibling_key};
+use crate::wire::view::{OwnKind, Role, View};
+use crate::wire::{CallMemo, Operation, Wire};
 
 /// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
 /// where one was taken back, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
@@ -41,6 +41,30 @@ pub fn settle(
         }
     }
     places.iter().map(Option::is_some).collect()
+}
+
+/// Keys that the transcript's calls had while other handoffs counted than do now, where they had others: pairs that were made
+/// then are looked up by them. `received` and `look` as of [`settle`].
+pub fn other_keys(wire: &dyn Wire, received: &Bytes, now: &View, look: NoteSearch<'_>) -> Vec<String> {
+    let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
+        return Vec::new();
+    };
+    let keys = |view: &View| {
+        let mut memo = CallMemo::default();
+        let models = (0..view.turns.len()).filter(|&turn| view.turns[turn].role == Role::Assistant);
+        let names = models.flat_map(|turn| wire.call_names(view, turn, &mut memo));
+        names
+            .map(|name| sibling_key(&name).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    let present = keys(now);
+    let mut others = BTreeSet::new();
+    for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
+        if let Some(then) = take_out_in(state, wire, &reading, look) {
+            others.extend(keys(&then.reading.view));
+        }
+    }
+    others.difference(&present).cloned().collect()
 }
 
 /// A call without an id is known by the messages before it, and a sentinel may be a message of its own. So a call that was

@@ -474,3 +474,31 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
         }
     }
 }
+
+/// The same when a later handoff is undone.
+#[test]
+fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() {
+    let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
+    let undo = |legs: Vec<LegPlan>, twice| Step::UndoOutside {
+        who: 3,
+        legs,
+        stream: false,
+        twice,
+    };
+    let thinks = || leg(&[Piece::Think], End::Natural);
+    goes_well(&Plan {
+        opening: 0,
+        quirks: AgentQuirks::default(),
+        recall: true,
+        stops: true,
+        steps: vec![
+            plain(3),
+            turn(3, false, vec![leg(&[Piece::Good(0)], End::Natural)]),
+            undo(vec![mixed], true),
+            turn(3, false, vec![thinks()]),
+            undo(vec![thinks()], false),
+        ],
+        nudge_from: 1,
+        auto_from: 2169,
+    });
+}
