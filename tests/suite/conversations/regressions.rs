@@ -502,3 +502,29 @@ fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() 
         auto_from: 2169,
     });
 }
+
+/// A call was refused, the model thought and handed over, and that was undone: what is left of its message is the refused call
+/// alone.
+#[test]
+fn a_thought_before_a_handoff_that_was_undone_does_not_end_a_message() {
+    let fires = vec![
+        leg(&[Piece::Empty], End::Natural),
+        leg(&[Piece::Think, Piece::Good(0)], End::Natural),
+    ];
+    for (stream, stops) in [(true, true), (false, true), (true, false), (false, false)] {
+        goes_well(&Plan {
+            opening: 0,
+            quirks: AgentQuirks::default(),
+            recall: false,
+            stops,
+            steps: vec![
+                plain(0),
+                turn(0, stream, fires.clone()),
+                Step::Undo { who: 0, stream },
+                plain(0),
+            ],
+            nudge_from: 0,
+            auto_from: 0,
+        });
+    }
+}
