@@ -40,6 +40,9 @@ mod thinking;
 mod tool_offer;
 mod undo;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use http::{Response, StatusCode};

@@ -1,0 +1,138 @@
+//! How full a thread's context is, and what follows from it.
+
+use super::{Stage, calls, claude, result, user};
+use crate::serve::exchange::Exchange;
+use crate::serve::exchange::context::{self, DueStep};
+use crate::state::config::Config;
+use baton_core::wire::Usage;
+
+/// Notices from 1,000 tokens on, automatic handoffs from 2,000 on: the model's window has a million.
+fn thresholds(config: &mut Config) {
+    config.handoff.thresholds.nudge_tokens = 1_000;
+    config.handoff.thresholds.auto_at = 0.002;
+}
+
+fn used(input: u64) -> Usage {
+    Usage {
+        input,
+        ..Usage::default()
+    }
+}
+
+/// Turns of a loop, with one step more each time.
+fn steps(count: usize) -> Vec<serde_json::Value> {
+    let step = |n: usize| {
+        let id = format!("t{n}");
+        [calls(&id), result(&id)]
+    };
+    [user("Mend it.")]
+        .into_iter()
+        .chain((0..count).flat_map(step))
+        .collect()
+}
+
+async fn exchange(stage: &Stage, steps_done: usize) -> Exchange {
+    stage.request(claude(&steps(steps_done))).exchange().await
+}
+
+#[tokio::test]
+async fn without_thresholds_or_beside_the_loop_no_thread_is_followed() {
+    let off = Stage::new();
+    let plain = exchange(&off, 0).await;
+    assert!(context::enter(&off.app, &plain.ctx, &plain.offered).is_none());
+    let stage = Stage::with(thresholds);
+    let followed = exchange(&stage, 0).await;
+    assert!(context::enter(&stage.app, &followed.ctx, &followed.offered).is_some());
+    let untooled = stage.request(claude(&steps(0))).header("x-baton-handoff", "off");
+    let untooled = untooled.exchange().await;
+    assert!(context::enter(&stage.app, &untooled.ctx, &untooled.offered).is_none());
+    let summary = stage.request(claude(&steps(0)));
+    let summary = summary.header("x-claude-code-request-class", "compaction");
+    let summary = summary.exchange().await;
+    assert!(context::enter(&stage.app, &summary.ctx, &summary.offered).is_none());
+}
+
+#[tokio::test]
+async fn the_same_request_again_is_not_new_in_its_thread() {
+    let stage = Stage::with(thresholds);
+    let first = exchange(&stage, 0).await;
+    assert!(
+        context::enter(&stage.app, &first.ctx, &first.offered)
+            .unwrap()
+            .is_new
+    );
+    let again = exchange(&stage, 0).await;
+    assert!(
+        !context::enter(&stage.app, &again.ctx, &again.offered)
+            .unwrap()
+            .is_new
+    );
+    let next = exchange(&stage, 1).await;
+    assert!(
+        context::enter(&stage.app, &next.ctx, &next.offered)
+            .unwrap()
+            .is_new
+    );
+}
+
+#[tokio::test]
+async fn a_measured_context_is_due_at_its_thresholds() {
+    for (tokens, due) in [(900, "nothing"), (1_500, "a notice"), (2_500, "a handoff")] {
+        let stage = Stage::with(thresholds);
+        let first = exchange(&stage, 0).await;
+        let entered = context::enter(&stage.app, &first.ctx, &first.offered).unwrap();
+        entered.thread.measure(&first.ctx, None, used(tokens));
+        let next = exchange(&stage, 1).await;
+        let entered = context::enter(&stage.app, &next.ctx, &next.offered).unwrap();
+        let step = match entered.thread.due(&next.offered) {
+            None => "nothing",
+            Some(DueStep::Nudge(_)) => "a notice",
+            Some(DueStep::HandOff { .. }) => "a handoff",
+        };
+        assert_eq!(step, due, "{tokens} tokens");
+    }
+}
+
+#[tokio::test]
+async fn cached_input_fills_a_context_as_well() {
+    let stage = Stage::with(thresholds);
+    let first = exchange(&stage, 0).await;
+    let entered = context::enter(&stage.app, &first.ctx, &first.offered).unwrap();
+    let usage = Usage {
+        input: 10,
+        cache_read: 1_000,
+        cache_write: 300,
+        output: 90,
+        ..Usage::default()
+    };
+    entered.thread.measure(&first.ctx, None, usage);
+    let next = exchange(&stage, 1).await;
+    let entered = context::enter(&stage.app, &next.ctx, &next.offered).unwrap();
+    let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered) else {
+        panic!("no notice");
+    };
+    assert!(text.contains("1,400") || text.contains("1400"), "{text}");
+}
+
+#[tokio::test]
+async fn a_notice_is_sent_once_and_stays_in_the_model_s_view() {
+    let stage = Stage::with(thresholds);
+    let mut first = exchange(&stage, 0).await;
+    assert!(first.follow_context().await.is_none());
+    first
+        .thread
+        .as_ref()
+        .unwrap()
+        .measure(&first.ctx, None, used(1_500));
+    let mut next = exchange(&stage, 1).await;
+    assert!(next.follow_context().await.is_none());
+    let notices = |exchange: &Exchange| exchange.offered.places.insertions.len();
+    assert_eq!(notices(&next), 1);
+    next.thread
+        .as_ref()
+        .unwrap()
+        .measure(&next.ctx, None, used(1_510));
+    let mut later = exchange(&stage, 2).await;
+    assert!(later.follow_context().await.is_none());
+    assert_eq!(notices(&later), 1);
+}

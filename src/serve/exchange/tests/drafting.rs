@@ -1,0 +1,196 @@
+//! Drafts that need no model: who may hand over, what is written, and what a failure leaves.
+
+use std::sync::Arc;
+
+use super::{Stage, calls, claude, model, result, sent, user};
+use crate::serve::exchange::{Exchange, drafts};
+use crate::state::config::ReviewPolicy;
+use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest};
+use baton_core::record::{Handoff, HandoffOrigin};
+
+fn work() -> Vec<serde_json::Value> {
+    vec![
+        user("Mend the importer in parse.rs."),
+        model("I look at it."),
+        user("Keep the tests as they are."),
+        model("Done."),
+        user("And the docs?"),
+    ]
+}
+
+fn local() -> DraftRequest {
+    DraftRequest {
+        method: Some(DraftMethod::Local),
+        origin: HandoffOrigin::Api,
+        ..DraftRequest::default()
+    }
+}
+
+fn job(exchange: &Exchange, order: DraftOrder) -> DraftJob {
+    let live = exchange.offered.agent.live.as_ref().unwrap();
+    let drafting = &exchange.app.drafting;
+    drafting
+        .begin(live.key(), live.principal(), order)
+        .unwrap_or_else(|_| panic!("another draft is open"))
+}
+
+async fn hand_over(exchange: &Exchange, order: DraftOrder) -> Result<Handoff, DraftEnd> {
+    let job = job(exchange, order);
+    exchange.drafter().hand_over(job).await
+}
+
+async fn made(stage: &Stage, order: DraftOrder) -> Result<Handoff, DraftEnd> {
+    let exchange = stage.request(claude(&work())).exchange().await;
+    hand_over(&exchange, order).await
+}
+
+#[tokio::test]
+async fn a_local_draft_becomes_the_active_handoff_with_the_open_message() {
+    let stage = Stage::new();
+    let exchange = stage.request(claude(&work())).exchange().await;
+    let job = job(&exchange, local().into());
+    let id = job.id();
+    let handoff = exchange.drafter().hand_over(job).await.unwrap();
+    assert_eq!(handoff.origin, HandoffOrigin::Api);
+    assert!(handoff.prompt.contains("And the docs?"), "{}", handoff.prompt);
+    assert!(handoff.prompt.contains("parse.rs"), "{}", handoff.prompt);
+    let draft = stage.app.drafting.get(id).unwrap();
+    assert_eq!((draft.state, draft.handoff), (DraftState::Done, Some(handoff.id)));
+}
+
+#[tokio::test]
+async fn a_given_document_is_carried_word_for_word() {
+    let stage = Stage::new();
+    let order = DraftOrder {
+        prompt: Some(" Go on with the docs.\n".to_owned()),
+        ..local().into()
+    };
+    let handoff = made(&stage, order).await.unwrap();
+    assert_eq!(handoff.origin, HandoffOrigin::Person);
+    assert!(
+        handoff.prompt.starts_with("Go on with the docs."),
+        "{}",
+        handoff.prompt
+    );
+}
+
+#[tokio::test]
+async fn what_is_too_short_or_too_long_is_not_handed_over() {
+    let stage = Stage::new();
+    let opening = stage.request(claude(&[user("x")])).exchange().await;
+    let end = hand_over(&opening, local().into()).await.unwrap_err();
+    assert_eq!(end, DraftEnd::Failed(DraftFailure::NothingYet));
+    let order = DraftOrder {
+        prompt: Some("x".repeat(baton_core::limits::PROMPT + 1)),
+        ..local().into()
+    };
+    let end = made(&stage, order).await.unwrap_err();
+    assert_eq!(end, DraftEnd::Failed(DraftFailure::TooLong));
+    // The next draft is not blocked by those that failed.
+    assert!(made(&stage, local().into()).await.is_ok());
+}
+
+#[tokio::test]
+async fn a_draft_for_review_waits_and_its_approval_hands_over() {
+    let stage = Stage::with(|config| config.handoff.review = ReviewPolicy::Manual);
+    let end = made(&stage, local().into()).await.unwrap_err();
+    assert_eq!(end, DraftEnd::Review);
+    let exchange = stage.request(claude(&work())).exchange().await;
+    assert_eq!(exchange.offered.agent.live.as_ref().unwrap().active(), None);
+    let Exchange {
+        app, ctx, offered, ..
+    } = &exchange;
+    assert!(drafts::waiting_job(app, ctx, offered).is_none());
+    let notice = drafts::pending_notice(app, ctx, offered).expect("a notice");
+    assert!(notice.before_model().unwrap().contains("waits for your yes"));
+    assert!(drafts::pending_notice(app, ctx, offered).is_none(), "shown once");
+    let draft = app.drafting.all_open().into_iter().next().unwrap();
+    app.drafting
+        .accept(draft.id, Some("Only the docs.".to_owned()))
+        .unwrap();
+    let job = drafts::waiting_job(app, ctx, offered).expect("an approved draft");
+    let handoff = exchange.drafter().hand_over(job).await.unwrap();
+    assert!(handoff.prompt.contains("Only the docs."), "{}", handoff.prompt);
+}
+
+#[tokio::test]
+async fn a_draft_waits_for_a_request_at_which_the_conversation_may_be_cut() {
+    let stage = Stage::new();
+    let opening = stage.request(claude(&work())).exchange().await;
+    let live = Arc::clone(opening.offered.agent.live.as_ref().unwrap());
+    stage
+        .app
+        .drafting
+        .request(live.key(), live.principal(), local().into(), None)
+        .unwrap();
+    let open_call = [&work()[..], &[calls("t1")]].concat();
+    let rows = [
+        (claude(&[&open_call[..], &[user("Stop.")]].concat()), false),
+        (claude(&[&open_call[..], &[result("t1")]].concat()), true),
+    ];
+    for (body, taken) in rows {
+        let exchange = stage.request(body).exchange().await;
+        let job = drafts::waiting_job(&stage.app, &exchange.ctx, &exchange.offered);
+        assert_eq!(job.is_some(), taken);
+    }
+}
+
+#[tokio::test]
+async fn an_automatic_draft_is_begun_once() {
+    let stage = Stage::new();
+    let exchange = stage.request(claude(&work())).exchange().await;
+    let Exchange {
+        app, ctx, offered, ..
+    } = &exchange;
+    let job = drafts::automatic_job(app, ctx, offered, 1_234).expect("a draft");
+    assert_eq!(job.wanted().ask.origin, HandoffOrigin::Auto);
+    assert_eq!(
+        job.wanted().ask.reason.as_deref(),
+        Some("the context had 1234 tokens")
+    );
+    assert!(
+        drafts::automatic_job(app, ctx, offered, 1_234).is_none(),
+        "another one is open"
+    );
+}
+
+#[tokio::test]
+async fn the_report_has_the_sizes_of_what_was_sent_before_and_is_sent_next() {
+    let stage = Stage::new();
+    let exchange = stage.request(claude(&work())).exchange().await;
+    let before = exchange.offered.first(&stage.app, true).rope.concat().len();
+    let handoff = hand_over(&exchange, local().into()).await.unwrap();
+    let event = exchange
+        .ctx
+        .recorder
+        .read(|e| e.handoffs.last().map(|h| h.before_bytes));
+    assert_eq!(event.flatten(), Some(before as u64));
+    let report = exchange.drafter().report(&handoff);
+    assert!(
+        report.contains(&format!("{} KiB before", before / 1024)),
+        "{report}"
+    );
+    assert!(report.contains(&handoff.id.to_string()), "{report}");
+    // Another answer that reports the handoff has no event of it: the agent's own bytes are the size then.
+    let again = stage.request(claude(&work())).exchange().await;
+    let report = again.drafter().report(&handoff);
+    assert!(handoff.history_bytes < 1024, "{}", handoff.history_bytes);
+    assert!(
+        report.contains(&format!("{} B before", handoff.history_bytes)),
+        "{report}"
+    );
+}
+
+#[tokio::test]
+async fn the_next_request_is_cut_at_a_drafted_handoff() {
+    let stage = Stage::new();
+    let exchange = stage.request(claude(&work())).exchange().await;
+    let handoff = hand_over(&exchange, local().into()).await.unwrap();
+    let shown = exchange.sentinel(&handoff);
+    let later = [&work()[..], &[model(&shown), user("Thanks.")]].concat();
+    let offered = stage.request(claude(&later)).offered().await;
+    assert_eq!(offered.active_id(), Some(handoff.id));
+    let view = sent(&stage, &offered);
+    assert!(view.messages.len() < later.len(), "{:?}", view.messages);
+}

@@ -1,0 +1,219 @@
+//! Tests of the stages, each on the value of the one before: a store in memory, and no socket.
+
+mod commanding;
+mod contexts;
+mod drafting;
+mod offering;
+mod pairing;
+mod pinning;
+mod reading;
+mod showing;
+mod undoing;
+mod writing;
+
+use std::sync::Arc;
+
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::{Value, json};
+
+use super::offer::{self, Offered};
+use super::opening::AnswerOpening;
+use super::pin::{self, Pinned};
+use super::place;
+use super::read::{self, Received};
+use super::{App, Exchange};
+use crate::serve::proxy::body::RequestBody;
+use crate::serve::proxy::exchange_recorder::ExchangeRecorder;
+use crate::serve::proxy::fault::Fault;
+use crate::serve::proxy::route::Endpoint;
+use crate::serve::proxy::upstream::Upstreams;
+use crate::serve::proxy::{BodyScan, RequestContext, testing};
+use crate::state::config::{Config, InjectPolicy};
+use crate::state::journal::Recorder;
+use crate::state::store::SharedStore;
+use crate::state::store::memory::MemoryStore;
+use baton_core::mark::seal::SealKey;
+use baton_core::record::{Handoff, HandoffId, WireId};
+
+const PROMPT: &str = "Go on with the importer. Its tests fail in parse.rs.";
+
+/// A proxy without its listener.
+struct Stage {
+    app: Arc<App>,
+    upstreams: Upstreams,
+}
+
+impl Stage {
+    fn new() -> Self {
+        Self::with(|_| ())
+    }
+
+    /// With another config.
+    fn with(change: impl FnOnce(&mut Config)) -> Self {
+        Self::over(Arc::new(MemoryStore::default()), change)
+    }
+
+    fn over(store: SharedStore, change: impl FnOnce(&mut Config)) -> Self {
+        let mut config = testing::config("http://127.0.0.1:1");
+        config.handoff.inject = InjectPolicy::Always;
+        config.commands.prefix = "::".to_owned();
+        change(&mut config);
+        Self {
+            upstreams: Upstreams::new(&config).unwrap(),
+            app: Arc::new(App::new(config, store, SealKey::new(*b"test")).unwrap()),
+        }
+    }
+
+    /// A request of an agent on Anthropic's wire.
+    fn request(&self, body: impl ToString) -> TestRequest<'_> {
+        let id = "exchange-1".to_owned();
+        let hook = Arc::new(|_| ());
+        let recorder = ExchangeRecorder::start(id.clone(), String::new(), "anthropic".to_owned(), hook);
+        TestRequest {
+            stage: self,
+            body: body.to_string(),
+            ctx: RequestContext {
+                recording: Recorder::off().exchange(&id),
+                id,
+                principal: "local".to_owned(),
+                upstream: Arc::clone(self.upstreams.get("anthropic").unwrap()),
+                wire: Some(WireId::Anthropic),
+                endpoint: Endpoint::Generate,
+                method: Method::POST,
+                target: "/v1/messages".to_owned(),
+                headers: HeaderMap::new(),
+                recorder,
+                ends: Default::default(),
+            },
+        }
+    }
+
+    /// A handoff that fired in a conversation with these messages.
+    async fn handoff(&self, messages: &[Value]) -> Handoff {
+        let exchange = self.request(claude(messages)).exchange().await;
+        let written = exchange
+            .writer()
+            .write_handoff(PROMPT.to_owned(), None, None)
+            .await;
+        written.unwrap()
+    }
+}
+
+/// A request before its stages.
+struct TestRequest<'s> {
+    stage: &'s Stage,
+    ctx: RequestContext,
+    body: String,
+}
+
+impl TestRequest<'_> {
+    fn header(mut self, name: &'static str, value: &'static str) -> Self {
+        let (name, value) = (HeaderName::from_static(name), HeaderValue::from_static(value));
+        self.ctx.headers.append(name, value);
+        self
+    }
+
+    fn endpoint(mut self, endpoint: Endpoint) -> Self {
+        self.ctx.endpoint = endpoint;
+        self
+    }
+
+    fn principal(mut self, name: &str) -> Self {
+        self.ctx.principal = name.to_owned();
+        self
+    }
+
+    async fn received(&self) -> Option<Received> {
+        let body = RequestBody::Plain(self.body.clone().into());
+        let weight = self.body.len();
+        read::receive(&self.stage.app, &self.ctx, &body, &BodyScan::default(), weight).await
+    }
+
+    async fn pinned(&self) -> Result<Pinned, Fault> {
+        let received = self.received().await.expect("a request that is read");
+        pin::pin(&self.stage.app, &self.ctx, received, None).await
+    }
+
+    async fn offered(&self) -> Offered {
+        let pinned = self.pinned().await.unwrap_or_else(|_| panic!("not pinned"));
+        let placed = place::place(&self.stage.app, &self.ctx, pinned).await;
+        let placed = placed.unwrap_or_else(|_| panic!("not placed"));
+        offer::offer(&self.stage.app, &self.ctx, placed).await
+    }
+
+    async fn exchange(self) -> Exchange {
+        let offered = self.offered().await;
+        Exchange::new(
+            Arc::clone(&self.stage.app),
+            self.ctx,
+            offered,
+            AnswerOpening::None,
+        )
+    }
+}
+
+/// A request of Claude Code's, in a session of its own.
+fn claude(messages: &[Value]) -> Value {
+    json!({
+        "model": "claude-opus-4-8",
+        "max_tokens": 32000,
+        "system": "Be brief.",
+        "metadata": {"user_id": "{\"session_id\":\"s-1\"}"},
+        "tools": [{"name": "run", "description": "Runs.", "input_schema": {"type": "object"}}],
+        "messages": messages,
+    })
+}
+
+/// The request with other members.
+fn changed(mut request: Value, members: Value) -> Value {
+    let Value::Object(members) = members else {
+        panic!("no members: {members}");
+    };
+    for (name, value) in members {
+        match value {
+            Value::Null => drop(request.as_object_mut().unwrap().remove(&name)),
+            value => request[name] = value,
+        }
+    }
+    request
+}
+
+fn user(text: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text}]})
+}
+
+fn model(text: &str) -> Value {
+    json!({"role": "assistant", "content": [{"type": "text", "text": text}]})
+}
+
+fn calls(id: &str) -> Value {
+    json!({"role": "assistant", "content": [{"type": "tool_use", "id": id, "name": "run", "input": {}}]})
+}
+
+fn result(id: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": id, "content": "ok"}]})
+}
+
+/// The messages that go upstream, and the names of the tools.
+struct SentView {
+    messages: Vec<Value>,
+    tools: Vec<String>,
+}
+
+fn sent(stage: &Stage, offered: &Offered) -> SentView {
+    let rope = offered.first(&stage.app, offered.offer.tooled).rope;
+    let body: Value = serde_json::from_slice(&rope.concat()).unwrap();
+    let tools = body["tools"].as_array().cloned().unwrap_or_default();
+    SentView {
+        messages: body["messages"].as_array().unwrap().clone(),
+        tools: tools
+            .iter()
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect(),
+    }
+}
+
+fn an_id(n: u128) -> HandoffId {
+    // A version 7 id of 2026.
+    HandoffId::from_u128(0x019a_0000_0000_7000_8000_0000_0000_0000 | n)
+}

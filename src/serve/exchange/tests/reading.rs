@@ -1,0 +1,171 @@
+//! The first stage: what is read of a request, and which conversation it is of.
+
+use serde_json::{Value, json};
+
+use super::{Stage, calls, changed, claude, model, result, user};
+use crate::serve::proxy::route::Endpoint;
+use crate::state::config::InjectPolicy;
+use baton_core::rewrite::untooled::ToolOmission;
+
+#[tokio::test]
+async fn what_cannot_be_read_is_left_alone_and_its_reason_is_noted() {
+    let own_tool = json!([{"name": "session_handoff", "input_schema": {"type": "object"}}]);
+    let taken = changed(claude(&[user("x")]), json!({"tools": own_tool})).to_string();
+    let rows = [
+        ("{\"messages\":[".to_owned(), ToolOmission::UnreadJson),
+        ("{\"messages\":1}".to_owned(), ToolOmission::UnreadShape),
+        ("[]".to_owned(), ToolOmission::UnreadShape),
+        (
+            "{\"messages\":[],\"messages\":[{\"role\":\"user\",\"content\":\"x\"}]}".to_owned(),
+            ToolOmission::UnreadRepeatedKey,
+        ),
+        (taken, ToolOmission::NameTaken),
+    ];
+    let stage = Stage::new();
+    for (body, why) in rows {
+        let request = stage.request(&body);
+        assert!(request.received().await.is_none(), "{body}");
+        assert_eq!(
+            request.ctx.recorder.read(|e| e.untooled).flatten(),
+            Some(why),
+            "{body}"
+        );
+    }
+}
+
+async fn key(stage: &Stage, body: Value, principal: &str) -> (String, bool) {
+    let request = stage.request(body).principal(principal);
+    let received = request.received().await.unwrap();
+    (received.key, received.agent.named)
+}
+
+#[tokio::test]
+async fn a_named_session_is_one_conversation_whatever_its_transcript() {
+    let stage = Stage::new();
+    let first = key(&stage, claude(&[user("Mend it.")]), "local").await;
+    let later = key(
+        &stage,
+        claude(&[user("Another opening."), model("Yes.")]),
+        "local",
+    )
+    .await;
+    assert!(first.1);
+    assert_eq!(first, later);
+    let other = json!({"metadata": {"user_id": "{\"session_id\":\"s-2\"}"}});
+    assert_ne!(
+        first,
+        key(&stage, changed(claude(&[user("Mend it.")]), other), "local").await
+    );
+    // Clients share no conversation.
+    assert_ne!(first, key(&stage, claude(&[user("Mend it.")]), "alice").await);
+}
+
+#[tokio::test]
+async fn without_a_name_the_opening_is_the_key_and_its_cache_breakpoint_is_no_part_of_it() {
+    let stage = Stage::new();
+    let nameless = |messages: &[Value]| changed(claude(messages), json!({"metadata": null}));
+    let first = key(&stage, nameless(&[user("Mend it.")]), "local").await;
+    assert!(!first.1);
+    let later = nameless(&[user("Mend it."), model("Done."), user("Thanks.")]);
+    assert_eq!(first, key(&stage, later, "local").await);
+    let mut marked = user("Mend it.");
+    marked["content"][0]["cache_control"] = json!({"type": "ephemeral"});
+    assert_eq!(first, key(&stage, nameless(&[marked]), "local").await);
+    assert_ne!(first, key(&stage, nameless(&[user("Mend that.")]), "local").await);
+}
+
+#[tokio::test]
+async fn the_config_and_a_header_rule_the_tool_out() {
+    let forbidden = async |stage: &Stage, header: Option<&'static str>| {
+        let mut request = stage.request(claude(&[user("x")]));
+        if let Some(value) = header {
+            request = request.header("x-baton-handoff", value);
+        }
+        request.received().await.unwrap().agent.forbidden
+    };
+    let stage = Stage::new();
+    assert_eq!(forbidden(&stage, None).await, None);
+    assert_eq!(forbidden(&stage, Some("on")).await, None);
+    assert_eq!(
+        forbidden(&stage, Some("OFF")).await,
+        Some(ToolOmission::OffByHeader)
+    );
+    let never = Stage::with(|config| config.handoff.inject = InjectPolicy::Never);
+    assert_eq!(
+        forbidden(&never, Some("off")).await,
+        Some(ToolOmission::OffByConfig)
+    );
+    // A chain of one leg has none to go on in.
+    let lone = Stage::with(|config| config.handoff.max_chain = 1);
+    assert_eq!(forbidden(&lone, None).await, Some(ToolOmission::OffByConfig));
+}
+
+#[tokio::test]
+async fn a_summary_is_no_request_of_the_loop() {
+    let stage = Stage::new();
+    for (class, side_call) in [("compaction", true), ("auxiliary", true), ("main", false)] {
+        let request = stage.request(claude(&[user("x")]));
+        let request = request.header("x-claude-code-request-class", class);
+        let received = request.received().await.unwrap();
+        assert_eq!(received.agent.side_call, side_call, "{class}");
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_is_cut_only_where_the_model_has_no_open_call() {
+    let opened = [user("Mend it."), calls("t1")];
+    let rows: &[(&str, Value, bool)] = &[
+        ("an opening", claude(&[user("Mend it.")]), true),
+        (
+            "an answered call",
+            claude(&[&opened[..], &[result("t1")]].concat()),
+            true,
+        ),
+        (
+            "a message after the answer",
+            claude(&[user("a"), model("b"), user("c")]),
+            true,
+        ),
+        (
+            "an open call",
+            claude(&[&opened[..], &[user("Stop.")]].concat()),
+            false,
+        ),
+        (
+            "another call's answer",
+            claude(&[&opened[..], &[result("t2")]].concat()),
+            false,
+        ),
+        ("the model's turn last", claude(&[user("a"), model("b")]), false),
+        (
+            "no tools",
+            changed(claude(&[user("a")]), json!({"tools": null})),
+            false,
+        ),
+    ];
+    let stage = Stage::new();
+    for (what, body, safe) in rows {
+        let request = stage.request(body);
+        let received = request.received().await.unwrap();
+        assert_eq!(received.agent.is_safe_point(Endpoint::Generate), *safe, "{what}");
+        assert!(!received.agent.is_safe_point(Endpoint::Count), "{what}");
+    }
+    let off = stage
+        .request(claude(&[user("a")]))
+        .header("x-baton-handoff", "off");
+    let off = off.received().await.unwrap();
+    assert!(!off.agent.is_safe_point(Endpoint::Generate));
+}
+
+#[tokio::test]
+async fn a_request_is_the_same_by_its_bytes_or_by_the_command_that_it_had() {
+    let stage = Stage::new();
+    let hash = async |body: Value| stage.request(body).received().await.unwrap().agent.hash();
+    let first = hash(claude(&[user("a")])).await;
+    assert_eq!(first, hash(claude(&[user("a")])).await);
+    assert_ne!(first, hash(claude(&[user("b")])).await);
+    let request = stage.request(claude(&[user("b")]));
+    let mut agent = request.received().await.unwrap().agent;
+    agent.original_hash = Some(first);
+    assert_eq!(agent.hash(), first);
+}

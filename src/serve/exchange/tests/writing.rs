@@ -1,0 +1,155 @@
+//! What an exchange writes, and what the next request finds of it.
+
+use super::{PROMPT, Stage, claude, model, user};
+use crate::serve::exchange::record_writer::NewHandoff;
+use crate::state::config::{FactsPolicy, HandoffMode};
+use baton_core::record::{HandoffOrigin, ResponseOrigin};
+
+#[tokio::test]
+async fn a_handoff_is_stored_counted_and_active_when_its_sentinel_may_be_shown() {
+    let stage = Stage::new();
+    let exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
+    let reason = Some("full".to_owned());
+    let handoff = exchange
+        .writer()
+        .write_handoff(PROMPT.to_owned(), reason, None)
+        .await
+        .unwrap();
+    let stored = stage
+        .app
+        .sessions
+        .handoff("local", handoff.id)
+        .await
+        .unwrap()
+        .unwrap();
+    assert_eq!(
+        (&*stored.prompt, stored.reason.as_deref()),
+        (PROMPT, Some("full"))
+    );
+    assert_eq!(
+        (stored.origin, stored.model.as_deref()),
+        (HandoffOrigin::Model, Some("claude-opus-4-8"))
+    );
+    assert!(stored.head.contains("Go on with the importer"), "{}", stored.head);
+    assert_eq!(exchange.record.fired.all(), [handoff.id]);
+    let fired = exchange.ctx.recorder.read(|e| e.fired.clone()).unwrap();
+    assert_eq!(fired, [handoff.id.to_string()]);
+    let sizes = exchange
+        .ctx
+        .recorder
+        .read(|e| e.handoffs.last().map(|h| h.after_bytes));
+    assert!(sizes.flatten().is_some_and(|after| after > 0));
+}
+
+#[tokio::test]
+async fn the_same_request_goes_on_after_its_handoff_and_another_one_does_not() {
+    let stage = Stage::new();
+    let body = || claude(&[user("Mend it.")]);
+    let broken = stage.request(body()).exchange().await;
+    let handoff = broken
+        .writer()
+        .write_handoff(PROMPT.to_owned(), None, None)
+        .await
+        .unwrap();
+    let again = stage.request(body()).exchange().await;
+    assert_eq!(again.repeated(), Some(handoff.id));
+    let other = stage.request(claude(&[user("Mend that.")])).exchange().await;
+    assert_eq!(other.repeated(), None);
+    // Its delivered end makes the same request a new one.
+    assert!(again.when_ended().is_some());
+    let quiet = stage
+        .request(claude(&[user("Mend that.")]))
+        .principal("alice")
+        .exchange()
+        .await;
+    assert!(quiet.when_ended().is_none());
+}
+
+#[tokio::test]
+async fn where_responses_stop_at_a_handoff_no_repetition_goes_on_after_it() {
+    let stage = Stage::with(|config| config.handoff.mode = HandoffMode::Stop);
+    let body = || claude(&[user("Mend it.")]);
+    let first = stage.request(body()).exchange().await;
+    first
+        .writer()
+        .write_handoff(PROMPT.to_owned(), None, None)
+        .await
+        .unwrap();
+    assert_eq!(stage.request(body()).exchange().await.repeated(), None);
+}
+
+#[tokio::test]
+async fn a_draft_for_review_is_stored_and_cuts_nothing() {
+    let stage = Stage::new();
+    let exchange = stage.request(claude(&[user("Mend it.")])).exchange().await;
+    let id = stage.app.clock.new_id();
+    let writer = exchange.writer();
+    writer
+        .write_for_review(id, PROMPT.to_owned(), HandoffOrigin::Bundle)
+        .await
+        .unwrap();
+    assert!(exchange.record.fired.is_empty());
+    let live = exchange.offered.agent.live.as_ref().unwrap();
+    assert_eq!(live.active(), None);
+    let stored = stage.app.sessions.store().handoff("local", id).await.unwrap();
+    assert_eq!(stored.map(|handoff| handoff.origin), Some(HandoffOrigin::Bundle));
+}
+
+#[tokio::test]
+async fn facts_become_part_of_the_prompt_that_is_stored() {
+    let stage = Stage::with(|config| config.handoff.facts = FactsPolicy::All);
+    let edits = serde_json::json!({"role": "assistant", "content": [
+        {"type": "tool_use", "id": "t1", "name": "Edit", "input": {"file_path": "/src/parse.rs", "old_string": "a", "new_string": "b"}},
+    ]});
+    let done = serde_json::json!({"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "ok"}]});
+    let exchange = stage
+        .request(claude(&[user("Mend it."), edits, done]))
+        .exchange()
+        .await;
+    let new = |origin| NewHandoff {
+        prompt: "Go on.".to_owned(),
+        reason: None,
+        parent: None,
+        origin,
+    };
+    let handoff = exchange
+        .writer()
+        .write_new(new(HandoffOrigin::Model), 0)
+        .await
+        .unwrap();
+    assert!(handoff.prompt.starts_with("Go on.\n\n"), "{}", handoff.prompt);
+    assert!(handoff.prompt.contains("parse.rs"), "{}", handoff.prompt);
+    // A later leg that hands over at once has done nothing.
+    let chained = exchange
+        .writer()
+        .write_new(new(HandoffOrigin::Model), 0)
+        .await
+        .unwrap();
+    assert_eq!(chained.prompt, "Go on.");
+}
+
+#[tokio::test]
+async fn a_response_id_is_stored_for_its_client() {
+    let stage = Stage::new();
+    let exchange = stage.request(claude(&[user("x")])).exchange().await;
+    let origin = ResponseOrigin::read("resp_upstream");
+    exchange.writer().write_id("resp_shown", &origin).await.unwrap();
+    let store = stage.app.sessions.store();
+    let found = store.response_id("local", "resp_shown").await.unwrap();
+    assert_eq!(found.as_deref(), Some(&*origin.written()));
+    assert_eq!(store.response_id("alice", "resp_shown").await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn a_spilled_request_comes_back_as_it_was() {
+    let stage = Stage::with(|config| config.state_dir = std::env::temp_dir());
+    let body = claude(&[user("Mend it."), model("Yes."), user("Go.")]);
+    let request = stage.request(&body).header("x-agent", "one");
+    let mut exchange = request.exchange().await;
+    let before = exchange.offered.first(&stage.app, true).rope.concat();
+    exchange.spill();
+    assert!(exchange.ctx.headers.is_empty() && exchange.offered.agent.request.text().is_empty());
+    exchange.reclaim().await.unwrap();
+    assert_eq!(exchange.ctx.headers["x-agent"], "one");
+    assert_eq!(exchange.offered.first(&stage.app, true).rope.concat(), before);
+}
