@@ -23,6 +23,8 @@ export class Mock {
   prefix = "::";
   /** Where there are several: what the status says of them, as `{ replicas, away }`. */
   several = null;
+  /** Members of the status that are not computed from the stories. */
+  status = {};
 
   constructor({ admin = process.env.BATON_ADMIN } = {}) {
     this.admin = admin;
@@ -112,9 +114,9 @@ export class Mock {
     const short = ({ prompt, lineage, ...rest }) => rest;
     if (what === "status") {
       const rows = this.stories.reduce((sum, story) => sum + story.rows.length, 0);
-      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, ...this.several };
+      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, ...this.totals(), ...this.status, ...this.several };
     }
-    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms), away: this.several?.away };
+    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100), away: this.several?.away };
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
       const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
@@ -131,6 +133,12 @@ export class Mock {
     const story = this.stories.find((it) => it.details.has(id));
     if (what !== "exchanges" || !story) return null;
     return this.exchange(story, id, more, query);
+  }
+
+  /** The server's sums over all conversations. */
+  totals() {
+    const sum = (key) => this.stories.reduce((total, story) => total + story.conversation[key], 0);
+    return { received_bytes: sum("received_bytes"), sent_bytes: sum("sent_bytes"), unsent_tokens: sum("unsent_tokens") };
   }
 
   exchange(story, id, more, query) {

@@ -41,6 +41,25 @@ test("conversations are listed, with what was saved", async () => {
   await shot(page, "home");
 });
 
+test("the home page shows the server's totals, whatever is in the lists", async () => {
+  const [story] = examples();
+  mock.stories = Array.from({ length: 309 }, (_, n) => ({ ...story, handoffs: n < 60 ? [{ ...story.handoffs[0], id: handoffId(n) }] : [], conversation: { ...story.conversation, key: `c${n}`, last_ms: n, unsent_tokens: -20 } }));
+  await go();
+  const shown = await text(".facts");
+  assert.match(shown, /309\s*conversations\s*60\s*handoffs/);
+  // 309 times 20 tokens more than were received.
+  assert.match(shown, /6\.2.k tokens more\s*sent on than received/);
+});
+
+test("an exchange that sent more than it received says so", async () => {
+  const story = tell({ tasks: 2, turns: 3 });
+  const row = story.rows[3];
+  assert.ok(row.legs === 2 && row.unsent_tokens < 0);
+  mock.stories = [story];
+  await go(`#/e/${row.id}`);
+  assert.match(await text(".facts"), /sent in 2 requests, the last of [\s\S]*tokens more\s*sent on than received/);
+});
+
 test("several replicas: whose an exchange is, and who is away", async () => {
   mock.stories = examples();
   mock.several = { replicas: [{ name: "one", here: true }, { name: "two", here: false }], away: [{ replica: "three", why: "it cannot be reached" }] };
@@ -62,7 +81,7 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.equal(falls.length, 3, "the sawtooth falls straight down at each handoff");
   await page.locator(".chart svg").focus();
   await page.keyboard.press("End");
-  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* input not sent so far/);
+  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* sent on so far about [\d.]+.k tokens less/);
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
   assert.match(await text(".exchange"), /32[\s\S]*cut at 3/);

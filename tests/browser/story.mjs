@@ -116,7 +116,7 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
       changes: legs.flatMap((_, leg) => [{ leg, why: "tool", removed: 0, added: 2104 }, ...(pinned || leg > 0 ? [{ leg, why: "cut", removed: receivedBytes - sentBytes[leg], added: 900, handoff: leg > 0 ? cut.id : pinned }] : [])]), partial: false, open: false,
     };
     row.tokens_sum = row.tokens.reduce((sum, leg) => Object.fromEntries(Object.keys(sum).map((key) => [key, sum[key] + leg[key]])));
-    row.unsent_tokens = Math.round(sentBytes.reduce((sum, b) => sum + Math.max(0, receivedBytes - b), 0) / 4);
+    row.unsent_tokens = Math.round((receivedBytes - sentBytes.reduce((sum, b) => sum + b, 0)) / 4);
     story.rows.push(row);
     const notes = ["The tool session_handoff was added to the tools."];
     if (pinned) notes.push(`The transcript was cut at handoff ${pinned}: ${plural(received.filter((m) => m.state === "cut").length)} before it stayed behind, and its carry-over prompt stands in their place.`);

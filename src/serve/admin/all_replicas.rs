@@ -137,6 +137,10 @@ fn status(parts: &[Part], away: &[Away], own: &str) -> Value {
         })
     });
     status["replicas"] = replicas.collect();
+    // One process has the files of a SQLite store; only Redis is shared.
+    for (name, total) in merge::totals(parts, status["store"] == "redis") {
+        status[name] = total;
+    }
     status["away"] = json!(away);
     status
 }

@@ -66,6 +66,9 @@ async fn status(inspector: &Inspector) -> ApiResult {
         "data_listener": inspector.data_listener.to_string(),
         "conversations": totals.conversations,
         "handoffs": handoffs.len(),
+        "received_bytes": totals.received_bytes,
+        "sent_bytes": totals.sent_bytes,
+        "unsent_tokens": totals.unsent_tokens,
         "drafts": api_drafts::open(inspector),
     }))
 }

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use super::Inspector;
 use super::query::{ApiResult, QueryParams, Unanswered, shown};
 use crate::state::files::documents::document_of;
+use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::{DocumentFilter, HandoffFilter};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, distinctive_line};
@@ -102,12 +103,23 @@ pub(super) async fn all(
     conversation: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Short>, Unanswered> {
-    let records = records(inspector, conversation, limit).await?;
+    let pending = in_review(inspector);
+    let most = if limit == 0 { 0 } else { limit + pending.len() };
+    let records = records(inspector, conversation, most).await?;
     let packets = packets(inspector).await?;
-    Ok(records
-        .iter()
+    let made = records.iter().filter(|handoff| !pending.contains(&handoff.id));
+    Ok(made
+        .take(if limit == 0 { usize::MAX } else { limit })
         .map(|handoff| Short::of(handoff, &packets))
         .collect())
+}
+
+/// Stored handoffs that are drafts in review: they have not happened yet.
+fn in_review(inspector: &Inspector) -> Vec<HandoffId> {
+    let open = inspector.drafting.all_open().into_iter();
+    open.filter(DraftRecord::is_for_review)
+        .filter_map(|draft| draft.handoff)
+        .collect()
 }
 
 /// The handoffs with these ids that the store still has, in the order of `ids`.

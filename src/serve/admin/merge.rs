@@ -44,7 +44,7 @@ const ADDED: [&str; 5] = [
 
 fn add_conversation(known: &mut Map<String, Value>, more: &Map<String, Value>, replica: &str) {
     for name in ADDED {
-        let sum = number(known.get(name)) + number(more.get(name));
+        let sum = signed(known.get(name)).saturating_add(signed(more.get(name)));
         known.insert(name.to_owned(), json!(sum));
     }
     let is_newer = number(more.get("last_ms")) > number(known.get("last_ms"));
@@ -141,6 +141,33 @@ fn list<'a>(said: &'a Value, name: &str) -> &'a [Value] {
         .map_or(&[], Vec::as_slice)
 }
 
+/// Totals of the status that are added over the replicas. A conversation on two replicas counts in both.
+const TOTALS: [&str; 4] = ["conversations", "received_bytes", "sent_bytes", "unsent_tokens"];
+
+/// Adds up the totals of all replicas. Handoffs are added where each replica has a store of its own.
+pub(super) fn totals(parts: &[Part], shared_store: bool) -> Map<String, Value> {
+    let of = |name: &str| {
+        parts
+            .iter()
+            .map(|part| signed(part.said.get(name)))
+            .collect::<Vec<_>>()
+    };
+    let mut totals: Map<String, Value> = TOTALS
+        .iter()
+        .map(|name| ((*name).to_owned(), json!(of(name).iter().sum::<i64>())))
+        .collect();
+    let handoffs = match shared_store {
+        true => of("handoffs").into_iter().max().unwrap_or_default(),
+        false => of("handoffs").iter().sum(),
+    };
+    totals.insert("handoffs".to_owned(), json!(handoffs));
+    totals
+}
+
+fn signed(value: Option<&Value>) -> i64 {
+    value.and_then(Value::as_i64).unwrap_or_default()
+}
+
 fn number(value: Option<&Value>) -> u64 {
     value.and_then(Value::as_u64).unwrap_or_default()
 }
@@ -179,7 +206,7 @@ mod tests {
     fn a_conversation_on_two_replicas_is_one() {
         let row = |key: &str, title: &str, model: &str, count: u64, first: u64, last: u64| {
             json!({"key": key, "title": title, "wire": "anthropic", "model": model, "exchanges": count, "handoffs": 1,
-                   "first_ms": first, "last_ms": last, "received_bytes": 10, "sent_bytes": 4, "unsent_tokens": 2})
+                   "first_ms": first, "last_ms": last, "received_bytes": 10, "sent_bytes": 4, "unsent_tokens": -2})
         };
         let parts = [
             part(
@@ -193,11 +220,23 @@ mod tests {
         assert_eq!(
             all[0],
             json!({"key": "a", "title": "A", "wire": "anthropic", "model": "new", "exchanges": 5, "handoffs": 2,
-                   "first_ms": 5, "last_ms": 40, "received_bytes": 20, "sent_bytes": 8, "unsent_tokens": 4,
+                   "first_ms": 5, "last_ms": 40, "received_bytes": 20, "sent_bytes": 8, "unsent_tokens": -4,
                    "replicas": ["one", "two"]})
         );
         assert_eq!((all.len(), &all[1]["replicas"]), (2, &json!(["one"])));
         assert_eq!(conversations(&parts, 1).len(), 1);
+    }
+
+    #[test]
+    fn totals_are_added_and_a_shared_store_counts_once() {
+        let said = |unsent: i64| json!({"conversations": 2, "handoffs": 5, "received_bytes": 10, "sent_bytes": 20, "unsent_tokens": unsent});
+        let parts = [part("one", said(-7)), part("two", said(3))];
+        let sums = totals(&parts, false);
+        assert_eq!(
+            (&sums["unsent_tokens"], &sums["handoffs"]),
+            (&json!(-4), &json!(10))
+        );
+        assert_eq!(totals(&parts, true)["handoffs"], 5);
     }
 
     #[test]

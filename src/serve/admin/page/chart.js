@@ -3,7 +3,7 @@
 // patched: a request that comes moves the lines, and takes away neither the focus nor the tip that is read.
 
 import { h, patch, put, s } from "./dom.js";
-import { brief, bytes, clock, count, plural, short } from "./words.js";
+import { brief, bytes, clock, plural, unsent } from "./words.js";
 
 const HEIGHT = 260;
 const PAD = { left: 64, right: 16, top: 30, bottom: 26 };
@@ -71,7 +71,7 @@ export class Chart {
     this.x = (at) => PAD.left + (at / span) * (width - PAD.left - PAD.right);
     this.y = (value) => HEIGHT - PAD.bottom - (value / most) * (HEIGHT - PAD.top - PAD.bottom);
     const last = this.points.at(-1);
-    const label = `Context size over ${plural(this.points.length, "request")}. The agent sent ${bytes(last.received)} with the last one, the model was sent ${bytes(last.sent.at(-1))}; estimated input not sent: ${count(last.unsent)} tokens in all. Arrow keys read the numbers; the table below has them all.`;
+    const label = `Context size over ${plural(this.points.length, "request")}. The agent sent ${bytes(last.received)} with the last one, the model was sent ${bytes(last.sent.at(-1))}; sent on in all: ${unsent(last.unsent)} than received. Arrow keys read the numbers; the table below has them all.`;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${HEIGHT}`, width, "aria-label": label })) this.svg.setAttribute(name, value);
     this.grid(most, width);
     this.areas();
@@ -159,7 +159,7 @@ export class Chart {
     const lines = [
       ["agent sent", `${bytes(point.received)} · ${plural(point.row.received_messages ?? 0, "message")}`],
       ...point.sent.map((value, leg) => [point.sent.length > 1 ? `model saw, leg ${leg + 1}` : "model saw", `${bytes(value)} · ${plural(point.row.sent_messages?.[leg] ?? 0, "message")}`]),
-      ["input not sent so far", `≈ ${short(point.unsent)} tokens`],
+      ["sent on so far", unsent(point.unsent)],
     ];
     const title = `Request ${point.n}${point.row.fired?.length ? " · handoff" : ""}`;
     patch(this.tip, [

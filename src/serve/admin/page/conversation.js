@@ -5,7 +5,7 @@ import { chain } from "./chain.js";
 import { Chart } from "./chart.js";
 import { facts, h, line, patch, put, set } from "./dom.js";
 import { notice } from "./draft.js";
-import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, wireName } from "./words.js";
+import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, unsentFact, wireName } from "./words.js";
 
 /** Rows made before they are scrolled to, and each time that their end comes into view. */
 const ROWS = 120;
@@ -70,17 +70,20 @@ class Conversation {
     const { about, rows } = this;
     const models = [...new Set(rows.map((row) => row.model).filter(Boolean))];
     const sum = (of) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
-    const received = sum((row) => row.received_bytes);
-    const sent = sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0));
-    const unsent = sum((row) => row.unsent_tokens);
+    // The server counts what is not in the list, too; rows that came since then are only here.
+    const all = rows.length >= (about.exchanges ?? 0);
+    const exchanges = all ? rows.length : about.exchanges;
+    const received = all ? sum((row) => row.received_bytes) : about.received_bytes;
+    const sent = all ? sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0)) : about.sent_bytes;
+    const unsent = all ? sum((row) => row.unsent_tokens) : about.unsent_tokens;
     say(this.name, this.title());
     say(this.what, [wireName(about.wire), models.length ? line(models.join(", ")) : line(about.model ?? ""), brief(about.key ?? this.key)].filter(Boolean).join(" · "));
     facts(this.facts, [
-      [count(rows.length), rows.length === 1 ? "exchange" : "exchanges"],
+      [count(exchanges), exchanges === 1 ? "exchange" : "exchanges"],
       [count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"],
       [bytes(received), "sent by the agent"],
       [bytes(sent), `went on (${percent(sent, received)})`],
-      [`≈ ${short(unsent)} tokens`, "estimated input not sent", `${count(unsent)} tokens, at four bytes each. Cached input would have cost a tenth.`],
+      unsentFact(unsent),
     ]);
     this.chart.show(rows, this.handoffs);
     this.handed.hidden = !this.handoffs.length;

@@ -6,7 +6,7 @@ import { diff } from "./diff.js";
 import { copyButton, h, line, put, say } from "./dom.js";
 import { handoffLink, long, readable } from "./parts.js";
 import { readReply } from "./reply.js";
-import { allInput, brief, bytes, clock, count, millis, percent, plural, short, wireName } from "./words.js";
+import { allInput, brief, bytes, clock, count, millis, plural, unsent, unsentFact, wireName } from "./words.js";
 
 export async function exchange(ctx, id, query) {
   const said = await api.json(api.path(["exchanges", id]), { signal: ctx.signal });
@@ -134,12 +134,11 @@ function download(label, path, name) {
 function summary(said, row) {
   const sent = row.sent_bytes ?? [];
   const last = sent.at(-1);
-  const fact = (value, label) => h("div", { class: "fact" }, h("b", { class: "num" }, value), h("span", null, label));
-  const saved = row.received_bytes - last;
+  const fact = (value, label, title = null) => h("div", { class: "fact", title }, h("b", { class: "num" }, value), h("span", null, label));
   return h("div", { class: "facts" },
     fact(bytes(row.received_bytes), `received, ${plural(row.received_messages ?? 0, "message")}`),
-    last === undefined ? null : fact(bytes(last), sent.length > 1 ? `sent with leg ${sent.length}, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}` : `sent, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}`),
-    last !== undefined && saved > 1024 ? fact(percent(saved, row.received_bytes), "of it stayed behind") : null,
+    last === undefined ? null : fact(bytes(sent.reduce((a, b) => a + b, 0)), sent.length > 1 ? `sent in ${sent.length} requests, the last of ${bytes(last)}` : `sent, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}`),
+    Math.abs(row.unsent_tokens ?? 0) > 256 ? fact(...unsentFact(row.unsent_tokens)) : null,
     fact(millis(row.first_byte_ms), "to the first byte"),
     fact(millis(row.total_ms), "in all"),
     fact(millis(row.added_ms), "of it ours"));
@@ -270,6 +269,6 @@ function usage(said, row) {
   const changes = (row.changes ?? []).map((change) => h("li", null, `Leg ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
   return h("div", null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Legs: their status, tokens and times" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),
-    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Estimated input not sent: ${short(row.unsent_tokens)} tokens.` : ""}`),
+    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Sent on, net: ${unsent(row.unsent_tokens)} than received.` : ""}`),
     changes.length ? h("ul", { class: "plain" }, changes) : null);
 }

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { copyButton, facts, h, patch, set } from "./dom.js";
 import { card } from "./handoff.js";
-import { ago, bytes, count, percent, short } from "./words.js";
+import { ago, bytes, count, percent, unsentFact } from "./words.js";
 
 /** Handoffs that the first view shows. */
 const LATEST = 6;
@@ -12,12 +12,11 @@ export async function home(ctx) {
   const node = h("div", { class: "view" });
   const load = async () => {
     const options = { signal: ctx.signal };
-    const [status, said, latest] = await Promise.all([
+    const [status, latest] = await Promise.all([
       api.json("/api/status", options),
-      api.json(api.path(["conversations"], { limit: 200 }), options),
       api.json(api.path(["handoffs"], { limit: LATEST }), options),
     ]);
-    draw(node, status, said.conversations ?? [], latest.handoffs ?? []);
+    draw(node, status, latest.handoffs ?? []);
   };
   await load();
   let pause;
@@ -29,16 +28,15 @@ export async function home(ctx) {
   return { node, title: null, event, refresh: load };
 }
 
-function draw(node, status, conversations, latest) {
+function draw(node, status, latest) {
   const off = status.journal?.enabled === false;
-  if (!conversations.length) {
+  if (!status.conversations && !status.journal?.exchanges) {
     set(node,
       h("header", { class: "head-of-view" }, h("h1", null, "Nothing has come by yet"),
         h("p", { class: "lead" }, "Point an agent here. Keys and subscriptions stay where they are; what it sends appears on this page as it happens.")),
       off ? journalOff() : null, recipes(status));
     return;
   }
-  const sum = (key) => conversations.reduce((total, it) => total + (it[key] ?? 0), 0);
   if (!node.querySelector(".facts")) {
     set(node,
       h("header", { class: "head-of-view" }, h("h1", null, "What the models really saw")),
@@ -47,13 +45,13 @@ function draw(node, status, conversations, latest) {
       h("section", { class: "latest" }, h("h2", null, "Latest handoffs"), h("div", { class: "cards" })),
       h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
   }
-  const unsent = sum("unsent_tokens");
+  // The server's sums over all conversations: a list is never all of them.
   facts(node.querySelector(".facts"), [
-    [count(conversations.length), conversations.length === 1 ? "conversation" : "conversations"],
-    [count(sum("handoffs")), sum("handoffs") === 1 ? "handoff" : "handoffs"],
-    [bytes(sum("received_bytes")), "sent by agents"],
-    [bytes(sum("sent_bytes")), `went on (${percent(sum("sent_bytes"), sum("received_bytes"))})`],
-    [`≈ ${short(unsent)} tokens`, "estimated input not sent", `${count(unsent)} tokens, at four bytes each. Cached input would have cost a tenth.`],
+    [count(status.conversations), status.conversations === 1 ? "conversation" : "conversations"],
+    [count(status.handoffs), status.handoffs === 1 ? "handoff" : "handoffs"],
+    [bytes(status.received_bytes), "sent by agents"],
+    [bytes(status.sent_bytes), `went on (${percent(status.sent_bytes, status.received_bytes)})`],
+    unsentFact(status.unsent_tokens ?? 0),
   ]);
   node.querySelector(".latest").hidden = !latest.length;
   patch(node.querySelector(".cards"), latest.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })));

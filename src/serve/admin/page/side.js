@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h, line, patch } from "./dom.js";
-import { ago, brief, bytes, clock, count, plural, short, wireName } from "./words.js";
+import { ago, brief, bytes, clock, count, plural, short, unsent, wireName } from "./words.js";
 
 const MOST = 500;
 const PAUSE = 400;
@@ -120,7 +120,7 @@ export class Side {
       h("span", { class: "talk-small" }, small),
       h("span", { class: "talk-numbers num" },
         it.handoffs ? h("span", { class: "badge", title: plural(it.handoffs, "handoff") }, count(it.handoffs)) : null,
-        it.unsent_tokens ? h("span", { title: `Estimated input not sent: ${count(it.unsent_tokens)} tokens` }, `−${short(it.unsent_tokens)}`) : null));
+        it.unsent_tokens ? h("span", { title: `Sent on: ${unsent(it.unsent_tokens)} than received, net` }, it.unsent_tokens > 0 ? `−${short(it.unsent_tokens)}` : `+${short(-it.unsent_tokens)}`) : null));
   }
 
   hit(it, at, wanted) {

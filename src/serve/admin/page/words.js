@@ -19,12 +19,24 @@ export function count(n) {
 
 /** Large numbers in short: 1.2 k, 403.6 M. */
 export function short(n) {
+  if (n < 0) return `\u2212${short(-n)}`;
   if (!n || n < 1000) return String(n ?? 0);
   const units = ["k", "M", "G", "T"];
   let value = n / 1000;
   let unit = 0;
   while (value >= 999.95 && unit < units.length - 1) (value /= 1000), (unit += 1);
   return `${value.toFixed(1)}\u202f${units[unit]}`;
+}
+
+/** The estimated balance of input that was not sent: net, so it may be more that was sent. */
+export function unsent(tokens) {
+  return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "more" : "less"}`;
+}
+
+/** The same as a large fact: value, label, and its explanation. */
+export function unsentFact(tokens) {
+  const more = tokens < 0;
+  return [`${short(Math.abs(tokens ?? 0))} tokens ${more ? "more" : "less"}`, "sent on than received, about", `${count(tokens)} tokens at four bytes each, net: all that was sent upstream is subtracted. Cached input would have cost a tenth.`];
 }
 
 export function plural(n, one, many = `${one}s`) {
