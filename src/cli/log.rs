@@ -10,7 +10,8 @@ use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::ListFormat;
-use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader, date_time};
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader};
+use baton_core::text::date;
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
 const LOOK: Duration = Duration::from_millis(400);
@@ -213,7 +214,7 @@ fn heading(layout: &Layout, width: Option<usize>) -> String {
 
 fn line(row: &ExchangeRow, layout: &Layout, width: Option<usize>) -> String {
     let event = &row.event;
-    let time = date_time(row.at_ms);
+    let time = date::rfc3339_millis(row.at_ms);
     let count = |n: Option<&u64>| n.map_or_else(|| "-".to_owned(), ToString::to_string);
     let messages = format!("{} → {}", row.received_messages, count(row.sent_messages.last()));
     let sent = event

@@ -25,10 +25,11 @@ use crate::serve::admin::{self, AdminState, Inspector, Peers};
 use crate::serve::proxy::{descriptors, server};
 use crate::state::config::{Config, Flags, StoreRetention};
 use crate::state::journal::{self, Recorder};
+use crate::state::prices;
 use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
 use crate::state::store::{self, SharedStore};
-use crate::state::telemetry::{self, Metrics, Traces};
+use crate::state::telemetry::{self, Metrics, ModelPricing, Traces};
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// Delay of the first sweep, so that the first requests do not wait for it.
@@ -62,10 +63,23 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
     runtime.block_on(serve(config, args.for_agents, out))
 }
 
+/// The prices of the metrics of costs.
+fn pricing(config: &Config) -> Result<ModelPricing, CommandFailure> {
+    let table = prices::table(config.bill.prices.as_deref());
+    let hosts = config.upstreams.iter().filter_map(|(name, upstream)| {
+        let url: http::Uri = upstream.base_url.parse().ok()?;
+        Some((name.clone(), url.host()?.to_owned()))
+    });
+    Ok(ModelPricing {
+        table: table.map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
+        hosts: hosts.collect(),
+    })
+}
+
 async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<(), CommandFailure> {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
-    let metrics = Arc::new(Metrics::new());
+    let metrics = Arc::new(Metrics::priced(pricing(&config)?));
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
     let swept = Arc::clone(&store);

@@ -8,8 +8,9 @@ use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, first_line, plural, short, size, unsent, visible};
 use crate::state::journal::{
-    BodySide, ExchangeDetail, JournalReader, LegDetail, LegTokens, MessageState, MessageSummary, date_time,
+    BodySide, ExchangeDetail, JournalReader, LegDetail, LegTokens, MessageState, MessageSummary,
 };
+use baton_core::text::date;
 
 /// Maximum run of kept messages shown in full; of longer runs only the first and the last are shown.
 const FEW: usize = 4;
@@ -111,7 +112,7 @@ fn exchange_lines(exchange: &ExchangeDetail, leg: Option<u32>, width: Option<usi
     let text = |text: &Option<String>| first_line(text.as_deref().unwrap_or("-"), Some(60));
     out.push(format!(
         "  {}  {}  {}  {}  status {} {}",
-        date_time(row.at_ms),
+        date::rfc3339_millis(row.at_ms),
         text(&row.wire),
         text(&row.route),
         text(&row.model),

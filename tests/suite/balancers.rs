@@ -44,11 +44,10 @@ const HAPROXY: Kind = Kind {
 /// Where Debian puts servers, beside the folders of `PATH`.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
-    let found = folders
+    std::env::split_paths(&path)
+        .chain(["/usr/sbin".into(), "/usr/local/sbin".into()])
         .map(|folder| folder.join(program))
-        .find(|file| file.is_file());
-    found
+        .find(|file| file.is_file())
 }
 
 struct Team {

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::document::{ConversationExport, ExportHead};
 use super::work::{ExportedPart, ExportedTurn};
-use crate::state::journal::date_time;
+use baton_core::text::date;
 
 /// The whole document.
 pub(super) fn document(document: &ConversationExport) -> String {
@@ -28,14 +28,21 @@ fn head(head: &ExportHead) -> String {
     let mut about = vec![format!("conversation `{}`", head.conversation)];
     about.extend(head.model.as_ref().map(|model| format!("model `{model}`")));
     about.extend(head.wire.as_ref().map(|wire| format!("API `{wire}`")));
-    about.extend(head.at_ms.map(|at| format!("last request {}", date_time(at))));
+    about.extend(
+        head.at_ms
+            .map(|at| format!("last request {}", date::rfc3339_millis(at))),
+    );
     out.push_str(&format!("{}\n", about.join(", ")));
     for note in &head.notes {
         out.push_str(&format!("\n> {note}\n"));
     }
     let Some(handoff) = &head.handoff else { return out };
     out.push_str(&format!("\n## Carry-over prompt\n\nhandoff `{}`", handoff.id));
-    out.extend(handoff.created_ms.map(|at| format!(", made {}", date_time(at))));
+    out.extend(
+        handoff
+            .created_ms
+            .map(|at| format!(", made {}", date::rfc3339_millis(at))),
+    );
     out.extend(
         handoff
             .reason

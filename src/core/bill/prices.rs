@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use crate::text::date::day_number;
+
 /// Prices of models, by provider.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -205,7 +207,8 @@ impl ModelPrices {
             .max()
     }
 
-    fn rates(&self, query: &PriceQuery<'_>) -> Option<Rates> {
+    /// Its rates at that time for that service; the query's name and host are not looked at.
+    pub fn rates(&self, query: &PriceQuery<'_>) -> Option<Rates> {
         let row = self.price.iter().rfind(|row| row.holds(query));
         row.map(PriceRow::rates)
     }
@@ -332,27 +335,6 @@ fn glob(pattern: &[u8], text: &[u8]) -> bool {
         }
     }
     pattern[p..].iter().all(|byte| *byte == b'*')
-}
-
-/// Days from the Unix epoch to `YYYY-MM-DD`.
-fn day_number(day: &str) -> Option<u64> {
-    let mut parts = day.split('-').map(|part| part.parse::<i64>().ok());
-    let (year, month, day) = (parts.next()??, parts.next()??, parts.next()??);
-    if parts.next().is_some()
-        || !(1970..=9999).contains(&year)
-        || !(1..=12).contains(&month)
-        || !(1..=31).contains(&day)
-    {
-        return None;
-    }
-    // Years begin in March here, so that the leap day is the last one (a proleptic Gregorian calendar).
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
-    u64::try_from(days - 719_468).ok()
 }
 
 /// Minutes of the day of `HH:MM-HH:MM`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use time::UtcDateTime;
+use time::{Date, Month, UtcDateTime};
 
 /// Seconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30Z`.
 pub fn rfc3339(seconds: u64) -> String {
@@ -17,6 +17,36 @@ pub fn rfc3339_micros(since: Duration) -> String {
     push(&mut date, '.', since.subsec_micros().into(), 6);
     date.push('Z');
     date
+}
+
+/// Milliseconds since the Unix epoch as RFC 3339 has them: `2026-11-23T08:15:30.123Z`.
+pub fn rfc3339_millis(ms: u64) -> String {
+    let mut date = date_and_time(ms / 1000);
+    push(&mut date, '.', ms % 1000, 3);
+    date.push('Z');
+    date
+}
+
+/// The date of `YYYY-MM-DD`; `None` where the calendar has no such day.
+pub fn day(text: &str) -> Option<Date> {
+    let bytes = text.as_bytes();
+    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
+        return None;
+    }
+    let number = |digits: &[u8]| {
+        let plain = digits.iter().all(u8::is_ascii_digit);
+        plain.then(|| std::str::from_utf8(digits).ok()?.parse::<i32>().ok())?
+    };
+    let month = u8::try_from(number(&bytes[5..7])?).ok()?;
+    let day = u8::try_from(number(&bytes[8..])?).ok()?;
+    Date::from_calendar_date(number(&bytes[..4])?, Month::try_from(month).ok()?, day).ok()
+}
+
+/// Days from the Unix epoch to `YYYY-MM-DD`; `None` for earlier days and where the calendar has no such day.
+pub fn day_number(text: &str) -> Option<u64> {
+    let since =
+        i64::from(day(text)?.to_julian_day()) - i64::from(UtcDateTime::UNIX_EPOCH.date().to_julian_day());
+    u64::try_from(since).ok()
 }
 
 /// Times beyond the calendar's last year are written as its last second.
@@ -51,6 +81,24 @@ fn digits(date: &mut String, number: u64, count: u32) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn milliseconds_and_days_are_those_of_the_calendar() {
+        assert_eq!(rfc3339_millis(951_782_400_123), "2000-02-29T00:00:00.123Z");
+        assert_eq!(rfc3339_millis(1_795_478_399_999), "2026-11-23T23:59:59.999Z");
+        assert_eq!(day_number("1970-01-01"), Some(0));
+        assert_eq!(day_number("2026-10-14"), Some(20_740));
+        for odd in [
+            "1969-12-31",
+            "2026-02-29",
+            "2026-1-01",
+            "2026-10-1x",
+            "+026-10-14",
+            "",
+        ] {
+            assert_eq!(day_number(odd), None, "{odd}");
+        }
+    }
 
     #[test]
     fn dates_are_those_of_the_calendar() {

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use super::bill::BillEntry;
-use super::har::date_time;
 use baton_core::bill::TokenCounts;
+use baton_core::text::date;
 
 /// The key by which exchanges are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl BillGroup {
     fn key(self, entry: &BillEntry) -> String {
         let named = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
         match self {
-            Self::Day => date_time(entry.at_ms).chars().take(10).collect(),
+            Self::Day => date::rfc3339(entry.at_ms / 1000).chars().take(10).collect(),
             Self::Model => named(&entry.model),
             Self::Conversation => named(&entry.conversation),
             Self::Handoff => named(&entry.handoff),

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use super::exchange::{ExchangeDetail, LegDetail};
 use super::query::{BodySide, JournalReader};
 use super::schema::JournalError;
+use baton_core::text::date;
 
 /// The URL that a viewer shows for the agent's own request.
 const PROXY: &str = "http://baton";
@@ -114,7 +115,7 @@ impl HarEntry<'_> {
         let kind = self.back_headers.iter().find(|(name, _)| name == "content-type");
         let kind = kind.map_or("application/json", |(_, value)| value.as_str());
         json!({
-            "startedDateTime": date_time(self.at_ms),
+            "startedDateTime": date::rfc3339_millis(self.at_ms),
             "time": self.time,
             "request": {
                 "method": method, "url": self.url, "httpVersion": "HTTP/1.1", "cookies": [],
@@ -131,38 +132,5 @@ impl HarEntry<'_> {
             "timings": {"send": 0, "wait": self.wait, "receive": (self.time - self.wait).max(0.0)},
             "comment": self.comment,
         })
-    }
-}
-
-/// ISO 8601 in UTC. The calendar is Howard Hinnant's `civil_from_days`
-/// (<https://howardhinnant.github.io/date_algorithms.html>).
-pub fn date_time(ms: u64) -> String {
-    let (secs, millis) = (ms / 1000, ms % 1000);
-    let (days, in_day) = (secs / 86_400, secs % 86_400);
-    let shifted = days + 719_468;
-    let (era, day_of_era) = (shifted / 146_097, shifted % 146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month_from_march = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
-    let month = if month_from_march < 10 {
-        month_from_march + 3
-    } else {
-        month_from_march - 9
-    };
-    let year = year_of_era + era * 400 + u64::from(month <= 2);
-    let (hour, minute, second) = (in_day / 3600, in_day / 60 % 60, in_day % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::date_time;
-
-    #[test]
-    fn dates_are_right() {
-        assert_eq!(date_time(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(date_time(951_782_400_123), "2000-02-29T00:00:00.123Z");
-        assert_eq!(date_time(1_795_478_399_999), "2026-11-23T23:59:59.999Z");
     }
 }

@@ -65,7 +65,6 @@ pub use exchange::{
     BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
     MessageSummary,
 };
-pub use har::date_time;
 pub use keyed_hash::Beginnings;
 pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
 pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};

@@ -19,7 +19,7 @@ mod thinking_retry;
 pub use draft::DraftEvent;
 pub use facts::FactsOutcome;
 pub use handoff::HandoffEvent;
-pub use metrics::Metrics;
+pub use metrics::{Metrics, ModelPricing};
 pub use otlp::Traces;
 pub use setup::start;
 pub use thinking_retry::ThinkingRetry;

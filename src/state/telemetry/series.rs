@@ -72,22 +72,13 @@ pub(super) struct ModelSeries {
 pub(super) struct TokenSeries {
     pub(super) input: Histogram,
     pub(super) output: Histogram,
-    /// In the order of [`KINDS`].
-    pub(super) billed: [Counter; 4],
 }
-
-/// How tokens are billed.
-pub(super) const KINDS: [&str; 4] = ["input", "cache_read", "cache_write", "output"];
 
 impl TokenSeries {
     pub(super) fn count(&self, leg: UsageTokens) {
         // Exact up to 2^53.
         self.input.observe(leg.all_input() as f64);
         self.output.observe(leg.output as f64);
-        let amounts = [leg.input, leg.cache_read, leg.cache_write, leg.output];
-        for (counter, amount) in self.billed.iter().zip(amounts) {
-            counter.inc_by(amount);
-        }
     }
 }
 

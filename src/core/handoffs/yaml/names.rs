@@ -4,7 +4,8 @@ use time::UtcDateTime;
 
 use super::terms::GENERAL;
 use super::text::cut;
-use super::time::{Time, clock, date_of, number};
+use super::time::{Time, clock, number};
+use crate::text::date;
 
 /// What the name of a file that was written without a person begins with.
 const AUTO: &str = "auto-handoff-";
@@ -143,7 +144,7 @@ pub fn time(name: &str) -> Option<FileStamp> {
         None => (name, b'_'),
     };
     let bytes = text.as_bytes();
-    let date = date_of(text.get(..10)?)?;
+    let date = date::day(text.get(..10)?)?;
     if *bytes.get(10)? != middle || *bytes.get(13)? != b'-' {
         return None;
     }

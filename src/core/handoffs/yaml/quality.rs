@@ -1,7 +1,8 @@
 //! Quality of a file as a starting point: coverage, recency, actionability, traceability, each 0 to 100.
 
 use super::model::{Dimension, HandoffFile, QualityReport};
-use super::time::{Time, date_of};
+use super::time::Time;
+use crate::text::date;
 
 /// From here on a score is high, or medium.
 const HIGH: i64 = 80;
@@ -241,7 +242,7 @@ impl HandoffFile {
     /// When it was last written, else first written, else the beginning of its date.
     pub fn written_at(&self) -> Option<Time> {
         let date = || {
-            let midnight = date_of(&self.date)?.midnight().assume_utc();
+            let midnight = date::day(&self.date)?.midnight().assume_utc();
             Some(Time::of_seconds(midnight.unix_timestamp()))
         };
         Time::parse(&self.updated_at)

@@ -1,6 +1,8 @@
 //! Times as the format has them (RFC 3339), without a clock.
 
-use time::{Date, Month, UtcDateTime};
+use time::UtcDateTime;
+
+use crate::text::date;
 
 /// A point in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -27,7 +29,7 @@ impl Time {
     pub fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         let (date, rest) = text.split_at_checked(10)?;
-        let date = date_of(date)?;
+        let date = date::day(date)?;
         let rest = rest.strip_prefix(['T', 't', ' '])?;
         let (clock, rest) = rest.split_at_checked(8)?;
         let clock = clock_parts(clock)?;
@@ -74,19 +76,7 @@ impl Time {
 
 /// Whether a text is a date of the calendar, `YYYY-MM-DD`.
 pub fn is_date(text: &str) -> bool {
-    date_of(text).is_some()
-}
-
-/// The date of `YYYY-MM-DD`; `None` where the calendar has no such day.
-pub(super) fn date_of(text: &str) -> Option<Date> {
-    let bytes = text.as_bytes();
-    if bytes.len() != 10 || bytes[4] != b'-' || bytes[7] != b'-' {
-        return None;
-    }
-    let year = i32::try_from(number(&bytes[..4])?).ok()?;
-    let month = u8::try_from(number(&bytes[5..7])?).ok()?;
-    let day = u8::try_from(number(&bytes[8..])?).ok()?;
-    Date::from_calendar_date(year, Month::try_from(month).ok()?, day).ok()
+    date::day(text).is_some()
 }
 
 /// The time of day of `HH:MM:SS`.

@@ -2,15 +2,14 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::costs::KINDS;
 use super::labels::{
-    ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByReason, ByTokenType,
-    ByWire, DROP_REASONS, OPERATION, label,
+    ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByReason, ByTokenType, ByWire,
+    DROP_REASONS, OPERATION, label,
 };
 use super::{Metrics, WireCounter};
 use crate::state::jobs::recalls::AnswerOutcome;
-use crate::state::telemetry::series::{
-    KINDS, ModelSeries, ModelsSeries, OutcomeSeries, TokenSeries, WireSeries,
-};
+use crate::state::telemetry::series::{ModelSeries, ModelsSeries, OutcomeSeries, TokenSeries, WireSeries};
 use crate::state::telemetry::{ExchangeEvent, FactsOutcome, HandoffEvent, ThinkingRetry};
 use baton_core::commands::UndoOutcome;
 use baton_core::record::{HandoffOrigin, WireId};
@@ -86,6 +85,7 @@ impl Metrics {
         if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
             self.record_model(event, wire, model);
         }
+        self.costs.record(event);
     }
 
     /// Counts the tries to write a handoff's document, and what they cost.
@@ -213,14 +213,9 @@ impl Metrics {
             };
             self.token_usage.get_or_create_owned(&label)
         };
-        let billed = |kind| {
-            let wire = wire.name();
-            self.tokens.get_or_create_owned(&ByCachedTokenType { wire, kind })
-        };
         TokenSeries {
             input: histogram("input"),
             output: histogram("output"),
-            billed: KINDS.map(billed),
         }
     }
 }

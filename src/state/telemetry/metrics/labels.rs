@@ -100,9 +100,16 @@ pub(super) struct ByTokenType {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-pub(super) struct ByCachedTokenType {
+pub(super) struct ByServedKind {
     pub(super) wire: &'static str,
+    pub(super) model: String,
     pub(super) kind: &'static str,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+pub(super) struct ByServed {
+    pub(super) wire: &'static str,
+    pub(super) model: String,
 }
 
 /// The value of `gen_ai.operation.name` for all per-model metrics.

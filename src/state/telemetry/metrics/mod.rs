@@ -1,6 +1,7 @@
 //! Counters and histograms. [`Metrics::record`] (`counting`) updates them all from the event of an exchange; `names` is
 //! the table of their names.
 
+mod costs;
 mod counting;
 mod labels;
 mod names;
@@ -16,10 +17,11 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
+use self::costs::CostMetrics;
+pub use self::costs::ModelPricing;
 use self::labels::{
-    ADDED_BUCKETS, BYTE_BUCKETS, ByCachedTokenType, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin,
-    ByOutcome, ByReason, ByResult, ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS,
-    FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
+    ADDED_BUCKETS, BYTE_BUCKETS, ByDraft, ByDraftTokens, ByModel, ByNudge, ByOrigin, ByOutcome, ByReason,
+    ByResult, ByTokenType, ByWire, DOCUMENT_RESULTS, DURATION_BUCKETS, FIRST_TOKEN_BUCKETS, TOKEN_BUCKETS,
 };
 use super::models::LabelledModels;
 use super::series::{ModelsSeries, PerWire, WireSeries};
@@ -39,7 +41,7 @@ pub struct Metrics {
     duration: Histograms<ByModel>,
     added: Histograms<ByWire>,
     exchanges: Family<ByOutcome, Counter>,
-    tokens: Family<ByCachedTokenType, Counter>,
+    costs: CostMetrics,
     open: Gauge,
     count_open: OnceLock<CountOpen>,
     journal_dropped: Counter,
@@ -81,8 +83,14 @@ impl Default for Metrics {
 }
 
 impl Metrics {
-    /// Registers every metric under its name.
+    /// Registers every metric under its name. Costs are at the embedded prices.
     pub fn new() -> Self {
+        Self::priced(ModelPricing::default())
+    }
+
+    /// The same with these prices.
+    pub fn priced(pricing: ModelPricing) -> Self {
+        let costs = CostMetrics::new(pricing);
         let mut metrics = Self {
             registry: Registry::default(),
             models: LabelledModels::default(),
@@ -91,7 +99,7 @@ impl Metrics {
             duration: Family::new_with_constructor(|| Histogram::new(DURATION_BUCKETS)),
             added: Family::new_with_constructor(|| Histogram::new(ADDED_BUCKETS)),
             exchanges: Family::default(),
-            tokens: Family::default(),
+            costs,
             open: Gauge::default(),
             count_open: OnceLock::new(),
             journal_dropped: Counter::default(),

@@ -25,7 +25,9 @@ impl Metrics {
             "baton_added_seconds" "Time in the proxy before the first upstream request" self.added;
             "baton_open_exchanges" "Exchanges in progress" self.open;
             "baton_exchanges" "Exchanges by how they ended" self.exchanges;
-            "baton_tokens" "Tokens by how they are billed" self.tokens;
+            "baton_tokens" "Tokens by the model that answered and by how they are billed: new, read from a cache, written to one, output" self.costs.tokens;
+            "baton_cost_dollars" "What these tokens cost at the table of prices, in US dollars" self.costs.dollars;
+            "baton_cost_unpriced" "Upstream requests whose model has no price, or that a subscription paid for" self.costs.unpriced;
             "baton_journal_dropped" "Copies that the journal dropped or could not write" self.journal_dropped;
             "baton_traces_dropped" "Exchanges whose spans the queue or the collector did not accept" self.traces_dropped;
             "baton_packets" "Documents of handoffs, by what became of them" self.documents;

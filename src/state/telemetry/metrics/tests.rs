@@ -68,6 +68,8 @@ fn the_names_are_api() {
         "baton_open_exchanges gauge",
         "baton_exchanges counter",
         "baton_tokens counter",
+        "baton_cost_dollars counter",
+        "baton_cost_unpriced counter",
         "baton_journal_dropped counter",
         "baton_traces_dropped counter",
         "baton_handoffs counter",
@@ -111,7 +113,8 @@ fn the_names_are_api() {
         "baton_thinking_dropped_total{wire=\"anthropic\",reason=\"other\"} 0",
         "baton_legs_total{wire=\"anthropic\"} 2",
         "baton_sent_bytes_total{wire=\"anthropic\"} 10",
-        "baton_tokens_total{wire=\"anthropic\",kind=\"cache_read\"} 2",
+        "baton_tokens_total{wire=\"anthropic\",model=\"m\",kind=\"read\"} 2",
+        "baton_cost_unpriced_total{wire=\"anthropic\",model=\"m\"} 1",
         "gen_ai_client_token_usage_sum{gen_ai_operation_name=\"chat\",gen_ai_provider_name=\"anthropic\",gen_ai_request_model=\"m\",gen_ai_token_type=\"input\"} 6.0",
     ] {
         assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
@@ -128,4 +131,49 @@ fn open_exchanges_are_counted_when_asked() {
     for _ in 0..2 {
         assert!(metrics.text().unwrap().contains("baton_journal_dropped_total 2"));
     }
+}
+
+/// Claude Opus 5.5 as the embedded table has it: 1,000 new tokens at $4, 10,000 read at $0.20, 2,000 written for an hour at $8,
+/// 100 put out at $20 a million.
+#[test]
+fn what_tokens_cost_is_counted_for_the_model_that_answered() {
+    let metrics = Metrics::new();
+    let tokens = UsageTokens {
+        input: 1_000,
+        cache_read: 10_000,
+        cache_write: 2_000,
+        cache_write_1h: 2_000,
+        output: 100,
+    };
+    let served = baton_core::wire::ServedBy {
+        model: "claude-opus-5-5-20261014".to_owned(),
+        service: None,
+    };
+    let mut event = ExchangeEvent {
+        tokens: vec![None, Some(tokens)],
+        served: vec![None, Some(served)],
+        ..event("claude-latest")
+    };
+    metrics.record(&event);
+    event.subscription = true;
+    metrics.record(&event);
+    let text = metrics.text().unwrap();
+    let model = r#"wire="anthropic",model="claude-opus-5-5-20261014""#;
+    for (kind, count, dollars) in [
+        ("new", 2_000, 0.004),
+        ("read", 20_000, 0.002),
+        ("written", 4_000, 0.016),
+        ("output", 200, 0.002),
+    ] {
+        for line in [
+            format!("baton_tokens_total{{{model},kind=\"{kind}\"}} {count}"),
+            format!("baton_cost_dollars_total{{{model},kind=\"{kind}\"}} {dollars}"),
+        ] {
+            assert!(text.lines().any(|found| found == line), "{line}\nnot in\n{text}");
+        }
+    }
+    assert!(
+        text.contains(&format!("baton_cost_unpriced_total{{{model}}} 1")),
+        "{text}"
+    );
 }

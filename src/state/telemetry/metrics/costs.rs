@@ -1,0 +1,153 @@
+//! Tokens and costs by the model that answered, at the rates that `baton savings` uses.
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::UNIX_EPOCH;
+
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+
+use super::labels::{ByServed, ByServedKind, label};
+use crate::state::prices;
+use crate::state::telemetry::models::LabelledModels;
+use crate::state::telemetry::{ExchangeEvent, UsageTokens};
+use baton_core::bill::{ModelPrices, PriceQuery, PriceTable, TokenCounts};
+
+/// How tokens are billed.
+pub(super) const KINDS: [&str; 4] = ["new", "read", "written", "output"];
+
+type Dollars = Counter<f64, AtomicU64>;
+
+/// The table of prices, and the host of each upstream, which chooses the provider's part of it.
+#[derive(Debug)]
+pub struct ModelPricing {
+    /// The table.
+    pub table: PriceTable,
+    /// Hosts by name of the upstream.
+    pub hosts: HashMap<String, String>,
+}
+
+impl Default for ModelPricing {
+    /// The embedded table, without hosts.
+    fn default() -> Self {
+        Self {
+            table: prices::table(None).unwrap_or_default(),
+            hosts: HashMap::new(),
+        }
+    }
+}
+
+/// The metrics of tokens and costs, and what is needed to compute them.
+pub(super) struct CostMetrics {
+    pub(super) tokens: Family<ByServedKind, Counter>,
+    pub(super) dollars: Family<ByServedKind, Dollars>,
+    pub(super) unpriced: Family<ByServed, Counter>,
+    pricing: ModelPricing,
+    models: LabelledModels,
+    /// Series of models with a label of their own, by wire, upstream and model.
+    known: RwLock<HashMap<String, Arc<ServedSeries>>>,
+}
+
+/// The series of one model at one upstream.
+struct ServedSeries {
+    /// In the order of [`KINDS`].
+    tokens: [Counter; 4],
+    dollars: [Dollars; 4],
+    unpriced: Counter,
+    prices: Option<ModelPrices>,
+}
+
+impl CostMetrics {
+    pub(super) fn new(pricing: ModelPricing) -> Self {
+        Self {
+            tokens: Family::default(),
+            dollars: Family::default(),
+            unpriced: Family::default(),
+            pricing,
+            models: LabelledModels::default(),
+            known: RwLock::default(),
+        }
+    }
+
+    fn series(&self, event: &ExchangeEvent, model: &str) -> Arc<ServedSeries> {
+        let wire = label(event.wire);
+        let key = format!("{wire}/{}/{model}", event.upstream);
+        let known = self.known.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(series) = known.get(&key) {
+            return Arc::clone(series);
+        }
+        drop(known);
+        let shown = self.models.label(model, event.status);
+        let host = self.pricing.hosts.get(&event.upstream);
+        let prices = self.pricing.table.model(model, host.map_or("", String::as_str));
+        let by_kind = |kind| ByServedKind {
+            wire,
+            model: shown.clone(),
+            kind,
+        };
+        let by_model = ByServed {
+            wire,
+            model: shown.clone(),
+        };
+        let series = Arc::new(ServedSeries {
+            tokens: KINDS.map(|kind| self.tokens.get_or_create_owned(&by_kind(kind))),
+            dollars: KINDS.map(|kind| self.dollars.get_or_create_owned(&by_kind(kind))),
+            unpriced: self.unpriced.get_or_create_owned(&by_model),
+            prices: prices.cloned(),
+        });
+        if shown == model {
+            let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+            known.insert(key, Arc::clone(&series));
+        }
+        series
+    }
+}
+
+impl CostMetrics {
+    /// Counts the tokens of each answered leg, and their cost.
+    pub(super) fn record(&self, event: &ExchangeEvent) {
+        for (leg, usage) in event.tokens.iter().enumerate() {
+            let Some(usage) = usage else { continue };
+            let served = event.served.get(leg).and_then(Option::as_ref);
+            let answered = served.map(|served| served.model.as_str());
+            let model = answered
+                .filter(|model| !model.is_empty())
+                .or(event.model.as_deref());
+            let series = self.series(event, model.unwrap_or_default());
+            let amounts = [usage.input, usage.cache_read, usage.cache_write, usage.output];
+            for (counter, amount) in series.tokens.iter().zip(amounts) {
+                counter.inc_by(amount);
+            }
+            let at = event.started.duration_since(UNIX_EPOCH).unwrap_or_default();
+            let query = PriceQuery {
+                at_ms: u64::try_from(at.as_millis()).unwrap_or(u64::MAX),
+                service: served.and_then(|served| served.service.as_deref()),
+                ..PriceQuery::default()
+            };
+            let prices = series.prices.as_ref().filter(|_| !event.subscription);
+            let Some(rates) = prices.and_then(|prices| prices.rates(&query)) else {
+                series.unpriced.inc();
+                continue;
+            };
+            let cost = TokenCounts::from(*usage).cost(&rates);
+            let amounts = [cost.input, cost.cache_read, cost.cache_write, cost.output];
+            for (counter, amount) in series.dollars.iter().zip(amounts) {
+                counter.inc_by(amount);
+            }
+        }
+    }
+}
+
+impl From<UsageTokens> for TokenCounts {
+    fn from(usage: UsageTokens) -> Self {
+        let hour = usage.cache_write_1h.min(usage.cache_write);
+        Self {
+            input: usage.input,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write - hour,
+            cache_write_1h: hour,
+            output: usage.output,
+        }
+    }
+}
