@@ -65,9 +65,14 @@ has lost its sentinel.
 Examples:
   baton log
   baton log --follow
+  baton log error since:1h
+  baton log --limit 0 'tool:Bash model:opus* cost>0.5'
   baton log --conversation 3f2a --limit 0 --jsonl | jq -c '[.id, .received_bytes, .sent_bytes]'
   baton log --json | jq 'map(.outcome)'")]
 pub(super) struct LogArgs {
+    /// Only exchanges for which every term holds: error, handoff, tool:Bash, model:opus*, since:1h, cost>0.5 (docs/inspector.md)
+    #[arg(value_name = "FILTER")]
+    pub(super) filter: Vec<String>,
     #[command(flatten)]
     pub(super) state: StateArgs,
     /// Go on and list what ends from now on

@@ -10,7 +10,12 @@ use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::ListFormat;
-use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader};
+use crate::state::journal::{
+    BillFilter, ExchangeFilter, ExchangeRow, FilteredRow, JournalError, JournalReader, RowFilter, RowQuery,
+    now_ms,
+};
+use crate::state::prices;
+use baton_core::bill::PriceTable;
 use baton_core::text::date;
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
@@ -21,7 +26,7 @@ const BATCH: usize = 500;
 
 pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
-    let dir = config.state_dir;
+    let dir = config.state_dir.clone();
     let query = open(&dir)?;
     // An array that goes on has no end.
     let format = match args.follow && args.format.json {
@@ -40,6 +45,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let mut last = 0;
+    let terms = FilterTerms::of(args, config.bill.prices.as_deref(), &config.commands.prefix)?;
     if let Some(query) = &query {
         let conversation = args
             .conversation
@@ -47,12 +53,12 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
             .map(|key| full_key(query, key))
             .transpose()?;
         last = query.last_end().map_err(unread)?;
-        let filter = ExchangeFilter {
+        let range = ExchangeFilter {
             conversation,
-            before: None,
             limit: args.limit,
+            ..ExchangeFilter::default()
         };
-        let mut rows = query.list(&filter).map_err(unread)?;
+        let mut rows = terms.rows(query, range)?;
         rows.reverse();
         if format.is_for_programs() {
             out.rows(&rows, format)?;
@@ -63,9 +69,78 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
         }
     }
     if args.follow {
-        follow(&dir, query, (last, format), args, out)?;
+        let wanted = Followed {
+            terms: &terms,
+            conversation: args.conversation.as_deref(),
+        };
+        follow(&dir, query, (last, format), &wanted, out)?;
     }
     Ok(())
+}
+
+/// The filter of the command line, and what its terms are compared with.
+struct FilterTerms {
+    filter: RowFilter,
+    prices: PriceTable,
+    command_prefix: String,
+}
+
+/// Which exchanges are listed as they end.
+struct Followed<'a> {
+    terms: &'a FilterTerms,
+    conversation: Option<&'a str>,
+}
+
+impl FilterTerms {
+    fn of(args: &LogArgs, prices: Option<&Path>, command_prefix: &str) -> Result<Self, CommandFailure> {
+        let text = args.filter.join(" ");
+        let filter = RowFilter::parse(&text).map_err(|why| {
+            let place = format!("{}\n{}^", visible(&text), " ".repeat(why.position - 1));
+            CommandFailure::new(Exit::USAGE, format!("{}\n{place}", visible(&why.message)))
+        })?;
+        Ok(Self {
+            filter,
+            prices: prices::table(prices).map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
+            command_prefix: command_prefix.to_owned(),
+        })
+    }
+
+    fn rows(&self, query: &JournalReader, range: ExchangeFilter) -> Result<Vec<ExchangeRow>, CommandFailure> {
+        let wanted = RowQuery {
+            range,
+            filter: &self.filter,
+            prices: &self.prices,
+            command_prefix: &self.command_prefix,
+            now_ms: now_ms(),
+        };
+        query.filtered(&wanted).map_err(unread)
+    }
+
+    /// Whether the filter holds for an exchange that has just ended.
+    fn holds(&self, query: &JournalReader, row: &ExchangeRow) -> Result<bool, CommandFailure> {
+        let cost = match self.filter.needs_cost() {
+            true => self.cost(query, row)?,
+            false => None,
+        };
+        Ok(self.filter.holds(FilteredRow {
+            row,
+            cost,
+            now_ms: now_ms(),
+            command_prefix: &self.command_prefix,
+        }))
+    }
+
+    fn cost(&self, query: &JournalReader, row: &ExchangeRow) -> Result<Option<f64>, CommandFailure> {
+        let filter = BillFilter {
+            conversation: row.conversation.clone(),
+            since_ms: row.at_ms,
+        };
+        let bill = query.bill(&filter, &self.prices).map_err(unread)?;
+        Ok(bill
+            .iter()
+            .find(|entry| entry.id == row.id)
+            .and_then(|entry| entry.cost))
+    }
 }
 
 /// Lists exchanges as they end, until interrupted.
@@ -73,7 +148,7 @@ fn follow(
     dir: &Path,
     mut query: Option<JournalReader>,
     (mut last, format): (i64, ListFormat),
-    args: &LogArgs,
+    wanted: &Followed<'_>,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     loop {
@@ -84,7 +159,7 @@ fn follow(
         let Some(query) = &query else { continue };
         for (ended, row) in query.ended_after(last, BATCH).map_err(unread)? {
             last = ended;
-            if of(args.conversation.as_deref(), &row) {
+            if of(wanted.conversation, &row) && wanted.terms.holds(query, &row)? {
                 print(&row, format, out)?;
             }
         }
@@ -341,6 +416,8 @@ mod tests {
                 total_ms: 1234.6,
                 ..EventColumns::default()
             },
+            answer: None,
+            asked: None,
             received_messages: 41,
             sent_messages: vec![41, 1],
             statuses: vec![Some(200), Some(200)],

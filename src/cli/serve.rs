@@ -30,6 +30,7 @@ use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
 use crate::state::store::{self, SharedStore};
 use crate::state::telemetry::{self, Metrics, ModelPricing, Traces};
+use baton_core::bill::PriceTable;
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// Delay of the first sweep, so that the first requests do not wait for it.
@@ -63,15 +64,18 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
     runtime.block_on(serve(config, args.for_agents, out))
 }
 
+fn bill_prices(config: &Config) -> Result<PriceTable, CommandFailure> {
+    prices::table(config.bill.prices.as_deref()).map_err(|error| CommandFailure::new(Exit::CONFIG, error))
+}
+
 /// The prices of the metrics of costs.
 fn pricing(config: &Config) -> Result<ModelPricing, CommandFailure> {
-    let table = prices::table(config.bill.prices.as_deref());
     let hosts = config.upstreams.iter().filter_map(|(name, upstream)| {
         let url: http::Uri = upstream.base_url.parse().ok()?;
         Some((name.clone(), url.host()?.to_owned()))
     });
     Ok(ModelPricing {
-        table: table.map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
+        table: bill_prices(config)?,
         hosts: hosts.collect(),
     })
 }
@@ -122,6 +126,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
             sessions: data.sessions(),
             windows: config.handoff.windows.clone(),
             command_prefix: config.commands.prefix.clone(),
+            prices: Arc::new(bill_prices(&config)?),
             data_listener: data.addr(),
             started: Instant::now(),
         }),

@@ -10,6 +10,7 @@ use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_proxy::serve::admin::readiness::Report;
 use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::state::journal::Recorder;
+use baton_proxy::state::prices;
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::telemetry::Metrics;
 use baton_strict::Reply;
@@ -100,6 +101,7 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             sessions: Arc::clone(&fixture.baton.sessions),
             windows: Windows::default(),
             command_prefix: "::".to_owned(),
+            prices: prices::table(None).unwrap().into(),
             data_listener: fixture.baton.addr,
             started: Instant::now(),
         }),

@@ -12,6 +12,7 @@ use baton_proxy::state::config::{Config, Secret};
 use baton_proxy::state::journal::{
     self, BodySide, ExchangeFilter, ExchangeRow, JournalReader, MessageState, Recorder,
 };
+use baton_proxy::state::prices;
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::telemetry::Metrics;
 use baton_strict::{Autopilot, Options, Strict};
@@ -257,6 +258,7 @@ impl Listener {
                 sessions: Arc::clone(&run.baton.sessions),
                 windows: Windows::default(),
                 command_prefix: "::".to_owned(),
+                prices: prices::table(None).unwrap().into(),
                 data_listener: run.baton.addr,
                 started: Instant::now(),
             }),

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::merge::{self, Part};
 use super::peers::{Away, Peer, PeerAnswer, Peers};
 use super::query::{QueryParams, Unanswered, shown};
-use super::responses::{FullResponse, JSON, TEXT, error, field_error, respond};
+use super::responses::{FullResponse, JSON, TEXT, error, field_error, filter_error, respond};
 
 /// The replica whose answer this is.
 const REPLICA: HeaderName = HeaderName::from_static("x-baton-replica");
@@ -116,6 +116,7 @@ impl List {
                 error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
             }
             Unanswered::Field(field, message) => field_error(&field, &message),
+            Unanswered::Filter(why) => filter_error(&why),
             Unanswered::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
         })
     }

@@ -1,5 +1,7 @@
 //! The inspector's JSON API: what is only read. `docs/inspector-api.md` documents it.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
@@ -7,8 +9,8 @@ use serde_json::{Value, json};
 use super::peers::Scope;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, error, respond};
-use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_undo};
-use crate::state::journal::{BodySide, ExchangeFilter, JournalReader};
+use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_savings, api_undo};
+use crate::state::journal::{BodySide, ExchangeFilter, JournalReader, RowFilter, RowQuery, now_ms};
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
@@ -44,6 +46,7 @@ async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullRe
         ["handoffs", id] => api_handoffs::one(inspector, id).await,
         ["drafts"] => api_drafts::list(inspector),
         ["drafts", id] => api_drafts::one(inspector, id).await,
+        ["savings"] => api_savings::report(inspector, params).await,
         ["search"] => search(inspector, params).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
@@ -69,6 +72,8 @@ async fn status(inspector: &Inspector) -> ApiResult {
         "received_bytes": totals.received_bytes,
         "sent_bytes": totals.sent_bytes,
         "unsent_tokens": totals.unsent_tokens,
+        "failures": totals.failures,
+        "command_prefix": inspector.command_prefix,
         "drafts": api_drafts::open(inspector),
     }))
 }
@@ -108,12 +113,24 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
 }
 
 async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
-    let filter = ExchangeFilter {
+    let range = ExchangeFilter {
         conversation: params.text("conversation"),
         before: params.text("before"),
         limit: params.limit()?,
+        ..ExchangeFilter::default()
     };
-    let rows = read(inspector, move |q| q.list(&filter)).await?;
+    let filter = RowFilter::parse(&params.text("filter").unwrap_or_default()).map_err(Unanswered::Filter)?;
+    let (prices, prefix) = (Arc::clone(&inspector.prices), inspector.command_prefix.clone());
+    let rows = read(inspector, move |q| {
+        q.filtered(&RowQuery {
+            range,
+            filter: &filter,
+            prices: &prices,
+            command_prefix: &prefix,
+            now_ms: now_ms(),
+        })
+    });
+    let rows = rows.await?;
     shown(&json!({"exchanges": rows.unwrap_or_default()}))
 }
 

@@ -34,8 +34,9 @@ pub(super) fn conversations(parts: &[Part], limit: usize) -> Vec<Value> {
 }
 
 /// What two replicas count each for itself.
-const ADDED: [&str; 5] = [
+const ADDED: [&str; 6] = [
     "exchanges",
+    "failures",
     "handoffs",
     "received_bytes",
     "sent_bytes",
@@ -142,7 +143,13 @@ fn list<'a>(said: &'a Value, name: &str) -> &'a [Value] {
 }
 
 /// Totals of the status that are added over the replicas. A conversation on two replicas counts in both.
-const TOTALS: [&str; 4] = ["conversations", "received_bytes", "sent_bytes", "unsent_tokens"];
+const TOTALS: [&str; 5] = [
+    "conversations",
+    "failures",
+    "received_bytes",
+    "sent_bytes",
+    "unsent_tokens",
+];
 
 /// Adds up the totals of all replicas. Handoffs are added where each replica has a store of its own.
 pub(super) fn totals(parts: &[Part], shared_store: bool) -> Map<String, Value> {

@@ -9,6 +9,7 @@ mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
+mod api_savings;
 mod api_undo;
 mod guard;
 mod merge;
@@ -35,6 +36,7 @@ use crate::state::journal::Recorder;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::telemetry::Metrics;
+use baton_core::bill::PriceTable;
 use baton_core::nudge::Windows;
 
 pub use peers::Peers;
@@ -70,6 +72,8 @@ pub struct Inspector {
     pub windows: Windows,
     /// What commands in the chat begin with.
     pub command_prefix: String,
+    /// The prices of the bill.
+    pub prices: Arc<PriceTable>,
     /// Address of the data listener.
     pub data_listener: SocketAddr,
     /// When the process started to serve.

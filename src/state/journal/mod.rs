@@ -8,9 +8,11 @@
 //! dropped. A request body is stored as a chain of chunks, one for each message; bodies that begin alike share the beginning
 //! of their chains. Credentials are removed before anything is written. A failing journal never stops the proxy.
 
+mod answer_summary;
 mod archive;
 mod archive_notes;
 mod bill;
+mod bill_report;
 mod bill_sums;
 mod body_capture;
 mod chunk_bodies;
@@ -22,6 +24,8 @@ mod envelope;
 mod exchange;
 mod exchange_query;
 mod explain;
+mod filter;
+mod filtered_rows;
 mod har;
 mod headers;
 mod keyed_hash;
@@ -55,9 +59,11 @@ mod tests;
 use std::path::Path;
 use std::thread;
 
+pub use answer_summary::{AnswerSummary, CallSummary};
 pub use baton_core::redact::Redactor;
 pub(crate) use baton_core::text::words::plural;
 pub use bill::{BillEntry, BillFilter};
+pub use bill_report::{PriceSource, SavingsReport};
 pub use bill_sums::{BillGroup, BillSum};
 pub use body_capture::BodyCapture;
 pub use diff::MessageState;
@@ -65,6 +71,8 @@ pub use exchange::{
     BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
     MessageSummary,
 };
+pub use filter::{FilterError, FilteredRow, RowFilter, age_ms};
+pub use filtered_rows::RowQuery;
 pub use keyed_hash::Beginnings;
 pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
 pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};

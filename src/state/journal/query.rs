@@ -28,6 +28,8 @@ pub struct ExchangeFilter {
     pub conversation: Option<String>,
     /// Only those before this one.
     pub before: Option<String>,
+    /// Only those that failed.
+    pub failed: bool,
     /// At most so many; 0 is as many as may be.
     pub limit: usize,
 }
@@ -47,6 +49,8 @@ pub struct ConversationSummary {
     pub exchanges: u64,
     /// Handoffs that fired in them.
     pub handoffs: u64,
+    /// Exchanges that failed.
+    pub failures: u64,
     /// When the first of them began.
     pub first_ms: u64,
     /// When the last of them began.
@@ -76,6 +80,8 @@ pub struct JournalTotals {
     pub sent_bytes: u64,
     /// *Estimated input not sent*, net, in tokens.
     pub unsent_tokens: i64,
+    /// Exchanges that failed.
+    pub failures: u64,
 }
 
 /// One of an exchange's bodies.
@@ -91,7 +97,10 @@ pub enum BodySide {
     Shown,
 }
 
-const COLUMNS: &str = "seq, id, conversation, at_ms, wire, upstream, route, model, messages, partial, ended, event, received_bytes, saved_tokens";
+/// The columns of a row, with the agent's last message where it is a person's text.
+const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
+     e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line FROM exchanges e
+     LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text'";
 
 impl JournalReader {
     /// Opens the journal of a state directory; `None` where nothing was ever written.
@@ -108,8 +117,8 @@ impl JournalReader {
     /// The journal cannot be read.
     pub fn list(&self, filter: &ExchangeFilter) -> Result<Vec<ExchangeRow>, JournalError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM exchanges WHERE (?1 IS NULL OR conversation = ?1) AND (?2 IS NULL OR id < ?2)
-             ORDER BY id DESC LIMIT ?3"
+            "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.id < ?2)
+             AND (NOT ?4 OR e.failed) ORDER BY e.id DESC LIMIT ?3"
         );
         let limit = if filter.limit == 0 {
             MOST_ROWS
@@ -117,7 +126,10 @@ impl JournalReader {
             filter.limit.min(MOST_ROWS)
         };
         let mut ask = self.conn.prepare_cached(&sql)?;
-        let rows = ask.query_map(params![filter.conversation, filter.before, limit], head)?;
+        let rows = ask.query_map(
+            params![filter.conversation, filter.before, limit, filter.failed],
+            head,
+        )?;
         rows.map(|row| self.with_legs(row?)).collect()
     }
 
@@ -126,7 +138,7 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, ExchangeRow)>, JournalError> {
-        let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE ended > ?1 ORDER BY ended LIMIT ?2");
+        let sql = format!("SELECT {COLUMNS} WHERE e.ended > ?1 ORDER BY e.ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
         let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, head(row)?)))?;
         rows.map(|row| {
@@ -154,7 +166,7 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
-        let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE id = ?1");
+        let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
         let found = self.conn.prepare_cached(&sql)?.query_row([id], head).optional()?;
         found.map(|row| self.with_legs(row)).transpose()
     }
@@ -187,7 +199,7 @@ impl JournalReader {
         };
         let mut ask = self.conn.prepare_cached(
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
-             MAX(e.at_ms), SUM(e.received_bytes), SUM(e.sent_bytes), SUM(e.saved_tokens),
+             MAX(e.at_ms), SUM(e.received_bytes), SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
              (SELECT model FROM exchanges n WHERE n.conversation = e.conversation AND n.model IS NOT NULL
               ORDER BY n.id DESC LIMIT 1)
              FROM exchanges e LEFT JOIN titles t ON t.conversation = e.conversation
@@ -206,7 +218,8 @@ impl JournalReader {
                 received_bytes: row.get(7)?,
                 sent_bytes: row.get(8)?,
                 unsent_tokens: row.get(9)?,
-                model: row.get(10)?,
+                failures: row.get(10)?,
+                model: row.get(11)?,
             })
         })?;
         Ok(all.collect::<Result<_, _>>()?)
@@ -219,7 +232,7 @@ impl JournalReader {
     pub fn totals(&self) -> Result<JournalTotals, JournalError> {
         let totals = self.conn.query_row(
             "SELECT COUNT(*), COUNT(DISTINCT conversation), COALESCE(SUM(fired), 0), COALESCE(SUM(received_bytes), 0),
-             COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0) FROM exchanges",
+             COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0), COALESCE(SUM(failed), 0) FROM exchanges",
             [],
             |row| {
                 Ok(JournalTotals {
@@ -230,6 +243,7 @@ impl JournalReader {
                     received_bytes: row.get(3)?,
                     sent_bytes: row.get(4)?,
                     unsent_tokens: row.get(5)?,
+                    failures: row.get(6)?,
                 })
             },
         )?;
@@ -250,8 +264,11 @@ impl JournalReader {
                 id,
                 leg,
             )?,
+            // An error that was relayed as it came is kept once: as what the agent was shown.
             BodySide::Response(leg) => return self.blob_at(
-                "SELECT l.response FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
+                "SELECT CASE WHEN l.response <> 0 OR l.status < 400
+                 OR EXISTS (SELECT 1 FROM legs m WHERE m.exchange = l.exchange AND m.n > l.n) THEN l.response ELSE e.shown END
+                 FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
                 id,
                 leg,
             ),
@@ -382,6 +399,10 @@ fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, ExchangeRow)> {
         tokens_sum: None,
         unsent_tokens: row.get(13)?,
         changes: Vec::new(),
+        answer: row
+            .get::<_, Option<String>>(14)?
+            .and_then(|answer| serde_json::from_str(&answer).ok()),
+        asked: row.get(15)?,
         partial: row.get(9)?,
         open: row.get::<_, Option<i64>>(10)?.is_none(),
         event,

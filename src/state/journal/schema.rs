@@ -85,6 +85,12 @@ const STEPS: &[&str] = &["
     UPDATE exchanges SET saved_tokens = COALESCE((
         SELECT (exchanges.received_bytes - SUM(l.bytes)) / 4 FROM legs l WHERE l.exchange = exchanges.seq
     ), 0) WHERE call = 'generate';
+", "
+    ALTER TABLE exchanges ADD COLUMN answer TEXT;
+    ALTER TABLE exchanges ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+    UPDATE exchanges SET failed = 1 WHERE json_extract(event, '$.status') >= 400
+        OR json_extract(event, '$.outcome') NOT IN ('', 'complete', 'cancelled');
+    CREATE INDEX exchanges_failed ON exchanges (conversation, id) WHERE failed;
 "];
 
 /// Why the journal cannot be used.

@@ -1,0 +1,34 @@
+//! The bill in the inspector's JSON API: the same as `baton savings --json`.
+
+use std::sync::Arc;
+
+use super::Inspector;
+use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
+use crate::state::journal::{BillFilter, BillGroup, SavingsReport, age_ms, now_ms};
+
+/// `/api/savings?by=&since=&conversation=`.
+pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiResult {
+    let by = params.text("by").unwrap_or_else(|| "day".to_owned());
+    let group = BillGroup::named(&by).ok_or_else(|| {
+        Unanswered::Bad(format!(
+            "by: {by:?} is none of day, model, conversation, handoff, client"
+        ))
+    })?;
+    let since = match params.text("since") {
+        None => None,
+        Some(text) => Some(
+            age_ms(&text)
+                .ok_or_else(|| Unanswered::Bad(format!("since: {text:?} is no time, as 30m, 12h or 7d")))?,
+        ),
+    };
+    let filter = BillFilter {
+        conversation: params.text("conversation"),
+        since_ms: since.map_or(0, |age| now_ms().saturating_sub(age)),
+    };
+    let prices = Arc::clone(&inspector.prices);
+    let report = read(inspector, move |q| {
+        Ok(SavingsReport::of(&q.bill(&filter, &prices)?, group, &prices))
+    });
+    let report = report.await?;
+    shown(&report.unwrap_or_else(|| SavingsReport::of(&[], group, &inspector.prices)))
+}

@@ -1,0 +1,186 @@
+//! What the inspector's lists say of exchanges: what the model did, what failed and in whose words, what it cost; and the
+//! filter of lists, on the API and on `baton log`.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+use baton_strict::{Fault, Options, Queue, Reply, Strict};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::AgentWire;
+use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{history, user};
+use crate::harness::program::{Program, config_for};
+use crate::harness::{post, temp};
+
+/// How long the journal may take.
+const WRITTEN: Duration = Duration::from_secs(10);
+
+fn overloaded() -> Reply {
+    Reply::failing(Fault::Status {
+        status: 529,
+        retry_after: None,
+        message: "Overloaded, come back later".to_owned(),
+    })
+}
+
+async fn send(program: &Program, history: &[Value]) -> u16 {
+    let body = Anthropic.body(history, true).to_string().into();
+    let url = format!("{}/v1/messages", program.data);
+    post(&url, Anthropic.headers(), body).await.status
+}
+
+/// The exchanges for which a filter holds, newest first, once the journal has `count` of all.
+async fn listed(program: &Program, filter: &str, count: usize) -> Vec<Value> {
+    let began = std::time::Instant::now();
+    loop {
+        let all = program.admin("/api/exchanges").await.json();
+        let ended = all["exchanges"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|row| row["open"] == false);
+        if ended.count() >= count {
+            break;
+        }
+        assert!(began.elapsed() < WRITTEN, "{all}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let found = program
+        .admin(&format!("/api/exchanges?filter={filter}"))
+        .await
+        .json();
+    found["exchanges"]
+        .as_array()
+        .cloned()
+        .unwrap_or_else(|| panic!("{found}"))
+}
+
+fn log(state: &Path, filter: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let output = command
+        .env("HOME", state)
+        .env("XDG_CONFIG_HOME", state)
+        .args(["log", "--jsonl", "--state-dir"])
+        .arg(state)
+        .args(filter)
+        .output()
+        .unwrap();
+    let said = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(said).unwrap())
+}
+
+/// Four exchanges: a call, an error that is relayed, a command, and a request that is in no conversation.
+async fn run(dir: &Path) -> (Program, Strict) {
+    let calls =
+        Reply::text("I look.\nThen more.").call("Read", json!({"file_path": "src/lib.rs", "limit": 3}));
+    let script = Queue::new([calls, overloaded()]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let program = Program::start(&config_for(&provider, dir, ""), dir);
+    assert_eq!(send(&program, &history()).await, 200);
+    assert_eq!(send(&program, &history()).await, 529);
+    let command = [
+        history(),
+        vec![
+            json!({"role": "assistant", "content": "Well."}),
+            user("::handoff list"),
+        ],
+    ]
+    .concat();
+    assert_eq!(send(&program, &command).await, 200);
+    let body = "{}".to_owned().into();
+    assert_eq!(
+        post(&format!("{}/v1/nope", program.data), &[], body).await.status,
+        502
+    );
+    (program, provider)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_say_what_happened_and_can_be_filtered() {
+    let dir = temp();
+    let (program, _provider) = run(dir.path()).await;
+    let all = listed(&program, "", 4).await;
+    assert_eq!(
+        all[3]["answer"],
+        json!({"text": "I look.", "calls": [{"name": "Read", "argument": "src/lib.rs"}]})
+    );
+    assert_eq!(all[3]["asked"], "Go on.");
+    assert_eq!(all[2]["answer"]["error"], "Overloaded, come back later");
+    assert_eq!(all[1]["asked"], "::handoff list");
+    assert_eq!(
+        (&all[0]["conversation"], &all[0]["status"]),
+        (&Value::Null, &json!(502))
+    );
+    for (filter, expected) in [
+        ("error", vec![0, 2]),
+        ("command", vec![1]),
+        ("tool:Read%20since:1h", vec![3]),
+        ("tool:Rea", vec![]),
+        ("!error%20!command", vec![3]),
+        ("status:529%20wire:anthropic", vec![2]),
+        ("cost%3C1", vec![]),
+    ] {
+        let ids: Vec<_> = listed(&program, filter, 4)
+            .await
+            .iter()
+            .map(|row| row["id"].clone())
+            .collect();
+        let expected: Vec<_> = expected.iter().map(|n: &usize| all[*n]["id"].clone()).collect();
+        assert_eq!(ids, expected, "{filter}");
+    }
+    let wrong = program.admin("/api/exchanges?filter=error%20toll:x").await;
+    assert_eq!(
+        (wrong.status, &wrong.json()["error"]["position"]),
+        (400, &json!(7))
+    );
+    let status = program.admin("/api/status").await.json();
+    assert_eq!(
+        (&status["failures"], &status["command_prefix"]),
+        (&json!(2), &json!("::"))
+    );
+    let talks = program.admin("/api/conversations").await.json();
+    assert_eq!(talks["conversations"][0]["failures"], 1, "{talks}");
+    // The error's body is kept once, and shown on both sides.
+    let id = all[2]["id"].as_str().unwrap();
+    for side in ["response?leg=0", "shown"] {
+        let body = program.admin(&format!("/api/exchanges/{id}/{side}")).await.text();
+        assert!(body.contains("Overloaded, come back later"), "{side}: {body}");
+    }
+    // The same on the command line.
+    let (done, said) = log(dir.path(), &["error", "status:529"]);
+    assert!(done && said.contains(id) && said.lines().count() == 1, "{said}");
+    let (done, said) = log(dir.path(), &["error", "toll:x"]);
+    assert!(
+        !done && said.contains("\"toll\" is no field") && said.contains("error toll:x\n      ^"),
+        "{said}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bill_is_the_same_on_the_api_and_on_the_command_line() {
+    let dir = temp();
+    let (program, _provider) = run(dir.path()).await;
+    listed(&program, "", 4).await;
+    for by in ["day", "model", "conversation"] {
+        let api = program
+            .admin(&format!("/api/savings?by={by}&since=1h"))
+            .await
+            .json();
+        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .env("HOME", dir.path())
+            .env("XDG_CONFIG_HOME", dir.path())
+            .args(["savings", "--json", "--since", "1h", "--by", by, "--state-dir"])
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let command: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(api, command, "{by}");
+        assert_eq!(api["total"]["exchanges"], 1, "{api}");
+    }
+    for wrong in ["by=week", "since=1w"] {
+        assert_eq!(program.admin(&format!("/api/savings?{wrong}")).await.status, 400);
+    }
+}
