@@ -21,6 +21,8 @@ export class Mock {
   /** Drafts by id, as `{ draft, document }`; the first one is its conversation's. */
   drafts = new Map();
   prefix = "::";
+  /** Exchanges of no conversation. */
+  strays = [];
   /** Where there are several: what the status says of them, as `{ replicas, away }`. */
   several = null;
   /** Members of the status that are not computed from the stories. */
@@ -67,6 +69,7 @@ export class Mock {
     if (request.method !== "GET") return this.change(request, url, response);
     const found = this.find(url.pathname.slice(5).split("/").map(decodeURIComponent), url.searchParams);
     if (typeof found === "string") return response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(found);
+    if (found?.error) return json(response, 400, found);
     return found ? json(response, 200, found) : json(response, 404, { error: { code: "not_found", message: "the journal has no such thing" } });
   }
 
@@ -114,7 +117,7 @@ export class Mock {
     const short = ({ prompt, lineage, ...rest }) => rest;
     if (what === "status") {
       const rows = this.stories.reduce((sum, story) => sum + story.rows.length, 0);
-      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, ...this.totals(), ...this.status, ...this.several };
+      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, ...this.totals(), ...this.status, ...this.several };
     }
     if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100), away: this.several?.away };
     if (what === "conversations") {
@@ -130,9 +133,23 @@ export class Mock {
     }
     if (what === "drafts") return id ? this.drafts.get(id) : { drafts: [...this.drafts.values()].map((it) => it.draft) };
     if (what === "search") return { hits: this.search(query.get("q").toLowerCase()), complete: true };
+    if (what === "exchanges" && !id) return this.filtered(query);
     const story = this.stories.find((it) => it.details.has(id));
     if (what !== "exchanges" || !story) return null;
     return this.exchange(story, id, more, query);
+  }
+
+  rows() {
+    return [...this.stories.flatMap((story) => story.rows), ...this.strays].sort((a, b) => b.at_ms - a.at_ms);
+  }
+
+  /** Of the filter language only `error`; `toll:` is the word that the server does not know. */
+  filtered(query) {
+    const filter = query.get("filter") ?? "";
+    const at = filter.indexOf("toll:");
+    if (at >= 0) return { error: { code: "bad_filter", position: at + 1, message: '"toll" is no field; there are tool, model' } };
+    const rows = this.rows().filter((row) => !/\berror\b/.test(filter) || failed(row));
+    return { exchanges: rows.slice(0, Number(query.get("limit") ?? 100)) };
   }
 
   /** The server's sums over all conversations. */
@@ -173,6 +190,8 @@ export class Mock {
     return hits;
   }
 }
+
+const failed = (row) => row.status >= 400 || !["complete", "cancelled"].includes(row.outcome);
 
 function json(response, status, value) {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));

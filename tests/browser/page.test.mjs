@@ -60,6 +60,55 @@ test("an exchange that sent more than it received says so", async () => {
   assert.match(await text(".facts"), /sent in 2 requests, the last of [\s\S]*tokens more\s*sent on than received/);
 });
 
+test("rows say what happened: calls, the first words, a command, an error in the provider's words", async () => {
+  const story = tell({ tasks: 1, turns: 6 });
+  Object.assign(story.rows[3], { answer: { text: "Handed off.", calls: [] }, asked: "::handoff --focus x" });
+  Object.assign(story.rows[4], { status: 529, outcome: "upstream_error", answer: { error: "Overloaded \u001b[1m<b>come back</b>" } });
+  Object.assign(story.rows[5], { answer: { calls: ["a", "b", "c", "d"].map((name) => ({ name })), more_calls: 5 } });
+  mock.stories = [story];
+  await go(talk());
+  const did = await page.locator(".exchange .did").allInnerTexts();
+  assert.equal(did[3], "All is well. ⏎ So be it.");
+  assert.match(did[5], /^read_file src\/store\/mod\.rs$/);
+  assert.equal(did[2], "::handoff --focus x");
+  assert.equal(did[1], "Overloaded ⟨ESC⟩[1m<b>come back</b>");
+  assert.match(did[0], /^a\s*b\s*c\s*\+6$/);
+  await shot(page, "rows");
+});
+
+test("failures are listed on the home page and counted in the column, with and without a conversation", async () => {
+  mock.stories = examples();
+  const [story] = mock.stories;
+  Object.assign(story.rows.at(-1), { status: 400, outcome: "upstream_error", answer: { error: "max_tokens: Field required" } });
+  story.conversation.failures = 1;
+  mock.strays = [{ ...story.rows[0], id: exchangeId(900, 9), at_ms: Date.now(), conversation: null, wire: null, route: "GET /v1/nope", status: 404, outcome: "refused", answer: null, tokens_sum: null, fired: [], pinned: null }];
+  await go();
+  const rows = page.locator(".failures .found-row");
+  assert.equal(await rows.count(), 2);
+  assert.match(await rows.nth(0).innerText(), /GET \/v1\/nope[\s\S]*404 refused by baton/);
+  assert.match(await rows.nth(1).innerText(), /max_tokens: Field required\s*Work through docs[\s\S]*400/);
+  assert.match(await text("#places"), /Failures\s*2/);
+  assert.equal(await page.locator("#list .bad-badge").count(), 1);
+  await shot(page, "failures");
+  await page.locator("#places").getByText("Failures").click();
+  await page.waitForFunction(() => document.querySelector("h1")?.textContent === "Failures");
+  assert.equal(await page.locator(".found-row").count(), 2);
+});
+
+test("exchanges are filtered, and a wrong term is shown where it stands", async () => {
+  mock.stories = examples();
+  await go("#/x");
+  assert.match(await text("#filter-said"), /\d+ exchanges/);
+  await page.locator("#filter").fill("error toll:Bash");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("mark.wrong");
+  assert.equal(await text("mark.wrong"), "toll:Bash");
+  assert.match(await text("#filter-said"), /"toll" is no field; there are tool, model/);
+  assert.equal(await page.locator("#filter").inputValue(), "error toll:Bash");
+  await page.getByRole("button", { name: "!error" }).click();
+  await page.waitForFunction(() => location.hash.includes("toll%3ABash%20!error"));
+});
+
 test("several replicas: whose an exchange is, and who is away", async () => {
   mock.stories = examples();
   mock.several = { replicas: [{ name: "one", here: true }, { name: "two", here: false }], away: [{ replica: "three", why: "it cannot be reached" }] };
@@ -84,7 +133,9 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* sent on so far about [\d.]+.k tokens less/);
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
-  assert.match(await text(".exchange"), /32[\s\S]*cut at 3/);
+  // The stretch after a handoff is named once, where it begins; each row says what the model did.
+  assert.deepEqual((await page.locator(".exchange .tags").allInnerTexts()).flatMap((it) => it.match(/cut at \d/) ?? []), ["cut at 3", "cut at 2", "cut at 1"]);
+  assert.match(await text(".exchange"), /32[\s\S]*(read_file|edit_file|run) (src|cargo)/);
   assert.equal(await page.locator(".chain .step").count(), 3);
   assert.match(await text(".chain .step"), /kept 900 B[\s\S]*dropped [\s\S]*exchange[\s\S]*Copy resume line[\s\S]*Copy undo/);
   await shot(page, "conversation");

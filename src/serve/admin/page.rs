@@ -31,10 +31,12 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
     "chain.js" SCRIPT
     "chart.js" SCRIPT
     "conversation.js" SCRIPT
+    "did.js" SCRIPT
     "diff.js" SCRIPT
     "dom.js" SCRIPT
     "draft.js" SCRIPT
     "exchange.js" SCRIPT
+    "exchanges.js" SCRIPT
     "frame.css" STYLE
     "handoff.js" SCRIPT
     "home.js" SCRIPT

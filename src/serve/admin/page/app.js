@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { conversation } from "./conversation.js";
 import { h, say } from "./dom.js";
 import { exchange } from "./exchange.js";
+import { exchanges } from "./exchanges.js";
 import { draft } from "./draft.js";
 import { handoff, handoffs } from "./handoff.js";
 import { home } from "./home.js";
@@ -11,7 +12,7 @@ import { keyboard } from "./keys.js";
 import { Side } from "./side.js";
 
 const main = document.getElementById("main");
-const ctx = { rows: new Map(), signal: null, reopen: () => open(true), titleOf: (key) => side.titleOf(key) };
+const ctx = { rows: new Map(), signal: null, reopen: () => open(true), titleOf: (key) => side.titleOf(key), prefix: () => side.status?.command_prefix ?? "" };
 let view = null;
 let control = new AbortController();
 
@@ -21,6 +22,7 @@ const ROUTES = [
   [/^#\/d\/([^/]+)$/, draft],
   [/^#\/h\/([^/]+)$/, handoff],
   [/^#\/h$/, handoffs],
+  [/^#\/(x)(?:\?(.*))?$/, exchanges],
   [/^(?:#\/?)?$/, home],
 ];
 

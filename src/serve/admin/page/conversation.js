@@ -4,6 +4,7 @@ import * as api from "./api.js";
 import { chain } from "./chain.js";
 import { Chart } from "./chart.js";
 import { facts, h, line, patch, put, set } from "./dom.js";
+import { did, didText } from "./did.js";
 import { notice } from "./draft.js";
 import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, unsentFact, wireName } from "./words.js";
 
@@ -40,7 +41,7 @@ class Conversation {
 
   /** The table, and what makes more of its rows when its end comes into view. */
   table() {
-    const names = ["#", "time", "what happened", "messages", "context: received → sent", "tokens in · out", "took"];
+    const names = ["#", "time", "what happened", "context: received → sent", "tokens in · out", "took"];
     const head = h("div", { role: "rowgroup" }, h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name))));
     const label = "Exchanges, newest first: the numbers of the chart";
     const end = h("div", { class: "more", "aria-hidden": "true" });
@@ -102,7 +103,9 @@ class Conversation {
       for (const id of [...(row.fired ?? [])].reverse()) {
         items.push({ key: `h${id}`, is: `${number.get(id)} ${byId.has(id)}`, make: () => handoffRow(id, number.get(id), byId.get(id)) });
       }
-      items.push({ key: row.id, is: `${n} ${row.open} ${number.get(row.pinned)}`, make: () => exchangeRow(row, n, number) });
+      // The same cut in row after row says nothing: only where a stretch begins.
+      const begins = row.pinned && row.pinned !== this.rows[n - 2]?.pinned;
+      items.push({ key: row.id, is: `${n} ${row.open} ${number.get(row.pinned)} ${begins}`, make: () => exchangeRow(row, n, begins ? number : null, this.ctx.prefix()) });
     }
     // The bars are told in parts of the largest, so that a larger one touches no row.
     this.body.style.setProperty("--most", most);
@@ -166,16 +169,15 @@ function handoffRow(id, n, handoff) {
     h("span", { role: "cell", class: "num dim" }, handoff ? `prompt ${bytes(handoff.prompt_bytes)}` : ""));
 }
 
-function exchangeRow(row, n, number) {
+function exchangeRow(row, n, number, prefix) {
   const sent = row.sent_bytes ?? [];
   const last = sent.at(-1);
   const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `leg ${leg + 1}: ${status ?? (row.partial ? "not kept" : "not answered")}`)).filter(Boolean);
   const cells = [
     h("a", { href: `#/e/${encodeURIComponent(row.id)}`, class: "num", "data-item": true, "aria-label": `Exchange ${n}` }, n),
     h("time", { class: "dim num", datetime: new Date(row.at_ms).toISOString() }, clock(row.at_ms)),
-    h("span", { class: "tags", title: failures.join(", ") || null }, tags(row, number)),
-    h("span", { class: "num" }, arrow(row.received_messages, row.sent_messages?.at(-1))),
-    h("span", { class: "sizes" }, h("span", { class: "num" }, arrow(bytes(row.received_bytes), last === undefined ? null : bytes(last))), bar(row.received_bytes, last)),
+    h("span", { class: "what", title: [didText(row, prefix), row.answer?.text, ...failures].filter(Boolean).join("\n") || null }, h("span", { class: "did" }, did(row, prefix)), h("span", { class: "tags" }, tags(row, number))),
+    h("span", { class: "sizes", title: `${row.received_messages ?? 0} → ${row.sent_messages?.at(-1) ?? "–"} messages` }, h("span", { class: "num" }, arrow(bytes(row.received_bytes), last === undefined ? null : bytes(last))), bar(row.received_bytes, last)),
     h("span", { class: "num dim" }, tokens(row)),
     h("span", { class: "num dim", title: `first byte ${millis(row.first_byte_ms)}, ${millis(row.added_ms)} of it ours` }, millis(row.total_ms)),
   ];
@@ -234,10 +236,12 @@ export function tags(row, number = new Map()) {
   const out = [];
   const tag = (text, kind = "", title = null) => out.push(h("span", { class: `tag ${kind}`, title }, text));
   if (row.open) tag("under way", "new");
-  if (failed(row)) tag([row.status || null, outcome(row)].filter(Boolean).join(" "), "bad");
+  // Beside the provider's words the status is enough.
+  if (failed(row)) tag([row.status || null, row.answer?.error && row.status >= 400 ? null : outcome(row)].filter(Boolean).join(" "), "bad", outcome(row));
+  const cut = number?.get(row.pinned);
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
   for (const facts of row.facts ?? []) tag(...(FACTS[facts] ?? [line(facts)]));
-  if (row.pinned) tag(number.get(row.pinned) ? `cut at ${number.get(row.pinned)}` : "cut", "", "Sent on from its active handoff");
+  if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent on from its active handoff");
   if (row.unpinned) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));
   if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was put back in its place");
@@ -253,7 +257,7 @@ export function tags(row, number = new Map()) {
   if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
   if (row.broken_up) tag("marker broken up", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not keep all of it");
-  if (!out.length && !row.tooled) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
+  if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
   if (row.replica) tag(line(row.replica), "quiet", "The replica that has this exchange");
   return out;
 }

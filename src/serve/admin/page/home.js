@@ -2,21 +2,24 @@
 
 import * as api from "./api.js";
 import { copyButton, facts, h, patch, set } from "./dom.js";
+import { found } from "./exchanges.js";
 import { card } from "./handoff.js";
 import { ago, bytes, count, percent, unsentFact } from "./words.js";
 
 /** Handoffs that the first view shows. */
 const LATEST = 6;
+const FAILURES = 5;
 
 export async function home(ctx) {
   const node = h("div", { class: "view" });
   const load = async () => {
     const options = { signal: ctx.signal };
-    const [status, latest] = await Promise.all([
+    const [status, latest, failed] = await Promise.all([
       api.json("/api/status", options),
       api.json(api.path(["handoffs"], { limit: LATEST }), options),
+      api.json(api.path(["exchanges"], { filter: "error", limit: FAILURES }), options),
     ]);
-    draw(node, status, latest.handoffs ?? []);
+    draw(node, { status, latest: latest.handoffs ?? [], failed: failed.exchanges ?? [], ctx });
   };
   await load();
   let pause;
@@ -28,7 +31,7 @@ export async function home(ctx) {
   return { node, title: null, event, refresh: load };
 }
 
-function draw(node, status, latest) {
+function draw(node, { status, latest, failed, ctx }) {
   const off = status.journal?.enabled === false;
   if (!status.conversations && !status.journal?.exchanges) {
     set(node,
@@ -42,6 +45,7 @@ function draw(node, status, latest) {
       h("header", { class: "head-of-view" }, h("h1", null, "What the models really saw")),
       h("div", { class: "facts" }),
       off ? journalOff() : null,
+      h("section", { class: "failures" }, h("h2", null, h("a", { href: "#/x?filter=error" }, "Failures"), " ", h("span", { class: "num" })), h("div", { class: "found-list" })),
       h("section", { class: "latest" }, h("h2", null, "Latest handoffs"), h("div", { class: "cards" })),
       h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
   }
@@ -53,6 +57,10 @@ function draw(node, status, latest) {
     [bytes(status.sent_bytes), `went on (${percent(status.sent_bytes, status.received_bytes)})`],
     unsentFact(status.unsent_tokens ?? 0),
   ]);
+  const failures = node.querySelector(".failures");
+  failures.hidden = !failed.length;
+  set(failures.querySelector("h2 .num"), count(status.failures));
+  patch(failures.querySelector(".found-list"), failed.map((row) => ({ key: row.id, is: "", make: () => found(row, ctx) })));
   node.querySelector(".latest").hidden = !latest.length;
   patch(node.querySelector(".cards"), latest.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })));
 }

@@ -12,6 +12,8 @@ const HELP = [
   ["/", "search"],
   ["g c", "conversations"],
   ["g h", "handoffs"],
+  ["g x", "exchanges, by a filter"],
+  ["g f", "failures"],
   ["t", "light or dark"],
   ["?", "this help"],
 ];
@@ -40,6 +42,8 @@ export function keyboard({ view, theme }) {
     "?": help,
     "g c": () => ((location.hash = "#/"), showSide(), document.querySelector("#list [data-item]")?.focus()),
     "g h": () => (location.hash = "#/h"),
+    "g x": () => (location.hash = "#/x"),
+    "g f": () => (location.hash = "#/x?filter=error"),
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;

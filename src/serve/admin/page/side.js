@@ -18,6 +18,7 @@ export class Side {
     this.list = document.getElementById("list");
     this.input = document.getElementById("search");
     this.foot = document.getElementById("foot");
+    this.places = document.getElementById("places");
     this.all = [];
     this.hits = null;
     this.busy = new Map();
@@ -97,7 +98,7 @@ export class Side {
     const says = (key, text, kind = "p", name = "dim pad") => text && items.push({ key, is: text, make: () => h(kind, { class: name }, text) });
     says("problem", this.problem, "p", "bad pad");
     for (const it of shown) {
-      const is = [it.title, it.model, it.wire, it.handoffs, it.unsent_tokens, it.replicas, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
+      const is = [it.title, it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.replicas, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
       items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });
     }
     if (wanted) {
@@ -119,6 +120,7 @@ export class Side {
       h("span", { class: "age num" }, busy ? h("span", { class: "pulse", title: "A request is under way" }) : ago(it.last_ms)),
       h("span", { class: "talk-small" }, small),
       h("span", { class: "talk-numbers num" },
+        it.failures ? h("span", { class: "badge bad-badge", title: plural(it.failures, "failure") }, count(it.failures)) : null,
         it.handoffs ? h("span", { class: "badge", title: plural(it.handoffs, "handoff") }, count(it.handoffs)) : null,
         it.unsent_tokens ? h("span", { title: `Sent on: ${unsent(it.unsent_tokens)} than received, net` }, it.unsent_tokens > 0 ? `−${short(it.unsent_tokens)}` : `+${short(-it.unsent_tokens)}`) : null));
   }
@@ -133,9 +135,20 @@ export class Side {
       h("span", { class: "snippet", dir: "auto" }, before, h("mark", null, found), behind));
   }
 
+  /** The lists over all conversations, with how much is in them. */
+  drawPlaces(it) {
+    const place = (key, hash, word, n, kind = "") => ({ key, is: `${n}`, make: () => h("a", { href: hash, class: "place" }, word, n ? h("span", { class: `badge ${kind}` }, count(n)) : null) });
+    patch(this.places, [
+      place("h", "#/h", "Handoffs", it.handoffs),
+      place("x", "#/x", "Exchanges"),
+      place("f", "#/x?filter=error", "Failures", it.failures, "bad-badge"),
+    ]);
+  }
+
   drawFoot() {
     const it = this.status;
     if (!it) return;
+    this.drawPlaces(it);
     const journal = it.journal ?? {};
     this.foot.replaceChildren(
       h("span", null, `baton ${it.version ?? ""}`),

@@ -36,7 +36,7 @@ export function unsent(tokens) {
 /** The same as a large fact: value, label, and its explanation. */
 export function unsentFact(tokens) {
   const more = tokens < 0;
-  return [`${short(Math.abs(tokens ?? 0))} tokens ${more ? "more" : "less"}`, "sent on than received, about", `${count(tokens)} tokens at four bytes each, net: all that was sent upstream is subtracted. Cached input would have cost a tenth.`];
+  return [`≈ ${short(Math.abs(tokens ?? 0))} tokens ${more ? "more" : "less"}`, "sent on than received", `${count(tokens)} tokens at four bytes each, net: all that was sent upstream is subtracted. Cached input would have cost a tenth.`];
 }
 
 export function plural(n, one, many = `${one}s`) {
