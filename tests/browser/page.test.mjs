@@ -203,16 +203,40 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   mock.stories = examples();
   await go(`#/e/${exchangeId(17)}`);
   const tabs = page.getByRole("tab");
-  assert.deepEqual(await tabs.allInnerTexts(), ["Leg 1", "Leg 2", "Response", "Headers", "Usage and times"]);
-  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Leg 2");
-  await tabs.nth(2).click();
+  assert.deepEqual(await tabs.allInnerTexts(), ["Request", "Response", "Headers", "Usage and times"]);
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Request");
+  assert.match(await text(".sentence"), /^The model handed over: baton stored the handoff/);
+  assert.equal(await text(".legs summary"), "request 2 of 2");
+  await page.locator(".legs summary").click();
+  await page.getByRole("button", { name: "Request 1" }).click();
+  assert.equal(await text(".legs summary"), "request 1 of 2");
+  assert.match(await text(".leg-line"), /What the agent sent, beside what went on/);
+  await tabs.nth(1).click();
   await page.waitForSelector(".answer pre");
   assert.match(await text(".answers"), /call · session_handoff/);
   assert.equal(await page.locator(".answers a.sentinel").first().getAttribute("href"), `#/h/${handoffId(2)}`);
   await shot(page, "response");
-  await tabs.nth(3).click();
+  await tabs.nth(2).click();
   assert.match(await text(".headers"), /x-api-key\s+\[redacted\]/);
-  assert.match(await page.locator(".two").innerText(), /To the model, leg 2\s+https:\/\/api\.anthropic\.com\/v1\/messages\s+accept-encoding\s+identity/);
+  assert.match(await page.locator(".two").innerText(), /To the model, request 2 of 2\s+https:\/\/api\.anthropic\.com\/v1\/messages\s+accept-encoding\s+identity/);
+});
+
+test("the next exchange opens at the tab that is looked at, and one sentence says what baton did", async () => {
+  mock.stories = examples();
+  await go(`#/e/${exchangeId(20)}`);
+  assert.match(await text(".sentence"), /^The history was cut at its handoff: \d+ messages gave way/);
+  assert.ok(!(await page.locator(".notes li").first().isVisible()), "the steps are folded");
+  await page.getByRole("tab", { name: "Headers" }).click();
+  await page.keyboard.press("]");
+  await page.waitForFunction((id) => location.hash === `#/e/${id}?tab=headers`, exchangeId(21));
+  await ready(page);
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Headers");
+  const [story] = mock.stories;
+  Object.assign(story.rows[0], { asked: "::handoff list", sent_bytes: [], changes: [] });
+  story.details.get(story.rows[0].id).legs = [];
+  await page.goto(`${mock.url}/#/e/${story.rows[0].id}`);
+  await page.waitForFunction(() => document.querySelector(".sentence")?.textContent.startsWith("baton answered ::handoff list by itself"));
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Response");
 });
 
 test("a handoff has its prompt, its lineage and the line to go on from", async () => {
@@ -531,7 +555,10 @@ test("tokens stand with their leg, and a leg that failed shows its status", asyn
   detail.legs.push({ ...again, n: 2 });
   mock.stories = [story];
   await go(`#/e/${row.id}`);
-  await page.getByRole("tab", { name: "Leg 2" }).click();
+  assert.equal(await text(".legs summary"), "request 3 of 3");
+  await page.locator(".legs summary").click();
+  assert.match(await page.locator(".legs li").nth(1).innerText(), /Request 2 .*429/);
+  await page.getByRole("button", { name: "Request 2" }).click();
   assert.match(await text(".leg-line"), /Upstream answered 429/);
   await page.getByRole("tab", { name: "Usage and times" }).click();
   const cells = await page.locator(".numbers tbody tr").evaluateAll((all) => all.map((tr) => [...tr.children].map((td) => td.textContent)));
@@ -553,10 +580,10 @@ test("where a leg's row was dropped, the others keep their numbers and tokens", 
   mock.stories = [story];
   await go(`#/e/${row.id}?side=sent&of=messages&leg=1&i=0`);
   assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Request");
-  assert.match(await text(".leg-line"), /A later leg/);
+  assert.match(await text(".leg-line"), /A later request/);
   await page.getByRole("tab", { name: "Usage and times" }).click();
   const cells = await page.locator(".numbers tbody tr").first().locator("th, td").allInnerTexts();
-  assert.deepEqual([cells[0], cells[1], cells[7]], ["Leg 2", "200", String(output)]);
+  assert.deepEqual([cells[0], cells[1], cells[7]], ["Request 2", "200", String(output)]);
 });
 
 const NASTY = '<script>alert(1)</script><img src=x onerror="alert(2)">\n\u001b[31mred\u001b[0m and \u202egnissim\u202c, \u0000\n</pre><style>*{display:none}</style>';

@@ -158,7 +158,7 @@ export class Chart {
     ]);
     const lines = [
       ["agent sent", `${bytes(point.received)} · ${plural(point.row.received_messages ?? 0, "message")}`],
-      ...point.sent.map((value, leg) => [point.sent.length > 1 ? `model saw, leg ${leg + 1}` : "model saw", `${bytes(value)} · ${plural(point.row.sent_messages?.[leg] ?? 0, "message")}`]),
+      ...point.sent.map((value, leg) => [point.sent.length > 1 ? `model saw, request ${leg + 1} of ${point.sent.length}` : "model saw", `${bytes(value)} · ${plural(point.row.sent_messages?.[leg] ?? 0, "message")}`]),
       ["sent on so far", unsent(point.unsent)],
     ];
     const title = `Request ${point.n}${point.row.fired?.length ? " · handoff" : ""}`;

@@ -172,7 +172,7 @@ function handoffRow(id, n, handoff) {
 function exchangeRow(row, n, number, prefix) {
   const sent = row.sent_bytes ?? [];
   const last = sent.at(-1);
-  const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `leg ${leg + 1}: ${status ?? (row.partial ? "not kept" : "not answered")}`)).filter(Boolean);
+  const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `request ${leg + 1}: ${status ?? (row.partial ? "not kept" : "not answered")}`)).filter(Boolean);
   const cells = [
     h("a", { href: `#/e/${encodeURIComponent(row.id)}`, class: "num", "data-item": true, "aria-label": `Exchange ${n}` }, n),
     h("time", { class: "dim num", datetime: new Date(row.at_ms).toISOString() }, clock(row.at_ms)),
