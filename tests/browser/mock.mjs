@@ -120,6 +120,7 @@ export class Mock {
       return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, ...this.totals(), ...this.status, ...this.several };
     }
     if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100), away: this.several?.away };
+    if (what === "conversations" && more === "carried") return this.carried;
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
       const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
@@ -133,6 +134,7 @@ export class Mock {
     }
     if (what === "drafts") return id ? this.drafts.get(id) : { drafts: [...this.drafts.values()].map((it) => it.draft) };
     if (what === "search") return { hits: this.search(query.get("q").toLowerCase()), complete: true };
+    if (what === "savings") return this.savings(query);
     if (what === "exchanges" && !id) return this.filtered(query);
     const story = this.stories.find((it) => it.details.has(id));
     if (what !== "exchanges" || !story) return null;
@@ -150,6 +152,26 @@ export class Mock {
     if (at >= 0) return { error: { code: "bad_filter", position: at + 1, message: '"toll" is no field; there are tool, model' } };
     const rows = this.rows().filter((row) => !/\berror\b/.test(filter) || failed(row));
     return { exchanges: rows.slice(0, Number(query.get("limit") ?? 100)) };
+  }
+
+  /** What carrying costs in every conversation. */
+  carried = { input_cost: 67, carried_cost: 29, sent_bytes: 9e6, carried_bytes: 4e6, tools: [{ tool: "Bash", argument: null, results: 463, bytes: 9e5, again: 9000, again_bytes: 4e6, again_cost: 29 }], results: [{ tool: "Bash", argument: "cargo test", results: 12, bytes: 40_000, again: 300, again_bytes: 1e6, again_cost: 7.25 }] };
+
+  /** Costs in proportion to output, with a loss in the second group. */
+  savings(query) {
+    const [by, only] = [query.get("by"), query.get("conversation")];
+    const groups = new Map();
+    for (const row of this.rows().filter((row) => row.tokens_sum && (!only || row.conversation === only))) {
+      const key = { day: new Date(row.at_ms).toISOString().slice(0, 10), model: row.model, conversation: row.conversation }[by];
+      groups.set(key, [...(groups.get(key) ?? []), row]);
+    }
+    const of = (rows, at) => {
+      const sum = (part) => rows.reduce((total, row) => total + row.tokens_sum[part], 0);
+      const cost = sum("output") / 1000;
+      return { exchanges: rows.length, unpriced: 0, subscription: 0, compacted: 1, tokens: { input: sum("input"), cache_read: sum("cache_read"), cache_write: sum("cache_write"), cache_write_1h: 0, output: sum("output") }, cost, without_cost: cost * (at === 1 ? 0.5 : 2), saved: cost * (at === 1 ? -0.5 : 1), saved_error: cost / 10 };
+    };
+    const all = [...groups.values()].flat();
+    return { prices: { source: "genai-prices", date: "2026-11-20" }, unpriced_models: [], total: { key: "", ...of(all, 0) }, groups: [...groups].map(([key, rows], at) => ({ key, ...of(rows, at) })) };
   }
 
   /** The server's sums over all conversations. */

@@ -95,6 +95,63 @@ test("failures are listed on the home page and counted in the column, with and w
   assert.equal(await page.locator(".found-row").count(), 2);
 });
 
+test("the bill is a table that is sorted, by day, model and conversation", async () => {
+  mock.stories = examples();
+  await go("#/s?by=model");
+  assert.match(await text(".facts"), /\$[\d.]+\s*cost\s*\$[\d.]+\s*without baton, estimated\s*\+\$[\d.]+\s*saved \(50 %\), ± \$/);
+  const column = async (n) => (await page.locator(`.sums tbody tr td:nth-child(${n})`).allInnerTexts()).map((it) => Number(it.replace(/[^\d.]/g, "")));
+  await page.getByRole("button", { name: "cost" }).click();
+  const falling = await column(7);
+  assert.deepEqual(falling, [...falling].sort((a, b) => b - a));
+  assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "cost");
+  await page.getByRole("button", { name: "cost" }).click();
+  assert.deepEqual(await column(7), [...falling].reverse());
+  assert.equal(await page.locator(".sums td.bad").count(), 1, "a loss is a loss");
+  assert.match(await text(".view"), /prices of 2026-11-20 \(genai-prices\)[\s\S]*would have been too long without baton/);
+  await shot(page, "savings");
+  await page.getByRole("link", { name: "conversation", exact: true }).click();
+  await page.waitForFunction(() => document.querySelector(".sums tbody th a")?.textContent.startsWith("Work through"));
+  await page.getByRole("link", { name: "7 days" }).click();
+  await page.waitForFunction(() => location.hash === "#/s?by=conversation&since=7d");
+});
+
+test("a conversation says what it cost, and what carrying cost", async () => {
+  mock.stories = examples();
+  await go(talk());
+  await page.waitForSelector(".bill:not([hidden])");
+  assert.match(await text(".bill .facts"), /cost[\s\S]*\$29\.00\s*carried results again, 463 results of Bash most/);
+  await page.locator(".bill summary").click();
+  assert.match(await text(".bill"), /What carrying costs[\s\S]*Bash\s*463[\s\S]*Bash cargo test\s*12[\s\S]*\$7\.25/);
+  await shot(page, "bill");
+});
+
+test("conversations that begin alike are named by what tells them apart", async () => {
+  const [story] = examples();
+  const title = (n, title) => ({ ...story, handoffs: [], conversation: { ...story.conversation, key: `k${n}`, last_ms: 100 - n, title } });
+  const plan = "Work through docs/plan.md: tasks one after the other.";
+  mock.stories = [title(1, `${plan} Next: task 1: survey`), title(2, `${plan} Next: task 2: put a trait`), title(3, "Mend it"), title(4, "Mend it"), title(5, plan)];
+  await go();
+  assert.deepEqual(await page.locator("#list .talk-title").allInnerTexts(), ["…1: survey", "…2: put a trait", "Mend it", "Mend it", plan]);
+  assert.match(await page.locator("#list .talk-title").first().getAttribute("title"), /^Work through/);
+});
+
+test("the search box jumps to an exchange by its number, and offers a filter as one", async () => {
+  mock.stories = examples();
+  await go(talk());
+  await page.locator("#search").fill("#7");
+  assert.match(await text("#list"), /Enter: exchange #7 of this conversation/);
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((id) => location.hash === `#/e/${id}`, exchangeId(7));
+  await ready(page);
+  assert.equal(await text("h1"), "Exchange 7");
+  await page.locator("#search").fill("#700");
+  await page.keyboard.press("Enter");
+  await page.getByText("This conversation has 32 exchanges").waitFor();
+  await page.locator("#search").fill("tool:Bash since:1h");
+  await page.locator("#list .hit").first().click();
+  await page.waitForFunction(() => location.hash === "#/x?filter=tool%3ABash%20since%3A1h");
+});
+
 test("exchanges are filtered, and a wrong term is shown where it stands", async () => {
   mock.stories = examples();
   await go("#/x");
@@ -542,7 +599,9 @@ test("the system prompt and the tools are the diff's first rows", async () => {
   assert.match(await own.innerText(), /Call this when a task is finished[\s\S]*"type": "object"/);
   // A kept preamble is called so, beside the prompt in the same message.
   await page.waitForSelector(".cell.new[data-at*=messages] pre");
-  assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allInnerTexts(), ["preamble", "carry-over prompt"]);
+  assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allTextContents(), ["carry-over prompt", "preamble"]);
+  assert.match(await text(".cell.new .preamble summary"), /^Preamble in front of it: 1 part, \d+ B$/);
+  assert.ok(!(await page.locator(".cell.new .preamble .part").isVisible()), "folded");
 });
 
 test("tokens stand with their leg, and a leg that failed shows its status", async () => {

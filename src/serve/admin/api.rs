@@ -37,6 +37,7 @@ async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullRe
         ["status"] => status(inspector).await,
         ["conversations"] => conversations(inspector, params).await,
         ["conversations", key] => conversation(inspector, key).await,
+        ["conversations", key, "carried"] => api_savings::carried(inspector, key).await,
         ["exchanges"] => exchanges(inspector, params).await,
         ["exchanges", id] => exchange(inspector, id).await,
         ["exchanges", id, "message"] => message(inspector, id, params).await,

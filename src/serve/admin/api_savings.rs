@@ -32,3 +32,18 @@ pub(super) async fn report(inspector: &Inspector, params: &QueryParams) -> ApiRe
     let report = report.await?;
     shown(&report.unwrap_or_else(|| SavingsReport::of(&[], group, &inspector.prices)))
 }
+
+/// `/api/conversations/KEY/carried`: what it cost to send results again.
+pub(super) async fn carried(inspector: &Inspector, key: &str) -> ApiResult {
+    let (wanted, prices) = (key.to_owned(), Arc::clone(&inspector.prices));
+    let found = read(inspector, move |q| {
+        match q.conversations(Some(&wanted), 1)?.is_empty() {
+            true => Ok(None),
+            false => q.carried(&wanted, &prices).map(Some),
+        }
+    });
+    let found = found.await?.flatten();
+    shown(&found.ok_or(Unanswered::NotFound(
+        "there is no such conversation in the journal",
+    ))?)
+}

@@ -43,6 +43,7 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
     "keys.js" SCRIPT
     "parts.js" SCRIPT
     "reply.js" SCRIPT
+    "savings.js" SCRIPT
     "side.js" SCRIPT
     "views.css" STYLE
     "words.js" SCRIPT

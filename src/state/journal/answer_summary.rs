@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::summary;
 use baton_core::agents::tools::{self, ToolKind};
 use baton_core::text::json;
-use baton_core::transcript::{AnswerContent, AnswerPart, AnswerPartKind};
+use baton_core::transcript::{AnswerContent, AnswerPart, AnswerPartKind, ToolCall};
 
 /// Calls that are listed.
 const MOST_CALLS: usize = 8;
@@ -92,6 +92,25 @@ impl CallSummary {
         Self {
             argument: main_argument(&name, &arguments).and_then(|text| line(&text)),
             name: line(&name).unwrap_or_default(),
+        }
+    }
+}
+
+impl CallSummary {
+    /// Summarises a call of a stored message, which is redacted already.
+    pub(super) fn of_call(call: &ToolCall<'_>) -> Self {
+        let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
+        let text = call
+            .arguments
+            .map(|arguments| arguments.get().into_owned())
+            .unwrap_or_default();
+        let arguments = tools::arguments(&text);
+        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
+        let argument = main_argument(&name, &arguments);
+        Self {
+            argument: argument
+                .and_then(|text| Some(summary::cut(text.lines().find(|line| !line.trim().is_empty())?))),
+            name: summary::cut(&name),
         }
     }
 }

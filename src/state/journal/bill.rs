@@ -46,6 +46,8 @@ pub struct BillEntry {
     pub tokens: TokenCounts,
     /// The cost in dollars; none where a price is unknown.
     pub cost: Option<f64>,
+    /// The part of the cost that is for input.
+    pub input_cost: Option<f64>,
     /// Estimated counts without baton.
     pub without_tokens: Option<TokenCounts>,
     /// The estimated cost without baton.
@@ -192,6 +194,7 @@ impl BilledRow {
             subscription: event.subscription,
             tokens: TokenCounts::default(),
             cost: None,
+            input_cost: None,
             without_tokens: None,
             without_cost: None,
             saved: None,
@@ -218,6 +221,7 @@ impl BilledRow {
             model: answered.map(|request| request.model.clone()).or(self.entry.model),
             tokens: bill.tokens,
             cost: bill.cost.map(|cost| cost.total()),
+            input_cost: bill.cost.map(|cost| cost.total() - cost.output),
             without_tokens: without.map(|without| without.tokens),
             without_cost: without.and_then(|without| Some(without.cost?.total())),
             saved: bill.saved(),

@@ -15,6 +15,7 @@ mod bill;
 mod bill_report;
 mod bill_sums;
 mod body_capture;
+mod carried;
 mod chunk_bodies;
 mod chunk_store;
 mod chunks;
@@ -66,6 +67,7 @@ pub use bill::{BillEntry, BillFilter};
 pub use bill_report::{PriceSource, SavingsReport};
 pub use bill_sums::{BillGroup, BillSum};
 pub use body_capture::BodyCapture;
+pub use carried::{CarriedGroup, CarriedReport};
 pub use diff::MessageState;
 pub use exchange::{
     BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,

@@ -9,6 +9,7 @@ import { draft } from "./draft.js";
 import { handoff, handoffs } from "./handoff.js";
 import { home } from "./home.js";
 import { keyboard } from "./keys.js";
+import { savings } from "./savings.js";
 import { Side } from "./side.js";
 
 const main = document.getElementById("main");
@@ -23,6 +24,7 @@ const ROUTES = [
   [/^#\/h\/([^/]+)$/, handoff],
   [/^#\/h$/, handoffs],
   [/^#\/(x)(?:\?(.*))?$/, exchanges],
+  [/^#\/(s)(?:\?(.*))?$/, savings],
   [/^(?:#\/?)?$/, home],
 ];
 

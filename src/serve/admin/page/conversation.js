@@ -6,6 +6,7 @@ import { Chart } from "./chart.js";
 import { facts, h, line, patch, put, set } from "./dom.js";
 import { did, didText } from "./did.js";
 import { notice } from "./draft.js";
+import { conversationBill } from "./savings.js";
 import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, unsentFact, wireName } from "./words.js";
 
 /** Rows made before they are scrolled to, and each time that their end comes into view. */
@@ -17,7 +18,7 @@ export async function conversation(ctx, key) {
   const said = await api.json(api.path(["conversations", key]), { signal: ctx.signal });
   const view = new Conversation(ctx, key, said);
   ctx.rows.set(key, view.rows);
-  return { node: view.node, title: view.title(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), shown: () => view.chart.draw(), place: () => ({ shown: view.shown }), up: "#/" };
+  return { node: view.node, title: view.title(), settled: view.bill.load(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), shown: () => view.chart.draw(), place: () => ({ shown: view.shown }), up: "#/" };
 }
 
 class Conversation {
@@ -28,6 +29,7 @@ class Conversation {
     this.chart = new Chart({ open: (row) => (location.hash = `#/e/${encodeURIComponent(row.id)}`) });
     this.name = h("h1", { dir: "auto" });
     this.what = h("p", { class: "dim" });
+    this.bill = conversationBill(ctx, key);
     this.draft = h("div", null);
     this.facts = h("div", { class: "facts" });
     this.body = h("div", { class: "rows", role: "rowgroup" });
@@ -35,7 +37,7 @@ class Conversation {
     this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.chain);
     this.node = h("div", { class: "view" },
       h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), this.name, this.what),
-      this.draft, this.facts, this.chart.node, this.handed, this.table());
+      this.draft, this.facts, this.chart.node, this.bill.node, this.handed, this.table());
     this.take(said);
   }
 

@@ -9,11 +9,12 @@ const HELP = [
   ["u", "up: to the conversation, to the list"],
   ["[  ]", "the exchange before, after"],
   ["n  p", "next, previous change of a request"],
-  ["/", "search"],
+  ["/", "search, or #12 for exchange 12"],
   ["g c", "conversations"],
   ["g h", "handoffs"],
   ["g x", "exchanges, by a filter"],
   ["g f", "failures"],
+  ["g s", "savings"],
   ["t", "light or dark"],
   ["?", "this help"],
 ];
@@ -43,6 +44,7 @@ export function keyboard({ view, theme }) {
     "g c": () => ((location.hash = "#/"), showSide(), document.querySelector("#list [data-item]")?.focus()),
     "g h": () => (location.hash = "#/h"),
     "g x": () => (location.hash = "#/x"),
+    "g s": () => (location.hash = "#/s"),
     "g f": () => (location.hash = "#/x?filter=error"),
   };
   document.addEventListener("keydown", (event) => {

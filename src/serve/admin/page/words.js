@@ -52,6 +52,16 @@ export function tokensOf(n) {
   return Math.round((n ?? 0) / BYTES_PER_TOKEN);
 }
 
+/** `$12.40`; below ten cents with four decimals. */
+export function dollars(amount) {
+  const value = amount ?? 0;
+  return `$${value !== 0 && Math.abs(value) < 0.1 ? value.toFixed(4) : value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+}
+
+export function signedDollars(amount) {
+  return `${amount < 0 ? "\u2212" : "+"}${dollars(Math.abs(amount ?? 0))}`;
+}
+
 export function millis(ms) {
   if (ms === null || ms === undefined) return "–";
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
