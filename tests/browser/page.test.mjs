@@ -299,8 +299,14 @@ test("the next exchange opens at the tab that is looked at, and one sentence say
 test("a handoff has its prompt, its lineage and the line to go on from", async () => {
   mock.stories = examples();
   await go(`#/h/${handoffId(3)}`, { permissions: ["clipboard-read", "clipboard-write"] });
-  assert.match(await text(".prompt pre"), /Next: task 4/);
+  assert.match(await text(".prompt .markdown"), /Next: task 4/);
   assert.equal(await page.locator(".lineage li").count(), 3);
+  assert.match(await text(".head-of-view"), /KiB of history gave way to a prompt of \d+ B\./);
+  assert.match(await page.getByText("The exchange in which it fired").getAttribute("href"), /^#\/e\//);
+  await page.getByText("What changed since the handoff before").click();
+  await page.waitForSelector(".line-diff");
+  assert.match(await text(".changed-lines"), /2 lines came, 1 line went since task 2/);
+  assert.deepEqual((await page.locator(".line.went").allInnerTexts()).map((it) => it.trim()), ["- Next: task 3: write the SQLite store. Start with src/store/sqlite/mod.rs."]);
   await page.locator("#copy-resume").click();
   await page.waitForFunction(() => document.getElementById("said").textContent === "Copied");
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `[[handoff-resume:${handoffId(3)}]]`);
@@ -340,6 +346,27 @@ test("a handoff shows its packet: what was seen, what was only claimed, what com
   await ready(page);
   assert.match(await text(".packet"), /no next_action recorded; needs a human/);
   assert.equal(await claims.count(), 0);
+});
+
+test("a prompt is read as Markdown, in text alone", async () => {
+  mock.stories = [tell({ tasks: 2, turns: 2, prompt: "# Goal\nMend **the <i>reader</i>**.\n\n- `src/a.rs`: [x](javascript:alert(1))\n  - deeper\n- ![y](http://evil/z.png)\n\n1. first\n2. second\n\n```sh\ncargo test # <b>\n```\n> quoted\n| a | b |\n|---|---|\n" })];
+  await go(`#/h/${handoffId(1)}`);
+  const all = await page.locator(".markdown > *").evaluateAll((nodes) => nodes.map((node) => [node.tagName, node.textContent]));
+  assert.deepEqual(all, [["H3", "Goal"], ["P", "Mend the <i>reader</i>."], ["UL", "src/a.rs: [x](javascript:alert(1))deeper![y](http://evil/z.png)"], ["OL", "firstsecond"], ["PRE", "cargo test # <b>"], ["BLOCKQUOTE", "quoted"], ["PRE", "| a | b |\n|---|---|"]]);
+  assert.deepEqual(await page.locator(".markdown b, .markdown code").allTextContents(), ["the <i>reader</i>", "src/a.rs"]);
+  assert.equal(await page.locator(".markdown ul ul li").innerText(), "deeper");
+  assert.equal(await page.locator(".markdown a, .markdown img, .markdown i").count(), 0);
+  await shot(page, "markdown");
+});
+
+test("handoffs beyond the last three are folded", async () => {
+  mock.stories = [tell({ tasks: 6, turns: 2 })];
+  await go(talk());
+  assert.equal(await page.locator(".handed > .chain .step").count(), 3);
+  assert.ok(!(await page.locator(".handed details .step").first().isVisible()));
+  await page.getByText("2 earlier handoffs").click();
+  assert.equal(await page.locator(".handed .step").count(), 5);
+  assert.match(await page.locator(".handed .step .badge").first().innerText(), /^1$/);
 });
 
 test("a handoff stands in a map of chains and forks", async () => {
@@ -655,6 +682,10 @@ test("a prompt full of markup and control characters is text", async () => {
   await page.waitForSelector(".exchange");
   assert.match(await text("h1"), /<b>bold<\/b>/);
   await page.goto(`${mock.url}/#/h/${handoffId(1)}`);
+  await page.waitForSelector(".markdown");
+  assert.match(await text(".markdown"), /<script>alert\(1\)<\/script><img src=x onerror="alert\(2\)">[\s\S]*⟨ESC⟩\[31mred/);
+  assert.equal(await page.locator("main script, main img, main style").count(), 0);
+  await page.getByRole("button", { name: "As written" }).click();
   await page.waitForSelector(".prompt pre");
   const shown = await page.locator(".prompt pre").evaluate((pre) => pre.textContent);
   assert.ok(shown.startsWith('<script>alert(1)</script><img src=x onerror="alert(2)">\n⟨ESC⟩[31mred⟨ESC⟩[0m and ⟨U+202E⟩gnissim⟨U+202C⟩, ⟨NUL⟩\n</pre>'), shown);
@@ -828,7 +859,12 @@ test("a draft waits for a person, who ticks, edits and accepts", async () => {
   assert.equal(await page.locator("#document").inputValue(), DOCUMENT);
   const ticks = page.locator(".ticks label");
   assert.deepEqual((await ticks.allInnerTexts()).map((it) => it.trim()), ["- `src/export/writer.rs`: writes rows.", "- `src/import/reader.rs`: is done.", "- `cargo test -p exporter` passes."]);
+  assert.match(await text("#sizes"), /^The model was last sent \d+ KiB\. This document has 180 B\.$/);
+  assert.match(await text("#accept-does"), /^Accept: with the agent's next request the model sees this document[\s\S]*Reject: the draft is dropped/);
+  const wide = await page.locator("#document").evaluate((node) => node.offsetWidth / node.parentNode.offsetWidth);
+  assert.ok(wide > 0.98, "full width");
   await ticks.nth(1).locator("input").uncheck();
+  assert.match(await text("#sizes"), /This document has \d+ B, as drafted 180 B/);
   assert.ok(!(await page.locator("#document").inputValue()).includes("reader.rs"));
   await ticks.nth(2).locator("input").uncheck();
   await ticks.nth(1).locator("input").check();

@@ -101,7 +101,7 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
     const next = TASKS[task % TASKS.length];
     const carried = prompt ?? `Goal: take linkshort off its single JSON file, following docs/plan.md. The HTTP API must not change; \`cargo test\` must pass after every task.\n\nDone:\n${done.join("\n")}\n\nNext: task ${task + 1}: ${next[0]}. Start with ${next[1]}/mod.rs.`;
     const parent = story.handoffs.at(-1)?.id ?? null;
-    story.handoffs.push({ id, conversation: key, at_ms: at + n * 70_000, wire, model, parent, reason: `task ${task} is done: ${TASKS[task - 1][0]}`, prompt_bytes: new TextEncoder().encode(carried).length, first_line: carried.split("\n")[0].slice(0, 160), archived: false, resume_line: `[[handoff-resume:${id}]]`, prompt: carried, lineage: [...story.handoffs.map((it) => it.id), id] });
+    story.handoffs.push({ id, conversation: key, at_ms: at + n * 70_000, wire, model, parent, reason: `task ${task} is done: ${TASKS[task - 1][0]}`, prompt_bytes: new TextEncoder().encode(carried).length, first_line: carried.split("\n")[0].slice(0, 160), archived: false, resume_line: `[[handoff-resume:${id}]]`, history_bytes: 24_000, exchange: exchangeId(n, talk), prompt: carried, lineage: [...story.handoffs.map((it) => it.id), id] });
     history.push({ role: "assistant", kind: "text", parts: [text(`Task ${task} is done: ${TASKS[task - 1][0]}.`), text(`\n\n[[handoff-resume:${id}]]\n${carried}\n[[/handoff-resume:${id}.${SEAL}]]\n\n`)] });
     cut = { id, at: history.length - 1, opening: { role: "user", kind: "text", parts: [text(PREAMBLE), text(carried)] } };
   };

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::harness::AgentWire;
 use crate::harness::anthropic::Anthropic;
-use crate::harness::fixture::{assistant, history, then, user};
+use crate::harness::fixture::{assistant, handoff, history, then, user};
 use crate::harness::program::{Program, ask, config_for};
 use crate::harness::{post, temp};
 
@@ -246,4 +246,19 @@ async fn what_carrying_costs_is_counted_by_tool_and_by_argument() {
     let by_bytes = again as f64 / carried["sent_bytes"].as_f64().unwrap();
     assert!((share - by_bytes).abs() < 0.1, "{share} {by_bytes}");
     assert_eq!(program.admin("/api/conversations/nope/carried").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handoff_names_the_exchange_in_which_it_fired() {
+    let dir = temp();
+    let script = Queue::new([handoff(), Reply::text("Fresh."), Reply::text("More.")]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let program = Program::start(&config_for(&provider, dir.path(), ""), dir.path());
+    let message = ask(&program, &history()).await;
+    ask(&program, &then(&history(), &message, "Go on.")).await;
+    let rows = listed(&program, "", 2).await;
+    let id = rows[1]["fired"][0].as_str().unwrap();
+    let found = program.admin(&format!("/api/handoffs/{id}")).await.json();
+    assert_eq!(found["handoff"]["exchange"], rows[1]["id"], "{found}");
+    assert_eq!(found["handoff"]["history_bytes"], rows[1]["received_bytes"]);
 }

@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Inspector;
-use super::query::{ApiResult, QueryParams, Unanswered, shown};
+use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use crate::state::files::documents::document_of;
 use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::{DocumentFilter, HandoffFilter};
@@ -176,6 +176,10 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let children = records.iter().rev().filter(|one| one.parent == Some(found.id));
     let children: Vec<_> = children.map(|one| one.id.to_string()).collect();
     let map = map(&records, found.id, &packets(inspector).await?);
+    let (conversation, wanted) = (found.conversation.clone(), found.id.to_string());
+    let exchange = read(inspector, move |q| q.fired_in(&conversation, &wanted))
+        .await?
+        .flatten();
     let mut value = json!(Short::of(found, &Packets::new()));
     if let Value::Object(members) = &mut value {
         members.insert("prompt".to_owned(), json!(prompt));
@@ -183,6 +187,8 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
         members.insert("children".to_owned(), json!(children));
         members.insert("map".to_owned(), json!(map));
         members.insert("packet".to_owned(), packet);
+        members.insert("history_bytes".to_owned(), json!(found.history_bytes));
+        members.insert("exchange".to_owned(), json!(exchange));
     }
     shown(&json!({"handoff": value}))
 }

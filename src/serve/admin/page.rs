@@ -41,6 +41,8 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
     "handoff.js" SCRIPT
     "home.js" SCRIPT
     "keys.js" SCRIPT
+    "lines.js" SCRIPT
+    "markdown.js" SCRIPT
     "parts.js" SCRIPT
     "reply.js" SCRIPT
     "savings.js" SCRIPT

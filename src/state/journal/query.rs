@@ -171,6 +171,20 @@ impl JournalReader {
         found.map(|row| self.with_legs(row)).transpose()
     }
 
+    /// The exchange of a conversation in which a handoff fired.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn fired_in(&self, conversation: &str, handoff: &str) -> Result<Option<String>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT e.id FROM exchanges e, json_each(e.event, '$.fired') f
+             WHERE e.conversation = ?1 AND e.fired > 0 AND f.value = ?2 LIMIT 1",
+        )?;
+        Ok(ask
+            .query_row([conversation, handoff], |row| row.get(0))
+            .optional()?)
+    }
+
     /// Ids that begin so, at most two: one is an answer, two are a question.
     ///
     /// # Errors

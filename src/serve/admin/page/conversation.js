@@ -11,6 +11,8 @@ import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent,
 
 /** Rows made before they are scrolled to, and each time that their end comes into view. */
 const ROWS = 120;
+/** Handoffs that are not folded. */
+const LAST_HANDOFFS = 3;
 /** A burst of exchanges is shown as one change. */
 const PAUSE = 250;
 
@@ -34,7 +36,9 @@ class Conversation {
     this.facts = h("div", { class: "facts" });
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.chain = h("ol", { class: "chain" });
-    this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.chain);
+    this.earlier = h("ol", { class: "chain" });
+    this.earlierFold = h("details", { hidden: true }, h("summary", null, ""), this.earlier);
+    this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.earlierFold, this.chain);
     this.node = h("div", { class: "view" },
       h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), this.name, this.what),
       this.draft, this.facts, this.chart.node, this.bill.node, this.handed, this.table());
@@ -90,7 +94,12 @@ class Conversation {
     ]);
     this.chart.show(rows, this.handoffs);
     this.handed.hidden = !this.handoffs.length;
-    patch(this.chain, chain(this.handoffs, rows, this.undo, (id) => this.askUndo(id)));
+    const steps = chain(this.handoffs, rows, this.undo, (id) => this.askUndo(id));
+    const folded = Math.max(0, steps.length - LAST_HANDOFFS);
+    this.earlierFold.hidden = !folded;
+    say(this.earlierFold.querySelector("summary"), plural(folded, "earlier handoff"));
+    patch(this.earlier, steps.slice(0, folded));
+    patch(this.chain, steps.slice(folded));
     this.drawTable();
   }
 
