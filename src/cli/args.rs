@@ -53,6 +53,10 @@ pub(super) enum CliCommand {
     SealKey(SealKeyArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
+    /// Open the inspector over the journal, read only, without a proxy
+    // Hidden for as long as the command tree is full: it has at most 24 visible leaves.
+    #[command(hide = true)]
+    Ui(UiArgs),
     /// Copy the store to another one, or check it
     Store(StoreArgs),
 }
@@ -130,6 +134,21 @@ pub(super) struct ShowWhat {
     /// HAR 1.2
     #[arg(long)]
     pub(super) har: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Where a proxy is running from this state directory, its own page is named instead.
+
+Examples:
+  baton ui
+  baton ui --no-browser --state-dir ~/copy-of-a-journal")]
+pub(super) struct UiArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Only print the page's address
+    #[arg(long)]
+    pub(super) no_browser: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -418,6 +418,7 @@ mod tests {
             },
             answer: None,
             asked: None,
+            fixed_bytes: 0,
             received_messages: 41,
             sent_messages: vec![41, 1],
             statuses: vec![Some(200), Some(200)],

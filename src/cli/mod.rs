@@ -34,6 +34,7 @@ mod state_args;
 mod status;
 mod store;
 mod stored;
+mod ui;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -70,6 +71,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Export(args) => export::run(&args, &mut out),
         CliCommand::SealKey(args) => seal_key::run(&args.command, &mut out),
         CliCommand::Status(args) => status::run(&args, &mut out),
+        CliCommand::Ui(args) => ui::run(&args, &mut out),
         CliCommand::Store(args) => store::run(&args.command, &mut out),
     };
     match done {

@@ -125,9 +125,10 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
             drafting: data.drafting(),
             sessions: data.sessions(),
             windows: config.handoff.windows.clone(),
+            thresholds: config.handoff.thresholds,
             command_prefix: config.commands.prefix.clone(),
             prices: Arc::new(bill_prices(&config)?),
-            data_listener: data.addr(),
+            data_listener: Some(data.addr()),
             started: Instant::now(),
         }),
     });

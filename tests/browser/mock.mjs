@@ -21,6 +21,7 @@ export class Mock {
   /** Drafts by id, as `{ draft, document }`; the first one is its conversation's. */
   drafts = new Map();
   prefix = "::";
+  limits = { window_tokens: 200_000, nudge_tokens: 120_000 };
   /** Exchanges of no conversation. */
   strays = [];
   /** Where there are several: what the status says of them, as `{ replicas, away }`. */
@@ -125,7 +126,7 @@ export class Mock {
       const story = this.stories.find((it) => it.conversation.key === id);
       const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
       const draft = [...this.drafts.values()].map((it) => it.draft).find((it) => it.conversation === id);
-      return story && { conversation: story.conversation, exchanges: rows, handoffs: story.handoffs.map(short), draft: draft ?? null, undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: this.prefix ? `${this.prefix}handoff undo` : null } };
+      return story && { conversation: story.conversation, limits: this.limits, exchanges: rows, handoffs: story.handoffs.map(short), draft: draft ?? null, undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: this.prefix ? `${this.prefix}handoff undo` : null } };
     }
     if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
     if (what === "handoffs") {

@@ -198,6 +198,57 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   await shot(page, "conversation");
 });
 
+test("the chart is drawn in bytes or tokens, zoomed, with the window and the nudge", async () => {
+  mock.stories = examples();
+  mock.limits = { window_tokens: 8000, nudge_tokens: 5000 };
+  for (const row of mock.stories[0].rows) row.fixed_bytes = 2100;
+  await go(talk());
+  const points = async (name) => (await page.locator(`.${name}`).getAttribute("points")).split(" ").filter(Boolean).length;
+  assert.equal(await points("ramp-line"), 32);
+  assert.equal(await page.locator(".level").count(), 0, "limits are in tokens");
+  assert.match(await text(".legend"), /fixed part 2\.1 KiB/);
+  await page.getByRole("button", { name: "tokens", exact: true }).click();
+  assert.match(await text(".legend"), /The model sees [\d.]+.k tokens/);
+  // The provider counted what was sent with the last request.
+  const last = mock.stories[0].rows.at(-1).tokens.at(-1);
+  assert.match(await text(".legend"), new RegExp(`The model sees ${((last.input + last.cache_read + last.cache_write) / 1000).toFixed(1)}`));
+  assert.deepEqual(await page.locator(".level text").allTextContents(), ["window, 8.0\u202fk tokens", "nudge, 5.0\u202fk tokens"]);
+  await shot(page, "chart-tokens");
+  await page.getByRole("button", { name: "model alone" }).click();
+  assert.equal(await points("ramp-line"), 0);
+  await page.getByRole("button", { name: "model alone" }).click();
+  await page.locator(".chart svg").focus();
+  await page.keyboard.press("+");
+  assert.equal(await points("ramp-line"), 16);
+  const box = await page.locator(".chart svg").boundingBox();
+  await page.mouse.move(box.x + 80, box.y + 100);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2, box.y + 100, { steps: 4 });
+  await page.mouse.up();
+  const dragged = await points("ramp-line");
+  assert.ok(dragged > 2 && dragged < 16, `${dragged}`);
+  assert.match(page.url(), /#\/c\//, "a drag opens nothing");
+  await page.keyboard.press("0");
+  assert.equal(await points("ramp-line"), 32);
+});
+
+test("a conversation of 10,000 exchanges opens in less than two seconds", async () => {
+  const story = tell({ tasks: 5, turns: 10 });
+  const rows = Array.from({ length: 10_000 }, (_, n) => ({ ...story.rows[n % story.rows.length], id: exchangeId(n + 1), fired: [] }));
+  mock.stories = [{ ...story, rows, conversation: { ...story.conversation, exchanges: rows.length } }];
+  await go();
+  const took = await page.evaluate(async (hash) => {
+    const began = performance.now();
+    location.hash = hash;
+    while (!document.querySelector(".exchange") || !document.querySelector(".saw-line")?.getAttribute("points")) await new Promise(requestAnimationFrame);
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+    return performance.now() - began;
+  }, talk());
+  console.log(`10,000 exchanges: open in ${Math.round(took)} ms`);
+  assert.ok(took < 2000, `${took} ms`);
+  assert.ok((await page.locator(".exchange").count()) < 400);
+});
+
 test("an exchange that hands off says whether what baton saw stands behind the prompt", async () => {
   mock.stories = examples();
   const [story] = mock.stories.filter((it) => it.conversation.key === "claude-code:6f1c2a");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use baton_core::nudge::Windows;
+use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_proxy::serve::admin::readiness::Report;
 use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
@@ -100,9 +100,10 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             drafting: Arc::clone(&fixture.baton.drafting),
             sessions: Arc::clone(&fixture.baton.sessions),
             windows: Windows::default(),
+            thresholds: Thresholds::default(),
             command_prefix: "::".to_owned(),
             prices: prices::table(None).unwrap().into(),
-            data_listener: fixture.baton.addr,
+            data_listener: Some(fixture.baton.addr),
             started: Instant::now(),
         }),
     };

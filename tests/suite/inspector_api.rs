@@ -1,8 +1,9 @@
 //! What the inspector's lists say of exchanges: what the model did, what failed and in whose words, what it cost; and the
 //! filter of lists, on the API and on `baton log`.
 
+use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use baton_strict::{Fault, Options, Queue, Reply, Strict};
@@ -13,7 +14,7 @@ use crate::harness::AgentWire;
 use crate::harness::anthropic::Anthropic;
 use crate::harness::fixture::{assistant, handoff, history, then, user};
 use crate::harness::program::{Program, ask, config_for};
-use crate::harness::{post, temp};
+use crate::harness::{client, post, read, temp};
 
 /// How long the journal may take.
 const WRITTEN: Duration = Duration::from_secs(10);
@@ -261,4 +262,68 @@ async fn a_handoff_names_the_exchange_in_which_it_fired() {
     let found = program.admin(&format!("/api/handoffs/{id}")).await.json();
     assert_eq!(found["handoff"]["exchange"], rows[1]["id"], "{found}");
     assert_eq!(found["handoff"]["history_bytes"], rows[1]["received_bytes"]);
+}
+
+/// After the proxy has ended, `status` names no page, and `baton ui` shows the journal without changing anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_proxy_the_page_is_read_only() {
+    let dir = temp();
+    let (program, _provider) = run(dir.path()).await;
+    listed(&program, "", 4).await;
+    let command = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command
+            .env("HOME", dir.path())
+            .env("XDG_CONFIG_HOME", dir.path())
+            .env("BATON_ADMIN__LISTEN", "127.0.0.1:0")
+            .args(args)
+            .arg("--state-dir")
+            .arg(dir.path());
+        command
+    };
+    let said = |args: &[&str]| String::from_utf8(command(args).output().unwrap().stdout).unwrap();
+    assert!(said(&["ui"]).contains(&format!("its page is {}", program.admin)));
+    drop(program);
+    let status = said(&["status"]);
+    assert!(
+        status.contains("inspector      not open; `baton ui` opens it over the journal"),
+        "{status}"
+    );
+    let mut child = command(&["ui"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let page = line
+        .strip_prefix("inspector on ")
+        .and_then(|rest| rest.split(',').next())
+        .unwrap()
+        .to_owned();
+    let get = async |path: &str| {
+        read(
+            client()
+                .get(format!("{page}{path}").parse().unwrap())
+                .await
+                .unwrap(),
+        )
+        .await
+    };
+    let status = get("/api/status").await.json();
+    assert_eq!(
+        (&status["read_only"], &status["journal"]["exchanges"]),
+        (&json!(true), &json!(4))
+    );
+    assert_eq!(
+        get("/api/exchanges?filter=error").await.json()["exchanges"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(get("/").await.text().contains("<title>baton</title>"));
+    assert_eq!(get("/api/events").await.json()["error"]["code"], "no_proxy");
+    let url = format!("{page}/api/handoffs/0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11/undo");
+    assert_eq!(post(&url, &[], "{}".to_owned().into()).await.status, 503);
+    child.kill().unwrap();
+    child.wait().unwrap();
 }

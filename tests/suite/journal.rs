@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_core::nudge::Windows;
+use baton_core::nudge::{Thresholds, Windows};
 use baton_proxy::serve::admin::readiness::Report;
 use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::state::config::{Config, Secret};
@@ -257,9 +257,10 @@ impl Listener {
                 drafting: Arc::clone(&run.baton.drafting),
                 sessions: Arc::clone(&run.baton.sessions),
                 windows: Windows::default(),
+                thresholds: Thresholds::default(),
                 command_prefix: "::".to_owned(),
                 prices: prices::table(None).unwrap().into(),
-                data_listener: run.baton.addr,
+                data_listener: Some(run.baton.addr),
                 started: Instant::now(),
             }),
         };

@@ -10,7 +10,10 @@ use super::peers::Scope;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, error, respond};
 use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_savings, api_undo};
-use crate::state::journal::{BodySide, ExchangeFilter, JournalReader, RowFilter, RowQuery, now_ms};
+use crate::state::journal::{
+    BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery, now_ms,
+};
+use baton_core::nudge::WindowQuery;
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
@@ -62,12 +65,13 @@ async fn status(inspector: &Inspector) -> ApiResult {
         "uptime_s": inspector.started.elapsed().as_secs(),
         "store": inspector.store.kind(),
         "journal": {
-            "enabled": inspector.journal.is_on(),
+            "enabled": inspector.journal.is_on() || inspector.data_listener.is_none(),
             "exchanges": totals.exchanges,
             "bytes": totals.bytes,
             "dropped": inspector.journal.dropped(),
         },
-        "data_listener": inspector.data_listener.to_string(),
+        "data_listener": inspector.data_listener.map(|address| address.to_string()),
+        "read_only": inspector.data_listener.is_none(),
         "conversations": totals.conversations,
         "handoffs": handoffs.len(),
         "received_bytes": totals.received_bytes,
@@ -106,11 +110,24 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
     let record = inspector.store.conversation(key).await?;
     shown(&json!({
         "conversation": conversation,
+        "limits": limits(inspector, exchanges.last()),
         "exchanges": exchanges,
         "handoffs": handoffs,
         "draft": draft.as_ref().map(api_drafts::value),
-        "undo": api_undo::state(record.as_ref(), &inspector.command_prefix),
+        "undo": inspector.data_listener.map(|_| api_undo::state(record.as_ref(), &inspector.command_prefix)),
     }))
+}
+
+/// The window of a conversation's model, and from how many tokens on the model is notified; each null where there is none.
+fn limits(inspector: &Inspector, newest: Option<&ExchangeRow>) -> Value {
+    let window = newest.and_then(|row| {
+        inspector.windows.of(&WindowQuery {
+            model: row.model.as_deref().unwrap_or_default(),
+            user_agent: row.event.agent.as_deref().unwrap_or_default(),
+            ..WindowQuery::default()
+        })
+    });
+    json!({"window_tokens": window, "nudge_tokens": inspector.thresholds.of(window).nudge()})
 }
 
 async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {

@@ -85,6 +85,7 @@ pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
         "exchanges": exchanges,
         "handoffs": handoffs(parts, 0),
         // Of replicas that share a store all say the same; of others, one serves the conversation.
+        "limits": first(parts, "limits"),
         "draft": first(parts, "draft"),
         "undo": first(parts, "undo"),
     }))
@@ -212,7 +213,7 @@ mod tests {
     #[test]
     fn a_conversation_on_two_replicas_is_one() {
         let row = |key: &str, title: &str, model: &str, count: u64, first: u64, last: u64| {
-            json!({"key": key, "title": title, "wire": "anthropic", "model": model, "exchanges": count, "handoffs": 1,
+            json!({"key": key, "title": title, "wire": "anthropic", "model": model, "exchanges": count, "handoffs": 1, "failures": 1,
                    "first_ms": first, "last_ms": last, "received_bytes": 10, "sent_bytes": 4, "unsent_tokens": -2})
         };
         let parts = [
@@ -226,7 +227,7 @@ mod tests {
         let all = conversations(&parts, 0);
         assert_eq!(
             all[0],
-            json!({"key": "a", "title": "A", "wire": "anthropic", "model": "new", "exchanges": 5, "handoffs": 2,
+            json!({"key": "a", "title": "A", "wire": "anthropic", "model": "new", "exchanges": 5, "handoffs": 2, "failures": 2,
                    "first_ms": 5, "last_ms": 40, "received_bytes": 20, "sent_bytes": 8, "unsent_tokens": -4,
                    "replicas": ["one", "two"]})
         );

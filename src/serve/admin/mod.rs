@@ -37,7 +37,7 @@ use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::telemetry::Metrics;
 use baton_core::bill::PriceTable;
-use baton_core::nudge::Windows;
+use baton_core::nudge::{Thresholds, Windows};
 
 pub use peers::Peers;
 pub use server::serve;
@@ -70,12 +70,14 @@ pub struct Inspector {
     pub sessions: Arc<Sessions>,
     /// How many tokens models take.
     pub windows: Windows,
+    /// When models are notified how full their context is.
+    pub thresholds: Thresholds,
     /// What commands in the chat begin with.
     pub command_prefix: String,
     /// The prices of the bill.
     pub prices: Arc<PriceTable>,
-    /// Address of the data listener.
-    pub data_listener: SocketAddr,
+    /// Address of the data listener; none where no proxy runs. The page is read only then.
+    pub data_listener: Option<SocketAddr>,
     /// When the process started to serve.
     pub started: Instant,
 }

@@ -36,6 +36,12 @@ pub(super) fn field_error(field: &str, message: &str) -> FullResponse {
     respond(StatusCode::UNPROCESSABLE_ENTITY, JSON, format!("{body}\n"))
 }
 
+/// No proxy runs that could do what is asked for.
+pub(super) fn no_proxy() -> FullResponse {
+    let message = "no proxy is running: this page is read only";
+    error(StatusCode::SERVICE_UNAVAILABLE, "no_proxy", message)
+}
+
 /// A filter cannot be parsed: its message, and where the wrong term begins.
 pub(super) fn filter_error(why: &FilterError) -> FullResponse {
     let error = serde_json::json!({ "code": "bad_filter", "position": why.position, "message": why.message });

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::guard::{Denied, admit, one_host};
 use super::query::Unanswered;
 use super::readiness::Report;
-use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, respond};
+use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, no_proxy, respond};
 use super::{AdminState, api, api_drafts, api_events, api_undo, page};
 
 /// A page that is not part of the inspector.
@@ -113,6 +113,9 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
     let Some((path, inspector)) = wanted else {
         return only_read();
     };
+    if inspector.data_listener.is_none() {
+        return no_proxy();
+    }
     let Ok(body) = Limited::new(body, BODY_BYTES).collect().await else {
         return error(
             StatusCode::PAYLOAD_TOO_LARGE,

@@ -166,7 +166,7 @@ impl JournalReader {
     }
 
     /// Bytes of a row of chunks.
-    fn size_of(&self, node: i64) -> Result<u64, JournalError> {
+    pub(super) fn size_of(&self, node: i64) -> Result<u64, JournalError> {
         let mut ask = self.conn.prepare_cached(
             "WITH RECURSIVE chain (id, parent, piece, gap) AS (
                 SELECT id, parent, piece, gap FROM nodes WHERE id = ?1

@@ -429,6 +429,7 @@ mod tests {
                 ..AnswerSummary::default()
             }),
             asked: Some("::handoff now".into()),
+            fixed_bytes: 0,
             received_messages: 1,
             sent_messages: Vec::new(),
             statuses: Vec::new(),

@@ -1,5 +1,6 @@
 //! Reads the journal, with or without a running proxy. Never writes.
 
+use std::collections::HashMap;
 use std::path::Path;
 
 use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
@@ -99,7 +100,7 @@ pub enum BodySide {
 
 /// The columns of a row, with the agent's last message where it is a person's text.
 const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
-     e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line FROM exchanges e
+     e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.tail FROM exchanges e
      LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text'";
 
 impl JournalReader {
@@ -130,7 +131,8 @@ impl JournalReader {
             params![filter.conversation, filter.before, limit, filter.failed],
             head,
         )?;
-        rows.map(|row| self.with_legs(row?)).collect()
+        let mut sizes = HashMap::new();
+        rows.map(|row| self.with_legs(row?, &mut sizes)).collect()
     }
 
     /// Exchanges that ended after the `last`-th end, in the order of their ends, each with its number.
@@ -143,7 +145,7 @@ impl JournalReader {
         let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, head(row)?)))?;
         rows.map(|row| {
             let (ended, row) = row?;
-            Ok((ended, self.with_legs(row)?))
+            Ok((ended, self.with_legs(row, &mut HashMap::new())?))
         })
         .collect()
     }
@@ -168,7 +170,9 @@ impl JournalReader {
     pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
         let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
         let found = self.conn.prepare_cached(&sql)?.query_row([id], head).optional()?;
-        found.map(|row| self.with_legs(row)).transpose()
+        found
+            .map(|row| self.with_legs(row, &mut HashMap::new()))
+            .transpose()
     }
 
     /// The exchange of a conversation in which a handoff fired.
@@ -343,7 +347,22 @@ impl JournalReader {
         Ok(text.optional()?.unwrap_or_default())
     }
 
-    fn with_legs(&self, (seq, mut row): (i64, ExchangeRow)) -> Result<ExchangeRow, JournalError> {
+    /// The row with what its legs say, and with the size of its fixed part; `sizes` has those of nodes that were measured
+    /// already.
+    fn with_legs(
+        &self,
+        stored: StoredRow,
+        sizes: &mut HashMap<i64, u64>,
+    ) -> Result<ExchangeRow, JournalError> {
+        let StoredRow { seq, fixed, mut row } = stored;
+        for node in fixed {
+            let size = match sizes.get(&node) {
+                Some(size) => *size,
+                None => self.size_of(node)?,
+            };
+            sizes.insert(node, size);
+            row.fixed_bytes += size;
+        }
         let mut ask = self.conn.prepare_cached(
             "SELECT n, messages, changes, bytes, status, usage FROM legs WHERE exchange = ?1 ORDER BY n",
         )?;
@@ -389,7 +408,15 @@ fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
     list[n] = value;
 }
 
-fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, ExchangeRow)> {
+/// A row as it is stored, without its legs.
+struct StoredRow {
+    seq: i64,
+    /// The nodes of what stands before the messages, and behind them.
+    fixed: [i64; 2],
+    row: ExchangeRow,
+}
+
+fn head(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
     let event: Option<String> = row.get(11)?;
     let known = event
         .as_deref()
@@ -417,9 +444,14 @@ fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, ExchangeRow)> {
             .get::<_, Option<String>>(14)?
             .and_then(|answer| serde_json::from_str(&answer).ok()),
         asked: row.get(15)?,
+        fixed_bytes: 0,
         partial: row.get(9)?,
         open: row.get::<_, Option<i64>>(10)?.is_none(),
         event,
     };
-    Ok((row.get(0)?, short))
+    Ok(StoredRow {
+        seq: row.get(0)?,
+        fixed: [row.get(16)?, row.get(17)?],
+        row: short,
+    })
 }

@@ -101,6 +101,7 @@ export function follow({ event, state }) {
     } catch (error) {
       if (error.status === 401) return state("locked");
       if (error.code === "journal_off") return state("off");
+      if (error.code === "no_proxy") return state("still");
     } finally {
       clearTimeout(silence);
       if (stop === control) stop = null;

@@ -178,6 +178,7 @@ const LIVE = {
   paused: ["paused", "Goes on when this tab is looked at"],
   offline: ["offline", "baton does not answer; trying again"],
   off: ["journal off", "journal.enabled = false: nothing is kept"],
+  still: ["read only", "No proxy is running: this is what the journal has kept"],
   locked: ["locked", "A token is needed"],
 };
 

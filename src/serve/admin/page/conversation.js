@@ -65,6 +65,7 @@ class Conversation {
     this.rows = said.exchanges ?? [];
     this.handoffs = [...(said.handoffs ?? [])].sort((a, b) => a.at_ms - b.at_ms);
     this.undo = said.undo ?? null;
+    this.limits = said.limits ?? {};
     set(this.draft, said.draft ? notice(said.draft) : null);
     this.draw();
   }
@@ -92,7 +93,7 @@ class Conversation {
       [bytes(sent), `went on (${percent(sent, received)})`],
       unsentFact(unsent),
     ]);
-    this.chart.show(rows, this.handoffs);
+    this.chart.show(rows, this.handoffs, this.limits);
     this.handed.hidden = !this.handoffs.length;
     const steps = chain(this.handoffs, rows, this.undo, (id) => this.askUndo(id));
     const folded = Math.max(0, steps.length - LAST_HANDOFFS);

@@ -78,6 +78,7 @@ export function baseUrl(listener) {
 }
 
 function recipes(status) {
+  if (status.read_only) return h("p", { class: "dim" }, "No proxy is running: ", h("code", null, "baton serve"), " starts one, ", h("code", null, "baton run claude"), " starts one with an agent.");
   const url = baseUrl(status.data_listener);
   const line = (who, text) => h("div", { class: "recipe" }, h("h3", null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
   return h("section", { class: "recipes" },
