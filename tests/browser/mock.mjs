@@ -21,6 +21,8 @@ export class Mock {
   /** Drafts by id, as `{ draft, document }`; the first one is its conversation's. */
   drafts = new Map();
   prefix = "::";
+  /** What there is of every answer under way. */
+  live = [];
   limits = { window_tokens: 200_000, nudge_tokens: 120_000 };
   /** Exchanges of no conversation. */
   strays = [];
@@ -183,6 +185,7 @@ export class Mock {
   }
 
   exchange(story, id, more, query) {
+    if (more === "live") return { open: story.details.get(id).exchange.open, parts: this.live };
     if (!more) return story.details.get(id);
     const { received, sent } = story.messages.get(id);
     const leg = Number(query.get("leg") ?? 0);

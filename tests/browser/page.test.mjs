@@ -329,6 +329,23 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   assert.match(await page.locator(".two").innerText(), /To the model, request 2 of 2\s+https:\/\/api\.anthropic\.com\/v1\/messages\s+accept-encoding\s+identity/);
 });
 
+test("an answer under way is shown as it comes", async () => {
+  const story = tell({ tasks: 1, turns: 3 });
+  const row = story.rows[2];
+  Object.assign(row, { open: true, outcome: "", status: 0 });
+  mock.stories = [story];
+  await go(`#/e/${row.id}`);
+  assert.match(await text(".live-answer"), /The answer is shown as it comes/);
+  mock.live = [{ kind: "thinking", name: null, text: "hm" }, { kind: "text", name: null, text: "I look at <b>it" }];
+  await page.getByText("I look at <b>it").waitFor();
+  mock.live = [...mock.live, { kind: "call", name: "Bash", text: "cargo test" }];
+  await page.getByText("call · Bash").waitFor();
+  assert.equal(await page.locator(".live-answer b").count(), 0, "text alone");
+  await shot(page, "under-way");
+  Object.assign(row, { open: false, outcome: "complete", status: 200 });
+  await page.waitForFunction(() => !document.querySelector(".live-answer"));
+});
+
 test("the next exchange opens at the tab that is looked at, and one sentence says what baton did", async () => {
   mock.stories = examples();
   await go(`#/e/${exchangeId(20)}`);

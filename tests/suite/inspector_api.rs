@@ -4,6 +4,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 use std::time::Duration;
 
 use baton_strict::{Fault, Options, Queue, Reply, Strict};
@@ -326,4 +327,47 @@ async fn without_a_proxy_the_page_is_read_only() {
     assert_eq!(post(&url, &[], "{}".to_owned().into()).await.status, 503);
     child.kill().unwrap();
     child.wait().unwrap();
+}
+
+/// While an answer streams, the page asks for what there is of it, from its beginning.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_under_way_is_shown_as_it_comes() {
+    let dir = temp();
+    let words: String = (0..60).map(|n| format!("word{n} ")).collect();
+    let slow = Reply::text(words.clone()).delay(Duration::from_millis(60));
+    let provider = Strict::start(Queue::new([slow]), Options::default())
+        .await
+        .unwrap();
+    let program = Arc::new(Program::start(&config_for(&provider, dir.path(), ""), dir.path()));
+    let asked = {
+        let program = Arc::clone(&program);
+        tokio::spawn(async move { send(&program, &history()).await })
+    };
+    let began = std::time::Instant::now();
+    let mut seen = Vec::new();
+    while !asked.is_finished() {
+        assert!(began.elapsed() < 3 * WRITTEN, "{seen:?}");
+        let rows = program.admin("/api/exchanges").await.json();
+        let open = rows["exchanges"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["open"] == true);
+        if let Some(id) = open.map(|row| row["id"].as_str().unwrap().to_owned()) {
+            let live = program.admin(&format!("/api/exchanges/{id}/live")).await.json();
+            seen.extend(live["parts"][0]["text"].as_str().map(str::to_owned));
+        }
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    assert_eq!(asked.await.unwrap(), 200);
+    seen.dedup();
+    assert!(seen.len() > 2, "it grows: {seen:?}");
+    assert!(
+        seen.iter().all(|text| words.starts_with(text.as_str())),
+        "{seen:?}"
+    );
+    let rows = listed(&program, "", 1).await;
+    let id = rows[0]["id"].as_str().unwrap();
+    let live = program.admin(&format!("/api/exchanges/{id}/live")).await.json();
+    assert_eq!(live, json!({"open": false, "parts": []}));
 }

@@ -44,6 +44,7 @@ async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullRe
         ["exchanges"] => exchanges(inspector, params).await,
         ["exchanges", id] => exchange(inspector, id).await,
         ["exchanges", id, "message"] => message(inspector, id, params).await,
+        ["exchanges", id, "live"] => live(inspector, id).await,
         ["exchanges", id, "har"] => har(inspector, id).await,
         ["exchanges", id, side] => body(inspector, id, side, params).await,
         ["handoffs"] => api_handoffs::list(inspector, params).await,
@@ -201,6 +202,17 @@ async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams)
     let found = read(inspector, move |q| q.body(&wanted, side)).await?.flatten();
     let body = found.ok_or(Unanswered::NotFound("the journal has no such body"))?;
     Ok(respond(StatusCode::OK, TEXT, body))
+}
+
+/// What there is of an answer under way.
+async fn live(inspector: &Inspector, id: &str) -> ApiResult {
+    let wanted = id.to_owned();
+    let row = read(inspector, move |q| q.row(&wanted)).await?.flatten();
+    match row {
+        None => Err(NO_EXCHANGE),
+        Some(row) if !row.open => shown(&json!({"open": false, "parts": []})),
+        Some(_) => shown(&json!({"open": true, "parts": inspector.journal.live_answer(id)})),
+    }
 }
 
 async fn har(inspector: &Inspector, id: &str) -> ApiResult {

@@ -32,6 +32,7 @@ mod headers;
 mod keyed_hash;
 mod known_beginnings;
 mod known_cuts;
+mod live_bodies;
 mod note;
 mod one_message;
 mod packed;
@@ -77,6 +78,7 @@ pub use filter::{FilterError, FilteredRow, RowFilter, age_ms};
 pub use filtered_rows::RowQuery;
 pub use keyed_hash::Beginnings;
 pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
+pub use live_bodies::LivePart;
 pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};
 pub use one_message::FullMessage;
 pub use packed::PackedHeaders;
@@ -114,7 +116,12 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
         false => None,
     };
     let key = HashKey::new();
-    let (recorder, notes, load) = Recorder::new(settings.queue_bytes, settings.response_bytes, key.clone());
+    let (recorder, notes, load) = Recorder::new(
+        settings.queue_bytes,
+        settings.response_bytes,
+        key.clone(),
+        Redactor::lazy(&settings.redact).knowing(settings.secrets.iter().map(Secret::reveal)),
+    );
     let live = recorder.live_sender();
     let bounds = JournalBounds {
         max_bytes: settings.max_bytes,

@@ -169,7 +169,7 @@ class Conversation {
 }
 
 function underWay(it) {
-  return h("div", { class: "row begun", role: "row" }, h("span", { role: "cell" }, h("span", { class: "pulse" })), h("span", { role: "cell", class: "dim" }, clock(it.at_ms)), h("span", { role: "cell", class: "dim" }, "under way"));
+  return h("div", { class: "row begun", role: "row" }, h("span", { role: "cell" }, h("span", { class: "pulse" })), h("span", { role: "cell", class: "dim" }, clock(it.at_ms)), h("span", { role: "cell" }, h("a", { href: `#/e/${encodeURIComponent(it.id)}`, "data-item": true }, "under way")));
 }
 
 function handoffRow(id, n, handoff) {

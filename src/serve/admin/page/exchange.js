@@ -16,10 +16,34 @@ export async function exchange(ctx, id, query) {
   const near = new Neighbours(ctx, row);
   const look = new Look(query, ctx.place);
   const parts = tabs(said, row, look);
-  const node = h("div", { class: "view wide-view" }, head(row, up, near, parts), summary(said, row), notes(said, row, ctx.prefix()), parts.node);
+  const node = h("div", { class: "view wide-view" }, head(row, up, near, parts), summary(said, row), notes(said, row, ctx.prefix()), row.open ? underWay(ctx, row) : null, parts.node);
   const event = (name, data) => name === "exchange" && data.id === id && ctx.reopen();
   const place = () => ({ tab: parts.tab(), leg: look.leg, opened: [...look.opened] });
   return { node, title: `Exchange ${brief(id)}`, up, event, place, settled: look.settled(), refresh: () => row.open && ctx.reopen(), step: (by) => near.step(by, parts.tab()) };
+}
+
+/** How often an answer under way is asked for. */
+const LIVE_EVERY = 600;
+
+/** The answer as it comes, until the exchange has ended and is shown as a whole. */
+function underWay(ctx, row) {
+  const box = h("div", { class: "answer-body", "aria-live": "off" }, h("p", { class: "dim" }, h("span", { class: "pulse" }), " The answer is shown as it comes."));
+  let seen = "";
+  const load = async () => {
+    if (ctx.signal.aborted) return;
+    try {
+      const { open, parts } = await api.json(api.path(["exchanges", row.id, "live"]), { signal: ctx.signal });
+      if (!open) return ctx.reopen();
+      const now = JSON.stringify(parts);
+      if (parts.length && now !== seen) set(box, parts.map((part) => h("section", { class: `part ${part.kind === "call" ? "tool_use" : part.kind}` }, h("div", { class: "part-head" }, h("span", null, part.kind === "call" ? `call · ${line(part.name ?? "")}` : part.kind)), long(part.text))));
+      seen = now;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+    }
+    setTimeout(load, LIVE_EVERY);
+  };
+  load();
+  return h("section", { class: "live-answer", "aria-label": "The answer so far" }, h("h2", null, "The answer so far"), box);
 }
 
 /** What is looked for in an exchange, and what of it is open: a hit of the search, or the place that was left. */
@@ -174,6 +198,7 @@ function notes(said, row, prefix) {
   const how = (it) => (row.fired?.includes(it.id) ? "Handed over: " : "Goes on from: ");
   const items = [all.map((note) => h("li", null, linked(note))), handoffs.map((it) => h("li", null, how(it), handoffLink(it.id, line(it.reason) || line(it.first_line) || brief(it.id))))];
   return h("section", { class: "notes", "aria-label": "What baton did" },
+    h("h2", null, "What baton did"),
     h("p", { class: "sentence" }, line(sentence(said, row, prefix))),
     row.answer?.error ? h("p", { class: "bad", dir: "auto" }, line(row.answer.error)) : null,
     all.length || handoffs.length ? h("details", null, h("summary", null, "In steps"), h("ul", null, items)) : null);
@@ -311,7 +336,7 @@ function usage(said, row) {
     h("th", { scope: "row" }, `Request ${leg.n + 1}`), h("td", { class: "num" }, status(leg)), cell(bytes(row.sent_bytes?.[leg.n])), counts(row.tokens?.[leg.n]),
     cell(millis(leg.answered_ms)), cell(millis(leg.ended_ms)), h("td", null, leg.response?.stop ? line(stopWord(leg.response.stop)) : "–")));
   const sum = row.tokens_sum && legs.length > 1 ? h("tr", { class: "sum" }, h("th", { scope: "row" }, "Sum"), cell(""), cell(bytes(row.sent_bytes?.reduce((a, b) => a + b, 0))), counts(row.tokens_sum), cell(""), cell(""), h("td", null, "")) : null;
-  const names = ["", "status", "size", "input", "new", "from cache", "into cache", "output", "answered", "ended", "stopped"];
+  const names = ["request", "status", "size", "input", "new", "from cache", "into cache", "output", "answered", "ended", "stopped"];
   const changes = (row.changes ?? []).map((change) => h("li", null, `Request ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
   return h("div", null,
     h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Requests: their status, tokens and times" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),

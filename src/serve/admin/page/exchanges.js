@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { tags } from "./conversation.js";
-import { did, didText } from "./did.js";
+import { did } from "./did.js";
 import { h, line, patch, set } from "./dom.js";
 import { allInput, clock, millis, plural, short } from "./words.js";
 
@@ -52,8 +52,7 @@ export async function exchanges(ctx, _, query) {
 export function found(row, ctx) {
   const title = row.conversation ? ctx.titleOf(row.conversation) : [row.upstream, row.route].filter(Boolean).map(line).join(" · ") || "no conversation";
   const sum = row.tokens_sum;
-  const label = `Exchange of ${clock(row.at_ms)}, ${title}: ${didText(row, ctx.prefix())}`;
-  return h("a", { class: "found-row", href: `#/e/${encodeURIComponent(row.id)}`, "data-item": true, "data-at": row.id, "aria-label": label },
+  return h("a", { class: "found-row", href: `#/e/${encodeURIComponent(row.id)}`, "data-item": true, "data-at": row.id },
     h("time", { class: "dim num", datetime: new Date(row.at_ms).toISOString() }, clock(row.at_ms)),
     h("span", { class: "found-what" }, h("span", { class: "did" }, did(row, ctx.prefix())), h("span", { class: "dim small first", dir: "auto" }, title)),
     h("span", { class: "tags" }, tags(row, null)),

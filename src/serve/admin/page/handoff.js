@@ -16,7 +16,7 @@ export async function handoff(ctx, id) {
       h("p", { class: "crumbs" }, h("a", { href: "#/h" }, "Handoffs"), it.conversation ? [" / ", h("a", { href: up }, ctx.titleOf(it.conversation))] : null),
       h("h1", { dir: "auto" }, line(it.reason) || line(it.first_line) || `Handoff ${brief(it.id)}`),
       h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), begun(it), it.archived ? "archived" : null].filter(Boolean).join(" · ")),
-      h("p", { class: "dim" }, sizes(it), it.exchange ? [" ", h("a", { href: `#/e/${encodeURIComponent(it.exchange)}` }, "The exchange in which it fired")] : null)),
+      h("p", { class: "dim" }, sizes(it), it.exchange ? [" ", h("a", { href: `#/e/${encodeURIComponent(it.exchange)}`, class: "handoff-link" }, "The exchange in which it fired")] : null)),
     h("section", { class: "resume" },
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
@@ -62,7 +62,7 @@ function changed(ctx, it) {
       const kinds = { "+": "came", "-": "went" };
       const shown = lines.map(([kind, text]) => h("span", { class: `line ${kinds[kind] ?? ""}` }, `${kind} `, marked(text), "\n"));
       const count = (kind) => plural(lines.filter(([it]) => it === kind).length, "line");
-      set(body, h("p", { class: "dim" }, `${count("+")} came, ${count("-")} went since `, h("a", { href: `#/h/${encodeURIComponent(before.id)}` }, line(before.reason) || brief(before.id)), "."), h("pre", { class: "line-diff", dir: "auto", tabindex: "0" }, shown));
+      set(body, h("p", { class: "dim" }, `${count("+")} came, ${count("-")} went since `, h("a", { href: `#/h/${encodeURIComponent(before.id)}`, class: "handoff-link" }, line(before.reason) || brief(before.id)), "."), h("pre", { class: "line-diff", dir: "auto", tabindex: "0" }, shown));
     } catch (error) {
       set(body, h("p", { class: "bad" }, error.status === 404 ? "The handoff before is not in the store." : error.message));
     }
