@@ -8,14 +8,10 @@ use anstyle::{AnsiColor, Style};
 use super::args::LogArgs;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
+use super::log_filter::FilterTerms;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::ListFormat;
-use crate::state::journal::{
-    BillFilter, ExchangeFilter, ExchangeRow, FilteredRow, JournalError, JournalReader, RowFilter, RowQuery,
-    now_ms,
-};
-use crate::state::prices;
-use baton_core::bill::PriceTable;
+use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader};
 use baton_core::text::date;
 
 /// Poll interval of `--follow`: fast enough for a person, slow enough for a battery.
@@ -45,7 +41,11 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let mut last = 0;
-    let terms = FilterTerms::of(args, config.bill.prices.as_deref(), &config.commands.prefix)?;
+    let terms = FilterTerms::of(
+        &args.filter,
+        config.bill.prices.as_deref(),
+        &config.commands.prefix,
+    )?;
     if let Some(query) = &query {
         let conversation = args
             .conversation
@@ -58,7 +58,7 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
             limit: args.limit,
             ..ExchangeFilter::default()
         };
-        let mut rows = terms.rows(query, range)?;
+        let mut rows = terms.rows(query, range).map_err(unread)?;
         rows.reverse();
         if format.is_for_programs() {
             out.rows(&rows, format)?;
@@ -78,69 +78,10 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     Ok(())
 }
 
-/// The filter of the command line, and what its terms are compared with.
-struct FilterTerms {
-    filter: RowFilter,
-    prices: PriceTable,
-    command_prefix: String,
-}
-
 /// Which exchanges are listed as they end.
 struct Followed<'a> {
     terms: &'a FilterTerms,
     conversation: Option<&'a str>,
-}
-
-impl FilterTerms {
-    fn of(args: &LogArgs, prices: Option<&Path>, command_prefix: &str) -> Result<Self, CommandFailure> {
-        let text = args.filter.join(" ");
-        let filter = RowFilter::parse(&text).map_err(|why| {
-            let place = format!("{}\n{}^", visible(&text), " ".repeat(why.position - 1));
-            CommandFailure::new(Exit::USAGE, format!("{}\n{place}", visible(&why.message)))
-        })?;
-        Ok(Self {
-            filter,
-            prices: prices::table(prices).map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
-            command_prefix: command_prefix.to_owned(),
-        })
-    }
-
-    fn rows(&self, query: &JournalReader, range: ExchangeFilter) -> Result<Vec<ExchangeRow>, CommandFailure> {
-        let wanted = RowQuery {
-            range,
-            filter: &self.filter,
-            prices: &self.prices,
-            command_prefix: &self.command_prefix,
-            now_ms: now_ms(),
-        };
-        query.filtered(&wanted).map_err(unread)
-    }
-
-    /// Whether the filter holds for an exchange that has just ended.
-    fn holds(&self, query: &JournalReader, row: &ExchangeRow) -> Result<bool, CommandFailure> {
-        let cost = match self.filter.needs_cost() {
-            true => self.cost(query, row)?,
-            false => None,
-        };
-        Ok(self.filter.holds(FilteredRow {
-            row,
-            cost,
-            now_ms: now_ms(),
-            command_prefix: &self.command_prefix,
-        }))
-    }
-
-    fn cost(&self, query: &JournalReader, row: &ExchangeRow) -> Result<Option<f64>, CommandFailure> {
-        let filter = BillFilter {
-            conversation: row.conversation.clone(),
-            since_ms: row.at_ms,
-        };
-        let bill = query.bill(&filter, &self.prices).map_err(unread)?;
-        Ok(bill
-            .iter()
-            .find(|entry| entry.id == row.id)
-            .and_then(|entry| entry.cost))
-    }
 }
 
 /// Lists exchanges as they end, until interrupted.
@@ -159,7 +100,7 @@ fn follow(
         let Some(query) = &query else { continue };
         for (ended, row) in query.ended_after(last, BATCH).map_err(unread)? {
             last = ended;
-            if of(wanted.conversation, &row) && wanted.terms.holds(query, &row)? {
+            if of(wanted.conversation, &row) && wanted.terms.holds(query, &row).map_err(unread)? {
                 print(&row, format, out)?;
             }
         }

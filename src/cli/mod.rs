@@ -17,6 +17,7 @@ mod foreground;
 mod handoff_args;
 mod handoffs;
 mod log;
+mod log_filter;
 mod newest;
 mod old_names;
 mod output;

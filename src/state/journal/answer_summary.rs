@@ -13,7 +13,7 @@ use baton_core::transcript::{AnswerContent, AnswerPart, AnswerPartKind, ToolCall
 /// Calls that are listed.
 const MOST_CALLS: usize = 8;
 
-/// Bytes of a text that are looked at.
+/// Characters of a text that are looked at.
 const LOOKED_AT: usize = 4096;
 
 /// Members that hold the words of an error, in order.
@@ -59,7 +59,11 @@ impl AnswerSummary {
         let content = AnswerContent::of(body);
         let first = |kind| content.parts.iter().find(|part| part.kind == kind);
         let line = |text: &str| {
-            let begun = &text[..text.floor_char_boundary(LOOKED_AT)];
+            let end = text
+                .char_indices()
+                .nth(LOOKED_AT)
+                .map_or(text.len(), |(end, _)| end);
+            let begun = &text[..end];
             let line = begun.lines().map(str::trim).find(|line| !line.is_empty())?;
             Some(summary::cut(&redact(line)))
         };
@@ -75,7 +79,7 @@ impl AnswerSummary {
             text: words.and_then(|part| line(&part.text())),
             calls: calls
                 .take(MOST_CALLS)
-                .map(|part| CallSummary::of(part, &line))
+                .map(|part| CallSummary::of(part, line))
                 .collect(),
             more_calls: count.saturating_sub(MOST_CALLS),
             error: error.and_then(|words| line(&words)),
@@ -195,7 +199,7 @@ mod tests {
     #[test]
     fn many_calls_are_counted() {
         let call = r#"{"type":"tool_use","id":"a","name":"Read","input":{}}"#;
-        let whole = format!(r#"{{"type":"message","content":[{}]}}"#, vec![call; 11].join(","));
+        let whole = format!(r#"{{"type":"message","content":[{}]}}"#, [call; 11].join(","));
         let summary = of(&whole, false);
         assert_eq!((summary.calls.len(), summary.more_calls), (8, 3));
     }

@@ -3,7 +3,8 @@
 use std::collections::HashMap;
 
 use super::bill::BillFilter;
-use super::filter::{FilteredRow, RowFilter};
+use super::filter::RowFilter;
+use super::filter_terms::FilteredRow;
 use super::query::{ExchangeFilter, JournalReader};
 use super::row::ExchangeRow;
 use super::schema::JournalError;

@@ -26,6 +26,7 @@ mod exchange;
 mod exchange_query;
 mod explain;
 mod filter;
+mod filter_terms;
 mod filtered_rows;
 mod har;
 mod headers;
@@ -49,6 +50,7 @@ mod row;
 mod schema;
 mod search;
 mod search_pattern;
+mod stored_rows;
 mod summary;
 mod time_slice;
 mod titles;
@@ -74,7 +76,8 @@ pub use exchange::{
     BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
     MessageSummary,
 };
-pub use filter::{FilterError, FilteredRow, RowFilter, age_ms};
+pub use filter::{FilterError, RowFilter};
+pub use filter_terms::{FilteredRow, age_ms};
 pub use filtered_rows::RowQuery;
 pub use keyed_hash::Beginnings;
 pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};

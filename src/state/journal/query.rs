@@ -3,19 +3,16 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
 use super::packing::unpack;
-use super::row::{EventColumns, ExchangeRow, LegChange, LegTokens};
+use super::row::ExchangeRow;
 use super::schema::{self, JournalError};
-use baton_core::rewrite::SizeChange;
+use super::stored_rows::{COLUMNS, stored_row, with_legs};
 
 /// Exchanges of one list.
 const MOST_ROWS: usize = 10_000;
-
-/// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
-const MOST_LEGS: usize = 10_000;
 
 /// The journal, opened for reading.
 pub struct JournalReader {
@@ -98,11 +95,6 @@ pub enum BodySide {
     Shown,
 }
 
-/// The columns of a row, with the agent's last message where it is a person's text.
-const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
-     e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.tail FROM exchanges e
-     LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text'";
-
 impl JournalReader {
     /// Opens the journal of a state directory; `None` where nothing was ever written.
     ///
@@ -129,10 +121,10 @@ impl JournalReader {
         let mut ask = self.conn.prepare_cached(&sql)?;
         let rows = ask.query_map(
             params![filter.conversation, filter.before, limit, filter.failed],
-            head,
+            stored_row,
         )?;
         let mut sizes = HashMap::new();
-        rows.map(|row| self.with_legs(row?, &mut sizes)).collect()
+        rows.map(|row| with_legs(&self.conn, row?, &mut sizes)).collect()
     }
 
     /// Exchanges that ended after the `last`-th end, in the order of their ends, each with its number.
@@ -142,10 +134,10 @@ impl JournalReader {
     pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, ExchangeRow)>, JournalError> {
         let sql = format!("SELECT {COLUMNS} WHERE e.ended > ?1 ORDER BY e.ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
-        let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, head(row)?)))?;
+        let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, stored_row(row)?)))?;
         rows.map(|row| {
             let (ended, row) = row?;
-            Ok((ended, self.with_legs(row, &mut HashMap::new())?))
+            Ok((ended, with_legs(&self.conn, row, &mut HashMap::new())?))
         })
         .collect()
     }
@@ -169,9 +161,13 @@ impl JournalReader {
     /// The journal cannot be read.
     pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
         let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
-        let found = self.conn.prepare_cached(&sql)?.query_row([id], head).optional()?;
+        let found = self
+            .conn
+            .prepare_cached(&sql)?
+            .query_row([id], stored_row)
+            .optional()?;
         found
-            .map(|row| self.with_legs(row, &mut HashMap::new()))
+            .map(|row| with_legs(&self.conn, row, &mut HashMap::new()))
             .transpose()
     }
 
@@ -346,112 +342,4 @@ impl JournalReader {
         let text = ask.query_row([chunk], |row| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?)));
         Ok(text.optional()?.unwrap_or_default())
     }
-
-    /// The row with what its legs say, and with the size of its fixed part; `sizes` has those of nodes that were measured
-    /// already.
-    fn with_legs(
-        &self,
-        stored: StoredRow,
-        sizes: &mut HashMap<i64, u64>,
-    ) -> Result<ExchangeRow, JournalError> {
-        let StoredRow { seq, fixed, mut row } = stored;
-        for node in fixed {
-            let size = match sizes.get(&node) {
-                Some(size) => *size,
-                None => self.size_of(node)?,
-            };
-            sizes.insert(node, size);
-            row.fixed_bytes += size;
-        }
-        let mut ask = self.conn.prepare_cached(
-            "SELECT n, messages, changes, bytes, status, usage FROM legs WHERE exchange = ?1 ORDER BY n",
-        )?;
-        let mut legs = ask.query([seq])?;
-        let (mut bytes, mut tokens) = (Vec::new(), Vec::new());
-        while let Some(leg) = legs.next()? {
-            let n = leg.get(0)?;
-            place(&mut row.sent_messages, n, leg.get(1)?);
-            place(&mut row.statuses, n, leg.get(4)?);
-            place(
-                &mut tokens,
-                n,
-                LegTokens::reported(leg.get::<_, Option<String>>(5)?.as_deref()),
-            );
-            place(&mut bytes, n, leg.get(3)?);
-            let changes: Vec<SizeChange> =
-                serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
-            row.changes
-                .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
-        }
-        if row.open {
-            row.event.legs = bytes.len();
-            row.event.sent_bytes = bytes;
-        }
-        // The leg's own row knows whose they are; older events only have them in a row.
-        if tokens.iter().any(Option::is_some) {
-            row.event.tokens = tokens;
-        }
-        row.tokens_sum = LegTokens::sum(&row.event.tokens);
-        Ok(row)
-    }
-}
-
-/// Puts what is known of the `n`-th leg at its place. Legs whose rows were dropped leave theirs empty.
-fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
-    let n = n as usize;
-    if n >= MOST_LEGS {
-        return;
-    }
-    if list.len() <= n {
-        list.resize_with(n + 1, T::default);
-    }
-    list[n] = value;
-}
-
-/// A row as it is stored, without its legs.
-struct StoredRow {
-    seq: i64,
-    /// The nodes of what stands before the messages, and behind them.
-    fixed: [i64; 2],
-    row: ExchangeRow,
-}
-
-fn head(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
-    let event: Option<String> = row.get(11)?;
-    let known = event
-        .as_deref()
-        .and_then(|event| serde_json::from_str(event).ok());
-    let received_bytes = row.get(12)?;
-    let event = known.unwrap_or_else(|| EventColumns {
-        received_bytes,
-        ..EventColumns::default()
-    });
-    let short = ExchangeRow {
-        id: row.get(1)?,
-        conversation: row.get(2)?,
-        at_ms: row.get(3)?,
-        wire: row.get(4)?,
-        upstream: row.get(5)?,
-        route: row.get(6)?,
-        model: row.get(7)?,
-        received_messages: row.get(8)?,
-        sent_messages: Vec::new(),
-        statuses: Vec::new(),
-        tokens_sum: None,
-        unsent_tokens: row.get(13)?,
-        changes: Vec::new(),
-        answer: row
-            .get::<_, Option<String>>(14)?
-            .and_then(|answer| serde_json::from_str(&answer).ok()),
-        asked: row.get(15)?,
-        fixed_bytes: 0,
-        partial: row.get(9)?,
-        open: row.get::<_, Option<i64>>(10)?.is_none(),
-        event,
-    };
-    Ok(StoredRow {
-        seq: row.get(0)?,
-        fixed: [row.get(16)?, row.get(17)?],
-        row: short,
-    })
 }

@@ -26,6 +26,7 @@ const UNITS = {
  */
 export function points(rows) {
   let unsent = 0;
+  let fixed = 0;
   const out = [];
   const isLoop = (row) => row.tooled || row.pinned;
   const mixed = rows.some(isLoop);
@@ -33,7 +34,9 @@ export function points(rows) {
     const sent = row.sent_bytes ?? [];
     unsent += row.unsent_tokens ?? 0;
     if (!sent.length || !row.received_bytes || (mixed && !isLoop(row))) continue;
-    const point = { row, n: at + 1, received: row.received_bytes, sent, fixed: row.fixed_bytes ?? 0, unsent };
+    // Of a row that was dropped in part nothing is known: it is as it was before.
+    fixed = row.fixed_bytes || fixed;
+    const point = { row, n: at + 1, received: row.received_bytes, sent, fixed, unsent };
     out.push({ ...point, tokens: inTokens(point) });
   }
   return out;
