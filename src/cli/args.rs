@@ -7,6 +7,7 @@ use clap::{Args as ClapArgs, Parser, Subcommand};
 use super::agent_args::{EnvArgs, RunArgs};
 use super::export_args::ExportArgs;
 use super::handoff_args::HandoffsArgs;
+use super::replay_args::ReplayArgs;
 use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::{ListFormat, StateArgs};
@@ -43,6 +44,8 @@ pub(super) enum CliCommand {
     Log(LogArgs),
     /// Show what became of one exchange: removed and added messages, bodies, HAR
     Show(ShowExchangeArgs),
+    /// Send the request of an exchange once more, and show in what the answers differ
+    Replay(ReplayArgs),
     /// What the exchanges cost, and would have cost without baton, by day, model, conversation, handoff or client
     Savings(SavingsArgs),
     /// Handoffs: list, show, write, check, archive, undo and resume them

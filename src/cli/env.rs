@@ -97,16 +97,27 @@ pub(super) fn run(args: &EnvArgs, out: &mut Out) -> Result<(), CommandFailure> {
         })?;
         return Ok(());
     }
+    print_lines(args, agent, &setup, &notes, out)
+}
+
+/// The lines that a shell evaluates, and the notes for a person.
+fn print_lines(
+    args: &EnvArgs,
+    agent: &AgentSetup,
+    setup: &agents::Setup,
+    notes: &[String],
+    out: &mut Out,
+) -> Result<(), CommandFailure> {
     let shell = args
         .shell
         .unwrap_or_else(|| ShellSyntax::of(std::env::var("SHELL").ok().as_deref()));
-    for line in lines(agent, &setup, shell) {
+    for line in lines(agent, setup, shell) {
         out.line(format_args!("{line}"))?;
     }
     // On standard error: a person still sees them when a shell evaluates the lines.
     let mut stderr = Out::stderr();
     for note in notes {
-        stderr.line(format_args!("baton: {}", visible(&note)))?;
+        stderr.line(format_args!("baton: {}", visible(note)))?;
     }
     Ok(())
 }

@@ -12,7 +12,9 @@ prompt alone. Begin a new session of any agent with the document.
 Examples:
   baton export 3f9c > session.md
   baton export 0199a3c2-7d1e --format json | jq -r .handoff.prompt
-  baton export 3f9c --format jsonl | tail -n +2 | jq -c .parts")]
+  baton export 3f9c --format jsonl | tail -n +2 | jq -c .parts
+  baton export 3f9c --whole > conversation.md
+  baton export 3f9c --format har > conversation.har")]
 pub(super) struct ExportArgs {
     /// The conversation's key, or the id of a handoff, or a beginning that only it has
     pub(super) conversation: String,
@@ -21,6 +23,9 @@ pub(super) struct ExportArgs {
     /// How it is written
     #[arg(long, value_enum, default_value_t = ExportFormat::Md)]
     pub(super) format: ExportFormat,
+    /// The agent's whole history, in place of the active carry-over prompt and the work since
+    #[arg(long)]
+    pub(super) whole: bool,
 }
 
 /// How a conversation is written.
@@ -32,4 +37,6 @@ pub(super) enum ExportFormat {
     Json,
     /// JSON Lines: all but the work, then a line for each turn
     Jsonl,
+    /// HAR 1.2: every exchange of the conversation, with its upstream requests
+    Har,
 }

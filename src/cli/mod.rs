@@ -21,6 +21,8 @@ mod log_filter;
 mod newest;
 mod old_names;
 mod output;
+mod replay;
+mod replay_args;
 mod run;
 mod running;
 mod savings;
@@ -67,6 +69,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Demo(args) => demo::run(&args, &mut out),
         CliCommand::Log(args) => log::run(&args, &mut out),
         CliCommand::Savings(args) => savings::run(&args, &mut out),
+        CliCommand::Replay(args) => replay::run(&args, &mut out),
         CliCommand::Show(args) => show::run(&args, &mut out),
         CliCommand::Handoffs(args) => handoffs::run(&args.command, &mut out),
         CliCommand::Export(args) => export::run(&args, &mut out),

@@ -6,6 +6,15 @@ use crate::state::journal::{BodySide, ExchangeRow, JournalReader};
 use baton_core::record::WireId;
 use baton_core::wire::{self, Operation, Role, View};
 
+/// Which form of a request is read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RequestForm {
+    /// As it was sent upstream, where the journal has it.
+    Sent,
+    /// As the agent sent it: its whole history.
+    Received,
+}
+
 /// A request in the journal.
 pub(super) struct JournalRequest {
     /// Its exchange.
@@ -23,10 +32,13 @@ pub(super) struct JournalRequest {
 pub(super) fn newest(
     query: &JournalReader,
     rows: impl IntoIterator<Item = ExchangeRow>,
+    form: RequestForm,
 ) -> Result<Option<JournalRequest>, CommandFailure> {
     let mut other = None;
     for row in rows {
-        let Some(found) = read(query, row)? else { continue };
+        let Some(found) = read(query, row, form)? else {
+            continue;
+        };
         let of_loop = found.view.tools.is_some_and(|tools| tools.count > 0)
             || found.view.turns.iter().any(|turn| turn.role == Role::Tools);
         if of_loop {
@@ -37,12 +49,19 @@ pub(super) fn newest(
     Ok(other)
 }
 
-fn read(query: &JournalReader, row: ExchangeRow) -> Result<Option<JournalRequest>, CommandFailure> {
+fn read(
+    query: &JournalReader,
+    row: ExchangeRow,
+    form: RequestForm,
+) -> Result<Option<JournalRequest>, CommandFailure> {
     let Some(wire) = row.wire.as_deref().and_then(WireId::named) else {
         return Ok(None);
     };
     let last = u32::try_from(row.statuses.len().saturating_sub(1)).unwrap_or_default();
-    let sent = query.body(&row.id, BodySide::Sent(last)).map_err(unread)?;
+    let sent = match form {
+        RequestForm::Sent => query.body(&row.id, BodySide::Sent(last)).map_err(unread)?,
+        RequestForm::Received => None,
+    };
     let (body, leg) = match sent {
         Some(body) => (Some(body), Some(last)),
         None => (query.body(&row.id, BodySide::Received).map_err(unread)?, None),
@@ -51,7 +70,11 @@ fn read(query: &JournalReader, row: ExchangeRow) -> Result<Option<JournalRequest
     else {
         return Ok(None);
     };
-    let answer = query.body(&row.id, BodySide::Response(last)).map_err(unread)?;
+    let answer = match form {
+        RequestForm::Sent => BodySide::Response(last),
+        RequestForm::Received => BodySide::Shown,
+    };
+    let answer = query.body(&row.id, answer).map_err(unread)?;
     Ok(Some(JournalRequest {
         row,
         wire,

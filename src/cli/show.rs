@@ -29,7 +29,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
     let Some(query) = open(&config.state_dir)? else {
         return Err(CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"));
     };
-    let id = find(&query, &args.exchange)?;
+    let id = find_exchange(&query, &args.exchange)?;
     let what = &args.what;
     // Legs count from 1 for people and from 0 in the file.
     let leg = args.leg.map(|leg| leg - 1);
@@ -74,7 +74,7 @@ pub(super) fn run(args: &ShowExchangeArgs, out: &mut Out) -> Result<(), CommandF
 }
 
 /// The exchange with this id or unique id prefix.
-fn find(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
+pub(super) fn find_exchange(query: &JournalReader, wanted: &str) -> Result<String, CommandFailure> {
     let wanted = wanted.trim().to_lowercase();
     let mut ids = query.ids(&wanted).map_err(unread)?;
     match (wanted.is_empty(), ids.len()) {

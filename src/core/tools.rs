@@ -17,7 +17,8 @@ Everything before the call is then dropped, and you go on at once with `prompt` 
 instructions and environment information stay). So write `prompt` for somebody who has seen nothing: the goal, what \
 is done and decided and why, the files and commands that matter, what is open, and the next step. Call it alone, as \
 the last thing of a turn; the user need not be asked. Do not call it between two steps of one task whose details you \
-still need: what is not in `prompt` is gone for good.";
+still need: what is not in `prompt` is gone for good. In a session that is still short (below some 50,000 tokens) it costs more \
+than it saves.";
 
 /// Its arguments as JSON Schema.
 pub const SCHEMA: &str = r#"{"type":"object","properties":{"prompt":{"type":"string","description":"Self-contained carry-over prompt: everything the next context has to know."},"reason":{"type":"string","description":"Why now, in a few words."}},"required":["prompt"],"additionalProperties":false}"#;

@@ -301,3 +301,30 @@ async fn what_is_missing_is_said() {
         assert!(complaint.contains(told), "{args:?}: {complaint}");
     }
 }
+
+/// Everything that the agent has, sentinel included, and every exchange as HAR; of a handoff that is not the newest as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_whole_conversation_as_markdown_and_as_har() {
+    for variant in WIRES {
+        let replies = [Reply::text("Well."), handoff(), Reply::text("On it.")];
+        let run = Run::new(variant, replies, HandoffMode::Continue).await;
+        let history = run.fixture.history();
+        run.fixture.ask(&history, true).await;
+        run.fixture.ask(&history, true).await;
+        run.written(2).await;
+        let key = run.key();
+        let whole = run.said(&["export", &key, "--whole"]);
+        assert!(!whole.contains("## Carry-over prompt"), "{whole}");
+        for part in ["## The conversation", "[[handoff-resume:", "On it."] {
+            assert!(whole.contains(part), "{part} in {whole}");
+        }
+        let har: Value = serde_json::from_str(&run.said(&["export", &key, "--format", "har"])).unwrap();
+        let entries = har["log"]["entries"].as_array().unwrap();
+        // Two requests of the agent, and three upstream.
+        assert_eq!(entries.len(), 5, "{}", variant.model);
+        let started = |entry: &Value| entry["startedDateTime"].as_str().unwrap().to_owned();
+        assert!(started(&entries[0]) <= started(&entries[4]));
+        let last = entries[4]["response"]["content"]["text"].as_str().unwrap();
+        assert!(last.contains("On it."), "{last}");
+    }
+}

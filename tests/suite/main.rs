@@ -44,6 +44,7 @@ mod prefix_mismatch;
 mod recall;
 mod recall_quality;
 mod recorded_work;
+mod replay;
 mod risks;
 mod run_ends;
 mod savings;

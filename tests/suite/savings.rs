@@ -11,16 +11,16 @@ use crate::harness;
 use crate::matrix::fixture::{Fixture, fresh, handoff};
 use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
 
-const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+pub const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
 
-struct Run {
-    fixture: Fixture,
+pub struct Run {
+    pub fixture: Fixture,
     recorder: Recorder,
-    dir: tempfile::TempDir,
+    pub dir: tempfile::TempDir,
 }
 
 impl Run {
-    async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
+    pub async fn new(variant: Variant, replies: impl IntoIterator<Item = Reply>) -> Self {
         let dir = harness::temp();
         let mut recorder = None;
         let fixture = Fixture::journaled(variant, replies, |config| {
@@ -38,7 +38,7 @@ impl Run {
         }
     }
 
-    async fn bill(&self, exchanges: usize) -> Vec<BillEntry> {
+    pub async fn bill(&self, exchanges: usize) -> Vec<BillEntry> {
         self.fixture.baton.events(exchanges).await;
         let recorder = self.recorder.clone();
         let flushed = tokio::task::spawn_blocking(move || recorder.flush(Duration::from_secs(30))).await;

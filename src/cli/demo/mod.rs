@@ -5,6 +5,7 @@
 
 mod adapters;
 mod agent;
+mod cost;
 mod picture;
 mod script;
 mod show;

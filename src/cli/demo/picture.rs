@@ -115,7 +115,7 @@ pub(super) fn svg(story: &DemoRun) -> String {
 
 fn title(story: &DemoRun) -> String {
     format!(
-        "The agent sent {} in all; {} went on to the model, with {} handoffs",
+        "The agent sent {} in all; {} reached the model, with {} handoffs",
         size(story.totals.received_bytes as u64),
         size(story.totals.sent_bytes as u64),
         story.handoffs.len()

@@ -4,7 +4,7 @@ use std::io;
 
 use anstyle::{AnsiColor, Style};
 
-use super::story::{DemoRun, Example, MeasuredTurn, MessageOutline, Outline, SENTINEL};
+use super::story::{DemoRun, DemoTotals, Example, MeasuredTurn, MessageOutline, Outline, SENTINEL};
 use crate::cli::output::{Out, first_line, plural, size};
 
 /// Width where the output has none.
@@ -57,18 +57,18 @@ fn chart(story: &DemoRun, columns: usize) -> Vec<String> {
     };
     let intro = format!(
         "A scripted agent and a scripted provider, the real proxy between them. Wire: {}. Each request of the agent \
-         holds its whole history; the solid bar is what the model gets to see.",
+         holds its whole history; the solid bar is what the model sees.",
         story.wire
     );
     let mut lines = wrapped(&intro, columns);
-    let legend = format!("{SENT}█{SENT:#} goes on  {DIM}░ history that stays behind{DIM:#}");
+    let legend = format!("{SENT}█{SENT:#} sent upstream  {DIM}░ history that is not sent{DIM:#}");
     let legend = if columns >= LEGEND_COLUMNS {
         legend
     } else {
         String::new()
     };
     lines.push(String::new());
-    lines.push(format!("{DIM} turn  agent sends      goes on    {DIM:#}{legend}"));
+    lines.push(format!("{DIM} turn  agent sends     upstream    {DIM:#}{legend}"));
     for turn in &story.turns {
         lines.extend(turn_lines(story, turn, &scale));
     }
@@ -136,7 +136,7 @@ impl Scale {
 
 fn summary(story: &DemoRun) -> Vec<String> {
     let totals = &story.totals;
-    let percent = totals.saved_bytes * 100 / totals.received_bytes.max(1);
+    let percent = totals.unsent_bytes * 100 / (totals.received_bytes.max(1) as i64);
     let provider = match story.complaints.len() {
         0 => "no complaint: every request kept to the rules of its API".to_owned(),
         n => format!("{n} complaints, the first: {}", story.complaints[0]),
@@ -148,17 +148,22 @@ fn summary(story: &DemoRun) -> Vec<String> {
             requests(totals.received_bytes, totals.requests, "requests"),
         ),
         (
-            "went on",
-            requests(totals.sent_bytes, totals.legs, "requests to the model"),
+            "sent upstream",
+            requests(totals.sent_bytes, totals.legs, "requests"),
         ),
         (
-            "stayed behind",
+            "not sent",
             format!(
                 "{:>9}  {percent} %, about {} tokens of input",
-                size(totals.saved_bytes as u64),
-                thousands(totals.saved_tokens / 1000 * 1000)
+                format!(
+                    "{}{}",
+                    minus(totals.unsent_bytes),
+                    size(totals.unsent_bytes.unsigned_abs())
+                ),
+                thousands(totals.unsent_tokens.unsigned_abs() / 1000 * 1000)
             ),
         ),
+        ("input cost", cost(totals)),
         ("handoffs", format!("{:>9}", story.handoffs.len())),
         ("provider", provider),
         ("time", format!("{:.1} s", story.seconds)),
@@ -166,6 +171,23 @@ fn summary(story: &DemoRun) -> Vec<String> {
     let mut lines = vec![String::new()];
     lines.extend(rows.map(|(name, value)| format!("  {DIM}{name:<14}{DIM:#} {value}")));
     lines
+}
+
+fn minus(amount: i64) -> &'static str {
+    if amount < 0 { "-" } else { "" }
+}
+
+/// What the requests would cost, with handoffs and without.
+fn cost(totals: &DemoTotals) -> String {
+    let Some(cost) = &totals.cost else {
+        return "the price table lacks the model".to_owned();
+    };
+    format!(
+        "{:>9}  ${:.4} without handoffs (simulated: {}, one request a minute, cache warm)",
+        format!("${:.4}", cost.with),
+        cost.without,
+        cost.model
+    )
 }
 
 fn thousands(number: u64) -> String {
@@ -185,7 +207,10 @@ fn before_and_after(example: &Example, columns: usize) -> Vec<String> {
         String::new(),
         format!("{BOLD}Turn {}, before and after{BOLD:#}", example.turn),
     ];
-    for (title, outline) in [("the agent sent", &example.received), ("went on", &example.sent)] {
+    for (title, outline) in [
+        ("the agent sent", &example.received),
+        ("sent upstream", &example.sent),
+    ] {
         lines.push(String::new());
         lines.push(format!(
             "  {title}: {}, {}",

@@ -9,6 +9,7 @@ use tokio::sync::oneshot;
 
 use super::adapters::Adapter;
 use super::agent::{DemoAgent, RequestResult};
+use super::cost::{CostMeter, DemoCost};
 use super::script::DemoLength;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::first_line;
@@ -69,9 +70,12 @@ pub(super) struct DemoTotals {
     pub(super) legs: usize,
     pub(super) received_bytes: usize,
     pub(super) sent_bytes: usize,
-    pub(super) saved_bytes: usize,
+    /// Net: negative where more was sent than the agent sent.
+    pub(super) unsent_bytes: i64,
     /// An estimate: four bytes of JSON make about one token.
-    pub(super) saved_tokens: u64,
+    pub(super) unsent_tokens: i64,
+    /// Simulated; none where the prices are unknown.
+    pub(super) cost: Option<DemoCost>,
 }
 
 /// One request before and after.
@@ -123,16 +127,21 @@ pub(super) async fn play(adapter: &'static Adapter, script: DemoLength) -> Resul
     let mut agent = DemoAgent::start(adapter, script, address).await?;
     let mut story = DemoRun::new(adapter, script);
     let mut both_sides = Vec::new();
+    let mut meter = CostMeter::new(adapter);
     for _ in 0..MOST_REQUESTS {
         let before = provider.generations().len();
         let result = agent.ask().await?;
         let mut legs = provider.generations().split_off(before);
-        story.note(&result, &legs, &store).await?;
+        let prompt_bytes = story.note(&result, &legs, &store).await?;
+        if let Some(meter) = &mut meter {
+            meter.add(&result.body, legs.iter().map(|leg| &leg.raw), prompt_bytes);
+        }
         both_sides.push((result.body, legs.pop()));
         if result.done {
             break;
         }
     }
+    story.totals.cost = meter.map(|meter| meter.cost());
     story.example = example(adapter, &story.handoffs, &both_sides);
     drop(agent);
     drop(stop);
@@ -188,14 +197,17 @@ impl DemoRun {
         }
     }
 
+    /// Measures one turn; returns the size of the carry-over prompt that was written in it.
     async fn note(
         &mut self,
         result: &RequestResult,
         legs: &[Arc<Received>],
         store: &SharedStore,
-    ) -> Result<(), CommandFailure> {
+    ) -> Result<usize, CommandFailure> {
         let turn = self.turns.len() + 1;
         let fired = self.fired(turn, store).await?;
+        let prompt = self.handoffs.last().filter(|_| fired.is_some());
+        let prompt_bytes = prompt.map_or(0, |handoff| handoff.prompt_bytes);
         let measured = MeasuredTurn {
             turn,
             received_bytes: result.body.len(),
@@ -205,7 +217,7 @@ impl DemoRun {
         };
         self.totals.add(&measured);
         self.turns.push(measured);
-        Ok(())
+        Ok(prompt_bytes)
     }
 
     /// The newest handoff in the store that is not known yet.
@@ -234,8 +246,8 @@ impl DemoTotals {
         self.legs += turn.sent_bytes.len();
         self.received_bytes += turn.received_bytes;
         self.sent_bytes += turn.sent_bytes.iter().sum::<usize>();
-        self.saved_bytes = self.received_bytes.saturating_sub(self.sent_bytes);
-        self.saved_tokens = self.saved_bytes as u64 / BYTES_PER_TOKEN;
+        self.unsent_bytes = self.received_bytes as i64 - self.sent_bytes as i64;
+        self.unsent_tokens = self.unsent_bytes / BYTES_PER_TOKEN as i64;
     }
 }
 

@@ -15,7 +15,7 @@ use super::exit::{CommandFailure, Exit};
 use super::export_args::{ExportArgs, ExportFormat};
 use super::load_state;
 use super::log::{open, unread};
-use super::newest::{JournalRequest, newest};
+use super::newest::{JournalRequest, RequestForm, newest};
 use super::output::{Out, visible};
 use super::stored::{self, unanswered};
 use crate::state::config::{Config, StoreKind};
@@ -36,8 +36,13 @@ enum Wanted {
 pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    if args.format == ExportFormat::Har {
+        return runtime.block_on(har(args, out));
+    }
     let document = runtime.block_on(document(args))?;
     match args.format {
+        // Written above, piece by piece.
+        ExportFormat::Har => {}
         ExportFormat::Md => out.body(markdown::document(&document).as_bytes())?,
         ExportFormat::Json => out.json(&document)?,
         ExportFormat::Jsonl => {
@@ -53,8 +58,43 @@ pub(super) fn run(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure
 async fn document(args: &ExportArgs) -> Result<ConversationExport, CommandFailure> {
     let sources = Sources::open(load_state(&args.state)?).await?;
     match sources.wanted(&args.conversation)? {
+        wanted if args.whole => sources.whole(wanted.conversation()),
         Wanted::Conversation(key) => sources.conversation(key).await,
         Wanted::Handoff(handoff) => sources.handoff(handoff).await,
+    }
+}
+
+/// Writes every exchange of the conversation, oldest first, one at a time: together they may be larger than the memory.
+async fn har(args: &ExportArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let sources = Sources::open(load_state(&args.state)?).await?;
+    let key = sources.wanted(&args.conversation)?.conversation();
+    let rows = sources.rows(Some(&key), 0)?;
+    let Some(journal) = sources.journal.as_ref().filter(|_| !rows.is_empty()) else {
+        let message = format!("the journal has no exchange of conversation {}", visible(&key));
+        return Err(CommandFailure::new(Exit::NO_INPUT, message));
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let head = format!(
+        "{{\"log\":{{\"version\":\"1.2\",\"creator\":{{\"name\":\"baton\",\"version\":\"{version}\"}},\"entries\":["
+    );
+    out.body(head.as_bytes())?;
+    let mut separator = "";
+    for row in rows.iter().rev() {
+        for entry in journal.har_entries(&row.id).map_err(unread)? {
+            out.body(format!("{separator}\n{entry}").as_bytes())?;
+            separator = ",";
+        }
+    }
+    Ok(out.body(b"\n]}}\n")?)
+}
+
+impl Wanted {
+    /// The conversation, or the one in which the handoff was made.
+    fn conversation(self) -> String {
+        match self {
+            Self::Conversation(key) => key,
+            Self::Handoff(handoff) => handoff.conversation,
+        }
     }
 }
 
@@ -144,6 +184,16 @@ impl Sources {
         self.compose(key, found, active, handoff)
     }
 
+    /// The agent's whole history with the newest request.
+    fn whole(&self, key: String) -> Result<ConversationExport, CommandFailure> {
+        let rows = self.rows(Some(&key), NEWEST)?;
+        let found = match &self.journal {
+            Some(journal) => newest(journal, rows, RequestForm::Received)?,
+            None => None,
+        };
+        self.compose(key, found, None, None)
+    }
+
     async fn handoff(&self, handoff: Handoff) -> Result<ConversationExport, CommandFailure> {
         // A resumed handoff is active in other conversations, too.
         let mut rows = self.rows(None, 0)?;
@@ -170,7 +220,7 @@ impl Sources {
 
     fn newest(&self, rows: Vec<ExchangeRow>) -> Result<Option<JournalRequest>, CommandFailure> {
         match &self.journal {
-            Some(journal) => newest(journal, rows),
+            Some(journal) => newest(journal, rows, RequestForm::Sent),
             None => Ok(None),
         }
     }

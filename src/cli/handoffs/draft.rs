@@ -199,7 +199,7 @@ pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest,
         ..ExchangeFilter::default()
     };
     let rows = query.list(&filter).map_err(unread)?;
-    crate::cli::newest::newest(query, rows)?.ok_or_else(|| {
+    crate::cli::newest::newest(query, rows, crate::cli::newest::RequestForm::Sent)?.ok_or_else(|| {
         let message = format!(
             "the journal has no request of conversation {} that can be read",
             visible(key)

@@ -145,6 +145,26 @@ pub enum GitReport {
     Left,
 }
 
+/// The branch that a line of `git status` names.
+fn status_branch(line: &str) -> Option<&str> {
+    line.strip_prefix("On branch ").or_else(|| {
+        let named = line.strip_prefix("## ")?;
+        Some(named.split("...").next().unwrap_or(named))
+    })
+}
+
+/// The branch that a line of `git checkout` or `git switch` names.
+fn entered_branch(line: &str) -> Option<&str> {
+    let words = [
+        "Switched to a new branch '",
+        "Switched to branch '",
+        "Already on '",
+    ];
+    words
+        .iter()
+        .find_map(|words| line.strip_prefix(words)?.strip_suffix('\''))
+}
+
 /// What a shell line's result says of the repository, in order. Only lines that git itself writes for these commands.
 pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
     /// Lines that are looked at.
@@ -159,35 +179,19 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
         .lines()
         .map(|line| line.strip_prefix("Output: ").unwrap_or(line));
     let moves = asks("git checkout") || asks("git switch");
+    let branch = |name: Option<&str>| {
+        let name = name.filter(|name| is_name(name));
+        name.map(|name| GitReport::Branch(name.to_owned()))
+    };
     for line in lines.take(LINES) {
         if asks("git status") {
-            let named = line.strip_prefix("On branch ").or_else(|| {
-                let named = line.strip_prefix("## ")?;
-                Some(named.split("...").next().unwrap_or(named))
-            });
-            found.extend(
-                named
-                    .filter(|name| is_name(name))
-                    .map(|name| GitReport::Branch(name.to_owned())),
-            );
+            found.extend(branch(status_branch(line)));
             if line.starts_with("nothing to commit, working tree clean") {
                 found.push(GitReport::Clean);
             }
         }
         if moves {
-            let words = [
-                "Switched to a new branch '",
-                "Switched to branch '",
-                "Already on '",
-            ];
-            let named = words
-                .iter()
-                .find_map(|words| line.strip_prefix(words)?.strip_suffix('\''));
-            found.extend(
-                named
-                    .filter(|name| is_name(name))
-                    .map(|name| GitReport::Branch(name.to_owned())),
-            );
+            found.extend(branch(entered_branch(line)));
         }
         if asks("git commit")
             && let Some((branch, hash)) = committed(line)
@@ -210,11 +214,7 @@ pub fn git_reports(command: &str, text: &str) -> Vec<GitReport> {
             found.extend(hashes.next().map(|hash| GitReport::Head(hash.to_owned())));
         }
         "git branch --show-current" => {
-            let last = text.lines().map(str::trim).rfind(|line| !line.is_empty());
-            found.extend(
-                last.filter(|name| is_name(name))
-                    .map(|name| GitReport::Branch(name.to_owned())),
-            );
+            found.extend(branch(text.lines().map(str::trim).rfind(|line| !line.is_empty())));
         }
         _ => {}
     }

@@ -7,6 +7,7 @@ mod cache;
 mod conversation;
 mod cost;
 mod prices;
+mod simulation;
 
 #[cfg(test)]
 mod tests;
@@ -15,3 +16,4 @@ pub use cache::CacheRule;
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
 pub use cost::{Cost, TokenCounts};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
+pub use simulation::{RequestSegment, SimulatedCache};

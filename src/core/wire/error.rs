@@ -28,6 +28,11 @@ pub trait Errors {
         BEARER
     }
 
+    /// Environment variables in which people have a key of the provider, the usual one first.
+    fn key_variables(&self) -> &'static [&'static str] {
+        &["OPENAI_API_KEY"]
+    }
+
     /// Whether upstream checks that returned blocks follow their original prefix.
     fn binds_prefixes(&self) -> bool {
         false

@@ -45,6 +45,19 @@ pub enum StopReason {
 }
 
 impl StopReason {
+    /// The name in the journal and in outputs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Done => "done",
+            Self::Calls => "calls",
+            Self::Truncated => "truncated",
+            Self::Refused => "refused",
+            Self::Paused => "paused",
+            Self::Error => "error",
+        }
+    }
+
     /// Whether the model's turn came to its own end.
     pub fn natural(self) -> bool {
         matches!(self, Self::Done | Self::Calls)

@@ -16,18 +16,29 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn har(&self, id: &str) -> Result<Option<Value>, JournalError> {
+        let entries = self.har_entries(id)?;
+        Ok((!entries.is_empty()).then(|| {
+            json!({"log": {
+                "version": "1.2",
+                "creator": {"name": "baton", "version": env!("CARGO_PKG_VERSION")},
+                "entries": entries,
+            }})
+        }))
+    }
+
+    /// The entries of one exchange, the agent's own first; none where the journal does not have it.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn har_entries(&self, id: &str) -> Result<Vec<Value>, JournalError> {
         let Some(exchange) = self.exchange(id)? else {
-            return Ok(None);
+            return Ok(Vec::new());
         };
         let mut entries = vec![self.agents_entry(id, &exchange)?];
         for leg in &exchange.legs {
             entries.push(self.leg_entry(id, &exchange, leg)?);
         }
-        Ok(Some(json!({"log": {
-            "version": "1.2",
-            "creator": {"name": "baton", "version": env!("CARGO_PKG_VERSION")},
-            "entries": entries,
-        }})))
+        Ok(entries)
     }
 
     fn agents_entry(&self, id: &str, exchange: &ExchangeDetail) -> Result<Value, JournalError> {

@@ -7,7 +7,7 @@ use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
 use super::row::{EventColumns, has_failed};
 use crate::state::telemetry::ExchangeEvent;
-use baton_core::wire::{Operation, StopReason, Usage};
+use baton_core::wire::{Operation, Usage};
 
 /// An exchange's row.
 #[derive(Debug, Default)]
@@ -234,19 +234,6 @@ pub(super) fn operation_name(operation: Operation) -> &'static str {
         Operation::Generate => "generate",
         Operation::Count => "count",
         Operation::Compact => "compact",
-    }
-}
-
-/// A leg's stop reason, as stored.
-pub(super) fn stop_name(stop: StopReason) -> &'static str {
-    match stop {
-        StopReason::Open => "open",
-        StopReason::Done => "done",
-        StopReason::Calls => "calls",
-        StopReason::Truncated => "truncated",
-        StopReason::Refused => "refused",
-        StopReason::Paused => "paused",
-        StopReason::Error => "error",
     }
 }
 

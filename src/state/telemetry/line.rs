@@ -96,21 +96,7 @@ impl ExchangeEvent {
         if self.unpinned {
             notes.push("unpinned".to_owned());
         }
-        if self.lost_pairs > 0 {
-            notes.push(format!("{} hidden calls lost", self.lost_pairs));
-        }
-        if self.lost_insertions > 0 {
-            notes.push(format!("{} inserted texts lost", self.lost_insertions));
-        }
-        if let Some(dropped) = self.dropped_thinking.some() {
-            notes.push(format!("upstream dropped {dropped} thinking blocks"));
-        }
-        if let Some(retry) = self.thinking_retry {
-            notes.push(match retry {
-                ThinkingRetry::Accepted => "thinking left out".to_owned(),
-                ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
-            });
-        }
+        notes.extend(self.notes_on_losses());
         for nudged in &self.nudges {
             notes.push(match nudged {
                 NudgeOutcome::Notified => "nudged to hand off".to_owned(),
@@ -135,6 +121,27 @@ impl ExchangeEvent {
         }
         if self.sent_bytes.len() > 1 {
             notes.push(format!("{} legs", self.sent_bytes.len()));
+        }
+        notes
+    }
+
+    /// Notes on what of the transcript could not be kept.
+    fn notes_on_losses(&self) -> Vec<String> {
+        let mut notes = Vec::new();
+        if self.lost_pairs > 0 {
+            notes.push(format!("{} hidden calls lost", self.lost_pairs));
+        }
+        if self.lost_insertions > 0 {
+            notes.push(format!("{} inserted texts lost", self.lost_insertions));
+        }
+        if let Some(dropped) = self.dropped_thinking.some() {
+            notes.push(format!("upstream dropped {dropped} thinking blocks"));
+        }
+        if let Some(retry) = self.thinking_retry {
+            notes.push(match retry {
+                ThinkingRetry::Accepted => "thinking left out".to_owned(),
+                ThinkingRetry::Refused => "refused without thinking, too".to_owned(),
+            });
         }
         notes
     }

@@ -349,21 +349,26 @@ impl<'a> MessageReader<'_, 'a> {
             detail: None,
             bytes,
         };
-        if call.is_some_and(|call| call.secret) {
+        let is_secret = call.is_some_and(|call| call.secret);
+        self.excerpt(kind, is_secret, &text, &mut outcome);
+        Some(IndexedItem::Result(outcome))
+    }
+
+    /// What a draft quotes of a result: its own words for a run or an error, else how long it is.
+    fn excerpt(&mut self, kind: ToolKind, is_secret: bool, text: &str, outcome: &mut IndexedResult) {
+        let is_quoted = matches!(
+            kind,
+            ToolKind::Shell | ToolKind::Agent | ToolKind::Ask | ToolKind::Other
+        );
+        if is_secret {
             outcome
                 .lines
                 .push("(a file with credentials: its contents are left out)".to_owned());
-        } else if outcome.is_error()
-            || matches!(
-                kind,
-                ToolKind::Shell | ToolKind::Agent | ToolKind::Ask | ToolKind::Other
-            )
-        {
-            self.quote(wordings::before_reminders(&text), &mut outcome);
+        } else if outcome.is_error() || is_quoted {
+            self.quote(wordings::before_reminders(text), outcome);
         } else {
             outcome.lines.push(format!("{} lines", text.lines().count()));
         }
-        Some(IndexedItem::Result(outcome))
     }
 
     fn may_run(&self, call: Option<&IndexedCall>) -> bool {

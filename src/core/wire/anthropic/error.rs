@@ -18,6 +18,10 @@ impl Errors for Anthropic {
         format!("event: error\ndata: {body}\n\n")
     }
 
+    fn key_variables(&self) -> &'static [&'static str] {
+        &["ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"]
+    }
+
     fn key_header(&self) -> KeyHeader {
         KeyHeader::plain("x-api-key")
     }

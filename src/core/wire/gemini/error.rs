@@ -15,6 +15,10 @@ impl Errors for Gemini {
         .to_string()
     }
 
+    fn key_variables(&self) -> &'static [&'static str] {
+        &["GEMINI_API_KEY", "GOOGLE_API_KEY"]
+    }
+
     fn key_header(&self) -> KeyHeader {
         KeyHeader::plain("x-goog-api-key")
     }

@@ -179,24 +179,8 @@ impl Link {
             .send_packed_commands(pipe, 0, pipe.len())
             .await;
         let mut values = sent.map_err(|error| LinkFault::Broken(error.to_string()))?;
-        for value in &values {
-            if let Value::ServerError(error) = value {
-                let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
-                return Err(match error.kind() {
-                    // The scripts are loaded with the connection; a failover or a flush takes them.
-                    Some(
-                        ServerErrorKind::NoScript
-                        | ServerErrorKind::ReadOnly
-                        | ServerErrorKind::Moved
-                        | ServerErrorKind::Ask
-                        | ServerErrorKind::MasterDown
-                        | ServerErrorKind::ClusterDown
-                        | ServerErrorKind::BusyLoading
-                        | ServerErrorKind::TryAgain,
-                    ) => LinkFault::Broken(text),
-                    _ => LinkFault::Refused(text),
-                });
-            }
+        if let Some(fault) = values.iter().find_map(server_fault) {
+            return Err(fault);
         }
         if let Some(wait) = waited {
             let reached = match values.pop() {
@@ -315,3 +299,24 @@ async fn keep(shared: Arc<LinkCore>) {
 
 /// How long an attempt to connect may take.
 const CONNECT: Duration = Duration::from_secs(1);
+/// The fault that a reply is, if it is an error.
+fn server_fault(value: &Value) -> Option<LinkFault> {
+    let Value::ServerError(error) = value else {
+        return None;
+    };
+    let text = format!("{} {}", error.code(), error.details().unwrap_or_default());
+    Some(match error.kind() {
+        // The scripts are loaded with the connection; a failover or a flush takes them.
+        Some(
+            ServerErrorKind::NoScript
+            | ServerErrorKind::ReadOnly
+            | ServerErrorKind::Moved
+            | ServerErrorKind::Ask
+            | ServerErrorKind::MasterDown
+            | ServerErrorKind::ClusterDown
+            | ServerErrorKind::BusyLoading
+            | ServerErrorKind::TryAgain,
+        ) => LinkFault::Broken(text),
+        _ => LinkFault::Refused(text),
+    })
+}

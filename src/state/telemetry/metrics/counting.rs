@@ -43,6 +43,15 @@ impl Metrics {
             counter.inc_by(amount);
         }
         series.added.observe(event.added.as_secs_f64());
+        self.record_rare(event);
+        if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
+            self.record_model(event, wire, model);
+        }
+        self.costs.record(event);
+    }
+
+    /// Counts what most exchanges have none of.
+    fn record_rare(&self, event: &ExchangeEvent) {
         for recall in &event.recalls {
             let (wire, outcome) = (label(event.wire), recall.name());
             self.recalls.get_or_create(&ByOutcome { wire, outcome }).inc();
@@ -82,10 +91,6 @@ impl Metrics {
                 .get_or_create(&ByOutcome { wire, outcome })
                 .inc();
         }
-        if let (Some(wire), Some(model)) = (event.wire, event.model.as_deref()) {
-            self.record_model(event, wire, model);
-        }
-        self.costs.record(event);
     }
 
     /// Counts the tries to write a handoff's document, and what they cost.

@@ -208,6 +208,33 @@ impl<'w> TranscriptWalk<'w> {
         );
     }
 
+    /// Notes how one command of a shell line ended: a service that runs, or what it verifies.
+    fn ended(&mut self, turn: usize, call: &IndexedCall, keyed: &KeyedCommand<'_, '_>, end: &LineEnd) {
+        let KeyedCommand { run, key } = keyed;
+        let ended = run.end(end);
+        if run.purpose == CommandPurpose::Serve && ended == RunEnd::Passed {
+            self.services.push(SeenStatement {
+                text: one_line(run.text, WHY),
+                turn,
+            });
+        } else if run.purpose.verifies() && !run.rewrites {
+            let exit = match ended {
+                RunEnd::Passed => end.code,
+                RunEnd::Failed(code) => code,
+                RunEnd::Unknown => None,
+            };
+            let verified = SeenVerification {
+                purpose: run.purpose,
+                command: command_line(run, key),
+                exit,
+                passed: ended.passed(),
+                turn,
+                stale: None,
+            };
+            self.ran(call, run, key, verified);
+        }
+    }
+
     fn shell(&mut self, turn: usize, call: &IndexedCall, outcome: &IndexedResult, why: Option<&str>) {
         let Some(command) = &call.command else {
             return self.may_change(false);
@@ -239,31 +266,8 @@ impl<'w> TranscriptWalk<'w> {
         runs.retain(|run| !(outcome.unprepared && run.in_front));
         let keyed = self.keyed(&runs, begins.as_deref());
         self.failures.settle(command, begins.as_deref(), &end, &keyed);
-        for KeyedCommand { run, key } in &keyed {
-            let ended = run.end(&end);
-            match run.purpose {
-                CommandPurpose::Serve if ended == RunEnd::Passed => self.services.push(SeenStatement {
-                    text: one_line(run.text, WHY),
-                    turn,
-                }),
-                purpose if purpose.verifies() && !run.rewrites => {
-                    let exit = match ended {
-                        RunEnd::Passed => end.code,
-                        RunEnd::Failed(code) => code,
-                        RunEnd::Unknown => None,
-                    };
-                    let verified = SeenVerification {
-                        purpose: run.purpose,
-                        command: command_line(run, key),
-                        exit,
-                        passed: ended.passed(),
-                        turn,
-                        stale: None,
-                    };
-                    self.ran(call, run, key, verified);
-                }
-                _ => {}
-            }
+        for keyed in &keyed {
+            self.ended(turn, call, keyed, &end);
         }
         for reply in &outcome.git {
             if self.repository.apply(reply) {

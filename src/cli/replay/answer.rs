@@ -1,0 +1,86 @@
+//! An answer as far as it can be compared with another one.
+
+use bytes::Bytes;
+use serde::Serialize;
+
+use super::request::ReplayRequest;
+use baton_core::bill::{PriceQuery, PriceTable, TokenCounts};
+use baton_core::course::StreamMerge;
+use baton_core::tools::ToolNames;
+use baton_core::transcript::AnswerContent;
+use baton_core::wire::{LegReport, Operation, ResponseWatch, wire};
+
+/// Bytes of one frame that are read.
+const FRAME_BYTES: usize = 16 << 20;
+
+/// An answer in short. The names are API.
+#[derive(Debug, Default, Serialize)]
+pub(super) struct ReplayAnswer {
+    pub(super) status: u16,
+    /// The model that answered, where it says so.
+    pub(super) model: String,
+    /// Why it ended.
+    pub(super) stop: &'static str,
+    pub(super) tokens: TokenCounts,
+    /// In US dollars; none for a model without a price.
+    pub(super) cost: Option<f64>,
+    /// Its texts and calls, a line for each string.
+    pub(super) text: String,
+}
+
+/// What chooses the price of an answer.
+#[derive(Clone, Copy)]
+pub(super) struct PricedAt<'a> {
+    pub(super) table: &'a PriceTable,
+    pub(super) at_ms: u64,
+}
+
+impl ReplayAnswer {
+    /// Reads a body that came for the request with this status.
+    pub(super) fn read(request: &ReplayRequest, status: u16, body: &Bytes, prices: PricedAt<'_>) -> Self {
+        let report = report(request, body).unwrap_or_default();
+        let usage = report.usage;
+        let hour = usage.cache_write_1h.min(usage.cache_write);
+        let tokens = TokenCounts {
+            input: usage.input,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write - hour,
+            cache_write_1h: hour,
+            output: usage.output,
+        };
+        let query = PriceQuery {
+            model: &report.served.model,
+            at_ms: prices.at_ms,
+            service: report.served.service.as_deref(),
+            ..PriceQuery::default()
+        };
+        let rates = prices.table.rates(&query);
+        let understood = AnswerContent::of(body).as_read();
+        Self {
+            status,
+            stop: report.stop.name(),
+            tokens,
+            cost: rates.map(|rates| tokens.cost(&rates).total()),
+            text: understood.unwrap_or_else(|| String::from_utf8_lossy(body).into_owned()),
+            model: report.served.model,
+        }
+    }
+}
+
+/// What the wire's own reader makes of the answer, streamed or whole.
+fn report(request: &ReplayRequest, body: &Bytes) -> Option<LegReport> {
+    let wire = wire(request.wire);
+    let view = wire.read(&request.body, Operation::Generate).ok()?;
+    let watch = ResponseWatch {
+        hide: ToolNames::default(),
+        buffered_bytes: 0,
+    };
+    if let Some(report) = wire.reply_to(&view, body, watch) {
+        return Some(report);
+    }
+    let mut merge = StreamMerge::new(wire.dialect(&view, watch), FRAME_BYTES, false);
+    let mut shown = Vec::new();
+    merge.feed(body.clone(), &mut shown);
+    merge.finish_leg(&mut shown);
+    Some(merge.report().clone())
+}

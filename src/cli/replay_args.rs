@@ -1,0 +1,40 @@
+//! Raw arguments of `baton replay`.
+
+use clap::Args as ClapArgs;
+
+use super::state_args::StateArgs;
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+The request is the journal's copy, so credentials in its texts are missing. The key is that of the upstream in the config, else
+of ANTHROPIC_API_KEY, OPENAI_API_KEY or GEMINI_API_KEY. It costs what the request costs; --dry-run prints it as curl.
+
+Examples:
+  baton replay 0199a3c2-7d1e
+  baton replay 0199a3c2-7d1e --received          # what the agent sent, without any cut
+  baton replay 0199a3c2-7d1e --leg 2 --to local
+  baton replay 0199a3c2-7d1e --dry-run")]
+pub(super) struct ReplayArgs {
+    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a unique prefix of it
+    pub(super) exchange: String,
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Which upstream request, from 1
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) leg: u32,
+    /// Send what the agent sent, and not what was made of it
+    #[arg(long, conflicts_with = "leg")]
+    pub(super) received: bool,
+    /// Send it to this upstream of the config; it must speak the same wire
+    #[arg(long, value_name = "NAME")]
+    pub(super) to: Option<String>,
+    /// Ask this model
+    #[arg(long, value_name = "NAME")]
+    pub(super) model: Option<String>,
+    /// Send nothing: print the request as curl, credentials as variables
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    /// Print JSON
+    #[arg(long)]
+    pub(super) json: bool,
+}
