@@ -358,7 +358,7 @@ mod tests {
                 ..EventColumns::default()
             },
             answer: None,
-            asked: None,
+            user_line: None,
             fixed_bytes: 0,
             received_messages: 41,
             sent_messages: vec![41, 1],

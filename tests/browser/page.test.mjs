@@ -62,7 +62,7 @@ test("an exchange that sent more than it received says so", async () => {
 
 test("rows say what happened: calls, the first words, a command, an error in the provider's words", async () => {
   const story = tell({ tasks: 1, turns: 6 });
-  Object.assign(story.rows[3], { answer: { text: "Handed off.", calls: [] }, asked: "::handoff --focus x" });
+  Object.assign(story.rows[3], { answer: { text: "Handed off.", calls: [] }, user_line: "::handoff --focus x" });
   Object.assign(story.rows[4], { status: 529, outcome: "upstream_error", answer: { error: "Overloaded \u001b[1m<b>come back</b>" } });
   Object.assign(story.rows[5], { answer: { calls: ["a", "b", "c", "d"].map((name) => ({ name })), more_calls: 5 } });
   mock.stories = [story];
@@ -357,7 +357,7 @@ test("the next exchange opens at the tab that is looked at, and one sentence say
   await ready(page);
   assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Headers");
   const [story] = mock.stories;
-  Object.assign(story.rows[0], { asked: "::handoff list", sent_bytes: [], changes: [] });
+  Object.assign(story.rows[0], { user_line: "::handoff list", sent_bytes: [], changes: [] });
   story.details.get(story.rows[0].id).legs = [];
   await page.goto(`${mock.url}/#/e/${story.rows[0].id}`);
   await page.waitForFunction(() => document.querySelector(".sentence")?.textContent.startsWith("baton answered ::handoff list by itself"));

@@ -70,8 +70,8 @@ fn log(state: &Path, filter: &[&str]) -> (bool, String) {
         .args(filter)
         .output()
         .unwrap();
-    let said = [output.stdout, output.stderr].concat();
-    (output.status.success(), String::from_utf8(said).unwrap())
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
 }
 
 /// Four exchanges: a call, an error that is relayed, a command, and a request that is in no conversation.
@@ -109,9 +109,9 @@ async fn lists_say_what_happened_and_can_be_filtered() {
         all[3]["answer"],
         json!({"text": "I look.", "calls": [{"name": "Read", "argument": "src/lib.rs"}]})
     );
-    assert_eq!(all[3]["asked"], "Go on.");
+    assert_eq!(all[3]["user_line"], "Go on.");
     assert_eq!(all[2]["answer"]["error"], "Overloaded, come back later");
-    assert_eq!(all[1]["asked"], "::handoff list");
+    assert_eq!(all[1]["user_line"], "::handoff list");
     assert_eq!(
         (&all[0]["conversation"], &all[0]["status"]),
         (&Value::Null, &json!(502))
@@ -152,12 +152,12 @@ async fn lists_say_what_happened_and_can_be_filtered() {
         assert!(body.contains("Overloaded, come back later"), "{side}: {body}");
     }
     // The same on the command line.
-    let (done, said) = log(dir.path(), &["error", "status:529"]);
-    assert!(done && said.contains(id) && said.lines().count() == 1, "{said}");
-    let (done, said) = log(dir.path(), &["error", "toll:x"]);
+    let (done, text) = log(dir.path(), &["error", "status:529"]);
+    assert!(done && text.contains(id) && text.lines().count() == 1, "{text}");
+    let (done, text) = log(dir.path(), &["error", "toll:x"]);
     assert!(
-        !done && said.contains("\"toll\" is no field") && said.contains("error toll:x\n      ^"),
-        "{said}"
+        !done && text.contains("\"toll\" is no field") && text.contains("error toll:x\n      ^"),
+        "{text}"
     );
 }
 
@@ -282,10 +282,10 @@ async fn without_a_proxy_the_page_is_read_only() {
             .arg(dir.path());
         command
     };
-    let said = |args: &[&str]| String::from_utf8(command(args).output().unwrap().stdout).unwrap();
-    assert!(said(&["ui"]).contains(&format!("its page is {}", program.admin)));
+    let text = |args: &[&str]| String::from_utf8(command(args).output().unwrap().stdout).unwrap();
+    assert!(text(&["ui"]).contains(&format!("its page is {}", program.admin)));
     drop(program);
-    let status = said(&["status"]);
+    let status = text(&["status"]);
     assert!(
         status.contains("inspector      not open; `baton ui` opens it over the journal"),
         "{status}"
@@ -339,13 +339,13 @@ async fn an_answer_under_way_is_shown_as_it_comes() {
         .await
         .unwrap();
     let program = Arc::new(Program::start(&config_for(&provider, dir.path(), ""), dir.path()));
-    let asked = {
+    let sending = {
         let program = Arc::clone(&program);
         tokio::spawn(async move { send(&program, &history()).await })
     };
     let began = std::time::Instant::now();
     let mut seen = Vec::new();
-    while !asked.is_finished() {
+    while !sending.is_finished() {
         assert!(began.elapsed() < 3 * WRITTEN, "{seen:?}");
         let rows = program.admin("/api/exchanges").await.json();
         let open = rows["exchanges"]
@@ -359,7 +359,7 @@ async fn an_answer_under_way_is_shown_as_it_comes() {
         }
         tokio::time::sleep(Duration::from_millis(30)).await;
     }
-    assert_eq!(asked.await.unwrap(), 200);
+    assert_eq!(sending.await.unwrap(), 200);
     seen.dedup();
     assert!(seen.len() > 2, "it grows: {seen:?}");
     assert!(

@@ -43,7 +43,7 @@ pub struct AnswerSummary {
 pub struct CallSummary {
     /// The tool.
     pub name: String,
-    /// The argument that tells this call from others: a command, a path, a query.
+    /// The argument that distinguishes this call: a command, a path, a query.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub argument: Option<String>,
 }
@@ -119,7 +119,7 @@ impl CallSummary {
     }
 }
 
-/// The argument that tells a call from others of the same tool.
+/// The argument that distinguishes a call of the same tool.
 fn main_argument(name: &str, arguments: &Value) -> Option<String> {
     if let Some(text) = arguments.as_str() {
         return Some(text.to_owned());

@@ -160,7 +160,7 @@ mod tests {
                 calls: vec![call("BashOutput"), call("mcp__files__read")],
                 ..AnswerSummary::default()
             }),
-            asked: Some("::handoff now".into()),
+            user_line: Some("::handoff now".into()),
             fixed_bytes: 0,
             received_messages: 1,
             sent_messages: Vec::new(),

@@ -177,8 +177,8 @@ impl Flag {
             Self::Handoff => !event.fired.is_empty(),
             Self::Command => {
                 let prefix = exchange.command_prefix;
-                let asked = exchange.row.asked.as_deref();
-                !prefix.is_empty() && asked.is_some_and(|line| line.starts_with(prefix))
+                let user_line = exchange.row.user_line.as_deref();
+                !prefix.is_empty() && user_line.is_some_and(|line| line.starts_with(prefix))
             }
             Self::Retried => event.retries > 0 || event.thinking_retry.is_some(),
             Self::Refused => event.outcome == "refused",

@@ -34,7 +34,7 @@ pub struct ExchangeRow {
     /// The last answer in short; none of an exchange of an older version, or where nothing was kept.
     pub answer: Option<AnswerSummary>,
     /// The first line of the person's text, where the agent's request ends with one.
-    pub asked: Option<String>,
+    pub user_line: Option<String>,
     /// Bytes of the agent's request beside its messages: the system prompt and the tools, where they stand there.
     pub fixed_bytes: u64,
     /// Messages in the agent's request.

@@ -89,7 +89,7 @@ fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
 /// A row as it is stored, without its legs.
 pub(super) struct StoredRow {
     seq: i64,
-    /// The nodes of what stands before the messages, and behind them.
+    /// The nodes of what stands before the messages, and after them.
     fixed: [i64; 2],
     row: ExchangeRow,
 }
@@ -121,7 +121,7 @@ pub(super) fn stored_row(row: &SqlRow<'_>) -> rusqlite::Result<StoredRow> {
         answer: row
             .get::<_, Option<String>>(14)?
             .and_then(|answer| serde_json::from_str(&answer).ok()),
-        asked: row.get(15)?,
+        user_line: row.get(15)?,
         fixed_bytes: 0,
         partial: row.get(9)?,
         open: row.get::<_, Option<i64>>(10)?.is_none(),

@@ -9,8 +9,8 @@ const CALLS = 3;
 
 /** The command that the person gave in the chat, without what is said behind it. */
 export function command(row, prefix) {
-  if (!prefix || !row.asked?.startsWith(prefix)) return null;
-  return row.asked.split(/\s+/).slice(0, 3).join(" ");
+  if (!prefix || !row.user_line?.startsWith(prefix)) return null;
+  return row.user_line.split(/\s+/).slice(0, 3).join(" ");
 }
 
 /** Nodes of the line. */
