@@ -167,13 +167,9 @@ impl JournalReader {
         let mut ask = self
             .conn
             .prepare_cached("SELECT body, packed, size, role FROM pieces WHERE id = ?1")?;
-        let mut chunks: Vec<_> = by_chunk.iter().collect();
-        // Calls are stored before their results.
-        chunks.sort_unstable_by_key(|(chunk, _)| **chunk);
         let mut calls = HashMap::<String, CallSummary>::new();
-        let mut tools = HashMap::<String, CarriedGroup>::new();
-        let mut results = HashMap::<(String, Option<String>), CarriedGroup>::new();
-        for (chunk, count) in chunks {
+        let mut results = Vec::new();
+        for (chunk, count) in by_chunk {
             let (message, role): (Vec<u8>, Option<String>) = ask.query_row(params![chunk], |row| {
                 Ok((unpack(row.get(0)?, row.get(1)?, row.get(2)?), row.get(3)?))
             })?;
@@ -184,25 +180,40 @@ impl JournalReader {
                         let id = call.id.map(|id| id.get().into_owned()).unwrap_or_default();
                         calls.insert(id, CallSummary::of_call(&call));
                     }
-                    TranscriptPartKind::Result(result) => {
-                        let id = result.call.map(|id| id.get().into_owned());
-                        let mut call = id.and_then(|id| calls.get(&id).cloned()).unwrap_or_default();
-                        if call.name.is_empty() {
-                            call.name = result
-                                .name
-                                .map(|name| name.get().into_owned())
-                                .unwrap_or_else(|| "?".to_owned());
-                        }
-                        let group = CarriedGroup::of(part.raw().len() as u64, *count);
-                        tools.entry(call.name.clone()).or_default().add(&group);
-                        results.entry((call.name, call.argument)).or_default().add(&group);
-                    }
+                    TranscriptPartKind::Result(result) => results.push(SentResult {
+                        call: result.call.map(|id| id.get().into_owned()),
+                        tool: result.name.map(|name| name.get().into_owned()),
+                        group: CarriedGroup::of(part.raw().len() as u64, *count),
+                    }),
                     _ => {}
                 }
             }
         }
-        Ok(CarriedReport::of(tools, results))
+        // A message that was edited at a cut is stored after the results of its calls: they are joined at the end.
+        let mut by_tool = HashMap::<String, CarriedGroup>::new();
+        let mut by_argument = HashMap::<(String, Option<String>), CarriedGroup>::new();
+        for result in results {
+            let call = result.call.as_ref().and_then(|id| calls.get(id));
+            let named = call.map(|call| call.name.clone()).or(result.tool);
+            let tool = named.unwrap_or_else(|| "?".to_owned());
+            let argument = call.and_then(|call| call.argument.clone());
+            by_tool.entry(tool.clone()).or_default().add(&result.group);
+            by_argument
+                .entry((tool, argument))
+                .or_default()
+                .add(&result.group);
+        }
+        Ok(CarriedReport::of(by_tool, by_argument))
     }
+}
+
+/// A result of a tool among the messages that were sent.
+struct SentResult {
+    /// The id of its call.
+    call: Option<String>,
+    /// The tool, where the result names it.
+    tool: Option<String>,
+    group: CarriedGroup,
 }
 
 impl CarriedReport {

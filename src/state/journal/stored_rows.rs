@@ -11,10 +11,10 @@ use baton_core::rewrite::SizeChange;
 /// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
 const MOST_LEGS: usize = 10_000;
 
-/// The columns of a row, with the agent's last message where it is a person's text.
+/// The columns of a row, with the agent's last message where it is a person's text; a harness's begins with a tag.
 pub(super) const COLUMNS: &str = "e.seq, e.id, e.conversation, e.at_ms, e.wire, e.upstream, e.route, e.model, e.messages, e.partial,
      e.ended, e.event, e.received_bytes, e.saved_tokens, e.answer, p.line, e.head, e.tail FROM exchanges e
-     LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text'";
+     LEFT JOIN nodes n ON n.id = e.list LEFT JOIN pieces p ON p.id = n.piece AND p.role = 'user' AND p.kind = 'text' AND p.line NOT LIKE '<%'";
 
 /// The row with what its legs say, and with the size of its fixed part; `sizes` has those of nodes that were measured
 /// already.
