@@ -137,7 +137,7 @@ export class Mock {
     }
     if (what === "drafts") return id ? this.drafts.get(id) : { drafts: [...this.drafts.values()].map((it) => it.draft) };
     if (what === "search") return { hits: this.search(query.get("q").toLowerCase()), complete: true };
-    if (what === "savings") return this.savings(query);
+    if (what === "savings") return this.bill && this.savings(query);
     if (what === "exchanges" && !id) return this.filtered(query);
     const story = this.stories.find((it) => it.details.has(id));
     if (what !== "exchanges" || !story) return null;
@@ -159,7 +159,10 @@ export class Mock {
   }
 
   /** What carrying costs in every conversation. */
-  carried = { input_cost: 67, carried_cost: 29, sent_bytes: 9e6, carried_bytes: 4e6, tools: [{ tool: "Bash", argument: null, results: 463, bytes: 9e5, again: 9000, again_bytes: 4e6, again_cost: 29 }], results: [{ tool: "Bash", argument: "cargo test", results: 12, bytes: 40_000, again: 300, again_bytes: 1e6, again_cost: 7.25 }] };
+  carried = { input_cost: 4.9, carried_cost: 1.72, sent_bytes: 617_000, carried_bytes: 216_000, tools: [{ tool: "read_file", argument: null, results: 12, bytes: 63_000, again: 38, again_bytes: 206_000, again_cost: 1.64 }], results: [{ tool: "read_file", argument: "src/store/mod.rs", results: 3, bytes: 18_000, again: 12, again_bytes: 70_000, again_cost: 0.56 }] };
+
+  /** Whether there are prices. */
+  bill = true;
 
   /** Costs in proportion to output, with a loss in the second group. */
   savings(query) {
