@@ -1,25 +1,31 @@
-//! Composition root of the data listener.
+//! Composition root: what a serving process is put together from.
 
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use tokio::sync::mpsc;
+use tokio::net::TcpListener;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::serve::exchange;
-use crate::serve::proxy::App;
+use crate::serve::admin::readiness::{self, JournalPlace};
+use crate::serve::admin::{self, AdminState, Inspector, Peers};
+
+use crate::serve::exchange::App;
+use crate::serve::proxy::exchange_recorder::EventHook;
 use crate::serve::proxy::server::Bound;
-use crate::state::config::Config;
+use crate::serve::proxy::{Gateway, GatewayParts};
+use crate::state::config::{Config, StoreRetention};
 use crate::state::files::documents::{DocumentSettings, DocumentWriter};
-use crate::state::jobs::drafts::DraftQueue;
-use crate::state::journal::Recorder;
-use crate::state::session::Sessions;
+use crate::state::journal::{self, Recorder};
 use crate::state::store::SharedStore;
+use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
 use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
+use baton_core::bill::PriceTable;
 
 /// An event on its way to the log, the metrics, the journal and the traces. Dropping it delivers it, so that none is
 /// lost with a cancelled task.
@@ -44,16 +50,45 @@ impl Drop for EndedExchange {
     }
 }
 
+/// The HTTP side in front of these exchanges.
+///
+/// # Errors
+/// TLS to the upstreams cannot be set up.
+pub fn gateway(app: &Arc<App>, events: EventHook) -> io::Result<Gateway> {
+    Gateway::new(GatewayParts {
+        config: Arc::clone(&app.config),
+        store: Arc::clone(app.sessions.store()),
+        journal: app.journal.clone(),
+        redactor: app.redactor.clone(),
+        bodies: app.bodies.clone(),
+        events,
+        handler: Arc::<App>::clone(app),
+    })
+}
+
 /// A bound data listener with all that its exchanges share.
-pub(crate) struct DataListener {
+struct DataListener {
     bound: Bound,
     app: Arc<App>,
+    gateway: Arc<Gateway>,
     reporter: JoinHandle<()>,
     documents: DocumentWriter,
 }
 
 /// Capacity of the event queue.
 const EVENT_QUEUE: usize = 4096;
+
+/// Delay of the first sweep, so that the first requests do not wait for it.
+const FIRST_SWEEP: Duration = Duration::from_secs(60);
+
+/// Interval of sweeps.
+const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// Timeout for writing pending journal notes at shutdown.
+const JOURNAL_TIME: Duration = Duration::from_secs(5);
+
+/// Timeout for sending the last spans at shutdown.
+const TRACES_TIME: Duration = Duration::from_secs(3);
 
 /// Timeout for reporting the last events at shutdown.
 const REPORT_TIME: Duration = Duration::from_secs(1);
@@ -63,7 +98,7 @@ const DOCUMENTS_TIME: Duration = Duration::from_secs(5);
 
 impl DataListener {
     /// Prepares a client for each upstream, and the hook that logs and counts each exchange. Call it within the runtime.
-    pub(crate) fn new(
+    fn new(
         bound: Bound,
         config: &Config,
         metrics: &Arc<Metrics>,
@@ -99,43 +134,208 @@ impl DataListener {
             let counts = counted.counts();
             [counts.written, counts.failed, counts.dropped]
         });
-        let app = App::new(config.clone(), store, seals, Arc::new(on_end), exchange::handle)?
+        let app = App::new(config.clone(), store, seals)?
             .with_journal(journal)
-            .with_packets(documents.clone());
+            .with_documents(documents.clone());
         let app = Arc::new(app);
-        let (places, weak) = (config.limits.exchanges, Arc::downgrade(&app));
+        let gateway = Arc::new(gateway(&app, Arc::new(on_end))?);
+        let (places, weak) = (config.limits.exchanges, Arc::downgrade(&gateway));
         metrics.count_open_by(move || {
             weak.upgrade()
-                .map_or(0, |app| places.saturating_sub(app.free_exchanges()))
+                .map_or(0, |gateway| places.saturating_sub(gateway.free_exchanges()))
         });
         Ok(Self {
             bound,
             app,
+            gateway,
             reporter,
             documents,
         })
     }
 
-    /// The drafts of its conversations.
-    pub(crate) fn drafting(&self) -> Arc<DraftQueue> {
-        Arc::clone(&self.app.drafting)
-    }
-
-    /// Its conversations.
-    pub(crate) fn sessions(&self) -> Arc<Sessions> {
-        Arc::clone(&self.app.sessions)
-    }
-
-    /// The address, with the port that was picked.
-    pub(crate) fn addr(&self) -> SocketAddr {
-        self.bound.addr()
-    }
-
     /// Serves until `stop` is done, and all exchanges have ended and are reported, or the drain time is over.
-    pub(crate) async fn run(self, stop: impl Future<Output = ()>) {
-        self.bound.run(self.app, stop).await;
+    async fn run(self, stop: impl Future<Output = ()>) {
+        self.bound.run(self.gateway, stop).await;
         // The queue closes with the last exchange.
         let _ = tokio::time::timeout(REPORT_TIME, self.reporter).await;
         self.documents.flush(DOCUMENTS_TIME).await;
+    }
+}
+
+/// What a process serves with, opened and bound.
+pub(crate) struct ServiceParts {
+    pub(crate) config: Config,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) prices: Arc<PriceTable>,
+    pub(crate) store: SharedStore,
+    pub(crate) seals: Seals,
+    pub(crate) data: Bound,
+    pub(crate) admin: TcpListener,
+}
+
+/// The data listener, the admin listener, and what they share.
+pub(crate) struct Service {
+    data: DataListener,
+    admin: AdminListener,
+    store: SharedStore,
+    keep: StoreRetention,
+    journal: Recorder,
+    traces: Traces,
+    peers: Arc<Peers>,
+    draining: Arc<AtomicBool>,
+}
+
+struct AdminListener {
+    listener: TcpListener,
+    state: Arc<AdminState>,
+}
+
+impl Service {
+    /// Starts what the listeners share. Call it within the runtime.
+    ///
+    /// # Errors
+    /// TLS to the upstreams or to other replicas cannot be set up.
+    pub(crate) fn new(parts: ServiceParts) -> io::Result<Self> {
+        let ServiceParts {
+            config,
+            metrics,
+            prices,
+            store,
+            seals,
+            data,
+            admin,
+        } = parts;
+        let journal = open_journal(&config);
+        let dropped = journal.clone();
+        metrics.count_dropped_by(move || dropped.dropped());
+        let traces = open_traces(&config, &metrics);
+        let data = DataListener::new(
+            data,
+            &config,
+            &metrics,
+            Arc::clone(&store),
+            seals,
+            journal.clone(),
+            traces.clone(),
+        )?;
+        let peers = Arc::new(Peers::new(&config.admin).map_err(|error| io::Error::other(error.to_string()))?);
+        let draining = Arc::new(AtomicBool::new(false));
+        let journal_place = JournalPlace {
+            enabled: config.journal.enabled,
+            recorder: journal.clone(),
+            dir: config.state_dir.clone(),
+        };
+        let inspector = Inspector {
+            journal: journal.clone(),
+            dir: config.state_dir.clone(),
+            store: Arc::clone(&store),
+            peers: Arc::clone(&peers),
+            drafting: Arc::clone(&data.app.drafting),
+            sessions: Arc::clone(&data.app.sessions),
+            windows: config.handoff.windows.clone(),
+            thresholds: config.handoff.thresholds,
+            command_prefix: config.commands.prefix.clone(),
+            prices,
+            data_listener: Some(data.bound.addr()),
+            started: Instant::now(),
+        };
+        let state = Arc::new(AdminState {
+            metrics,
+            ready: readiness::of(Arc::clone(&store), journal_place, Arc::clone(&draining)),
+            token: config.admin.token.clone(),
+            inspector: Some(inspector),
+        });
+        Ok(Self {
+            data,
+            admin: AdminListener {
+                listener: admin,
+                state,
+            },
+            store,
+            keep: config.store.keep,
+            journal,
+            traces,
+            peers,
+            draining,
+        })
+    }
+
+    /// The address of the data listener, with the port that was picked.
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.data.bound.addr()
+    }
+
+    /// Serves until `stop` is done and what is in progress has ended. Then calls `drained`, and writes what is pending.
+    pub(crate) async fn run(self, stop: impl Future<Output = ()>, drained: impl FnOnce()) {
+        // The admin listener stays open while streams drain, so that `/readyz` reports it.
+        let (end, until_drained) = watch::channel(false);
+        let AdminListener { listener, state } = self.admin;
+        let admin = tokio::spawn(admin::serve(listener, state, is_true(until_drained.clone())));
+        let draining = self.draining;
+        let stop = async move {
+            stop.await;
+            draining.store(true, Ordering::Relaxed);
+        };
+        let sweeper = tokio::spawn(sweep(Arc::clone(&self.store), self.keep));
+        let (peers, store) = (self.peers, self.store);
+        let registered = tokio::spawn(async move { peers.register(&store, is_true(until_drained)).await });
+        self.data.run(stop).await;
+        sweeper.abort();
+        drained();
+        let _ = end.send(true);
+        let _ = registered.await;
+        // Its responses are short, and all exchanges have ended.
+        let _ = admin.await;
+        self.traces.flush(TRACES_TIME).await;
+        let journal = self.journal;
+        let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
+        let _ = written.await;
+    }
+}
+
+/// Waits until the value is true or the sender is dropped.
+pub(crate) async fn is_true(mut channel: watch::Receiver<bool>) {
+    let _ = channel.wait_for(|value| *value).await;
+}
+
+/// Starts the journal, or none if it fails: the proxy does not depend on it.
+fn open_journal(config: &Config) -> Recorder {
+    let tags = &config.handoff.preamble_tags;
+    journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
+        tracing::error!(%error, "no journal is kept");
+        Recorder::off()
+    })
+}
+
+/// Starts the trace exporter, or none if it fails: the proxy does not depend on it.
+fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
+    let Some(endpoint) = &config.telemetry.otlp_endpoint else {
+        return Traces::off();
+    };
+    Traces::start(endpoint, metrics).unwrap_or_else(|error| {
+        tracing::error!(%error, "no traces are sent");
+        Traces::off()
+    })
+}
+
+/// Deletes unused records periodically.
+async fn sweep(store: SharedStore, keep: StoreRetention) {
+    let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
+    loop {
+        due.tick().await;
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let before = |kept: Duration| u64::try_from(now.saturating_sub(kept).as_millis()).unwrap_or_default();
+        let retention = Retention {
+            conversations: before(keep.conversations),
+            pairs: before(keep.pairs),
+            places: before(keep.places),
+            response_ids: before(keep.response_ids),
+            handoffs: keep.handoffs.map(before),
+        };
+        match store.sweep(&retention).await {
+            Ok(0) => {}
+            Ok(records) => tracing::info!(records, "dropped what no conversation touched for long"),
+            Err(error) => tracing::warn!(%error, "the store could not be swept"),
+        }
     }
 }

@@ -52,7 +52,7 @@ pub(super) enum CliCommand {
     Handoffs(HandoffsArgs),
     /// Print a whole conversation as a document, to continue it without baton
     Export(ExportArgs),
-    /// Show, rotate and retire the keys that prove handoffs in transcripts
+    /// List, rotate and retire the keys that prove handoffs in transcripts
     SealKey(SealKeyArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),

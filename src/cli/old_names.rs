@@ -46,6 +46,9 @@ const OLD_NAMES: &[OldName] = &[
     old(&["handoffs", "latest"], &["handoffs", "show"], same),
     old(&["handoffs", "export"], &["handoffs", "show"], document),
     old(&["resume"], &["handoffs", "resume"], same),
+    old(&["seal-key", "show"], &["seal-key"], same),
+    old(&["seal-key", "rotate"], &["seal-key", "--rotate"], same),
+    old(&["seal-key", "retire"], &["seal-key", "--retire"], retired),
 ];
 
 const fn old(
@@ -158,6 +161,16 @@ fn activated(words: &mut Vec<String>) {
     }
 }
 
+/// The key follows the option.
+fn retired(words: &mut Vec<String>) {
+    let key = operand(words).map(str::to_owned);
+    let Some(key) = key.or_else(|| has(words, &["--all"]).then(|| "all".to_owned())) else {
+        return;
+    };
+    words.retain(|word| *word != key && word != "--all");
+    words.insert(0, key);
+}
+
 fn without_pause(words: &mut Vec<String>) {
     if let Some(at) = words.iter().position(|word| word == "--every") {
         words.drain(at..words.len().min(at + 2));
@@ -238,12 +251,25 @@ mod tests {
                 "handoffs show 01 --format yaml",
             ),
             ("resume 01 --with pi", "handoffs resume 01 --with pi"),
+            ("seal-key show --json", "seal-key --json"),
+            ("seal-key rotate", "seal-key --rotate"),
+            ("seal-key retire 3f", "seal-key --retire 3f"),
+            (
+                "seal-key retire --state-dir s --all",
+                "seal-key --retire all --state-dir s",
+            ),
         ] {
             assert_eq!(new_words(old).as_deref(), Some(new), "{old}");
             let words = std::iter::once("baton").chain(new.split(' '));
             assert!(Args::try_parse_from(words).is_ok(), "{new}");
         }
-        for new in ["handoffs list", "handoffs show 01", "log", "run packets"] {
+        for new in [
+            "handoffs list",
+            "handoffs show 01",
+            "log",
+            "run packets",
+            "seal-key",
+        ] {
             assert_eq!(new_words(new), None);
         }
     }

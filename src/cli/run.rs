@@ -17,7 +17,8 @@ use super::sharing::{self, Start, Stay};
 use super::state_args::StateArgs;
 use super::{config_file, load_state};
 use crate::state::config::Config;
-use crate::state::store::{make_dir, private_file};
+use crate::state::disk::private_file;
+use crate::state::store::make_dir;
 
 pub(super) fn run(args: &RunArgs) -> Result<(), CommandFailure> {
     let [program, own @ ..] = args.agent.as_slice() else {

@@ -6,12 +6,12 @@ use std::fs::{self, TryLockError};
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::thread;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::state::store::{make_dir, private_file};
+use crate::state::disk::{self, private_file};
+use crate::state::store::make_dir;
 
 /// The lock file, which is empty.
 const LOCK: &str = "serving.lock";
@@ -52,15 +52,11 @@ impl StateDirLock {
     pub(super) fn of(dir: &Path, process: &Process) -> io::Result<Option<Self>> {
         make_dir(dir).map_err(io::Error::other)?;
         let lock = private_file().create(true).truncate(false).open(dir.join(LOCK))?;
-        if !locked(&lock)? {
+        if !disk::lock_within(&lock, PAUSE * TRIES, PAUSE)? {
             return Ok(None);
         }
         let text = serde_json::to_vec(process)?;
-        // Replaced atomically for concurrent readers.
-        let temp = dir.join(format!("{FILE}.new"));
-        let mut file = private_file().create(true).truncate(true).open(&temp)?;
-        io::Write::write_all(&mut file, &text)?;
-        fs::rename(&temp, dir.join(FILE))?;
+        disk::replace_locked(&dir.join(FILE), &text)?;
         Ok(Some(Self {
             dir: dir.to_owned(),
             _lock: lock,
@@ -73,17 +69,6 @@ impl Drop for StateDirLock {
         // The lock is released after this. Errors are ignored: with the directory, the file is gone, too.
         let _ = fs::remove_file(self.dir.join(FILE));
     }
-}
-
-fn locked(lock: &fs::File) -> io::Result<bool> {
-    for _ in 0..TRIES {
-        match lock.try_lock() {
-            Ok(()) => return Ok(true),
-            Err(TryLockError::WouldBlock) => thread::sleep(PAUSE),
-            Err(TryLockError::Error(error)) => return Err(error),
-        }
-    }
-    Ok(false)
 }
 
 /// State of a state directory.

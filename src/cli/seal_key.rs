@@ -7,14 +7,14 @@ use serde::Serialize;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::output::{Out, age, first_line, plural, table, visible};
-use super::seal_key_args::{RetireArgs, RotateArgs, SealKeyCommand, ShowKeysArgs};
+use super::seal_key_args::{ALL, SealKeyArgs};
 use super::stored::now_ms;
 use crate::state::config::Config;
 use crate::state::store::StoreError;
 use crate::state::store::seal_key::{self, FILE, StoredKeys};
 use baton_core::mark::seal::SealKey;
 
-/// The output of `show --json`; the names are API.
+/// The output of `--json`; the names are API.
 #[derive(Serialize)]
 struct Shown {
     /// `file` or `config`.
@@ -34,17 +34,18 @@ struct ShownKey {
     made_ms: Option<u64>,
 }
 
-pub(super) fn run(command: &SealKeyCommand, out: &mut Out) -> Result<(), CommandFailure> {
-    match command {
-        SealKeyCommand::Show(args) => show(args, out),
-        SealKeyCommand::Rotate(args) => rotate(args, out),
-        SealKeyCommand::Retire(args) => retire(args, out),
+pub(super) fn run(args: &SealKeyArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let config = load_state(&args.state)?;
+    match &args.retire {
+        Some(wanted) => retire(&config, wanted, out),
+        None if args.rotate => rotate(&config, out),
+        None => show(&config, args.json, out),
     }
 }
 
-fn show(args: &ShowKeysArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let shown = shown(&load_state(&args.state)?)?;
-    if args.json {
+fn show(config: &Config, json: bool, out: &mut Out) -> Result<(), CommandFailure> {
+    let shown = shown(config)?;
+    if json {
         return Ok(out.json(&shown)?);
     }
     let place = match &shown.file {
@@ -115,10 +116,9 @@ fn rows(keys: &[ShownKey], now_ms: u64) -> Vec<String> {
     table(&std::iter::once(heading).chain(rows).collect::<Vec<_>>())
 }
 
-fn rotate(args: &RotateArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let config = load_state(&args.state)?;
+fn rotate(config: &Config, out: &mut Out) -> Result<(), CommandFailure> {
     let dir = of_files(
-        &config,
+        config,
         "put the new key in front of the list, and leave the others in it",
     )?;
     let keys = seal_key::rotate(dir).map_err(unwritten)?;
@@ -128,19 +128,18 @@ fn rotate(args: &RotateArgs, out: &mut Out) -> Result<(), CommandFailure> {
         keys.newest.key.id()
     ))?;
     out.line(format_args!(
-        "seals of {} stay valid until `baton seal-key retire`",
+        "seals of {} stay valid until `baton seal-key --retire`",
         plural(older, "older key")
     ))?;
     Ok(())
 }
 
-fn retire(args: &RetireArgs, out: &mut Out) -> Result<(), CommandFailure> {
-    let config = load_state(&args.state)?;
-    let dir = of_files(&config, "take the key out of the list")?;
+fn retire(config: &Config, wanted: &str, out: &mut Out) -> Result<(), CommandFailure> {
+    let dir = of_files(config, "take the key out of the list")?;
     let keys = seal_key::load_or_make(dir).map_err(unreadable)?;
-    let ids = match &args.id {
-        Some(id) => vec![older(&keys, id)?],
-        None => keys.older.iter().map(|stored| stored.key.id()).collect(),
+    let ids = match wanted {
+        ALL => keys.older.iter().map(|stored| stored.key.id()).collect(),
+        id => vec![older(&keys, id)?],
     };
     if seal_key::retire(dir, &ids).map_err(unwritten)?.is_none() {
         return Err(CommandFailure::new(Exit::NO_INPUT, "the keys have changed meanwhile").help("try again"));
@@ -169,12 +168,12 @@ fn older(keys: &StoredKeys, wanted: &str) -> Result<String, CommandFailure> {
             Exit::USAGE,
             format!("key {} makes the new seals", keys.newest.key.id()),
         )
-        .help("make another one first: `baton seal-key rotate`")),
+        .help("make another one first: `baton seal-key --rotate`")),
         (None, _) => Err(CommandFailure::new(
             Exit::NO_INPUT,
             format!("there is no older key {}", visible(&wanted)),
         )
-        .help("`baton seal-key show` shows the ids")),
+        .help("`baton seal-key` lists the ids")),
     }
 }
 

@@ -5,9 +5,7 @@ use std::net::SocketAddr;
 use std::panic::resume_unwind;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use tokio::net::TcpListener;
 use tokio::sync::watch;
@@ -19,31 +17,16 @@ use super::load_or_fail;
 use super::output::Out;
 use super::running::{self, Process, RunState, StateDirLock, reachable};
 use super::sharing;
-use crate::app::DataListener;
-use crate::serve::admin::readiness::{self, JournalPlace};
-use crate::serve::admin::{self, AdminState, Inspector, Peers};
+use crate::app::{Service, ServiceParts, is_true};
 use crate::serve::proxy::{descriptors, server};
-use crate::state::config::{Config, Flags, StoreRetention};
-use crate::state::journal::{self, Recorder};
+use crate::state::config::{Config, Flags};
+use crate::state::journal;
 use crate::state::prices;
-use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
 use crate::state::store::{self, SharedStore};
-use crate::state::telemetry::{self, Metrics, ModelPricing, Traces};
+use crate::state::telemetry::{self, Metrics, ModelPricing};
 use baton_core::bill::PriceTable;
 use baton_core::mark::seal::{SealKey, SealKeys};
-
-/// Delay of the first sweep, so that the first requests do not wait for it.
-const FIRST_SWEEP: Duration = Duration::from_secs(60);
-
-/// Interval of sweeps.
-const SWEEP_EVERY: Duration = Duration::from_secs(6 * 60 * 60);
-
-/// Timeout for writing pending journal notes at shutdown.
-const JOURNAL_TIME: Duration = Duration::from_secs(5);
-
-/// Timeout for sending the last spans at shutdown.
-const TRACES_TIME: Duration = Duration::from_secs(3);
 
 pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let flags = Flags {
@@ -69,92 +52,40 @@ fn bill_prices(config: &Config) -> Result<PriceTable, CommandFailure> {
 }
 
 /// The prices of the metrics of costs.
-fn pricing(config: &Config) -> Result<ModelPricing, CommandFailure> {
+fn pricing(config: &Config, table: PriceTable) -> ModelPricing {
     let hosts = config.upstreams.iter().filter_map(|(name, upstream)| {
         let url: http::Uri = upstream.base_url.parse().ok()?;
         Some((name.clone(), url.host()?.to_owned()))
     });
-    Ok(ModelPricing {
-        table: bill_prices(config)?,
+    ModelPricing {
+        table,
         hosts: hosts.collect(),
-    })
+    }
 }
 
 async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<(), CommandFailure> {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
-    let metrics = Arc::new(Metrics::priced(pricing(&config)?));
+    let prices = bill_prices(&config)?;
+    let metrics = Arc::new(Metrics::priced(pricing(&config, prices.clone())));
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
-    let swept = Arc::clone(&store);
-    let (bound, listener) = listen(&mut config, for_agents).await?;
+    let (data, admin) = listen(&mut config, for_agents).await?;
     // The bound port; shown to browsers on the data listener.
-    config.admin.listen = listener.local_addr()?;
-    let journal = open_journal(&config);
-    let dropped = journal.clone();
-    metrics.count_dropped_by(move || dropped.dropped());
-    let traces = open_traces(&config, &metrics);
-    let data = DataListener::new(
-        bound,
-        &config,
-        &metrics,
-        Arc::clone(&store),
-        seals,
-        journal.clone(),
-        traces.clone(),
-    );
-    let data = data.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
-
-    let peers = Peers::new(&config.admin);
-    let peers = Arc::new(peers.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?);
-    let draining = Arc::new(AtomicBool::new(false));
-    let journal_place = JournalPlace {
-        enabled: config.journal.enabled,
-        recorder: journal.clone(),
-        dir: config.state_dir.clone(),
-    };
-    let state = Arc::new(AdminState {
+    config.admin.listen = admin.local_addr()?;
+    let service = Service::new(ServiceParts {
+        config: config.clone(),
         metrics,
-        ready: readiness::of(store, journal_place, Arc::clone(&draining)),
-        token: config.admin.token.clone(),
-        inspector: Some(Inspector {
-            journal: journal.clone(),
-            dir: config.state_dir.clone(),
-            store: Arc::clone(&swept),
-            peers: Arc::clone(&peers),
-            drafting: data.drafting(),
-            sessions: data.sessions(),
-            windows: config.handoff.windows.clone(),
-            thresholds: config.handoff.thresholds,
-            command_prefix: config.commands.prefix.clone(),
-            prices: Arc::new(bill_prices(&config)?),
-            data_listener: Some(data.addr()),
-            started: Instant::now(),
-        }),
+        prices: Arc::new(prices),
+        store,
+        seals,
+        data,
+        admin,
     });
-    let claim = announce(&config, data.addr(), for_agents, out)?;
-
-    // The admin listener stays open while streams drain, so that `/readyz` reports it.
-    let (drained, until_drained) = watch::channel(false);
-    let admin = tokio::spawn(admin::serve(listener, state, happened(until_drained)));
+    let service = service.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    let claim = announce(&config, service.addr(), for_agents, out)?;
     let dir = for_agents.then(|| config.state_dir.clone());
-    let stop = async move {
-        stopped(stop, dir).await;
-        draining.store(true, Ordering::Relaxed);
-    };
-    let sweeper = tokio::spawn(sweep(Arc::clone(&swept), config.store.keep));
-    let until_drained = drained.subscribe();
-    let registered = tokio::spawn(async move { peers.register(&swept, happened(until_drained)).await });
-    data.run(stop).await;
-    sweeper.abort();
-    drop(claim);
-    let _ = drained.send(true);
-    let _ = registered.await;
-    // Its responses are short, and all exchanges have ended.
-    let _ = admin.await;
-    traces.flush(TRACES_TIME).await;
-    let written = tokio::task::spawn_blocking(move || journal.flush(JOURNAL_TIME));
-    let _ = written.await;
+    service.run(stopped(stop, dir), || drop(claim)).await;
     Ok(())
 }
 
@@ -210,8 +141,8 @@ fn announce(
 /// Waits for a signal to stop. With the state directory of a proxy that `baton run` started, also until no agent is left.
 async fn stopped(signal: watch::Receiver<bool>, for_agents: Option<PathBuf>) {
     match for_agents {
-        Some(dir) => tokio::select! { () = happened(signal) => {}, () = sharing::unused(&dir) => {} },
-        None => happened(signal).await,
+        Some(dir) => tokio::select! { () = is_true(signal) => {}, () = sharing::unused(&dir) => {} },
+        None => is_true(signal).await,
     }
 }
 
@@ -264,48 +195,6 @@ async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
         Err(error) => {
             tracing::error!(%error, "serving without the store until it is there");
             Ok(())
-        }
-    }
-}
-
-/// Starts the journal, or none if it fails: the proxy does not depend on it.
-fn open_journal(config: &Config) -> Recorder {
-    let tags = &config.handoff.preamble_tags;
-    journal::start(&config.journal, &config.state_dir, tags).unwrap_or_else(|error| {
-        tracing::error!(%error, "no journal is kept");
-        Recorder::off()
-    })
-}
-
-/// Starts the trace exporter, or none if it fails: the proxy does not depend on it.
-fn open_traces(config: &Config, metrics: &Metrics) -> Traces {
-    let Some(endpoint) = &config.telemetry.otlp_endpoint else {
-        return Traces::off();
-    };
-    Traces::start(endpoint, metrics).unwrap_or_else(|error| {
-        tracing::error!(%error, "no traces are sent");
-        Traces::off()
-    })
-}
-
-/// Deletes unused records periodically.
-async fn sweep(store: SharedStore, keep: StoreRetention) {
-    let mut due = tokio::time::interval_at(tokio::time::Instant::now() + FIRST_SWEEP, SWEEP_EVERY);
-    loop {
-        due.tick().await;
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let before = |kept: Duration| u64::try_from(now.saturating_sub(kept).as_millis()).unwrap_or_default();
-        let retention = Retention {
-            conversations: before(keep.conversations),
-            pairs: before(keep.pairs),
-            places: before(keep.places),
-            response_ids: before(keep.response_ids),
-            handoffs: keep.handoffs.map(before),
-        };
-        match store.sweep(&retention).await {
-            Ok(0) => {}
-            Ok(records) => tracing::info!(records, "dropped what no conversation touched for long"),
-            Err(error) => tracing::warn!(%error, "the store could not be swept"),
         }
     }
 }
@@ -403,11 +292,6 @@ fn stop_on_signal() -> Result<watch::Receiver<bool>, CommandFailure> {
 
 /// Exit code after a second Ctrl-C, as shells report it.
 const INTERRUPTED: i32 = 130;
-
-/// Waits until the value is true or the sender is dropped.
-async fn happened(mut channel: watch::Receiver<bool>) {
-    let _ = channel.wait_for(|happened| *happened).await;
-}
 
 #[cfg(unix)]
 struct Signals {

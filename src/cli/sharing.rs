@@ -20,7 +20,8 @@ use tokio::sync::oneshot;
 use super::exit::{CommandFailure, Exit};
 use super::output::visible;
 use super::running::{self, Process, RunState};
-use crate::state::store::{make_dir, private_file};
+use crate::state::disk::private_file;
+use crate::state::store::make_dir;
 
 const AGENTS: &str = "agents.lock";
 const STARTING: &str = "starting.lock";

@@ -5,6 +5,7 @@
 
 pub(crate) mod access;
 pub mod config;
+pub(crate) mod disk;
 pub mod files;
 pub mod jobs;
 pub mod journal;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use baton_core::text::{Span, json};
-use baton_proxy::serve::proxy::Reminder;
+use baton_proxy::serve::exchange::Reminder;
 use baton_proxy::state::store::{SharedStore, Store};
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;

@@ -58,7 +58,7 @@ impl Run {
         let mut stage = Fixture::with(side, replies, store.clone(), |_| {}).await;
         let writer = DocumentWriter::start(settings, store.clone());
         let given = writer.clone();
-        stage.restart_as(store.clone(), |app| app.with_packets(given));
+        stage.restart_as(store.clone(), |app| app.with_documents(given));
         Self {
             stage,
             store,
@@ -549,7 +549,7 @@ async fn resumed_and_compared(side: Variant) {
         .unwrap();
     let mut stage = stage;
     let given = writer.clone();
-    stage.restart_by(store.clone(), compared, |app| app.with_packets(given));
+    stage.restart_by(store.clone(), compared, |app| app.with_documents(given));
     let other = [
         stage.user("Another session."),
         (side.message)("assistant", "Here."),
@@ -871,7 +871,7 @@ async fn every_command_takes_a_packet_or_a_handoff_file_or_says_what_to_type() {
     let writer = DocumentWriter::start(settings(dir.path(), |_| {}), store.clone());
     let mut stage = run.stage;
     let given = writer.clone();
-    stage.restart_as(store.clone(), |app| app.with_packets(given));
+    stage.restart_as(store.clone(), |app| app.with_documents(given));
     stage.ask(&stage.history(), true).await;
     assert!(writer.flush(LONG).await);
     let record = store

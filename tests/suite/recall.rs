@@ -494,7 +494,7 @@ async fn nothing_is_spent_while_nobody_asks() {
     let mut stage = Fixture::new(variants::CHAT, [handoff(), fresh()]).await;
     let count = Arc::clone(&asked);
     stage.restart_as(memory(), |mut app| {
-        on(&mut app.config);
+        on(Arc::make_mut(&mut app.config));
         app.answers = Arc::new(Counted(count));
         app
     });

@@ -46,7 +46,7 @@ fn complaint(output: &Output) -> String {
 
 /// The ids of the keys, the one that makes seals first.
 fn ids(state: &Path) -> Vec<String> {
-    let shown: Value = serde_json::from_str(&done(state, &["seal-key", "show", "--json"])).unwrap();
+    let shown: Value = serde_json::from_str(&done(state, &["seal-key", "--json"])).unwrap();
     assert_eq!(shown["from"], "file");
     let keys = shown["keys"].as_array().unwrap().iter();
     keys.map(|key| key["id"].as_str().unwrap().to_owned()).collect()
@@ -123,7 +123,7 @@ async fn two_running_proxies_follow_a_rotated_and_a_retired_key() {
 
     let old = team.handed_over(&one).await;
     assert!(team.cuts(&other, &old).await, "by the seal alone");
-    let said = done(&state, &["seal-key", "rotate"]);
+    let said = done(&state, &["seal-key", "--rotate"]);
     let second = ids(&state);
     assert_eq!(second[1..], first, "{second:?}");
     assert!(
@@ -141,7 +141,7 @@ async fn two_running_proxies_follow_a_rotated_and_a_retired_key() {
         assert!(team.cuts(reader, &old).await);
     }
 
-    done(&state, &["seal-key", "retire", &first[0][..4]]);
+    done(&state, &["seal-key", "--retire", &first[0][..4]]);
     assert_eq!(ids(&state), second[..1]);
     assert!(!team.cuts(&other, &old).await, "nothing proves it any more");
     assert!(team.cuts(&one, &old).await, "its own store still knows it");
@@ -157,7 +157,7 @@ async fn a_rotation_killed_at_any_moment_loses_no_key() {
     let mut made = ids(&state);
     let mut rotated = 0;
     for moment in (0..ROTATION).step_by(4) {
-        let mut command = baton(&state, None, &["seal-key", "rotate"]);
+        let mut command = baton(&state, None, &["seal-key", "--rotate"]);
         let mut child = command
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -174,7 +174,7 @@ async fn a_rotation_killed_at_any_moment_loses_no_key() {
         rotated += now.len() - made.len();
         made = now;
         if made.len() > 10 {
-            done(&state, &["seal-key", "retire", &made[1]]);
+            done(&state, &["seal-key", "--retire", &made[1]]);
             made.remove(1);
         }
     }
@@ -183,7 +183,7 @@ async fn a_rotation_killed_at_any_moment_loses_no_key() {
         "it was killed before it was done, too"
     );
     // Whatever was left lying about is in nobody's way.
-    done(&state, &["seal-key", "rotate"]);
+    done(&state, &["seal-key", "--rotate"]);
     let reader = team.start("other");
     assert!(team.cuts(&reader, &old).await);
     let left: Vec<_> = std::fs::read_dir(&state)
@@ -199,7 +199,7 @@ async fn a_rotation_killed_at_any_moment_loses_no_key() {
 #[test]
 fn keys_are_shown_by_their_ids_and_never_printed() {
     let dir = temp();
-    let missing = baton(dir.path(), None, &["seal-key", "show"]).output().unwrap();
+    let missing = baton(dir.path(), None, &["seal-key"]).output().unwrap();
     assert_eq!(missing.status.code(), Some(66), "{}", complaint(&missing));
     assert!(
         complaint(&missing).contains("no seal key"),
@@ -208,9 +208,9 @@ fn keys_are_shown_by_their_ids_and_never_printed() {
     );
 
     seal_key::load_or_make(dir.path()).unwrap();
-    let rotated = done(dir.path(), &["seal-key", "rotate"]);
+    let rotated = done(dir.path(), &["seal-key", "--rotate"]);
     let all = ids(dir.path());
-    let shown = done(dir.path(), &["seal-key", "show"]);
+    let shown = done(dir.path(), &["seal-key"]);
     let lines: Vec<&str> = shown.lines().collect();
     assert!(
         lines[0].starts_with("2 seal keys in ") && lines[0].ends_with("seal.key"),
@@ -226,7 +226,7 @@ fn keys_are_shown_by_their_ids_and_never_printed() {
     );
     let files =
         [seal_key::FILE, seal_key::OLDER].map(|name| std::fs::read_to_string(dir.path().join(name)).unwrap());
-    let json = done(dir.path(), &["seal-key", "show", "--json"]);
+    let json = done(dir.path(), &["seal-key", "--json"]);
     for key in files.iter().flat_map(|text| text.lines()).map(|line| &line[..64]) {
         for said in [&rotated, &shown, &json] {
             assert!(!said.contains(key), "{said}");
@@ -235,9 +235,9 @@ fn keys_are_shown_by_their_ids_and_never_printed() {
     }
 
     for (args, exit, told) in [
-        (&["seal-key", "retire", &all[0]][..], 64, "makes the new seals"),
-        (&["seal-key", "retire", "zz"], 66, "no older key"),
-        (&["seal-key", "retire"], 64, "required"),
+        (&["seal-key", "--retire", &all[0]][..], 64, "makes the new seals"),
+        (&["seal-key", "--retire", "zz"], 66, "no older key"),
+        (&["seal-key", "--retire"], 64, "a value is required"),
     ] {
         let refused = baton(dir.path(), None, args).output().unwrap();
         assert_eq!(
@@ -253,11 +253,11 @@ fn keys_are_shown_by_their_ids_and_never_printed() {
         );
     }
     assert_eq!(
-        done(dir.path(), &["seal-key", "retire", "--all"]),
+        done(dir.path(), &["seal-key", "--retire", "all"]),
         format!("retired: {}\n", all[1])
     );
     assert_eq!(
-        done(dir.path(), &["seal-key", "retire", "--all"]),
+        done(dir.path(), &["seal-key", "--retire", "all"]),
         "there is no older key to retire\n"
     );
 }
@@ -292,7 +292,7 @@ async fn keys_of_the_config_are_a_list_whose_first_makes_seals() {
     let (after, ..) = start("after", &format!("['{new}']"));
     assert!(team.cuts(&after, &newer).await && !team.cuts(&after, &conversation).await);
 
-    let shown = baton(&state, Some(&config), &["seal-key", "show", "--json"])
+    let shown = baton(&state, Some(&config), &["seal-key", "--json"])
         .output()
         .unwrap();
     let text = String::from_utf8(shown.stdout).unwrap();
@@ -302,7 +302,7 @@ async fn keys_of_the_config_are_a_list_whose_first_makes_seals() {
         (&json!("config"), Some(2))
     );
     assert!(!text.contains(new) && !text.contains(old), "{text}");
-    for args in [&["seal-key", "rotate"][..], &["seal-key", "retire", "--all"]] {
+    for args in [&["seal-key", "--rotate"][..], &["seal-key", "--retire", "all"]] {
         let refused = baton(&state, Some(&config), args).output().unwrap();
         assert_eq!(refused.status.code(), Some(64));
         assert!(
@@ -363,7 +363,7 @@ async fn replicas_with_state_folders_of_their_own_follow_without_a_restart() {
             .each_ref()
             .map(|(config, state)| Program::start(config, state));
         let old = team.handed_over(&all[0]).await;
-        let made = seal_key(&["rotate"]);
+        let made = seal_key(&["--rotate"]);
         hand_out();
         let new = team.handed_over(&all[1]).await;
         let keys = seal_key::load(&folder("one")).unwrap().unwrap();
@@ -383,7 +383,7 @@ async fn replicas_with_state_folders_of_their_own_follow_without_a_restart() {
         let all = configs
             .each_ref()
             .map(|(config, state)| Program::start(config, state));
-        seal_key(&["retire", "--all"]);
+        seal_key(&["--retire", "all"]);
         hand_out();
         for program in &all {
             assert!(team.cuts(program, &new).await && !team.cuts(program, &old).await);

@@ -11,10 +11,11 @@ use super::adapters::Adapter;
 use super::agent::{DemoAgent, RequestResult};
 use super::cost::{CostMeter, DemoCost};
 use super::script::DemoLength;
+use crate::app;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::output::first_line;
-use crate::serve::exchange;
-use crate::serve::proxy::{App, server};
+use crate::serve::exchange::App;
+use crate::serve::proxy::server;
 use crate::state::config::{Config, Environment, Flags};
 use crate::state::store::memory::MemoryStore;
 use crate::state::store::{HandoffFilter, SharedStore};
@@ -112,15 +113,10 @@ pub(super) async fn play(adapter: &'static Adapter, script: DemoLength) -> Resul
     let address = bound.addr();
     let store: SharedStore = Arc::new(MemoryStore::default());
     let seal = SealKey::new(*b"a key for the time of a demo");
-    let app = Arc::new(App::new(
-        config,
-        Arc::clone(&store),
-        seal,
-        Arc::new(|_| ()),
-        exchange::handle,
-    )?);
+    let app = Arc::new(App::new(config, Arc::clone(&store), seal)?);
+    let gateway = Arc::new(app::gateway(&app, Arc::new(|_| ()))?);
     let (stop, stopped) = oneshot::channel::<()>();
-    let proxy = tokio::spawn(bound.run(app, async {
+    let proxy = tokio::spawn(bound.run(gateway, async {
         let _ = stopped.await;
     }));
 

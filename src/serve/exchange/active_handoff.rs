@@ -2,7 +2,8 @@
 //! where an answer was left out.
 
 use super::heavy;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::config::{PreambleMode, TranscriptDetail};
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::mark::sentinel::SealedBody;
@@ -32,13 +33,13 @@ pub(super) struct Active {
     /// Where its sentinel stands; `None` where it is not in the transcript.
     pub(super) candidate: Option<Candidate>,
     /// Without a sentinel: the turn in front of which it stands, the agent having left out the answer that showed it.
-    /// `None` where the transcript before this request is held upstream.
+    /// `None` where the transcript before this request is stored upstream.
     pub(super) before: Option<usize>,
     /// It stands in a transcript that was flattened into one text: the cut there.
     pub(super) text: Option<Vec<Edit>>,
     pub(super) id: HandoffId,
     pub(super) prompt: String,
-    /// Whether transcripts show the prompt: what stands behind a sentinel without it is the model's own.
+    /// Whether transcripts show the prompt: the text after a sentinel without it is the model's own.
     pub(super) spelled_out: bool,
     pub(super) head: String,
     /// Whether the requests that are cut at it have the tool that searches what was cut. With the store lost nobody knows:
@@ -82,7 +83,6 @@ pub(super) async fn find_active(
     wire: &'static dyn Wire,
     reading: &RequestReading,
     candidates: Vec<Candidate>,
-    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
         if let Some(ids) = candidate.id_range {
@@ -93,7 +93,7 @@ pub(super) async fn find_active(
         }
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
-            let head = heavy::work(weight, || known_head(app, wire, reading, &candidate, &handoff));
+            let head = known_head(app, wire, reading, &candidate, &handoff);
             return Ok(Some(Active {
                 id,
                 prompt: handoff.prompt.clone(),
@@ -111,7 +111,7 @@ pub(super) async fn find_active(
             heavy::work(sealed.len() * SEALING * keys.count(), open)
         });
         if let Some(prompt) = proven {
-            let head = heavy::work(weight, || new_head(app, wire, reading, &candidate, &prompt));
+            let head = new_head(app, wire, reading, &candidate, &prompt);
             return Ok(Some(Active {
                 id,
                 prompt,
@@ -168,8 +168,8 @@ pub(super) async fn meant(
     Ok(found.iter().map(|handoff| handoff.id).collect())
 }
 
-/// What stands behind the response that the request goes on from, where that is known, and the handoff that it ended at.
-/// `ahead`: what the store has behind that response, where that was read.
+/// The origin of the response that the request goes on from, where that is known, and the handoff that it ended at.
+/// `ahead`: the stored origin of that response, where it was read.
 pub(super) async fn find_previous(
     app: &App,
     ctx: &RequestContext,

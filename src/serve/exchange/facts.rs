@@ -1,12 +1,12 @@
-//! What the proxy saw of the work that is handed over: behind the carry-over prompt (`handoff.facts`), and in the packet.
+//! The observed facts of the work that is handed over: after the carry-over prompt (`handoff.facts`), and in the document.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::heavy;
 use super::offer::Offered;
-use super::{Exchange, heavy};
-use crate::serve::proxy::App;
+use crate::serve::exchange::app::App;
 use crate::state::config::FactsPolicy;
 use crate::state::files::documents::{StoredHandoff, TranscriptReader};
 use crate::state::telemetry::FactsOutcome;
@@ -18,42 +18,66 @@ use baton_core::text::splice;
 use baton_core::transcript::Transcript;
 use baton_core::wire::Operation;
 
-/// Tokens of what stands behind a carry-over prompt.
+/// Tokens of the facts after a carry-over prompt.
 pub(crate) const FACTS_TOKENS: usize = 200;
 
 /// How much more work it is to read a transcript down to its texts than to rewrite it.
 const READING: usize = 8;
 
-impl Exchange {
-    /// The prompt with what was seen behind it, where the config wants that for handoffs which this one began. It
-    /// becomes part of the prompt, so that the store, the seal and every later request have the same. Also what came of it,
-    /// where it was wanted.
-    pub(super) fn with_facts(&self, prompt: String, origin: HandoffOrigin) -> (String, Option<FactsOutcome>) {
+/// A carry-over prompt with the facts appended to it.
+pub(super) struct WithFacts {
+    pub(super) prompt: String,
+    /// `None`: the config wants no facts for this handoff.
+    pub(super) outcome: Option<FactsOutcome>,
+}
+
+/// A request whose observed work is handed over.
+#[derive(Clone)]
+pub(super) struct HandedOverWork {
+    pub(super) app: Arc<App>,
+    pub(super) offered: Arc<Offered>,
+    /// Whether the model was sent the tool.
+    pub(super) tooled: bool,
+    /// Whether the leg that hands over has done more than that: a later leg that does so at once has done nothing.
+    pub(super) has_work: bool,
+}
+
+impl HandedOverWork {
+    /// Appends the facts to a prompt, where the config wants that for a handoff of this origin. They become part of the
+    /// prompt, so that the store, the seal and every later request have the same.
+    pub(super) fn with_facts(&self, prompt: String, origin: HandoffOrigin) -> WithFacts {
         if !wants_facts(self.app.config.handoff.facts, origin) {
-            return (prompt, None);
+            return WithFacts {
+                prompt,
+                outcome: None,
+            };
         }
         let weight = self.offered.agent.weight.saturating_mul(READING);
-        // A later leg that hands over at once has done nothing but that.
-        let block = match self.fired.is_empty() {
+        let block = match self.has_work {
             true => heavy::work(weight, || self.facts()),
             false => None,
         };
         let Some(block) = block else {
-            return (prompt, Some(FactsOutcome::Nothing));
+            return WithFacts {
+                prompt,
+                outcome: Some(FactsOutcome::Nothing),
+            };
         };
         // Commands may hold what looks like a mark of ours.
-        let whole = sentinel::normalised(&format!("{}\n\n{block}", prompt.trim_end()));
-        (whole, Some(FactsOutcome::Written))
+        WithFacts {
+            prompt: sentinel::normalised(&format!("{}\n\n{block}", prompt.trim_end())),
+            outcome: Some(FactsOutcome::Written),
+        }
     }
 
     fn facts(&self) -> Option<String> {
-        let body = model_view(&self.offered, &self.app, self.tooled);
+        let body = self.model_view();
         let view = self.offered.agent.wire.read(&body, Operation::Generate).ok()?;
         let transcript = Transcript::of(&view);
         let settings = self
             .app
             .config
-            .draft_settings(self.carry_over(), self.app.redactor.clone());
+            .draft_settings(self.offered.carry_over(), self.app.redactor.clone());
         let mut index = DraftIndex::new(settings);
         index.extend(&transcript);
         index
@@ -61,37 +85,30 @@ impl Exchange {
             .block(FACTS_TOKENS, self.offered.count())
     }
 
-    /// The carry-over prompt that the transcript begins with.
-    fn carry_over(&self) -> Option<String> {
-        self.offered
-            .pin
-            .active
-            .as_ref()
-            .map(|active| active.prompt.clone())
-    }
-
-    /// Has the handoff's packet written behind it.
-    pub(super) fn packet(&self, handoff: &Handoff, bytes: HandoffSize) {
-        if !self.app.packets.is_on() {
+    /// Has the handoff's document written.
+    pub(super) fn write_document(self, exchange: &str, handoff: &Handoff, bytes: HandoffSize) {
+        if !self.app.documents.is_on() {
             return;
         }
-        let (app, offered, tooled) = (Arc::clone(&self.app), Arc::clone(&self.offered), self.tooled);
-        // A later leg that hands over at once has done nothing but that.
-        let transcript: TranscriptReader = match self.fired.is_first(handoff.id) {
-            true => Box::new(move || Some(model_view(&offered, &app, tooled))),
-            false => Box::new(|| None),
-        };
-        self.app.packets.handoff(StoredHandoff {
+        let app = Arc::clone(&self.app);
+        let carry_over = self.offered.carry_over();
+        let transcript: TranscriptReader = Box::new(move || self.has_work.then(|| self.model_view()));
+        app.documents.handoff(StoredHandoff {
             handoff: handoff.clone(),
-            carry_over: self.carry_over(),
-            exchange: Some(self.ctx.id.clone()),
+            carry_over,
+            exchange: Some(exchange.to_owned()),
             bytes,
             transcript,
         });
     }
+
+    /// The request as the model was sent it: cut at the active handoff.
+    fn model_view(&self) -> Bytes {
+        splice::flat(self.offered.first(&self.app, self.tooled).rope)
+    }
 }
 
-/// Whether what was seen stands behind the prompt of a handoff that this one began.
+/// Whether the facts are appended to the prompt of a handoff of this origin.
 pub(crate) fn wants_facts(policy: FactsPolicy, origin: HandoffOrigin) -> bool {
     match policy {
         FactsPolicy::All => true,
@@ -100,7 +117,21 @@ pub(crate) fn wants_facts(policy: FactsPolicy, origin: HandoffOrigin) -> bool {
     }
 }
 
-/// The request as the model was sent it: cut at the active handoff.
-fn model_view(offered: &Offered, app: &App, tooled: bool) -> Bytes {
-    splice::flat(offered.first(app, tooled).rope)
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn facts_go_with_handoffs_that_the_policy_covers() {
+        use HandoffOrigin::{Api, Auto, Bundle, Local, Model, Oneshot, Person};
+        let all = [Model, Oneshot, Bundle, Local, Person, Auto, Api];
+        let covered = |policy| all.map(|origin| wants_facts(policy, origin));
+        assert_eq!(covered(FactsPolicy::All), [true; 7]);
+        assert_eq!(covered(FactsPolicy::Off), [false; 7]);
+        // A person's and the model's own text stay as they are.
+        assert_eq!(
+            covered(FactsPolicy::Drafts),
+            [false, true, true, true, false, true, true]
+        );
+    }
 }

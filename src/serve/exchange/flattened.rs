@@ -1,11 +1,12 @@
 //! Finds the active handoff of a summary request, whose transcript is flattened into one text. Its sentinel stands in that
-//! text, or behind it: agents summarise the earlier part of a transcript, and keep the later one as it is.
+//! text, or after it: agents summarise the earlier part of a transcript, and keep the later one as it is.
 
 use std::sync::Arc;
 
 use super::active_handoff::{Active, MOST_CANDIDATES};
-use super::heavy;
-use crate::serve::proxy::{App, RequestContext};
+
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::store::{HandoffFilter, StoreError};
 use baton_core::record::{CutPoint, Handoff, HandoffId};
 use baton_core::rewrite::RequestReading;
@@ -37,27 +38,25 @@ pub(super) async fn find(
     ctx: &RequestContext,
     reading: &RequestReading,
     key: Option<&str>,
-    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
-    let Some((flat, sentinels)) = heavy::work(weight, || read(reading)) else {
+    let Some((flat, sentinels)) = read(reading) else {
         return Ok(None);
     };
-    let lookup = Lookup {
+    let lookup = FlattenedLookup {
         app,
         ctx,
         flat: &flat,
-        weight,
     };
     let found = match key {
         Some(key) => lookup.newest_of(sentinels, key).await?,
         None => lookup.last_in_line(sentinels).await?,
     };
-    if let Some(handoff) = lookup.active_behind(found.as_ref(), key).await? {
-        let edits = heavy::work(weight, || flat.cut_whole(&handoff.prompt));
+    if let Some(handoff) = lookup.active_after(found.as_ref(), key).await? {
+        let edits = flat.cut_whole(&handoff.prompt);
         return Ok(Some(pinned(&handoff, edits)));
     }
     Ok(found.map(|Resolved { found, handoff }| {
-        let edits = heavy::work(weight, || flat.cut(&found, &handoff.prompt));
+        let edits = flat.cut(&found, &handoff.prompt);
         pinned(&handoff, edits)
     }))
 }
@@ -83,15 +82,14 @@ fn read(reading: &RequestReading) -> Option<(FlattenedTranscript<'_>, Vec<FoundS
 }
 
 /// A flattened transcript whose handoffs are looked up.
-struct Lookup<'a> {
+struct FlattenedLookup<'a> {
     app: &'a App,
     ctx: &'a RequestContext,
     flat: &'a FlattenedTranscript<'a>,
-    weight: usize,
 }
 
-impl Lookup<'_> {
-    /// The newest handoff of a named session, where it stands first: ids sort by time, so what is quoted behind it is older
+impl FlattenedLookup<'_> {
+    /// The newest handoff of a named session, where it stands first: ids sort by time, so what is quoted after it is older
     /// or the same.
     async fn newest_of(
         &self,
@@ -123,8 +121,7 @@ impl Lookup<'_> {
                 None if tries < MOST_FIRST => {
                     tries += 1;
                     let points = self.cut_points(&[found.id]).await?;
-                    let leads = || points.iter().any(|p| self.flat.leads_up_to(&found, &p.texts));
-                    heavy::work(self.weight, leads)
+                    points.iter().any(|p| self.flat.leads_up_to(&found, &p.texts))
                 }
                 None => break,
             };
@@ -135,9 +132,9 @@ impl Lookup<'_> {
         Ok(last)
     }
 
-    /// The active handoff of the conversation, where all of the text, or all of it behind `found`, was said before it was made:
+    /// The active handoff of the conversation, where all of the text, or all of it after `found`, was written before it was made:
     /// its sentinel stands in what the agent keeps, and the text is of finished work.
-    async fn active_behind(
+    async fn active_after(
         &self,
         found: Option<&Resolved>,
         key: Option<&str>,
@@ -153,11 +150,8 @@ impl Lookup<'_> {
             };
             let ids: Vec<HandoffId> = line.iter().map(|handoff| handoff.id).collect();
             let points = self.cut_points(&ids).await?;
-            let lies_before = || {
-                let texts: Vec<u32> = points.iter().flat_map(|p| &p.texts).copied().collect();
-                self.flat.lies_before(found.map(|f| &f.found), &texts)
-            };
-            if heavy::work(self.weight, lies_before) {
+            let texts: Vec<u32> = points.iter().flat_map(|p| &p.texts).copied().collect();
+            if self.flat.lies_before(found.map(|f| &f.found), &texts) {
                 return Ok(line.into_iter().next());
             }
         }
@@ -188,12 +182,12 @@ impl Lookup<'_> {
         Ok(live.active())
     }
 
-    /// Whether a handoff was made behind another one, or behind one that was left out of the transcript there.
+    /// Whether a handoff was made after another one, or after one that was left out of the transcript there.
     async fn follows(&self, handoff: &Handoff, before: HandoffId) -> Result<bool, StoreError> {
         Ok(self.line(handoff.id, Some(before)).await?.is_some())
     }
 
-    /// A handoff and those that it followed from, newest first; those behind `until`, where one is named, and `None` where it did
+    /// A handoff and those that it followed from, newest first; those after `until`, where one is named, and `None` where it did
     /// not follow from that.
     async fn line(
         &self,

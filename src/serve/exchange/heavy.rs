@@ -1,4 +1,8 @@
-//! Runs work that may take more than a millisecond so that it does not block other agents.
+//! Runs work that may take more than a millisecond so that it does not block other agents. The future of a heavy request is
+//! polled outside of the runtime's threads as a whole, so its stages do not say what of them is heavy.
+
+use std::future::{Future, poll_fn};
+use std::pin::Pin;
 
 use tokio::runtime::{Handle, RuntimeFlavor};
 
@@ -16,6 +20,17 @@ const MARK: usize = 1 << 10;
 /// size.
 const CONTAINER: usize = 512;
 
+/// A boxed future.
+pub(super) type OffloadedFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// The same future, each poll of which is work of this weight. A light one is returned as it is.
+pub(super) fn offloaded<T: 'static>(weight: usize, mut future: OffloadedFuture<T>) -> OffloadedFuture<T> {
+    match is_heavy(weight) {
+        true => Box::pin(poll_fn(move |cx| work(weight, || future.as_mut().poll(cx)))),
+        false => future,
+    }
+}
+
 /// How much work a request is, in ordinary bytes.
 pub(super) fn weight(text: &[u8], prescan: &Prescan) -> usize {
     let marks = prescan.word_count(text, STEM).saturating_mul(MARK);
@@ -25,11 +40,15 @@ pub(super) fn weight(text: &[u8], prescan: &Prescan) -> usize {
 
 /// Does work of this weight; what is heavy does not keep the thread's other tasks waiting.
 pub(super) fn work<T>(weight: usize, work: impl FnOnce() -> T) -> T {
-    if weight >= HEAVY && has_other_threads() {
+    if is_heavy(weight) && has_other_threads() {
         tokio::task::block_in_place(work)
     } else {
         work()
     }
+}
+
+fn is_heavy(weight: usize) -> bool {
+    weight >= HEAVY
 }
 
 fn has_other_threads() -> bool {
@@ -55,10 +74,28 @@ mod tests {
         assert_eq!(heavy.await.unwrap(), Ok(()));
     }
 
+    /// A stage after an await is as heavy as one before it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn other_tasks_run_during_every_poll_of_a_heavy_future() {
+        let blocks_for_another_task = || {
+            let (done, waits) = mpsc::channel();
+            tokio::spawn(async move { done.send(()) });
+            waits.recv_timeout(Duration::from_secs(20))
+        };
+        let future = async move {
+            let first = blocks_for_another_task();
+            tokio::task::yield_now().await;
+            (first, blocks_for_another_task())
+        };
+        let heavy = tokio::spawn(offloaded(HEAVY, Box::pin(future)));
+        assert_eq!(heavy.await.unwrap(), (Ok(()), Ok(())));
+    }
+
     #[tokio::test]
     async fn a_runtime_of_one_thread_does_it_at_once() {
         assert_eq!(work(HEAVY, || 1), 1);
         assert_eq!(work(0, || 2), 2);
+        assert_eq!(offloaded(HEAVY, Box::pin(async { 3 })).await, 3);
     }
 
     #[test]

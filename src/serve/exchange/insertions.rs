@@ -1,10 +1,12 @@
-//! Texts of ours in the model's view: found again on later requests, and put behind a request.
+//! Texts of ours in the model's view: found again on later requests, and appended to a request.
 
 use std::sync::Arc;
 
+use super::is_model_call;
+use super::offer::Offered;
 use super::placed::Placed;
-use super::{Exchange, heavy, is_model_call};
-use crate::serve::proxy::{App, Reminder, RequestContext};
+use crate::serve::exchange::app::{App, Reminder};
+use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::record::{Insertion, InsertionContent, InsertionPlace};
@@ -24,7 +26,7 @@ pub(super) async fn find(app: &App, ctx: &RequestContext, placed: &mut Placed) -
     let (known, mut lost) = app.sessions.insertions_of(live, app.clock.now_ms()).await?;
     let view = placed.agent.request.view();
     let known = known.iter().map(|insertion| &**insertion);
-    let (found, misplaced) = heavy::work(placed.agent.weight, || insertions::find(view, known));
+    let (found, misplaced) = insertions::find(view, known);
     // Side calls share a session's id and not its transcript; and what upstream holds of a transcript has its insertions.
     let of_the_loop = view.tools.is_some_and(|t| t.client) && view.facts.previous.is_none();
     lost.extend(misplaced);
@@ -55,7 +57,7 @@ async fn copied_from(
     live: &Arc<LiveConversation>,
 ) -> Result<(), StoreError> {
     let view = placed.agent.request.view();
-    let positions = heavy::work(placed.agent.weight, || insertions::positions(view));
+    let positions = insertions::positions(view);
     if positions.is_empty() {
         return Ok(());
     }
@@ -69,59 +71,54 @@ async fn copied_from(
         .await
 }
 
-impl Exchange {
-    /// Puts a text behind all that this request holds: written first, then part of this request and of every later one of
-    /// its transcript. `false`: it has no place there, or another text of ours has it already.
-    ///
-    /// # Errors
-    /// The store cannot be written: the request goes out without it.
-    pub(super) async fn insert_behind(&mut self, text: &str) -> Result<bool, StoreError> {
-        let view = self.offered.agent.request.view();
-        let Some(turn) = insertions::last(view) else {
-            return Ok(false);
-        };
-        // A turn that is cut, in part too, keeps no text of ours.
-        let is_taken = self
-            .offered
-            .places
-            .insertions
-            .iter()
-            .any(|placed| placed.turn == turn);
-        if is_taken || turn < self.kept_from() {
-            return Ok(false);
-        }
-        let live = self.live()?;
-        let insertion = Insertion {
-            id: self.app.clock.new_id(),
-            principal: self.ctx.principal.clone(),
-            conversation: live.key().to_owned(),
-            wire: self.offered.agent.wire.id(),
-            place: InsertionPlace::After(heavy::work(self.offered.agent.weight, || positions::of(view))),
-            content: InsertionContent::Text(text.to_owned()),
-            created_ms: self.app.clock.now_ms(),
-        };
-        self.app
-            .sessions
-            .insert(live, insertion.clone(), self.app.clock.now_ms())
-            .await?;
-        let (placed, _) = heavy::work(self.offered.agent.weight, || insertions::find(view, [&insertion]));
-        Arc::make_mut(&mut self.offered).places.insertions.extend(placed);
-        Ok(true)
+/// Puts a text after all that this request has: written first, then part of this request and of every later one of its
+/// transcript. `false`: it has no place there, or another text of ours has that place already.
+///
+/// # Errors
+/// The store cannot be written: the request goes out without it.
+pub(super) async fn append(
+    app: &App,
+    ctx: &RequestContext,
+    offered: &mut Offered,
+    text: &str,
+) -> Result<bool, StoreError> {
+    let view = offered.agent.request.view();
+    let Some(turn) = insertions::last(view) else {
+        return Ok(false);
+    };
+    // A turn that is cut, in part too, keeps no text of ours.
+    let is_taken = offered.places.insertions.iter().any(|placed| placed.turn == turn);
+    if is_taken || turn < offered.kept_from() {
+        return Ok(false);
     }
+    let live = offered.agent.live()?;
+    let now = app.clock.now_ms();
+    let insertion = Insertion {
+        id: app.clock.new_id(),
+        principal: ctx.principal.clone(),
+        conversation: live.key().to_owned(),
+        wire: offered.agent.wire.id(),
+        place: InsertionPlace::After(positions::of(view)),
+        content: InsertionContent::Text(text.to_owned()),
+        created_ms: now,
+    };
+    app.sessions.insert(live, insertion.clone(), now).await?;
+    let (placed, _) = insertions::find(view, [&insertion]);
+    offered.places.insertions.extend(placed);
+    Ok(true)
+}
 
-    /// Puts behind the request what `reminder` says of it.
-    pub(super) async fn remind(&mut self, reminder: &Reminder) {
-        if !is_model_call(self.ctx.endpoint) || self.offered.agent.side_call {
-            return;
-        }
-        let Some(live) = &self.offered.agent.live else {
-            return;
-        };
-        let Some(text) = reminder(live.key(), self.offered.agent.request.view()) else {
-            return;
-        };
-        if let Err(error) = self.insert_behind(&text).await {
-            tracing::error!(exchange = self.ctx.id, %error, "a text for the model was not written: not sent");
-        }
+/// Puts after the request the text that `reminder` has for it.
+pub(super) async fn remind(app: &App, ctx: &RequestContext, offered: &mut Offered, reminder: &Reminder) {
+    if !is_model_call(ctx.endpoint) || offered.agent.side_call {
+        return;
+    }
+    let live = offered.agent.live.as_ref();
+    let text = live.and_then(|live| reminder(live.key(), offered.agent.request.view()));
+    let Some(text) = text else {
+        return;
+    };
+    if let Err(error) = append(app, ctx, offered, &text).await {
+        tracing::error!(exchange = ctx.id, %error, "a text for the model was not written: not sent");
     }
 }

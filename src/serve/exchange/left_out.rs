@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use super::active_handoff::{Active, fresh_preamble, stored_head};
-use super::heavy;
-use crate::serve::proxy::{App, RequestContext};
+
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::rewrite::RequestReading;
@@ -12,7 +13,7 @@ use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{left_out, preamble};
 use baton_core::wire::Wire;
 
-/// The handoff whose answer the agent stopped and left out, where it stands behind `found`: the transcript goes on from
+/// The handoff whose answer the agent stopped and left out, where it stands after `found`: the transcript goes on from
 /// the request that it fired in, with new text.
 pub(super) async fn find(
     app: &App,
@@ -21,12 +22,11 @@ pub(super) async fn find(
     reading: &RequestReading,
     live: &Arc<LiveConversation>,
     (found, undone): (Option<&Active>, &UndoneHandoffs),
-    weight: usize,
 ) -> Result<Option<Active>, StoreError> {
     let view = &reading.view;
-    let behind = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
+    let after = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
     if live.tooled().is_none() && view.under_way() {
-        let missing = heavy::work(weight, || left_out::missing_answers(wire, view, behind));
+        let missing = left_out::missing_answers(wire, view, after);
         copied_from(app, ctx, live, missing).await?;
     }
     let points = app.sessions.left_out(live, app.clock.now_ms()).await?;
@@ -34,8 +34,8 @@ pub(super) async fn find(
         .iter()
         .map(|p| &**p)
         .filter(|p| !undone.is_undone(p.handoff));
-    let held = heavy::work(weight, || left_out::last_in(wire, view, known, behind));
-    let Some((turn, point)) = held else {
+    let last = left_out::last_in(wire, view, known, after);
+    let Some((turn, point)) = last else {
         return Ok(None);
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, point.handoff).await? else {
@@ -46,7 +46,7 @@ pub(super) async fn find(
     Ok(Some(Active {
         id: handoff.id,
         prompt: handoff.prompt.clone(),
-        head: stored_head(wire, &handoff).unwrap_or_else(|| heavy::work(weight, fresh_head)),
+        head: stored_head(wire, &handoff).unwrap_or_else(fresh_head),
         spelled_out: true,
         recall: handoff.recall,
         candidate: None,

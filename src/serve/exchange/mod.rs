@@ -1,25 +1,25 @@
-//! One request whose transcript the proxy reads: prepared, sent, and its answer shown to the agent.
+//! One request whose transcript the proxy reads: prepared, sent, and its answer shown to the agent. Each stage is a value
+//! that the next one consumes.
 //!
 //! ```text
-//! read ─► pin ─► place ─► offer ─► send ─► stream | whole, which drive the course
-//!                                            └─► effects (write, send a later leg)
+//! read ─► pin ─► place ─► offer ─► send ─► answer (stream | whole), which drives the course
+//! Received Pinned Placed  Offered  Sent    Answered      └► effects (write, send a later leg)
 //! ```
 
 mod active_handoff;
-mod automatic;
-mod coalesce;
+mod answer;
+mod answer_form;
+mod app;
+mod clock;
 mod commands;
-mod draft_legs;
+mod context;
 mod drafts;
-mod effects;
 mod facts;
-mod first_leg;
 mod flattened;
 mod heavy;
 mod insertions;
 mod left_out;
 mod local_answer;
-mod nudges;
 mod offer;
 mod opening;
 mod pairs;
@@ -29,61 +29,82 @@ mod place;
 mod placed;
 mod read;
 mod read_ahead;
+mod record_writer;
 mod recording;
 mod request;
 mod resumed;
 mod send;
 mod shown;
 mod slow_answer;
-mod store_writes;
-mod stream;
 mod thinking;
 mod tool_offer;
 mod undo;
-mod whole;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use http::response::Parts;
-use http::{Response, StatusCode, header};
+use http::{Response, StatusCode};
+use uuid::Uuid;
 
-use self::nudges::Due;
+use self::answer_form::AnswerForm;
+use self::context::{ContextThread, DueStep, EnteredThread};
+use self::drafts::Drafter;
+use self::local_answer::LocalText;
 use self::offer::Offered;
 use self::opening::AnswerOpening;
+use self::record_writer::RecordWriter;
+use self::recording::ReceivedBody;
+use self::send::FirstLeg;
+use self::shown::ShownDraft;
 use crate::serve::proxy::body::{Collected, RequestBody};
 use crate::serve::proxy::headers::{self, Sending};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::serve::proxy::route::Endpoint;
 use crate::serve::proxy::upload::RopeBody;
-use crate::serve::proxy::{Answering, App, RequestContext, relay};
+use crate::serve::proxy::{Answering, RequestContext, TranscriptHandler, relay};
+use crate::state::config::HandoffMode;
+use crate::state::jobs::drafts::DraftJob;
 use crate::state::journal::PackedHeaders;
 use crate::state::session::AnswerId;
-use baton_core::record::HandoffId;
+use baton_core::record::{Handoff, HandoffId};
 
+pub use self::app::{App, Reminder};
+pub use self::clock::Clock;
 pub(crate) use self::facts::{FACTS_TOKENS, wants_facts};
 
-/// One agent request and everything its legs share.
+/// One agent request from its offer on, and what its legs share.
 #[derive(Clone)]
 struct Exchange {
     app: Arc<App>,
     ctx: RequestContext,
     offered: Arc<Offered>,
-    /// Whether the tool was offered in what upstream answered.
-    tooled: bool,
-    /// Whether the present leg starts behind a handoff of this very answer.
-    fresh: bool,
+    leg: LegState,
     /// The agent's headers, while the request is spilled.
     spilled_headers: Option<PackedHeaders>,
-    /// Identifies this answer among those to the same request.
-    answer: AnswerId,
-    /// The handoffs that the answer shows.
-    fired: Fired,
+    record: AnswerRecord,
     /// What the answer begins with.
     opening: AnswerOpening,
     /// The draft that the agent sees while it is written.
-    shown: Option<Arc<shown::ShownDraft>>,
-    /// Its thread, where the model may be told how full its context is.
-    thread: Option<nudges::InThread>,
+    shown: Option<Arc<ShownDraft>>,
+    /// Its thread, where the model may get notices of how full its context is.
+    thread: Option<ContextThread>,
+}
+
+/// The present leg.
+#[derive(Clone, Copy)]
+struct LegState {
+    /// Whether the tool was offered in what upstream answered.
+    tooled: bool,
+    /// Whether the leg starts after a handoff of this very answer.
+    fresh: bool,
+}
+
+/// The answer as it is recorded.
+#[derive(Clone, Default)]
+struct AnswerRecord {
+    /// Identifies this answer among those to the same request.
+    id: AnswerId,
+    /// The handoffs that the answer shows.
+    fired: Fired,
 }
 
 /// The handoffs of one answer, shared by all clones of its exchange.
@@ -128,94 +149,229 @@ impl Fired {
 }
 
 impl Exchange {
-    fn new(app: Arc<App>, ctx: RequestContext, offered: Offered) -> Self {
+    fn new(app: Arc<App>, ctx: RequestContext, offered: Offered, opening: AnswerOpening) -> Self {
         Self {
             app,
             ctx,
-            tooled: offered.offer.tooled,
-            fresh: false,
+            leg: LegState {
+                tooled: offered.offer.tooled,
+                fresh: false,
+            },
             offered: Arc::new(offered),
             spilled_headers: None,
-            answer: AnswerId::default(),
-            fired: Fired::default(),
-            opening: AnswerOpening::None,
+            record: AnswerRecord::default(),
+            opening,
             shown: None,
             thread: None,
         }
     }
+
+    /// The form in which the answer is expected.
+    fn form(&self) -> AnswerForm {
+        self.offered.agent.form(&self.ctx.target)
+    }
+
+    /// Whether responses stop at a handoff.
+    fn stops(&self) -> bool {
+        self.app.config.handoff.mode == HandoffMode::Stop
+    }
+
+    /// The sentinel of a handoff as it is shown.
+    fn sentinel(&self, handoff: &Handoff) -> String {
+        self.offered.sentinel(&self.app, handoff)
+    }
+
+    fn writer(&self) -> RecordWriter<'_> {
+        RecordWriter {
+            app: &self.app,
+            ctx: &self.ctx,
+            offered: &self.offered,
+            answer: &self.record,
+            leg: self.leg,
+            thread: self.thread.as_ref(),
+        }
+    }
+
+    fn drafter(&self) -> Drafter<'_> {
+        Drafter {
+            app: &self.app,
+            ctx: &self.ctx,
+            offered: &self.offered,
+            shown: self.shown.as_deref(),
+            writer: self.writer(),
+        }
+    }
+
+    /// An answer of this text alone.
+    fn local_answer(&self, text: &str, handoff: Option<HandoffId>) -> Response<ResponseBody> {
+        let text = LocalText {
+            id: Uuid::now_v7(),
+            text,
+            handoff,
+        };
+        local_answer::answer(&self.ctx, &self.offered, &text)
+    }
+
+    /// Sends the first leg, and answers with what follows from it.
+    async fn begin(self) -> Response<ResponseBody> {
+        match send::send(self).await {
+            FirstLeg::Sent(sent) => answer::first(sent).await,
+            FirstLeg::Refused(response) => response,
+        }
+    }
+
+    /// Answers a repeated request: its handoff's sentinel, then the leg after it.
+    async fn go_on(self, id: HandoffId) -> Response<ResponseBody> {
+        let found = self.app.sessions.handoff(&self.ctx.principal, id).await;
+        let found = found.unwrap_or_else(|error| {
+            tracing::error!(exchange = self.ctx.id, %error, "a repeated request runs its first leg again");
+            None
+        });
+        let Some(handoff) = found else {
+            return Box::pin(self.begin()).await;
+        };
+        self.record.fired.add(handoff.id);
+        self.go_on_after(&handoff).await
+    }
+
+    /// Answers with a handoff's sentinel, then the leg after it.
+    async fn go_on_after(self, handoff: &Handoff) -> Response<ResponseBody> {
+        answer::after_handoff(self, handoff).await
+    }
+
+    /// The handoff after which a repeated request goes straight on.
+    fn repeated(&self) -> Option<HandoffId> {
+        // Where responses stop at a handoff, nothing goes on after it but the agent's next request.
+        if self.opening.undo().is_some() || self.stops() {
+            return None;
+        }
+        let agent = &self.offered.agent;
+        let live = agent.live.as_ref();
+        let live = live.filter(|l| is_model_call(self.ctx.endpoint) && l.may_repeat())?;
+        let handoff = live.take_repeat(agent.hash(), &self.record.id, self.app.clock.now_ms())?;
+        let undo = live.pending_undo();
+        let Some(undo) = undo.filter(|undo| undo.undone && undo.handoff == handoff) else {
+            return Some(handoff);
+        };
+        // The agent never got it whole, and the person wants it undone: the request is answered as if it had not fired.
+        live.forget_repeat(&self.record.id);
+        self.app.sessions.shown(live, &[handoff]);
+        self.app.sessions.undo_over(live, undo);
+        None
+    }
+
+    /// Enters the request's thread. Puts a notice after the request, or returns the draft of an automatic handoff, where
+    /// one is due.
+    async fn follow_context(&mut self) -> Option<DraftJob> {
+        let EnteredThread { thread, is_new } = context::enter(&self.app, &self.ctx, &self.offered)?;
+        let thread = self.thread.insert(thread).clone();
+        // What is sent again is sent as before.
+        if !is_new || context::waits_for_turn_end(&self.offered) || self.opening.undo().is_some() {
+            return None;
+        }
+        match thread.due(&self.offered)? {
+            DueStep::Nudge(text) => {
+                // In a box, like all that is rare: what is awaited here is as large as its largest branch.
+                let offered = Arc::make_mut(&mut self.offered);
+                Box::pin(thread.nudge(&self.app, &self.ctx, offered, &text)).await;
+                None
+            }
+            DueStep::HandOff { tokens } => drafts::automatic_job(&self.app, &self.ctx, &self.offered, tokens),
+        }
+    }
 }
 
-/// Answers one agent request: what [`App::new`] wants as its handler.
-pub fn handle(app: Arc<App>, ctx: RequestContext, body: Collected) -> Answering {
-    Box::pin(run(app, ctx, body))
+impl TranscriptHandler for App {
+    fn answer(self: Arc<Self>, ctx: RequestContext, body: Collected) -> Answering {
+        let text = body.body.text().map_or(&[][..], |text| text);
+        let weight = heavy::weight(text, &body.scan.known.prescan);
+        heavy::offloaded(weight, Box::pin(run(self, ctx, body, weight)))
+    }
 }
 
-async fn run(app: Arc<App>, ctx: RequestContext, collected: Collected) -> Response<ResponseBody> {
+async fn run(
+    app: Arc<App>,
+    ctx: RequestContext,
+    collected: Collected,
+    weight: usize,
+) -> Response<ResponseBody> {
     let Collected {
         body,
         scan,
         beginnings,
     } = collected;
-    let Some(received) = read::receive(&app, &ctx, &body, &scan).await else {
+    let Some(received) = read::receive(&app, &ctx, &body, &scan, weight).await else {
         return untouched(&ctx, body).await;
     };
+    // The exchange owns the body from here on, and drops it while the response streams.
+    drop((body, scan));
     let pending = received.agent.live.as_ref().and_then(|live| live.pending_undo());
     let after = match pending {
         // In a box, like all that is rare: what is awaited here is as large as its largest branch.
-        Some(asked) => Box::pin(undo::pin_with_undo(&app, &ctx, received, asked)).await,
+        Some(pending) => Box::pin(undo::pin_with_undo(&app, &ctx, received, pending)).await,
         None => {
             let pinned = pin::pin(&app, &ctx, received, None).await;
-            pinned.map(|pinned| undo::AfterUndo {
-                pinned,
-                first_words: None,
-            })
+            pinned.map(|pinned| undo::AfterUndo { pinned, report: None })
         }
     };
-    let (pinned, first_words) = match after {
-        Ok(after) => (after.pinned, after.first_words),
+    let (pinned, report) = match after {
+        Ok(after) => (after.pinned, after.report),
         Err(fault) => return ctx.refuse(fault),
     };
     let mut offered = match place::place(&app, &ctx, pinned).await {
         Ok(placed) => offer::offer(&app, &ctx, placed).await,
         Err(fault) => return ctx.refuse(fault),
     };
-    // The exchange holds it from here on, and lets go of it while the response streams.
-    drop((body, scan));
     let original = offered.pin.taken_out.original.take();
-    let mut exchange = Exchange::new(app, ctx, offered);
-    if let Some(words) = first_words {
-        exchange.opening = AnswerOpening::Undo(words);
+    let body = ReceivedBody { beginnings, original };
+    recording::begin(&app, &ctx, &offered, body);
+    if let Some(why) = offered.pin.unresolved {
+        return local_answer::unresolved_handoff(&ctx, &offered, why);
     }
-    exchange.note(beginnings, original);
-    if let Some(why) = exchange.offered.pin.unresolved {
-        return exchange.unresolved_handoff(why);
+    let is_command = offered.pin.command.is_some();
+    if !is_command {
+        append_notices(&app, &ctx, &mut offered).await;
     }
-    if exchange.offered.pin.command.is_some() {
-        return Box::pin(exchange.answer_command()).await;
+    let opening = report.map_or(AnswerOpening::None, AnswerOpening::Undo);
+    let exchange = Exchange::new(app, ctx, offered, opening);
+    match is_command {
+        true => Box::pin(commands::answer(exchange)).await,
+        false => answer_model(exchange).await,
     }
-    if exchange.is_resumed() {
-        Box::pin(exchange.tell_drift()).await;
+}
+
+/// Puts after the request what the model is notified of with it.
+async fn append_notices(app: &Arc<App>, ctx: &RequestContext, offered: &mut Offered) {
+    if resumed::is_resumed(offered) {
+        Box::pin(resumed::notify(app, ctx, offered)).await;
     }
-    if let Some(reminder) = exchange.app.reminder.clone() {
-        Box::pin(exchange.remind(&reminder)).await;
+    if let Some(reminder) = &app.reminder {
+        Box::pin(insertions::remind(app, ctx, offered, reminder)).await;
     }
-    // In a box, like all that is rare: what is awaited here is as large as its largest branch.
-    match exchange.due() {
-        Some(Due::Nudge(text)) => Box::pin(exchange.nudge(&text)).await,
-        Some(Due::HandOff(job)) => return Box::pin(drafts::run(exchange, job)).await,
-        None => {}
+}
+
+/// Answers a request that is the model's to answer, after a handoff of its own where one is due.
+async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
+    if let Some(job) = exchange.follow_context().await {
+        return Box::pin(drafts::run(exchange, job)).await;
     }
-    match exchange.repeated() {
-        Some(handoff) => Box::pin(exchange.go_on(handoff)).await,
-        // What waits for a request beside an undo waits for the next one.
-        None if exchange.app.drafting.is_idle() || exchange.opening.undo().is_some() => {
-            exchange.begin().await
-        }
-        None => match exchange.waiting_draft() {
-            Some(job) => Box::pin(drafts::run(exchange, job)).await,
-            None => exchange.noting_pending().begin().await,
-        },
+    if let Some(handoff) = exchange.repeated() {
+        return Box::pin(exchange.go_on(handoff)).await;
     }
+    // What waits for a request beside an undo waits for the next one.
+    if exchange.app.drafting.is_idle() || exchange.opening.undo().is_some() {
+        return exchange.begin().await;
+    }
+    let Exchange {
+        app, ctx, offered, ..
+    } = &exchange;
+    if let Some(job) = drafts::waiting_job(app, ctx, offered) {
+        return Box::pin(drafts::run(exchange, job)).await;
+    }
+    if let Some(notice) = drafts::pending_notice(app, ctx, offered) {
+        exchange.opening = notice;
+    }
+    exchange.begin().await
 }
 
 /// Sends the collected body on as it came and relays the answer.
@@ -235,20 +391,4 @@ fn shaped(status: StatusCode, upstream: &http::HeaderMap, body: ResponseBody) ->
     *out.status_mut() = status;
     *out.headers_mut() = headers::back(upstream, true);
     out
-}
-
-fn is_json(parts: &Parts) -> bool {
-    let kind = parts
-        .headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|v| v.to_str().ok());
-    kind.is_some_and(|k| {
-        k.split(';')
-            .next()
-            .is_some_and(|k| k.trim().eq_ignore_ascii_case("application/json"))
-    })
-}
-
-fn is_untyped(parts: &Parts) -> bool {
-    !parts.headers.contains_key(header::CONTENT_TYPE)
 }

@@ -2,7 +2,16 @@
 
 use std::sync::Arc;
 
-use super::undo::FirstWords;
+use baton_core::record::PendingUndo;
+
+/// The report of an undo that was requested outside of the chat.
+#[derive(Clone)]
+pub(super) struct UndoReport {
+    /// Taken out of every later request, by its note.
+    pub(super) text: Arc<str>,
+    /// The undo that the text reports: no longer pending when the answer is delivered.
+    pub(super) pending: PendingUndo,
+}
 
 /// The text of baton's own that an answer begins with. One answer begins with one at most.
 #[derive(Clone, Default)]
@@ -13,7 +22,7 @@ pub(super) enum AnswerOpening {
     /// The report of a handoff, in front of its sentinel.
     Report(Arc<str>),
     /// The report of an undo that was requested from outside of the chat.
-    Undo(FirstWords),
+    Undo(UndoReport),
     /// A notice for the person, in front of the model's own words.
     Notice(Arc<str>),
 }
@@ -28,16 +37,21 @@ impl AnswerOpening {
         }
     }
 
-    /// The text in front of the sentinel that begins the answer.
-    pub(super) fn before_sentinel(&self) -> &str {
-        match self {
+    /// The sentinel that begins the answer, with the report in front of it.
+    pub(super) fn with_sentinel(&self, sentinel: &str) -> String {
+        let report = match self {
             Self::Report(text) => text,
             Self::None | Self::Undo(_) | Self::Notice(_) => "",
+        };
+        match report {
+            "" => sentinel.to_owned(),
+            report if sentinel.starts_with('\n') => format!("{report}{sentinel}"),
+            report => format!("{report}\n\n{sentinel}"),
         }
     }
 
     /// The undo that the answer reports.
-    pub(super) fn undo(&self) -> Option<&FirstWords> {
+    pub(super) fn undo(&self) -> Option<&UndoReport> {
         match self {
             Self::Undo(words) => Some(words),
             Self::None | Self::Report(_) | Self::Notice(_) => None,
@@ -53,16 +67,20 @@ mod tests {
     fn a_report_stands_only_before_a_sentinel_and_a_notice_only_before_the_model() {
         let report = AnswerOpening::Report("handed over".into());
         assert_eq!(
-            (report.before_sentinel(), report.before_model()),
-            ("handed over", None)
+            (&*report.with_sentinel("[[s]]"), report.before_model()),
+            ("handed over\n\n[[s]]", None)
         );
+        assert_eq!(report.with_sentinel("\n\n[[s]]"), "handed over\n\n[[s]]");
         let notice = AnswerOpening::Notice("a draft is open".into());
         assert_eq!(
-            (notice.before_sentinel(), notice.before_model()),
-            ("", Some("a draft is open"))
+            (&*notice.with_sentinel("[[s]]"), notice.before_model()),
+            ("[[s]]", Some("a draft is open"))
         );
         let none = AnswerOpening::default();
-        assert_eq!((none.before_sentinel(), none.before_model()), ("", None));
+        assert_eq!(
+            (&*none.with_sentinel("[[s]]"), none.before_model()),
+            ("[[s]]", None)
+        );
         assert!(report.undo().is_none() && notice.undo().is_none() && none.undo().is_none());
     }
 }

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use uuid::Timestamp;
 
 use super::active_handoff::Active;
-use super::heavy;
+
 use super::placed::Placed;
 use super::read_ahead::{Ahead, unknown_calls};
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::record::{HiddenPair, InsertionPlace};
@@ -35,9 +36,7 @@ pub(super) async fn find_pairs(
         Some(read) => read,
         None => {
             let (reading, now) = (placed.agent.request.reading(), app.clock.now_ms());
-            let unknown = heavy::work(placed.agent.weight, || {
-                unknown_calls(placed.agent.wire, reading, live, cut, from, now)
-            });
+            let unknown = unknown_calls(placed.agent.wire, reading, live, cut, from, now);
             let beside = match unknown.calls().is_empty() {
                 true => Vec::new(),
                 false => store.pairs_beside(&ctx.principal, unknown.calls()).await?,
@@ -47,7 +46,7 @@ pub(super) async fn find_pairs(
     };
     let mut found = Vec::new();
     if !beside.is_empty() {
-        let beside = heavy::work(placed.agent.weight, || belonging(placed, live, beside));
+        let beside = belonging(placed, live, beside);
         found.extend(beside.into_iter().map(Arc::new));
     }
     let mut known: HashSet<_> = all.iter().map(|p| p.id).collect();
@@ -56,7 +55,7 @@ pub(super) async fn find_pairs(
     let new = here.filter(|p| known.insert(p.id));
     all.extend(new.cloned().collect::<Vec<_>>());
     live.record_lookup(unknown, &found);
-    let mut asides = heavy::work(placed.agent.weight, || placed.agent.request.reading().asides());
+    let mut asides = placed.agent.request.reading().asides();
     asides.retain(|id| !known.contains(id));
     if !asides.is_empty() {
         let found = store.pairs(&ctx.principal, &asides).await?;
@@ -75,19 +74,17 @@ fn settle_undone(placed: &mut Placed) {
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
         return;
     };
-    let (wire, weight) = (placed.agent.wire, placed.agent.weight);
+    let wire = placed.agent.wire;
     let (undone, pairs, now) = (
         &placed.pin.undone,
         &mut placed.places.pairs,
         placed.agent.request.view(),
     );
     let settled = match &placed.pin.taken_out.original {
-        Some(received) => heavy::work(weight, || {
-            undone_pairs::settle(wire, &received.text, now, undone, pairs)
-        }),
+        Some(received) => undone_pairs::settle(wire, &received.text, now, undone, pairs),
         None => vec![false; pairs.len()],
     };
-    // Of what does not stand in the transcript the time is all that tells, and clocks of several machines differ.
+    // A pair that is not in the transcript is judged by its time alone, since clocks of several machines differ.
     let unsettled = pairs.iter_mut().zip(settled).filter(|(_, settled)| !settled);
     for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
         pair.pending = None;

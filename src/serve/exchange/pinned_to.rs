@@ -1,10 +1,11 @@
-//! Finds what a request is pinned to: the active handoff, by whatever tells it.
+//! Finds what a request is pinned to: the active handoff, by whatever shows it.
 
 use std::sync::Arc;
 
 use super::active_handoff::{Active, find_active, find_previous};
 use super::{flattened, left_out};
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::record::ResponseOrigin;
@@ -13,12 +14,11 @@ use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::wire::Wire;
 
 /// A request whose handoff is looked for.
-pub(super) struct Lookup<'a> {
+pub(super) struct PinLookup<'a> {
     pub(super) app: &'a App,
     pub(super) ctx: &'a RequestContext,
     pub(super) wire: &'static dyn Wire,
     pub(super) reading: &'a RequestReading,
-    pub(super) weight: usize,
 }
 
 /// What was found.
@@ -27,12 +27,12 @@ pub(super) struct PinnedTo {
     pub(super) active: Option<Active>,
     /// Offset of the sentinel that the store knows or whose seal verifies.
     pub(super) by_sentinel: Option<usize>,
-    /// What stands behind the response that the request goes on from.
+    /// The origin of the response that the request goes on from.
     pub(super) previous: Option<ResponseOrigin>,
 }
 
-impl Lookup<'_> {
-    /// The handoff of the last sentinel that counts; else of the response that the request goes on from; or one behind these
+impl PinLookup<'_> {
+    /// The handoff of the last sentinel that counts; else of the response that the request goes on from; or one after these
     /// whose answer the agent left out; else one in a flattened transcript. `ahead`: what was read of that response.
     /// `session`: the conversation's key, where the agent named its session.
     ///
@@ -51,19 +51,18 @@ impl Lookup<'_> {
             ctx,
             wire,
             reading,
-            weight,
         } = *self;
-        let marked = find_active(app, ctx, wire, reading, candidates, weight).await?;
-        let (behind, previous) = find_previous(app, ctx, wire, reading, ahead).await?;
+        let marked = find_active(app, ctx, wire, reading, candidates).await?;
+        let (continued, previous) = find_previous(app, ctx, wire, reading, ahead).await?;
         let sentinel = marked.as_ref().and_then(|active| active.candidate.as_ref());
         let by_sentinel = sentinel.map(|candidate| candidate.sentinel.at);
-        let mut active = marked.or(behind);
+        let mut active = marked.or(continued);
         if let Some(live) = live {
-            let left_out = left_out::find(app, ctx, wire, reading, live, (active.as_ref(), undone), weight);
+            let left_out = left_out::find(app, ctx, wire, reading, live, (active.as_ref(), undone));
             active = left_out.await?.or(active);
         }
         if active.is_none() {
-            active = flattened::find(app, ctx, reading, session, weight).await?;
+            active = flattened::find(app, ctx, reading, session).await?;
         }
         Ok(PinnedTo {
             active,

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::pin::{Pin, Scope};
+use super::pin::{Pin, RequestScope};
 use super::read::AgentRequest;
 use baton_core::record::HiddenPair;
 use baton_core::rewrite::PlacedInsertion;
@@ -14,11 +14,11 @@ pub(super) struct Places {
     pub(super) pairs: Vec<HiddenPair>,
     /// Those of them that stand beside calls of this very transcript: others are of branches that it may not have.
     pub(super) beside_calls: Vec<Uuid>,
-    /// Searches that were made behind an undone handoff: left out on purpose.
+    /// Searches that were made after an undone handoff: left out on purpose.
     pub(super) without_searches: Vec<Uuid>,
     /// Texts of ours.
     pub(super) insertions: Vec<PlacedInsertion>,
-    /// The turn up to which thinking behind the cut is left out, since upstream has refused it.
+    /// The turn up to which thinking after the cut is left out, since upstream has refused it.
     pub(super) omitted: Option<usize>,
 }
 
@@ -27,5 +27,5 @@ pub(super) struct Placed {
     pub(super) agent: AgentRequest,
     pub(super) pin: Pin,
     pub(super) places: Places,
-    pub(super) scope: Scope,
+    pub(super) scope: RequestScope,
 }

@@ -2,14 +2,14 @@
 //!
 //! Each read is answered from memory where it can be. What is left is sent together, before it is known that all of it is
 //! needed: the conversation's record, the handoff of the newest sentinel, what stands beside the calls since then, what
-//! stands behind the response that the request goes on from. A guess that was wrong costs a second round trip.
+//! is the origin of the response that the request goes on from. A guess that was wrong costs a second round trip.
 
 use std::sync::Arc;
 
 use futures_util::future::{join, join3};
 
-use super::heavy;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::session::{CallsAfterCut as Calls, LiveConversation, NewCalls};
 use crate::state::store::StoreError;
 use baton_core::record::{HandoffId, HiddenPair};
@@ -21,11 +21,11 @@ use baton_core::wire::Wire;
 #[derive(Default)]
 pub(super) struct Ahead {
     beside: Option<Beside>,
-    /// The upstream id behind the response that the request goes on from.
+    /// The stored origin of the response that the request goes on from.
     pub(super) previous: Option<Option<String>>,
 }
 
-/// What stands beside the calls behind a cut.
+/// The pairs beside the calls after a cut.
 struct Beside {
     cut: Option<HandoffId>,
     from: usize,
@@ -49,7 +49,7 @@ impl Ahead {
         self.beside = None;
     }
 
-    /// What stands beside the calls behind this cut, if that was read: the calls that were not known, and their pairs.
+    /// The pairs beside the calls after this cut, if that was read: the calls that were not known, and their pairs.
     pub(super) fn beside(
         &mut self,
         cut: Option<HandoffId>,
@@ -72,7 +72,6 @@ pub(super) async fn read(
     reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
-    weight: usize,
 ) -> (Result<Arc<LiveConversation>, StoreError>, Ahead) {
     let (sessions, store) = (&app.sessions, app.sessions.store());
     let now = app.clock.now_ms();
@@ -81,7 +80,7 @@ pub(super) async fn read(
     let whole = newest.filter(|candidate| candidate.id_range.is_none());
     let cut = whole.map(|candidate| candidate.sentinel.id);
     let from = whole.map_or(0, |candidate| candidate.turn);
-    let unknown = heavy::work(weight, || unknown_calls(wire, reading, &known, cut, from, now));
+    let unknown = unknown_calls(wire, reading, &known, cut, from, now);
     let opened = sessions.open(key, &ctx.principal, now);
     let beside = async {
         match unknown.calls().is_empty() {
@@ -102,7 +101,7 @@ pub(super) async fn read(
     // In this order on one connection: what stands beside the calls is not older than the record.
     let (live, (found, (), previous)) = join(opened, join3(beside, cut_by, previous)).await;
     if let Ok(live) = &live {
-        // Where another process has changed the record; what cannot be read is asked for again.
+        // Where another process has changed the record; what cannot be read is requested again.
         let pairs = sessions.pairs_of(live);
         let (_, _, _) = join3(
             pairs,
@@ -124,7 +123,7 @@ pub(super) async fn read(
     (live, ahead)
 }
 
-/// The calls behind turn `from` of which it is not known what stands beside them.
+/// The calls after turn `from` of which it is not known what stands beside them.
 pub(super) fn unknown_calls(
     wire: &dyn Wire,
     reading: &RequestReading,

@@ -1,104 +1,94 @@
-//! A person goes on from a handoff: its packet is active again, and what has moved in the repository since is told in a line, to
-//! the person and to the model.
+//! A person goes on from a handoff: it is active again. A line to the person and to the model states what has moved in the
+//! repository since.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Exchange, is_model_call};
+use super::offer::Offered;
+use super::{insertions, is_model_call};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::state::files::documents::{self, DriftReport};
 use crate::state::store::SharedStore;
 use baton_core::handoffs::yaml::Drift;
 use baton_core::record::{HandoffId, HandoffStatus};
-use baton_core::rewrite::insertions;
+use baton_core::rewrite::insertions::last;
 
 /// Time for git.
 const LIMIT: Duration = Duration::from_secs(2);
 
-impl Exchange {
-    /// What the person is told who resumes a handoff by a command, behind what else is said. The model is told with its next
-    /// request.
-    pub(super) async fn resumed_by_command(&self, handoff: HandoffId) -> String {
-        let mut told = String::new();
-        let (store, principal) = (self.app.sessions.store(), &self.ctx.principal);
-        if self.app.packets.is_on() {
-            match documents::set_status(store, principal, handoff, HandoffStatus::Active).await {
-                Ok(Some(changed)) if changed.before != HandoffStatus::Active => {
-                    told = format!(" The handoff was {}; it is active again.", changed.before.name());
-                }
-                Ok(_) => {}
-                Err(error) => {
-                    tracing::warn!(exchange = self.ctx.id, %handoff, %error, "packet not made active");
-                }
+/// Makes the handoff that a person resumes by a command active again. Returns what the answer states of that and of the
+/// repository. The model is notified with its next request.
+pub(super) async fn resume(app: &App, ctx: &RequestContext, offered: &Offered, handoff: HandoffId) -> String {
+    let mut text = String::new();
+    let (store, principal) = (app.sessions.store(), &ctx.principal);
+    if app.documents.is_on() {
+        match documents::set_status(store, principal, handoff, HandoffStatus::Active).await {
+            Ok(Some(changed)) if changed.before != HandoffStatus::Active => {
+                text = format!(" The handoff was {}; it is active again.", changed.before.name());
             }
-        }
-        let Some(dir) = self.app.config.repository() else {
-            return told;
-        };
-        if let Some(drift) = drift(store, principal, handoff, dir.to_owned()).await {
-            told = format!("{told}\n\n{}.", drift.line());
-            if let Some(live) = &self.offered.agent.live {
-                live.set_notice(handoff, for_the_model(&drift));
-            }
-        }
-        told
-    }
-
-    /// Whether a handoff was resumed, or the model is to be told of one: a look at two flags, for every request.
-    pub(super) fn is_resumed(&self) -> bool {
-        self.offered.pin.resumed
-            || self
-                .offered
-                .agent
-                .live
-                .as_ref()
-                .is_some_and(|live| live.has_notice())
-    }
-
-    /// Tells the model what has moved since the handoff that a person resumed. After a person's line that is found out beside
-    /// the request, which has no place for it, and told with a later one.
-    pub(super) async fn tell_drift(&mut self) {
-        let active = self.offered.pin.active.as_ref().map(|active| active.id);
-        let (Some(active), Some(live)) = (active, self.offered.agent.live.clone()) else {
-            return;
-        };
-        if self.offered.pin.resumed {
-            if let Some(dir) = self.app.config.repository().map(ToOwned::to_owned) {
-                let (app, principal) = (Arc::clone(&self.app), self.ctx.principal.clone());
-                tokio::spawn(async move {
-                    let drift = drift(app.sessions.store(), &principal, active, dir).await;
-                    if let Some(drift) = drift {
-                        tracing::info!(handoff = %active, "resumed: {}", drift.line());
-                        live.set_notice(active, for_the_model(&drift));
-                    }
-                });
-            }
-            return;
-        }
-        let last = insertions::last(self.offered.agent.request.view());
-        let has_place = last.is_some_and(|turn| turn >= self.kept_from());
-        if !is_model_call(self.ctx.endpoint) || self.offered.agent.side_call || !has_place {
-            return;
-        }
-        let Some(text) = live.take_notice(active) else {
-            return;
-        };
-        match self.insert_behind(&text).await {
-            Ok(true) => {}
-            Ok(false) => live.set_notice(active, text),
+            Ok(_) => {}
             Err(error) => {
-                tracing::error!(exchange = self.ctx.id, %error, "what has moved since was not written: not sent");
+                tracing::warn!(exchange = ctx.id, %handoff, %error, "document not made active");
             }
+        }
+    }
+    let Some(dir) = app.config.repository() else {
+        return text;
+    };
+    if let Some(drift) = drift(store, principal, handoff, dir.to_owned()).await {
+        text = format!("{text}\n\n{}.", drift.line());
+        if let Some(live) = &offered.agent.live {
+            live.set_notice(handoff, for_the_model(&drift));
+        }
+    }
+    text
+}
+
+/// Whether a handoff was resumed, or a notice for the model is pending: two flags are read, for every request.
+pub(super) fn is_resumed(offered: &Offered) -> bool {
+    let live = offered.agent.live.as_ref();
+    offered.pin.resumed || live.is_some_and(|live| live.has_notice())
+}
+
+/// Notifies the model of what has moved since the handoff that a person resumed. With a person's line the repository is
+/// compared beside the request, and a later request has the notice.
+pub(super) async fn notify(app: &Arc<App>, ctx: &RequestContext, offered: &mut Offered) {
+    let (Some(active), Some(live)) = (offered.active_id(), offered.agent.live.clone()) else {
+        return;
+    };
+    if offered.pin.resumed {
+        if let Some(dir) = app.config.repository().map(ToOwned::to_owned) {
+            let (app, principal) = (Arc::clone(app), ctx.principal.clone());
+            tokio::spawn(async move {
+                let drift = drift(app.sessions.store(), &principal, active, dir).await;
+                if let Some(drift) = drift {
+                    tracing::info!(handoff = %active, "resumed: {}", drift.line());
+                    live.set_notice(active, for_the_model(&drift));
+                }
+            });
+        }
+        return;
+    }
+    let has_place = last(offered.agent.request.view()).is_some_and(|turn| turn >= offered.kept_from());
+    if !is_model_call(ctx.endpoint) || offered.agent.side_call || !has_place {
+        return;
+    }
+    let Some(text) = live.take_notice(active) else {
+        return;
+    };
+    match insertions::append(app, ctx, offered, &text).await {
+        Ok(true) => {}
+        Ok(false) => live.set_notice(active, text),
+        Err(error) => {
+            tracing::error!(exchange = ctx.id, %error, "what has moved since was not written: not sent");
         }
     }
 }
 
-/// The packet of a handoff, compared with the repository; `None` without one.
-async fn drift(
-    store: &SharedStore,
-    principal: &str,
-    handoff: HandoffId,
-    dir: std::path::PathBuf,
-) -> Option<Drift> {
+/// The document of a handoff, compared with the repository; `None` without one.
+async fn drift(store: &SharedStore, principal: &str, handoff: HandoffId, dir: PathBuf) -> Option<Drift> {
     match documents::compare_with_repository(store, principal, handoff, Some(dir), LIMIT).await {
         Ok(Some(DriftReport {
             drift,
@@ -112,7 +102,7 @@ async fn drift(
     }
 }
 
-/// One line for the model, which is asked to pass it on where something has moved.
+/// One line for the model, with the request to pass it on where something has moved.
 fn for_the_model(drift: &Drift) -> String {
     let then = match drift.is_drift() {
         true => {

@@ -1,4 +1,4 @@
-//! A draft's text on its way to the agent while the model writes it (`draft.show`). It is a text of ours between two marks of
+//! A draft's text that the agent is shown while the model writes it (`draft.show`). It is a text of ours between two marks of
 //! ours, by which it is taken out of every later request, also where the answer breaks off in the middle of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,30 +21,30 @@ use baton_core::wire::{Ending, Framing, LocalAnswer, StreamOpening};
 
 /// The text. Nothing is shown before its first piece. All clones of an exchange share it.
 pub(super) struct ShownDraft {
-    state: Mutex<State>,
+    state: Mutex<ShownText>,
     begun: Notify,
     /// The draft's line and the note that ends it have this one.
     id: Uuid,
 }
 
-struct State {
-    phase: Phase,
-    /// What the agent's answer goes through; `None`: the leg behind the text has it.
+struct ShownText {
+    phase: ShowPhase,
+    /// What the agent's answer goes through; `None`: the leg after the text has it.
     merge: Option<StreamMerge>,
     quoter: Quoter,
-    /// All that the text says so far.
+    /// The whole text so far.
     text: String,
     /// What has not gone out yet.
     out: Vec<Bytes>,
 }
 
-enum Phase {
+enum ShowPhase {
     Quiet(StreamOpening),
     Open,
     Ended,
 }
 
-impl State {
+impl ShownText {
     fn say(&mut self, piece: &str) {
         self.text.push_str(piece);
         if let Some(merge) = &mut self.merge {
@@ -52,10 +52,10 @@ impl State {
         }
     }
 
-    /// Whether a piece may be said now.
+    /// Whether a piece may be shown now.
     fn open(&mut self, id: Uuid) -> bool {
-        match std::mem::replace(&mut self.phase, Phase::Open) {
-            Phase::Quiet(begun) => {
+        match std::mem::replace(&mut self.phase, ShowPhase::Open) {
+            ShowPhase::Quiet(begun) => {
                 if let Some(merge) = &mut self.merge {
                     merge.begin_text(begun, &mut self.out);
                 }
@@ -66,9 +66,9 @@ impl State {
                 ));
                 true
             }
-            Phase::Open => true,
-            Phase::Ended => {
-                self.phase = Phase::Ended;
+            ShowPhase::Open => true,
+            ShowPhase::Ended => {
+                self.phase = ShowPhase::Ended;
                 false
             }
         }
@@ -76,14 +76,14 @@ impl State {
 }
 
 impl ShownDraft {
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, ShownText> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The next piece of a model's text.
     pub(super) fn piece(&self, text: &str) {
         let mut state = self.lock();
-        if matches!(state.phase, Phase::Quiet(_)) && text.trim().is_empty() || !state.open(self.id) {
+        if matches!(state.phase, ShowPhase::Quiet(_)) && text.trim().is_empty() || !state.open(self.id) {
             return;
         }
         let quoted = state.quoter.follow(text);
@@ -100,7 +100,7 @@ impl ShownDraft {
 
     /// Whether anything was shown.
     pub(super) fn is_begun(&self) -> bool {
-        !matches!(self.lock().phase, Phase::Quiet(_))
+        !matches!(self.lock().phase, ShowPhase::Quiet(_))
     }
 
     /// Is done when something is shown.
@@ -108,23 +108,23 @@ impl ShownDraft {
         self.begun.notified().await;
     }
 
-    /// Ends the text with what came of the draft, and with its note. `behind` stands behind that.
-    pub(super) fn end(&self, told: &str, behind: &str) {
+    /// Ends the text with the draft's result, its note, and `rest`.
+    pub(super) fn end(&self, result: &str, rest: &str) {
         let mut state = self.lock();
-        if !matches!(state.phase, Phase::Open) {
+        if !matches!(state.phase, ShowPhase::Open) {
             return;
         }
-        state.phase = Phase::Ended;
-        state.say(&format!("\n\n{told}\n\n{}\n\n{behind}", note::line(self.id)));
-        let State { merge, text, out, .. } = &mut *state;
+        state.phase = ShowPhase::Ended;
+        state.say(&format!("\n\n{result}\n\n{}\n\n{rest}", note::line(self.id)));
+        let ShownText { merge, text, out, .. } = &mut *state;
         if let Some(merge) = merge {
             merge.end_text(text, out);
         }
     }
 
-    /// Another text of ours behind it.
+    /// Appends another text of ours.
     pub(super) fn say(&self, text: &str) {
-        let State { merge, out, .. } = &mut *self.lock();
+        let ShownText { merge, out, .. } = &mut *self.lock();
         if let Some(merge) = merge {
             merge.say(text, out);
         }
@@ -132,18 +132,18 @@ impl ShownDraft {
 
     /// The end of the whole answer: no leg follows.
     fn close(&self, next_input: u64) {
-        let State { merge, out, .. } = &mut *self.lock();
+        let ShownText { merge, out, .. } = &mut *self.lock();
         if let Some(mut merge) = merge.take() {
             merge.close(Ending::Stopped { next_input }, out);
         }
     }
 
-    /// What the answer goes through, for the leg behind the text; `None`: nothing was shown.
+    /// What the answer goes through, for the leg after the text; `None`: nothing was shown.
     pub(super) fn take_merge(&self) -> Option<StreamMerge> {
         let mut state = self.lock();
         match state.phase {
-            Phase::Ended => state.merge.take(),
-            Phase::Quiet(_) | Phase::Open => None,
+            ShowPhase::Ended => state.merge.take(),
+            ShowPhase::Quiet(_) | ShowPhase::Open => None,
         }
     }
 
@@ -159,7 +159,7 @@ impl ShownDraft {
     /// A keep-alive; `false`: nothing was shown yet.
     pub(super) fn keep_alive(&self) -> bool {
         let state = &mut *self.lock();
-        if matches!(state.phase, Phase::Quiet(_)) {
+        if matches!(state.phase, ShowPhase::Quiet(_)) {
             return false;
         }
         if let Some(merge) = &mut state.merge {
@@ -170,32 +170,32 @@ impl ShownDraft {
 }
 
 impl Exchange {
-    /// The same exchange, whose agent sees the draft's text as it is written: where the config or who asks for the draft wants
-    /// that, and the agent streams. An agent that leaves its history with the provider would go on from an answer that the
+    /// The same exchange, whose agent sees the draft's text as it is written: where the config or the request for the draft
+    /// wants that, and the agent streams. An agent that leaves its history with the provider would go on from an answer that the
     /// provider does not know.
-    pub(super) fn showing(self, ask: &DraftRequest) -> Self {
+    pub(super) fn showing(self, request: &DraftRequest) -> Self {
         let offered = &self.offered;
         let facts = &offered.agent.request.view().facts;
         let resends = !offered.agent.wire.goes_on_by_id() || facts.unstored;
-        let is_wanted = ask.show.unwrap_or(self.app.config.draft.show);
+        let is_wanted = request.show.unwrap_or(self.app.config.draft.show);
         if !is_wanted || !facts.stream || !resends || !is_model_call(self.ctx.endpoint) {
             return self;
         }
         let id = Uuid::now_v7();
-        let said = LocalAnswer {
+        let answer = LocalAnswer {
             id,
             model: facts.model.as_deref().unwrap_or_default(),
             text: "",
             handoff: None,
             request_bytes: offered.agent.request.len(),
         };
-        let framing = self.framing().unwrap_or(offered.agent.wire.framing());
+        let framing = self.form().framing();
         let begun = offered
             .agent
             .wire
-            .stream_opening(offered.agent.request.view(), &said, framing);
-        let state = State {
-            phase: Phase::Quiet(begun),
+            .stream_opening(offered.agent.request.view(), &answer, framing);
+        let state = ShownText {
+            phase: ShowPhase::Quiet(begun),
             merge: Some(self.merge()),
             quoter: Quoter::default(),
             text: String::new(),
@@ -217,7 +217,7 @@ impl Exchange {
         self.shown.as_deref().filter(|shown| shown.is_begun())
     }
 
-    /// Ends an answer behind the draft that it shows: what is left of it has gone out already.
+    /// Ends an answer after the draft that it shows: the rest of it was sent already.
     pub(super) fn end_shown(&self, shown: &ShownDraft) -> Response<ResponseBody> {
         shown.close(self.offered.agent.request.len() as u64 / BYTES_PER_TOKEN);
         self.ctx.recorder.note(|e| e.streamed = true);

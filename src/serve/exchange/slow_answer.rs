@@ -12,15 +12,16 @@ use hyper::body::{Body, Frame};
 use serde_json::Value;
 use tokio::time::{Instant, Sleep};
 
-use super::Exchange;
+use super::answer_form::content_type;
+use super::{Exchange, heavy};
 use crate::serve::proxy::download::StreamFault;
 use crate::serve::proxy::response_body::ResponseBody;
 use baton_core::wire::{Dialect, Framing, OwnError, Wire};
 
-/// Bytes of an error answer that are told in a stream.
+/// Bytes of an error answer that are reported in a stream.
 const ERROR_BYTES: usize = 64 << 10;
 
-type Work = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
+type ResponseWork = super::heavy::OffloadedFuture<Response<ResponseBody>>;
 
 /// The answer of `work`. A streamed one that has not begun after the time in which a keep-alive is due begins without it,
 /// and `work`'s own answer is its continuation.
@@ -28,11 +29,13 @@ pub(super) async fn answered(
     exchange: Exchange,
     work: impl Future<Output = Response<ResponseBody>> + Send + 'static,
 ) -> Response<ResponseBody> {
-    let mut work: Work = Box::pin(work);
+    let mut work: ResponseWork = Box::pin(work);
     let view = exchange.offered.agent.request.view();
     if !view.facts.stream {
         return work.await;
     }
+    // It may end after this function: its polls are offloaded then, too.
+    work = heavy::offloaded(exchange.offered.agent.weight, work);
     let every = exchange.app.config.handoff.keepalive;
     let answered = tokio::select! {
         biased;
@@ -45,15 +48,15 @@ pub(super) async fn answered(
         answered => answered,
     };
     let wire = exchange.offered.agent.wire;
-    let framing = exchange.framing().unwrap_or(wire.framing());
+    let framing = exchange.form().framing();
     let mut dialect = wire.dialect(view, exchange.watch());
     dialect.frame_as(framing);
     let kind = content_type(framing);
     // Where something is shown already, a keep-alive is not due yet.
     let due = exchange.begun_draft().map_or(Duration::ZERO, |_| every);
-    let mut waiting = Waiting {
+    let mut waiting = WaitingBody {
         dialect,
-        phase: Phase::Waits(work),
+        phase: WaitPhase::Waits(work),
         every,
         due: Box::pin(tokio::time::sleep(due)),
         framing,
@@ -77,35 +80,26 @@ async fn begun(exchange: &Exchange) {
     }
 }
 
-/// The content type of a stream of our own.
-pub(super) fn content_type(framing: Framing) -> &'static str {
-    match framing {
-        Framing::JsonArray => "application/json",
-        Framing::Sse => "text/event-stream; charset=utf-8",
-        Framing::Lines => "application/x-ndjson",
-    }
-}
-
-struct Waiting {
+struct WaitingBody {
     exchange: Exchange,
     /// Its keep-alives are those of a stream that has not begun.
     dialect: Box<dyn Dialect>,
-    phase: Phase,
+    phase: WaitPhase,
     every: Duration,
     due: Pin<Box<Sleep>>,
     framing: Framing,
 }
 
-enum Phase {
-    Waits(Work),
+enum WaitPhase {
+    Waits(ResponseWork),
     /// The answer's own body.
     Goes(Box<ResponseBody>),
-    /// An error answer is read, to be told as an event.
+    /// An error answer is read, to be reported as an event.
     Fails(Pin<Box<dyn Future<Output = Bytes> + Send>>),
     Over,
 }
 
-impl Waiting {
+impl WaitingBody {
     /// What of a draft is to go out now.
     fn shown(&self) -> Option<Bytes> {
         self.exchange.shown.as_ref()?.take()
@@ -115,23 +109,23 @@ impl Waiting {
     fn begun(&mut self, response: Response<ResponseBody>) {
         let (parts, body) = response.into_parts();
         if parts.status.is_success() {
-            self.phase = Phase::Goes(Box::new(body));
+            self.phase = WaitPhase::Goes(Box::new(body));
             return;
         }
         let (framing, status) = (self.framing, parts.status);
         let wire = self.exchange.offered.agent.wire;
         let begun = self.exchange.begun_draft().is_some();
-        self.phase = Phase::Fails(Box::pin(async move {
+        self.phase = WaitPhase::Fails(Box::pin(async move {
             let read = http_body_util::Limited::new(body, ERROR_BYTES).collect().await;
             let body = read.map(http_body_util::Collected::to_bytes).unwrap_or_default();
-            let told: Option<Value> = serde_json::from_slice(&body).ok();
-            let told = told.map_or_else(|| wire.error_body(own(status)), |told| told.to_string());
-            event(wire, framing, &told, begun)
+            let error: Option<Value> = serde_json::from_slice(&body).ok();
+            let error = error.map_or_else(|| wire.error_body(own(status)), |error| error.to_string());
+            event(wire, framing, &error, begun)
         }));
     }
 }
 
-/// An error answer that cannot be told as it came.
+/// Stands for an error answer that is no JSON.
 fn own(status: StatusCode) -> OwnError<'static> {
     OwnError {
         status: status.as_u16(),
@@ -141,17 +135,17 @@ fn own(status: StatusCode) -> OwnError<'static> {
 }
 
 /// The event of an error that ends a stream; `begun`: something stands in front of it.
-fn event(wire: &dyn Wire, framing: Framing, told: &str, begun: bool) -> Bytes {
+fn event(wire: &dyn Wire, framing: Framing, error: &str, begun: bool) -> Bytes {
     match framing {
-        Framing::Sse => wire.error_event(told),
-        Framing::Lines => format!("{told}\n"),
-        Framing::JsonArray if begun => format!("\n,\n{told}\n]\n"),
-        Framing::JsonArray => format!("[{told}]"),
+        Framing::Sse => wire.error_event(error),
+        Framing::Lines => format!("{error}\n"),
+        Framing::JsonArray if begun => format!("\n,\n{error}\n]\n"),
+        Framing::JsonArray => format!("[{error}]"),
     }
     .into()
 }
 
-impl Body for Waiting {
+impl Body for WaitingBody {
     type Data = Bytes;
     type Error = StreamFault;
 
@@ -164,7 +158,7 @@ impl Body for Waiting {
                 return Poll::Ready(Some(Ok(Frame::data(shown))));
             }
             match &mut self.phase {
-                Phase::Waits(work) => {
+                WaitPhase::Waits(work) => {
                     if let Poll::Ready(response) = work.as_mut().poll(cx) {
                         self.begun(response);
                         continue;
@@ -193,24 +187,24 @@ impl Body for Waiting {
                         return Poll::Ready(Some(Ok(Frame::data(out.concat().into()))));
                     }
                 }
-                Phase::Goes(body) => return Pin::new(&mut **body).poll_frame(cx),
-                Phase::Fails(told) => {
-                    let Poll::Ready(told) = told.as_mut().poll(cx) else {
+                WaitPhase::Goes(body) => return Pin::new(&mut **body).poll_frame(cx),
+                WaitPhase::Fails(event) => {
+                    let Poll::Ready(event) = event.as_mut().poll(cx) else {
                         return Poll::Pending;
                     };
-                    self.phase = Phase::Over;
-                    return Poll::Ready(Some(Ok(Frame::data(told))));
+                    self.phase = WaitPhase::Over;
+                    return Poll::Ready(Some(Ok(Frame::data(event))));
                 }
-                Phase::Over => return Poll::Ready(None),
+                WaitPhase::Over => return Poll::Ready(None),
             }
         }
     }
 
     fn is_end_stream(&self) -> bool {
         match &self.phase {
-            Phase::Goes(body) => body.is_end_stream() && self.exchange.shown.is_none(),
-            Phase::Over => true,
-            Phase::Waits(_) | Phase::Fails(_) => false,
+            WaitPhase::Goes(body) => body.is_end_stream() && self.exchange.shown.is_none(),
+            WaitPhase::Over => true,
+            WaitPhase::Waits(_) | WaitPhase::Fails(_) => false,
         }
     }
 }

@@ -6,10 +6,11 @@
 //! the front of the stretch leaves what the model thinks afterwards valid. And it needs no beta, which gateways may not pass on.
 //! <https://platform.claude.com/docs/en/build-with-claude/preserved-thinking>
 
-use std::sync::Arc;
-
+use super::is_model_call;
+use super::offer::Offered;
 use super::placed::Placed;
-use super::{Exchange, heavy, is_model_call};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use baton_core::record::ThinkingOmission;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, positions, thinking};
 
@@ -21,41 +22,40 @@ pub(super) fn omitted_until(placed: &Placed) -> Option<usize> {
         return None;
     }
     let view = placed.agent.request.view();
-    heavy::work(placed.agent.weight, || thinking::omitted_until(view, &omissions))
+    thinking::omitted_until(view, &omissions)
 }
 
-impl Exchange {
-    /// The request without any thinking behind its cut; `None` where it has none that was sent.
-    pub(super) fn leave_thinking_out(&mut self, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
-        let offered = Arc::make_mut(&mut self.offered);
-        offered.places.omitted = Some(offered.agent.request.view().turns.len());
-        let tooled = offered.offer.tooled;
-        let again = self.offered.first(&self.app, tooled);
-        (left_out(&again) > left_out(sent)).then_some(again)
-    }
+/// The request without any thinking after its cut; `None` where it has none that was sent.
+pub(super) fn leave_out(app: &App, offered: &mut Offered, sent: &RewriteOutcome) -> Option<RewriteOutcome> {
+    offered.places.omitted = Some(offered.agent.request.view().turns.len());
+    let again = offered.first(app, offered.offer.tooled);
+    (left_out(&again) > left_out(sent)).then_some(again)
+}
 
-    /// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
-    /// call is no request of the stretch, and what upstream holds of a transcript cannot be left out.
-    pub(super) async fn remember_omission(&self) {
-        let (offered, view) = (&self.offered, self.offered.agent.request.view());
-        let is_of_stretch = is_model_call(self.ctx.endpoint)
-            && !offered.agent.side_call
-            && view.tools.is_some_and(|tools| tools.client)
-            && view.facts.previous.is_none();
-        let (Some(live), Some(active)) = (&offered.agent.live, &offered.pin.active) else {
-            return;
-        };
-        if !is_of_stretch {
-            return;
-        }
-        let omission = ThinkingOmission {
-            handoff: active.id,
-            position: heavy::work(offered.agent.weight, || positions::of(view)),
-        };
-        let now = self.app.clock.now_ms();
-        if let Err(error) = self.app.sessions.omit_thinking(live, omission, now).await {
-            tracing::error!(exchange = self.ctx.id, %error, "omitted thinking not written: the next request is refused once more");
-        }
+/// Notes that upstream took the request without its thinking: every later request of the stretch has the same view. A side
+/// call is no request of the stretch, and what upstream stores of a transcript cannot be left out.
+pub(super) async fn remember_omission(app: &App, ctx: &RequestContext, offered: &Offered) {
+    let view = offered.agent.request.view();
+    let is_of_stretch = is_model_call(ctx.endpoint)
+        && !offered.agent.side_call
+        && view.tools.is_some_and(|tools| tools.client)
+        && view.facts.previous.is_none();
+    let (Some(live), Some(active)) = (&offered.agent.live, &offered.pin.active) else {
+        return;
+    };
+    if !is_of_stretch {
+        return;
+    }
+    let omission = ThinkingOmission {
+        handoff: active.id,
+        position: positions::of(view),
+    };
+    if let Err(error) = app
+        .sessions
+        .omit_thinking(live, omission, app.clock.now_ms())
+        .await
+    {
+        tracing::error!(exchange = ctx.id, %error, "omitted thinking not written: the next request is refused once more");
     }
 }
 

@@ -1,10 +1,11 @@
 //! Whether a request gets the tool.
 
 use super::active_handoff::find_active;
+use super::is_model_call;
 use super::placed::Placed;
-use super::{heavy, is_model_call};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::route::Endpoint;
-use crate::serve::proxy::{App, RequestContext};
 use crate::state::config::InjectPolicy;
 use baton_core::agents::resets::{context_resets, resets_context};
 use baton_core::rewrite::RequestReading;
@@ -30,11 +31,10 @@ pub(super) async fn why_untooled(app: &App, ctx: &RequestContext, placed: &Place
     };
     let unfit = untooled::unfit(view);
     let unfit = unfit.or(placed.agent.side_call.then_some(ToolOmission::Summary));
-    let bound = || heavy::work(placed.agent.weight, || placed.agent.wire.bound(view));
+    let bound = || placed.agent.wire.bound(view);
     // A conversation that has the tool keeps it: its history is bound to the list of tools.
     let resets = || {
-        let own = app.config.handoff.inject == InjectPolicy::Auto
-            && heavy::work(placed.agent.weight, || has_reset(view));
+        let own = app.config.handoff.inject == InjectPolicy::Auto && has_reset(view);
         own.then_some(ToolOmission::AgentResets)
     };
     let decision = match live.tooled() {
@@ -95,16 +95,12 @@ async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
     else {
         return false;
     };
-    let (wire, weight) = (placed.agent.wire, placed.agent.weight);
-    let read = || {
-        let reading = RequestReading::new(wire, &received.text, Operation::Generate).ok()?;
-        let mut candidates = reading.candidates(wire);
-        candidates.retain(|candidate| placed.pin.undone.ever().contains(&candidate.sentinel.id));
-        Some((reading, candidates))
-    };
-    let Some((reading, candidates)) = heavy::work(weight, read) else {
+    let wire = placed.agent.wire;
+    let Ok(reading) = RequestReading::new(wire, &received.text, Operation::Generate) else {
         return false;
     };
-    let found = find_active(app, ctx, wire, &reading, candidates, weight).await;
+    let mut candidates = reading.candidates(wire);
+    candidates.retain(|candidate| placed.pin.undone.ever().contains(&candidate.sentinel.id));
+    let found = find_active(app, ctx, wire, &reading, candidates).await;
     found.is_ok_and(|found| found.is_some())
 }

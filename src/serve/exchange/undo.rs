@@ -2,31 +2,22 @@
 //! before, and its answer begins with the note of an undo in the chat: so forks and rewinds follow, and nothing else has to be
 //! remembered. It is pending in the store until that answer was handed over, or a transcript shows it.
 
-use std::sync::Arc;
-
 use super::commands::UndoSubject;
-use super::heavy;
+
+use super::opening::UndoReport;
 use super::pin::{Pinned, pin, store_down};
 use super::read::Received;
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::fault::Fault;
-use crate::serve::proxy::{App, RequestContext};
 use baton_core::mark::note;
 use baton_core::record::{HandoffId, PendingUndo};
-
-/// What the answer to the next request begins with, in front of the model's own words.
-#[derive(Clone)]
-pub(super) struct FirstWords {
-    /// Taken out of every later request, by its note.
-    pub(super) text: Arc<str>,
-    /// The undo that the text reports: no longer pending when the answer was handed over.
-    pub(super) asked: PendingUndo,
-}
 
 /// A pinned request after its pending undo.
 pub(super) struct AfterUndo {
     pub(super) pinned: Pinned,
     /// `None`: the undo is still pending, or nothing was left to do.
-    pub(super) first_words: Option<FirstWords>,
+    pub(super) report: Option<UndoReport>,
 }
 
 /// Pins a request, and does the conversation's pending undo with it where the request's transcript is the one that is meant.
@@ -38,7 +29,7 @@ pub(super) async fn pin_with_undo(
     app: &App,
     ctx: &RequestContext,
     received: Received,
-    asked: PendingUndo,
+    pending: PendingUndo,
 ) -> Result<AfterUndo, Fault> {
     let copy = received.copy();
     let pinned = pin(app, ctx, received, None).await?;
@@ -48,44 +39,38 @@ pub(super) async fn pin_with_undo(
         agent: &pinned.agent,
         pin: &pinned.pin,
     };
-    let said = match UndoEvidence::of(subject, asked).step(asked.undone) {
+    let reply = match UndoEvidence::of(subject, pending).step(pending.undone) {
         UndoStep::Wait => {
-            return Ok(AfterUndo {
-                pinned,
-                first_words: None,
-            });
+            return Ok(AfterUndo { pinned, report: None });
         }
         UndoStep::Forget => {
             if let Some(live) = &pinned.agent.live {
-                app.sessions.undo_over(live, asked);
+                app.sessions.undo_over(live, pending);
             }
-            return Ok(AfterUndo {
-                pinned,
-                first_words: None,
-            });
+            return Ok(AfterUndo { pinned, report: None });
         }
         UndoStep::Perform => subject
-            .undo(Some(&asked.handoff.to_string()))
+            .undo(Some(&pending.handoff.to_string()))
             .await
             .map_err(store_down)?,
         UndoStep::Decline => subject.overtaken(),
     };
-    let text = format!("{}{}\n\n{}", note::BEGINS, said.text, note::line(said.note));
+    let text = format!("{}{}\n\n{}", note::BEGINS, reply.text, note::line(reply.note));
     let text = pinned.agent.wire.sentinel_text(&text);
-    let first_words = FirstWords {
+    let report = UndoReport {
         text: text.trim_start_matches('\n').into(),
-        asked,
+        pending,
     };
-    let done = said.note == asked.handoff;
+    let done = reply.note == pending.handoff;
     let pinned = match done {
         // Another transcript, and maybe another cut.
-        true => pin(app, ctx, copy, Some(asked.handoff)).await?,
+        true => pin(app, ctx, copy, Some(pending.handoff)).await?,
         false => pinned,
     };
-    tracing::info!(exchange = ctx.id, handoff = %asked.handoff, done, "an undo was asked for");
+    tracing::info!(exchange = ctx.id, handoff = %pending.handoff, done, "an undo was requested");
     Ok(AfterUndo {
         pinned,
-        first_words: Some(first_words),
+        report: Some(report),
     })
 }
 
@@ -115,12 +100,12 @@ struct UndoEvidence {
 }
 
 impl UndoEvidence {
-    fn of(subject: UndoSubject<'_>, asked: PendingUndo) -> Self {
+    fn of(subject: UndoSubject<'_>, pending: PendingUndo) -> Self {
         let UndoSubject { ctx, agent, pin, .. } = subject;
         let is_active = pin
             .active
             .as_ref()
-            .is_some_and(|active| active.id == asked.handoff);
+            .is_some_and(|active| active.id == pending.handoff);
         let is_safe_point =
             pin.command.is_none() && pin.unresolved.is_none() && agent.is_safe_point(ctx.endpoint);
         let is_upstream = agent.request.view().facts.previous.is_some();
@@ -128,9 +113,9 @@ impl UndoEvidence {
         Self {
             is_safe_point,
             is_upstream,
-            is_undone: pin.undone.is_undone(asked.handoff),
+            is_undone: pin.undone.is_undone(pending.handoff),
             is_active,
-            is_present: !is_decided && is_present(subject, asked.handoff),
+            is_present: !is_decided && is_present(subject, pending.handoff),
         }
     }
 
@@ -158,11 +143,11 @@ impl UndoEvidence {
 /// Whether the transcript has this handoff's sentinel at all.
 fn is_present(subject: UndoSubject<'_>, handoff: HandoffId) -> bool {
     let agent = subject.agent;
-    subject.pin.undone.ever().contains(&handoff)
-        || heavy::work(agent.weight, || {
-            let candidates = agent.request.reading().candidates(agent.wire);
-            candidates.iter().any(|c| c.sentinel.id == handoff)
-        })
+    let is_in_transcript = || {
+        let candidates = agent.request.reading().candidates(agent.wire);
+        candidates.iter().any(|c| c.sentinel.id == handoff)
+    };
+    subject.pin.undone.ever().contains(&handoff) || is_in_transcript()
 }
 
 #[cfg(test)]

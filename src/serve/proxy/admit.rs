@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::OVERLOAD_RETRY_SECS;
 use super::fault::{Code, Fault};
-use super::guard::Guard;
+use super::guard::OriginGuard;
 use super::route::Route;
 use super::target;
 use super::upstream::{Upstream, Upstreams};
@@ -19,7 +19,7 @@ use crate::state::config::Config;
 /// What requests are checked by.
 pub(super) struct Admission {
     clients: Keyring,
-    guard: Guard,
+    guard: OriginGuard,
     exchanges: Arc<Semaphore>,
 }
 
@@ -36,7 +36,7 @@ impl Admission {
         let places = config.limits.exchanges.min(Semaphore::MAX_PERMITS);
         Self {
             clients: Keyring::new(config.clients.iter().map(|c| (c.name.as_str(), c.key.reveal()))),
-            guard: Guard::new(&config.server),
+            guard: OriginGuard::new(&config.server),
             exchanges: Arc::new(Semaphore::new(places)),
         }
     }

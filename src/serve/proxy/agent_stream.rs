@@ -21,8 +21,8 @@ const MOST: u64 = (16 << 10) - 1;
 /// is done with its bytes.
 const MOST_OF_BODY: u64 = (64 << 10) - 1;
 
-/// Behind so many bytes reads are large, also where no end of a head was seen. hyper looks at a head's size between two reads, so
-/// that its limit holds to one small read up to here, and to one large read behind.
+/// After so many bytes reads are large, also where no end of a head was seen. hyper looks at a head's size between two reads, so
+/// that its limit holds to one small read up to here, and to one large read after that.
 const LONG: u64 = 96 << 10;
 
 /// An agent that reads nothing of its response for this long is given up; without a bound it would hold its permit for

@@ -103,7 +103,7 @@ pub struct Collected {
     pub beginnings: Option<Beginnings>,
 }
 
-/// Collects `body`. `limit` applies to what arrives and to what the decoder produces. What is held counts against
+/// Collects `body`. `limit` applies to what arrives and to what the decoder produces. What is buffered counts against
 /// `budget` until the last slice of it is dropped.
 ///
 /// # Errors

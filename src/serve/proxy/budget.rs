@@ -118,15 +118,15 @@ impl Hold {
         }
     }
 
-    /// Units that are not held of `bytes`.
+    /// Units that `bytes` need beyond those that are reserved.
     fn missing(&self, bytes: usize) -> u32 {
-        let held = self.common.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
-        u32::try_from(bytes.div_ceil(UNIT).saturating_sub(held)).unwrap_or(u32::MAX)
+        let reserved = self.common.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        u32::try_from(bytes.div_ceil(UNIT).saturating_sub(reserved)).unwrap_or(u32::MAX)
     }
 
     fn add(&mut self, more: OwnedSemaphorePermit) {
         match &mut self.common {
-            Some(held) => held.merge(more),
+            Some(reserved) => reserved.merge(more),
             None => self.common = Some(more),
         }
     }
@@ -139,7 +139,7 @@ mod tests {
     const BODY: usize = 4 * UNIT;
 
     #[tokio::test]
-    async fn what_is_held_is_given_back() {
+    async fn what_is_reserved_is_given_back() {
         let budget = Budget::new(20 * UNIT, BODY);
         assert_eq!(budget.free(), (12 * UNIT, true));
         let mut hold = budget.hold();
@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_waits_is_served_when_something_is_given_back_or_told_to_come_again() {
+    async fn who_waits_is_served_when_something_is_given_back_or_refused() {
         let budget = Budget::new(12 * UNIT, BODY);
         let (mut first, mut second, mut third) = (budget.hold(), budget.hold(), budget.hold());
         first.grow_to(4 * UNIT).await.unwrap();

@@ -19,7 +19,7 @@ use tokio_rustls::server::TlsStream;
 
 use crate::state::session::UnconfirmedEnd;
 
-/// An open connection without an error for so long behind an answer's end: the end counts as delivered. An agent that reads slowly
+/// An open connection without an error for so long after an answer's end: the end counts as delivered. An agent that reads slowly
 /// may leave until then; and until then other replicas take the same request for a repeated one. (Shorter in tests.)
 const QUIET: Duration = Duration::from_millis(if cfg!(test) { 200 } else { 2_000 });
 
@@ -59,11 +59,11 @@ pub(super) enum Sends {
 
 /// The ends of answers that were handed to one connection and are not settled. Clones are the same connection's.
 #[derive(Clone, Default)]
-pub(crate) struct ConnectionEnds(Arc<Shared>);
+pub(crate) struct ConnectionEnds(Arc<SharedEnds>);
 
 #[derive(Default)]
-struct Shared {
-    /// Whether there are any: asked without the lock.
+struct SharedEnds {
+    /// Whether there are any: read without the lock.
     any: AtomicBool,
     ends: Mutex<Vec<HandedOver>>,
 }
@@ -149,7 +149,7 @@ impl<S: Socket> ConfirmingStream<S> {
         }
     }
 
-    /// Nothing was read that says that the connection failed: what is written is delivered; `now`: what is due alone. Behind the end
+    /// No read has failed, so what was written is delivered; `now`: what is due alone. After the end
     /// of what the agent sends, a read reports no error; the socket does.
     fn deliver(&self, now: Option<Instant>) {
         match self.stream.take_error() {
@@ -372,10 +372,10 @@ mod tests {
         }
     }
 
-    /// An agent closed its side first, and the answer was written to the closed socket: behind the end of what it sent a read
+    /// An agent closed its side first, and the answer was written to the closed socket: after the end of what it sent a read
     /// reports no error.
     #[tokio::test]
-    async fn a_write_behind_the_agents_end_is_lost() {
+    async fn a_write_after_the_agents_end_is_lost() {
         let mut all = Answered::new(Sends::OneByOne, true).await;
         all.took_all().await;
         drop(std::mem::replace(&mut all.agent, other().await));

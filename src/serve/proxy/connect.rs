@@ -1,5 +1,5 @@
 //! Connections to upstreams: one time limit over name, TCP and TLS, faults by stage, and a count of the
-//! responses that each connection has given, by which a stale one is told from a failing one.
+//! responses that each connection has given, which distinguishes a stale one from a failing one.
 
 use std::error::Error;
 use std::future::Future;
@@ -20,7 +20,7 @@ use tower_service::Service;
 
 use super::forward::forward_writes;
 
-/// TCP probes of an idle connection: notices a peer that has vanished behind a NAT.
+/// TCP probes of an idle connection: notices a peer that a NAT has dropped.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(60);
 
 /// Where a connection attempt failed. Nothing of the request had been sent.

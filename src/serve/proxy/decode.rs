@@ -15,7 +15,7 @@ use super::budget::Hold;
 use super::coding::{Coding, TooManyMembers};
 use super::fault::{Code, Fault, too_large};
 
-/// Text that one step makes: some milliseconds of work, and room for it is asked for beforehand.
+/// Text that one step makes: some milliseconds of work, and room for it is reserved beforehand.
 const STEP: usize = 1 << 20;
 
 /// Maximum encoded bytes that are decoded on the current thread: that takes some tenths of a millisecond at most, less than
@@ -46,7 +46,7 @@ enum Step {
     Broken,
 }
 
-/// The text of `raw`, which is held by `hold`. `None`: it is not what its coding says, and the provider may tell the
+/// The text of `raw`, which `hold` reserves. `None`: it does not have its coding, and the provider may report that to the
 /// agent so.
 pub(super) async fn decode(
     raw: Bytes,
@@ -59,7 +59,7 @@ pub(super) async fn decode(
     let workspace = coding.workspace();
     hold.grow_to(workspace + SMALL_TEXT).await?;
     let mut decoding = Decoding {
-        // One byte more than allowed tells a body at the limit from one over it.
+        // One byte more than allowed distinguishes a body at the limit from one over it.
         plain: coding.decoder(source).take(limit as u64 + 1),
         text: Vec::new(),
         limit,
@@ -117,19 +117,19 @@ impl Decoding {
         Step::More
     }
 
-    /// The text, which gives back what it held when its last slice is gone.
+    /// The text, which releases its reservation when its last slice is gone.
     fn done(mut self) -> Bytes {
         self.hold.settle(self.text.len());
-        Bytes::from_owner(Held(self.text, self.hold))
+        Bytes::from_owner(ReservedText(self.text, self.hold))
     }
 }
 
-struct Held(
+struct ReservedText(
     Vec<u8>,
     #[expect(dead_code, reason = "held until it is dropped")] Hold,
 );
 
-impl AsRef<[u8]> for Held {
+impl AsRef<[u8]> for ReservedText {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }

@@ -27,17 +27,17 @@ pub fn raise() -> Option<usize> {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     /// What macOS takes where its hard limit is none (`OPEN_MAX`).
     const MOST_THAT_ALL_TAKE: u64 = 10_240;
-    let held = getrlimit(Resource::Nofile);
-    let tried = [held.maximum, Some(MOST_THAT_ALL_TAKE)];
+    let current_limit = getrlimit(Resource::Nofile);
+    let tried = [current_limit.maximum, Some(MOST_THAT_ALL_TAKE)];
     for current in tried {
-        let more = match (held.current, current) {
+        let more = match (current_limit.current, current) {
             (None, _) => false,
             (Some(_), None) => true,
-            (Some(now), Some(then)) => now < then && held.maximum.is_none_or(|most| then <= most),
+            (Some(now), Some(then)) => now < then && current_limit.maximum.is_none_or(|most| then <= most),
         };
         let wanted = Rlimit {
             current,
-            maximum: held.maximum,
+            maximum: current_limit.maximum,
         };
         if more && setrlimit(Resource::Nofile, wanted).is_ok() {
             break;
@@ -57,40 +57,40 @@ pub fn raise() -> Option<usize> {
 pub fn fit(config: &mut Config, limit: Option<usize>) {
     let Some(limit) = limit else { return };
     let fitting = fitting(limit, config.upstreams.len(), &config.limits);
-    let asked = &config.limits;
-    if fitting.exchanges < asked.exchanges {
+    let wanted = &config.limits;
+    if fitting.exchanges < wanted.exchanges {
         tracing::warn!(
             descriptors = limit,
             exchanges = fitting.exchanges,
-            asked = asked.exchanges,
+            wanted = wanted.exchanges,
             connections = fitting.connections,
             "fewer exchanges at once than limits.exchanges asks for: the system allows too few open files; raise them (ulimit -n, LimitNOFILE=)"
         );
-    } else if fitting.connections < asked.connections {
+    } else if fitting.connections < wanted.connections {
         tracing::info!(
             descriptors = limit,
             connections = fitting.connections,
-            asked = asked.connections,
+            wanted = wanted.connections,
             "fewer connections at once than limits.connections asks for: the system allows too few open files"
         );
     }
     config.limits = fitting;
 }
 
-fn fitting(descriptors: usize, upstreams: usize, asked: &LimitConfig) -> LimitConfig {
+fn fitting(descriptors: usize, upstreams: usize, wanted: &LimitConfig) -> LimitConfig {
     let own = OWN + descriptors / OWN_SHARE;
     let admin = ADMIN.min(descriptors / ADMIN_SHARE);
     let rest = descriptors.saturating_sub(own + admin);
     let idle = rest / IDLE_SHARE / upstreams.max(1);
-    let upstream_idle = asked.upstream_idle.min(idle);
+    let upstream_idle = wanted.upstream_idle.min(idle);
     let rest = rest.saturating_sub(upstream_idle * upstreams);
     let (some, of) = EXCHANGES_OF;
-    let exchanges = asked.exchanges.min(rest * some / of).max(1);
+    let exchanges = wanted.exchanges.min(rest * some / of).max(1);
     LimitConfig {
         exchanges,
-        connections: asked.connections.min(rest.saturating_sub(exchanges)).max(1),
+        connections: wanted.connections.min(rest.saturating_sub(exchanges)).max(1),
         upstream_idle,
-        ..asked.clone()
+        ..wanted.clone()
     }
 }
 
@@ -101,11 +101,11 @@ mod tests {
 
     #[test]
     fn everything_together_fits_into_the_limit() {
-        let mut asked = testing::config("http://127.0.0.1:9").limits;
-        (asked.exchanges, asked.connections, asked.upstream_idle) = (1024, 4096, 64);
+        let mut wanted = testing::config("http://127.0.0.1:9").limits;
+        (wanted.exchanges, wanted.connections, wanted.upstream_idle) = (1024, 4096, 64);
         for upstreams in [3, 40] {
             for limit in [0, 64, 128, 256, 1024, 4096, 10_240, 65_536, 1 << 20] {
-                let fits = fitting(limit, upstreams, &asked);
+                let fits = fitting(limit, upstreams, &wanted);
                 let all = fits.exchanges + fits.connections + fits.upstream_idle * upstreams;
                 let own = OWN + limit / OWN_SHARE + ADMIN.min(limit / ADMIN_SHARE);
                 assert!(all + own <= limit.max(own + 2), "{limit}: {fits:?}");
@@ -113,7 +113,7 @@ mod tests {
             }
         }
         let of = |limit| {
-            let fits = fitting(limit, 3, &asked);
+            let fits = fitting(limit, 3, &wanted);
             (fits.exchanges, fits.connections, fits.upstream_idle)
         };
         assert_eq!(of(128), (12, 19, 3));

@@ -1,4 +1,4 @@
-//! Response bodies from upstream: silence becomes an error, a coding that was not asked for is decoded.
+//! Response bodies from upstream: silence becomes an error, a coding that was not requested is decoded.
 
 use std::future::Future;
 use std::io;
@@ -70,12 +70,12 @@ impl From<StreamFault> for Fault {
 
 /// A response body from upstream. Dropping it closes the connection, unless the body was at its end.
 pub struct UpstreamBody {
-    source: Source,
+    source: DownloadSource,
     /// Boxed, since most bodies are relayed and have none.
     copy: Option<Box<BodyCapture>>,
 }
 
-enum Source {
+enum DownloadSource {
     Plain(IdleBody),
     Decoded(ReaderStream<Pin<Box<dyn tokio::io::AsyncRead + Send>>>),
 }
@@ -88,7 +88,7 @@ const DECODED_CHUNK: usize = 16 * 1024;
 
 impl UpstreamBody {
     pub(super) fn new(body: Incoming, idle: Duration) -> Self {
-        Self::of(Source::Plain(IdleBody {
+        Self::of(DownloadSource::Plain(IdleBody {
             body,
             idle,
             heard: false,
@@ -98,7 +98,7 @@ impl UpstreamBody {
         }))
     }
 
-    fn of(source: Source) -> Self {
+    fn of(source: DownloadSource) -> Self {
         Self { source, copy: None }
     }
 
@@ -110,7 +110,7 @@ impl UpstreamBody {
         }
     }
 
-    /// What is left is read and thrown away in the background, for a moment: a body read to its end gives its
+    /// The rest is read and discarded in the background, for a moment: a body read to its end gives its
     /// connection back to the pool, one that is dropped before closes it.
     pub fn drained(mut self) {
         // The last event was seen. The exchange may be over before what is left has come.
@@ -135,10 +135,10 @@ impl UpstreamBody {
         match (Coding::of(headers), self.source) {
             (Coding::Identity, source) => Ok(Self::of(source)),
             (Coding::Opaque, source) => Err(Self::of(source)),
-            (coding, Source::Plain(body)) => {
+            (coding, DownloadSource::Plain(body)) => {
                 let bytes = body.into_data_stream().map_err(io::Error::other);
                 let decoder = coding.decoder(StreamReader::new(bytes));
-                Ok(Self::of(Source::Decoded(ReaderStream::with_capacity(
+                Ok(Self::of(DownloadSource::Decoded(ReaderStream::with_capacity(
                     decoder,
                     DECODED_CHUNK,
                 ))))
@@ -192,15 +192,15 @@ impl Gathering {
     ///
     /// [`Code::BODIES_FULL`]: super::fault::Code::BODIES_FULL
     pub(super) async fn push(&mut self, piece: Bytes) -> Result<(), Fault> {
-        let held = self.all.len() + self.first.as_ref().map_or(0, Bytes::len);
-        if held + piece.len() > self.limit {
+        let gathered = self.all.len() + self.first.as_ref().map_or(0, Bytes::len);
+        if gathered + piece.len() > self.limit {
             return Err(StreamFault::TooLong(self.limit).into());
         }
-        if held == 0 {
+        if gathered == 0 {
             self.first = Some(piece);
             return Ok(());
         }
-        self.hold.grow_to(held + piece.len()).await?;
+        self.hold.grow_to(gathered + piece.len()).await?;
         self.all.extend_from_slice(&self.first.take().unwrap_or_default());
         self.all.extend_from_slice(&piece);
         Ok(())
@@ -228,8 +228,8 @@ impl Body for UpstreamBody {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         let polled = match &mut self.source {
-            Source::Plain(body) => Pin::new(body).poll_frame(cx),
-            Source::Decoded(reader) => Pin::new(reader)
+            DownloadSource::Plain(body) => Pin::new(body).poll_frame(cx),
+            DownloadSource::Decoded(reader) => Pin::new(reader)
                 .poll_next(cx)
                 .map(|item| item.map(|read| read.map(Frame::data).map_err(as_fault))),
         };
@@ -241,15 +241,15 @@ impl Body for UpstreamBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.source {
-            Source::Plain(body) => body.is_end_stream(),
-            Source::Decoded(_) => false,
+            DownloadSource::Plain(body) => body.is_end_stream(),
+            DownloadSource::Decoded(_) => false,
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.source {
-            Source::Plain(body) => body.size_hint(),
-            Source::Decoded(_) => SizeHint::default(),
+            DownloadSource::Plain(body) => body.size_hint(),
+            DownloadSource::Decoded(_) => SizeHint::default(),
         }
     }
 }

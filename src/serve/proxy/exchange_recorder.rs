@@ -22,11 +22,11 @@ struct Inner {
     read: OnceLock<Instant>,
     /// A request that is streamed through counts itself.
     streamed: OnceLock<Arc<Progress>>,
-    state: Mutex<State>,
+    state: Mutex<RecorderState>,
     hook: EventHook,
 }
 
-struct State {
+struct RecorderState {
     event: Option<ExchangeEvent>,
     decided: bool,
 }
@@ -43,7 +43,7 @@ impl ExchangeRecorder {
             started: Instant::now(),
             read: OnceLock::new(),
             streamed: OnceLock::new(),
-            state: Mutex::new(State {
+            state: Mutex::new(RecorderState {
                 event: Some(event),
                 decided: false,
             }),
@@ -110,7 +110,7 @@ impl ExchangeRecorder {
 }
 
 impl Inner {
-    fn lock(&self) -> std::sync::MutexGuard<'_, State> {
+    fn lock(&self) -> std::sync::MutexGuard<'_, RecorderState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

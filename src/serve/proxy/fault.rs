@@ -124,7 +124,7 @@ impl Fault {
         }
     }
 
-    /// What the agent is told.
+    /// The message to the agent.
     pub fn message(&self) -> String {
         match &self.detail {
             Some(detail) => format!("baton: {} ({detail})", self.code.message),
@@ -183,20 +183,20 @@ mod tests {
     #[test]
     fn each_wire_has_its_shape() {
         let fault = Fault::because(Code::UNREACHABLE, "connection refused");
-        let said = "baton: upstream cannot be reached; check its base_url in the config and the network (connection refused)";
+        let message = "baton: upstream cannot be reached; check its base_url in the config and the network (connection refused)";
         let parsed = |wire| serde_json::from_str::<serde_json::Value>(&fault.body(wire)).unwrap();
         assert_eq!(
             parsed(WireId::Anthropic),
-            json!({"type": "error", "error": {"type": "api_error", "message": said}})
+            json!({"type": "error", "error": {"type": "api_error", "message": message}})
         );
-        let openai = json!({"error": {"message": said, "type": "server_error", "param": null, "code": "upstream_unreachable"}});
+        let openai = json!({"error": {"message": message, "type": "server_error", "param": null, "code": "upstream_unreachable"}});
         assert_eq!(parsed(WireId::OpenaiChat), openai);
         assert_eq!(parsed(WireId::OpenaiResponses), openai);
         assert_eq!(
             parsed(WireId::Gemini),
-            json!({"error": {"code": 502, "message": said, "status": "UNAVAILABLE"}})
+            json!({"error": {"code": 502, "message": message, "status": "UNAVAILABLE"}})
         );
-        assert_eq!(parsed(WireId::Ollama), json!({"error": said}));
+        assert_eq!(parsed(WireId::Ollama), json!({"error": message}));
     }
 
     #[test]

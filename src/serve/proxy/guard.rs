@@ -13,11 +13,11 @@ use crate::state::config;
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 /// The hosts and origins that the config allows.
-pub(super) struct Guard {
+pub(super) struct OriginGuard {
     server: config::ListenerConfig,
 }
 
-impl Guard {
+impl OriginGuard {
     pub(super) fn new(server: &config::ListenerConfig) -> Self {
         Self {
             server: server.clone(),
@@ -27,7 +27,7 @@ impl Guard {
     /// Whether the request names one host, and one that is ours.
     pub(super) fn host(&self, parts: &Parts) -> Result<(), Fault> {
         let names = Names::of(parts)?;
-        // Behind a listener that others reach there are names that only its operator knows.
+        // A listener that others reach has names that only its operator knows.
         let open = !self.server.listen.ip().is_loopback() && self.server.hosts.is_empty();
         match names.all().find(|name| !open && !self.is_ours(name)) {
             None => Ok(()),
@@ -98,7 +98,7 @@ impl<'a> Names<'a> {
         self.target.into_iter().chain(self.header)
     }
 
-    /// A page from the very host that is asked: one that an upstream serves through us.
+    /// A page from the requested host: one that an upstream serves through us.
     fn are_the_host_of(&self, origin: &str) -> bool {
         let page = origin.split_once("://").map(|(_, host)| host);
         page.is_some_and(|page| {
@@ -116,15 +116,15 @@ mod tests {
     use super::*;
     use crate::serve::proxy::testing;
 
-    fn guard(listen: &str, hosts: &[&str]) -> Guard {
+    fn guard(listen: &str, hosts: &[&str]) -> OriginGuard {
         let mut server = testing::config("http://127.0.0.1:9").server;
         server.listen = listen.parse::<SocketAddr>().unwrap();
         server.hosts = hosts.iter().map(|h| (*h).to_owned()).collect();
         server.origins = vec!["http://localhost:3000".to_owned(), "app://obsidian.md".to_owned()];
-        Guard::new(&server)
+        OriginGuard::new(&server)
     }
 
-    fn asked(version: Version, target: &str, headers: &[(&str, &str)]) -> Parts {
+    fn request(version: Version, target: &str, headers: &[(&str, &str)]) -> Parts {
         let mut request = Request::builder().method("POST").uri(target).version(version);
         for (name, value) in headers {
             request = request.header(*name, *value);
@@ -132,15 +132,15 @@ mod tests {
         request.body(()).unwrap().into_parts().0
     }
 
-    fn host(guard: &Guard, version: Version, target: &str, hosts: &[&str]) -> &'static str {
+    fn host(guard: &OriginGuard, version: Version, target: &str, hosts: &[&str]) -> &'static str {
         let headers: Vec<_> = hosts.iter().map(|h| ("host", *h)).collect();
         guard
-            .host(&asked(version, target, &headers))
+            .host(&request(version, target, &headers))
             .map_or_else(|f| f.code.name, |()| "ok")
     }
 
     #[test]
-    fn a_loopback_listener_is_asked_under_names_that_nobody_else_owns() {
+    fn a_loopback_listener_is_requested_under_names_that_nobody_else_owns() {
         let guard = guard("127.0.0.1:8787", &["host.docker.internal", "192.168.1.5"]);
         let one = Version::HTTP_11;
         #[rustfmt::skip]
@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_listener_that_others_reach_is_asked_under_any_name_or_the_configs() {
+    fn a_listener_that_others_reach_is_requested_under_any_name_or_the_configs() {
         let open = guard("0.0.0.0:8787", &[]);
         assert_eq!(host(&open, Version::HTTP_11, "/", &["proxy.example"]), "ok");
         assert_eq!(host(&open, Version::HTTP_11, "/", &["a", "b"]), "bad_host");
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_turned_away_and_agents_are_not() {
+    fn pages_of_others_are_refused_and_agents_are_not() {
         let guard = guard("127.0.0.1:8787", &[]);
         #[rustfmt::skip]
         let table: &[(&[(&str, &str)], bool)] = &[
@@ -224,7 +224,7 @@ mod tests {
         ];
         for (headers, admitted) in table {
             let headers = [&[("host", "localhost:8787")][..], headers].concat();
-            let found = guard.origin(&asked(Version::HTTP_11, "/v1/messages", &headers));
+            let found = guard.origin(&request(Version::HTTP_11, "/v1/messages", &headers));
             assert_eq!(found.is_ok(), *admitted, "{headers:?}");
         }
     }

@@ -49,7 +49,7 @@ fn is_bound_to_body(name: &str) -> bool {
     )
 }
 
-/// Told to the agent about another host than the one it talks to.
+/// Sent to the agent, names another host than the one it is connected to.
 const ABOUT_THE_HOST: &str = "alt-svc";
 
 /// The header in which an agent declares the windows of its models. Like all headers of ours it goes no further.
@@ -58,7 +58,7 @@ pub const DECLARED_WINDOWS: &str = "x-baton-window";
 /// What becomes of a request on its way up.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Sending {
-    /// The response will be read, so upstream is asked not to compress it.
+    /// The response will be read, so upstream is requested not to compress it.
     pub read: bool,
     /// The body goes out as plain text whatever the agent's `content-encoding` was.
     pub plain: bool,
@@ -157,7 +157,7 @@ pub fn is_stream(headers: &HeaderMap) -> bool {
         .is_some_and(|kind| STREAMS.iter().any(|s| kind.eq_ignore_ascii_case(s)))
 }
 
-/// Tells whatever stands between us and the agent to pass a stream on as it comes.
+/// Has proxies between us and the agent pass a stream on as it arrives.
 pub fn unbuffered(out: &mut HeaderMap) {
     out.entry(header::CACHE_CONTROL)
         .or_insert(HeaderValue::from_static("no-cache"));

@@ -114,7 +114,7 @@ pub(super) struct BodyReader<'a> {
     scans: &'a KnownScans,
     wire: Option<WireId>,
     prescanner: Prescanner,
-    /// Whether the journal asked for the hashes.
+    /// Whether the journal wants the hashes.
     is_recorded: bool,
     beginnings: Beginnings,
     /// Blocks that are scanned or passed by.
@@ -130,7 +130,7 @@ impl BodyReader<'_> {
         for hash in &self.beginnings.hashes()[self.blocks..] {
             let known = match self.known == self.blocks {
                 true => self.scans.blocks.get(hash),
-                // Nothing is known behind what is not.
+                // Nothing is known after an unknown block.
                 false => None,
             };
             self.blocks += 1;

@@ -90,7 +90,7 @@ impl MinRateBody {
             self.waited += since.elapsed();
         }
         if self.waited >= WINDOW {
-            // Nobody asked when the window was over, and so nobody knows when this came.
+            // Nobody polled when the window was over, so the time of arrival is unknown.
             (self.came, self.waited) = (0, Duration::ZERO);
         }
     }

@@ -1,8 +1,8 @@
-//! The HTTP side of the proxy: sockets, bodies, headers, upstreams. It knows which paths carry transcripts; the
-//! handler that it is given (`exchange`) reads what is in them.
+//! The HTTP side of the proxy: sockets, bodies, headers, upstreams. It knows which paths carry transcripts; the handler that
+//! the composition root gives it reads what is in them.
 //!
 //! ```text
-//! server ─► handle ─► route, admit ─► body ─► exchange ─► upstream
+//! server ─► handle ─► route, admit ─► body ─► handler ──► upstream
 //!                                  └────────► relay ────► upstream
 //! ```
 
@@ -11,7 +11,6 @@ mod agent_stream;
 pub mod body;
 mod budget;
 mod buffers;
-mod clock;
 pub mod coding;
 pub(crate) mod confirming_stream;
 mod connect;
@@ -44,13 +43,12 @@ pub mod upstream;
 mod welcome;
 
 #[cfg(test)]
-mod testing;
+pub(crate) mod testing;
 #[cfg(test)]
 mod tests;
 
 use std::future::Future;
 use std::io;
-use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 
@@ -62,7 +60,6 @@ use hyper::body::Incoming;
 use self::admit::{Admission, Admitted};
 use self::body::Collected;
 use self::budget::Budget;
-pub use self::clock::Clock;
 use self::coding::Coding;
 use self::confirming_stream::ConnectionEnds;
 use self::exchange_recorder::{EventHook, ExchangeRecorder};
@@ -73,175 +70,44 @@ use self::known_scans::KnownScans;
 use self::min_rate::MinRateBody;
 use self::response_body::ResponseBody;
 use self::route::{Endpoint, Route};
-use self::spill::Spill;
 use self::unmodifiable::Unmodifiable;
 use self::upstream::{Upstream, Upstreams};
-use crate::state::config::{Config, Secret};
-use crate::state::files::documents::DocumentWriter;
-use crate::state::jobs::drafts::DraftQueue;
-use crate::state::jobs::recalls::{CallAnswerer, Recaller};
+use crate::state::config::{Config, LimitConfig};
 use crate::state::journal::{BodyCapture, Recorder, Recording};
-use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
-use crate::state::store::seals::Seals;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::handoffs::draft::Prompts;
-use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::record::WireId;
 use baton_core::redact::Redactor;
 use baton_core::rewrite::untooled::ToolOmission;
-use baton_core::tools::{RECALL_NAME, Tool, ToolTable};
 use baton_core::wire::{SharedTurns, View};
 
 /// `retry-after` in seconds where too many exchanges are under way.
 const OVERLOAD_RETRY_SECS: u32 = 2;
 
-/// Conversations kept in memory in front of the store: each takes about a kilobyte.
-const LIVE_CONVERSATIONS: usize = 16_384;
-
-/// An exchange under way.
+/// The response to a request, in progress.
 pub type Answering = Pin<Box<dyn Future<Output = Response<ResponseBody>> + Send>>;
 
-/// Answers a request whose transcript is read: `exchange::handle`, given by who puts the rooms together.
-pub type Handler = fn(Arc<App>, RequestContext, Collected) -> Answering;
-
-/// The text to put behind a request of a conversation, if any; called with its key and the request.
-pub type Reminder = Arc<dyn Fn(&str, &View) -> Option<String> + Send + Sync>;
-
-/// What all exchanges share.
-pub struct App {
-    /// The checked config.
-    pub config: Config,
-    /// A client for each upstream.
-    pub upstreams: Upstreams,
-    /// The conversations, with the store behind them.
-    pub sessions: Arc<Sessions>,
-    /// The keys of the sentinels' seals.
-    pub seals: Seals,
-    /// The time of what is recorded.
-    pub clock: Clock,
-    /// Our tools, as the model sees them.
-    pub tools: Arc<ToolTable>,
-    /// Those of requests behind a cut that was made with recall: one more. Where recall was turned off since then such
-    /// requests still have it, since their prefix has.
-    pub recall_tools: Arc<ToolTable>,
-    /// What answers those that are answered with a text.
-    pub answers: Arc<dyn CallAnswerer>,
-    /// What is put behind requests; nothing, where there is none.
-    pub reminder: Option<Reminder>,
-    /// The drafts of all conversations.
-    pub drafting: Arc<DraftQueue>,
-    /// What models are asked with for the document of a handoff.
-    pub prompts: Prompts,
-    /// Gets one event for each exchange.
-    pub events: EventHook,
-    /// Gets a copy of what goes by.
-    pub journal: Recorder,
-    /// Writes documents of handoffs.
-    pub packets: DocumentWriter,
-    /// Answers what carries a transcript.
-    handler: Handler,
-    /// Keeps requests while their responses stream.
-    pub(crate) spill: Spill,
-    /// Memory of the requests that are under way.
-    pub(crate) bodies: Budget,
-    /// What scans of earlier bodies found.
-    scans: KnownScans,
-    admission: Admission,
-    /// Knows the config's keys and patterns, and removes them from events and logs.
-    pub(crate) redactor: Redactor,
+/// Answers requests whose transcript is read.
+pub trait TranscriptHandler: Send + Sync {
+    /// The response to a request with this body.
+    fn answer(self: Arc<Self>, ctx: RequestContext, body: Collected) -> Answering;
 }
 
-impl App {
-    /// Prepares clients for all upstreams; opens no connection.
-    ///
-    /// # Errors
-    /// TLS to the upstreams cannot be set up.
-    pub fn new(
-        config: Config,
-        store: SharedStore,
-        seals: impl Into<Seals>,
-        events: EventHook,
-        handler: Handler,
-    ) -> io::Result<Self> {
-        let upstreams = Upstreams::new(&config)?;
-        let secrets = config.journal.secrets.iter().map(Secret::reveal);
-        let redactor = Redactor::lazy(&config.journal.redact)
-            .knowing(secrets)
-            .with_secret_files(&config.draft.secret_files);
-        let admission = Admission::new(&config);
-        let handoff = Tool::handoff(config.handoff.description.as_deref());
-        let recall = Tool::recall(config.recall.per_turn);
-        let recall_tools = Arc::new(ToolTable::new(vec![handoff.clone(), recall]));
-        let answers = recaller(&config, &redactor);
-        let drafting = DraftQueue::expiring_after(config.draft.expires);
-        let prompts = prompts(config.draft.prompts_dir.as_deref())?;
-        let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
-        let bodies = Budget::new(config.limits.bodies_bytes, config.limits.body_bytes);
-        Ok(Self {
-            config,
-            redactor,
-            bodies,
-            tools: Arc::new(ToolTable::new(vec![handoff])),
-            recall_tools,
-            answers,
-            reminder: None,
-            drafting: Arc::new(drafting),
-            prompts,
-            upstreams,
-            sessions: Arc::new(Sessions::new(store, LIVE_CONVERSATIONS)),
-            seals: seals.into(),
-            clock: Clock::default(),
-            events,
-            journal: Recorder::off(),
-            packets: DocumentWriter::off(),
-            handler,
-            spill,
-            scans: KnownScans::new(),
-            admission,
-        })
-    }
+/// The memory of requests' bodies. Clones share it.
+#[derive(Clone)]
+pub struct BodyMemory {
+    /// Memory of the requests that are in progress.
+    pub(crate) budget: Budget,
+    /// What scans of earlier bodies found.
+    scans: Arc<KnownScans>,
+}
 
-    /// Sets the journal's recorder.
-    pub fn with_journal(self, journal: Recorder) -> Self {
-        Self { journal, ..self }
-    }
-
-    /// Sets the writer of packets.
-    pub fn with_packets(self, packets: DocumentWriter) -> Self {
-        Self { packets, ..self }
-    }
-
-    /// Adds these tools behind `session_handoff`, and what answers their calls.
-    pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn CallAnswerer>) -> Self {
-        let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
-        let recall = self.recall_tools.get(RECALL_NAME).cloned();
+impl BodyMemory {
+    /// Memory within these bounds.
+    pub fn new(limits: &LimitConfig) -> Self {
         Self {
-            tools: Arc::new(ToolTable::new(all.clone())),
-            recall_tools: Arc::new(ToolTable::new(all.into_iter().chain(recall).collect())),
-            answers,
-            ..self
-        }
-    }
-
-    /// Sets another clock.
-    pub fn with_clock(self, clock: Clock) -> Self {
-        Self { clock, ..self }
-    }
-
-    /// Sets what is put behind requests.
-    pub fn with_reminder(self, reminder: Reminder) -> Self {
-        Self {
-            reminder: Some(reminder),
-            ..self
-        }
-    }
-
-    /// Our tools that a request is offered: behind a cut that was made with recall one more.
-    pub(crate) fn tools_with(&self, recall: bool) -> &ToolTable {
-        match recall {
-            true => &self.recall_tools,
-            false => &self.tools,
+            budget: Budget::new(limits.bodies_bytes, limits.body_bytes),
+            scans: Arc::new(KnownScans::new()),
         }
     }
 
@@ -249,42 +115,51 @@ impl App {
     pub(crate) fn shared_turns(&self, scan: &BodyScan, view: &View) -> SharedTurns {
         self.scans.share(scan, view)
     }
+}
+
+/// What the HTTP side takes from the composition root.
+pub struct GatewayParts {
+    /// The checked config.
+    pub config: Arc<Config>,
+    /// Has the ids of responses that upstream stores.
+    pub store: SharedStore,
+    /// Gets a copy of what goes by.
+    pub journal: Recorder,
+    /// Removes credentials from the names of requests.
+    pub redactor: Redactor,
+    /// The memory of requests' bodies.
+    pub bodies: BodyMemory,
+    /// Gets one event for each exchange.
+    pub events: EventHook,
+    /// Answers what carries a transcript.
+    pub handler: Arc<dyn TranscriptHandler>,
+}
+
+/// The HTTP side of the proxy, which all its requests share.
+pub struct Gateway {
+    parts: GatewayParts,
+    /// A client for each upstream.
+    upstreams: Upstreams,
+    admission: Admission,
+}
+
+impl Gateway {
+    /// Prepares clients for all upstreams; opens no connection.
+    ///
+    /// # Errors
+    /// TLS to the upstreams cannot be set up.
+    pub fn new(parts: GatewayParts) -> io::Result<Self> {
+        Ok(Self {
+            upstreams: Upstreams::new(&parts.config)?,
+            admission: Admission::new(&parts.config),
+            parts,
+        })
+    }
 
     /// Exchanges that could still be begun.
     pub fn free_exchanges(&self) -> usize {
         self.admission.free_places()
     }
-}
-
-/// The built-in texts, or in their place the files of this folder.
-fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
-    let Some(dir) = dir else {
-        return Ok(Prompts::default());
-    };
-    let mut failed = None;
-    let prompts = Prompts::with(|name| {
-        let file = dir.join(name);
-        match std::fs::read_to_string(&file) {
-            Ok(text) => Some(text),
-            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => None,
-            Err(error) => {
-                failed = Some(io::Error::new(
-                    error.kind(),
-                    format!("{}: {error}", file.display()),
-                ));
-                None
-            }
-        }
-    });
-    failed.map_or(Ok(prompts), Err)
-}
-
-fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn CallAnswerer> {
-    let settings = RecallIndexSettings {
-        tags: config.handoff.preamble_tags.clone(),
-        redactor: redactor.clone(),
-    };
-    Arc::new(Recaller::new(settings, config.recall.index_bytes))
 }
 
 /// One agent request, without its body.
@@ -338,23 +213,27 @@ impl RequestContext {
 
 /// Answers one request. The response's body carries the recorder and the permit; dropping this future or the body
 /// ends the exchange where it stands.
-pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<ResponseBody> {
+pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
     let (mut parts, body) = request.into_parts();
     declared_windows::take_from_path(&mut parts);
-    if welcome::is_for(&parts) && app.admission.knows_host(&parts) {
-        return welcome::page(&parts, app.config.server.tls.is_some(), app.config.admin.listen);
+    if welcome::is_for(&parts) && gateway.admission.knows_host(&parts) {
+        return welcome::page(
+            &parts,
+            gateway.parts.config.server.tls.is_some(),
+            gateway.parts.config.admin.listen,
+        );
     }
     let ends = parts.extensions.remove().unwrap_or_default();
-    let body = MinRateBody::new(body, app.config.limits.body_rate);
+    let body = MinRateBody::new(body, gateway.parts.config.limits.body_rate);
     let id = uuid::Uuid::now_v7().to_string();
-    let route = find_route(&app, &parts.uri, &parts.headers);
-    let recorder = start_recorder(&app, &parts, &route, &id);
-    let recording = app.journal.exchange(&id);
-    let mut permit = app.admission.place();
+    let route = find_route(&gateway, &parts.uri, &parts.headers);
+    let recorder = start_recorder(&gateway, &parts, &route, &id);
+    let recording = gateway.parts.journal.exchange(&id);
+    let mut permit = gateway.admission.place();
     let shape = route.shape();
-    let response = match app
+    let response = match gateway
         .admission
-        .admit(&app.upstreams, &parts, route, permit.is_some())
+        .admit(&gateway.upstreams, &parts, route, permit.is_some())
     {
         Ok(Admitted {
             client,
@@ -376,7 +255,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<Respo
             };
             // Its state is large, and of an allocation of both together less would be used again while answers
             // stream: 4 MiB at a thousand.
-            Box::pin(answer(app, ctx, body)).await
+            Box::pin(answer(&gateway, ctx, body)).await
         }
         Err(fault) => {
             // Nobody holds a place by what is not let in.
@@ -417,7 +296,7 @@ pub async fn handle(app: Arc<App>, request: Request<Incoming>) -> Response<Respo
 }
 
 /// Transcripts are read, everything else is relayed; so is what cannot be read.
-async fn answer(app: Arc<App>, ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
+async fn answer(gateway: &Gateway, ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
     let unmodifiable = Unmodifiable::of(&ctx.target, &ctx.headers).filter(|_| ctx.method == Method::POST);
     if let Some(unmodifiable) = unmodifiable {
         unmodifiable.say(&ctx);
@@ -429,28 +308,41 @@ async fn answer(app: Arc<App>, ctx: RequestContext, body: MinRateBody) -> Respon
     };
     if !asks || unread.is_some() {
         ctx.recorder.note(|e| e.untooled = unread.filter(|_| asks));
-        return Box::pin(stored_responses::run(&app, ctx, body)).await;
+        return Box::pin(stored_responses::run(gateway, ctx, body)).await;
     }
-    let reader = app.scans.reader(ctx.wire, app.journal.beginnings());
-    let limit = app.config.limits.body_bytes;
-    match body::collect(&ctx.headers, body, limit, &app.bodies, reader).await {
+    let reader = gateway
+        .parts
+        .bodies
+        .scans
+        .reader(ctx.wire, gateway.parts.journal.beginnings());
+    let limit = gateway.parts.config.limits.body_bytes;
+    match body::collect(&ctx.headers, body, limit, &gateway.parts.bodies.budget, reader).await {
         Ok(collected) => {
             ctx.recorder.request_read(collected.body.len() as u64);
-            (app.handler)(app, ctx, collected).await
+            Arc::clone(&gateway.parts.handler).answer(ctx, collected).await
         }
         Err(fault) => ctx.refuse(fault),
     }
 }
 
-fn find_route(app: &App, uri: &Uri, headers: &HeaderMap) -> Route {
+fn find_route(gateway: &Gateway, uri: &Uri, headers: &HeaderMap) -> Route {
     let root = PathAndQuery::from_static("/");
     let target = uri.path_and_query().unwrap_or(&root);
-    route::find(target, headers, &app.config.upstreams)
+    route::find(target, headers, &gateway.parts.config.upstreams)
 }
 
-fn start_recorder(app: &App, parts: &Parts, route: &Route, id: &str) -> ExchangeRecorder {
-    let name = format!("{} {}", parts.method, app.redactor.path(parts.uri.path()));
-    let recorder = ExchangeRecorder::start(id.to_owned(), name, route.upstream.clone(), app.events.clone());
+fn start_recorder(gateway: &Gateway, parts: &Parts, route: &Route, id: &str) -> ExchangeRecorder {
+    let name = format!(
+        "{} {}",
+        parts.method,
+        gateway.parts.redactor.path(parts.uri.path())
+    );
+    let recorder = ExchangeRecorder::start(
+        id.to_owned(),
+        name,
+        route.upstream.clone(),
+        gateway.parts.events.clone(),
+    );
     if route.endpoint.carries_transcript() {
         recorder.note(|e| {
             e.wire = route.wire;
@@ -463,7 +355,7 @@ fn start_recorder(app: &App, parts: &Parts, route: &Route, id: &str) -> Exchange
 
 fn refuse(recorder: &ExchangeRecorder, shape: WireId, fault: &Fault) -> Response<ResponseBody> {
     tracing::warn!(code = fault.code.name, owner = ?fault.code.owner, detail = fault.detail, "refused");
-    // An agent that broke off its own request is not told anything any more.
+    // An agent that broke off its own request gets no response.
     let outcome = match fault.code {
         Code::BODY_BROKEN => ExchangeOutcome::Cancelled,
         _ => ExchangeOutcome::Refused,

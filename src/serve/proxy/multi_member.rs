@@ -39,7 +39,7 @@ pub(super) struct Members<R, D> {
     now: Now<R, D>,
     /// Begins a member.
     begin: fn(R) -> D,
-    /// What is behind it.
+    /// The rest.
     end: fn(D) -> R,
     text: u64,
     members: u64,

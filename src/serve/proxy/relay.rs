@@ -15,7 +15,7 @@ use crate::state::telemetry::ExchangeOutcome;
 /// Passes the request on while the agent still sends it, and the answer back while upstream still sends that.
 pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
     if body.is_end_stream() {
-        // Nothing to send is soon held, and can be sent again if the connection was stale.
+        // An empty body is buffered at once, and can be sent again if the connection was stale.
         ctx.recorder.request_read(0);
         return send(&ctx, Sending::default(), RopeBody::default()).await;
     }
@@ -30,7 +30,7 @@ pub(super) async fn run(ctx: RequestContext, body: MinRateBody) -> Response<Resp
     answer(&ctx, sent)
 }
 
-/// Sends a body that is held and passes the answer back.
+/// Sends a buffered body and passes the answer back.
 pub async fn send(ctx: &RequestContext, sending: Sending, body: RopeBody) -> Response<ResponseBody> {
     ctx.recorder.leg_sent(body.left());
     let headers = || ctx.onward(sending);

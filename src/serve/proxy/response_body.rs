@@ -24,10 +24,10 @@ pub type BoxedStream = Pin<Box<dyn Body<Data = Bytes, Error = StreamFault> + Sen
 
 /// The body that the agent gets.
 pub struct ResponseBody {
-    source: Source,
+    source: ResponseSource,
     /// What was polled before the head went out; `Some(None)`: the end.
     ahead: Option<Option<Frame<Bytes>>>,
-    guard: Option<Guard>,
+    guard: Option<ExchangeGuard>,
     handed_over: Option<Box<dyn FnOnce() + Send>>,
 }
 
@@ -35,7 +35,7 @@ pub struct ResponseBody {
 /// on, and that comes with the head; without one of them there is still a status to tell it by.
 const FIRST_PIECE: Duration = Duration::from_millis(250);
 
-enum Source {
+enum ResponseSource {
     Whole(Option<Bytes>),
     Upstream(UpstreamBody),
     Stream(BoxedStream),
@@ -50,20 +50,22 @@ impl From<String> for ResponseBody {
 impl ResponseBody {
     /// A complete body.
     pub fn whole(bytes: impl Into<Bytes>) -> Self {
-        Self::of(Source::Whole(Some(bytes.into()).filter(|b| !b.is_empty())))
+        Self::of(ResponseSource::Whole(
+            Some(bytes.into()).filter(|b| !b.is_empty()),
+        ))
     }
 
     /// Upstream's body, streamed through.
     pub fn upstream(body: UpstreamBody) -> Self {
-        Self::of(Source::Upstream(body))
+        Self::of(ResponseSource::Upstream(body))
     }
 
     /// A stream of our own making. An error ends the connection to the agent without a proper end of the body.
     pub fn stream(body: impl Body<Data = Bytes, Error = StreamFault> + Send + 'static) -> Self {
-        Self::of(Source::Stream(Box::pin(body)))
+        Self::of(ResponseSource::Stream(Box::pin(body)))
     }
 
-    fn of(source: Source) -> Self {
+    fn of(source: ResponseSource) -> Self {
         Self {
             source,
             ahead: None,
@@ -83,7 +85,7 @@ impl ResponseBody {
 
     /// Waits shortly for the first piece; returns the fault if there will be none.
     pub(super) async fn begun(mut self) -> Result<Self, StreamFault> {
-        if self.is_end_stream() || matches!(self.source, Source::Whole(_)) {
+        if self.is_end_stream() || matches!(self.source, ResponseSource::Whole(_)) {
             return Ok(self);
         }
         let first = poll_fn(|cx| self.poll_source(cx));
@@ -103,7 +105,7 @@ impl ResponseBody {
         permit: Option<OwnedSemaphorePermit>,
     ) -> Self {
         let ended = self.is_end_stream();
-        let guard = Guard {
+        let guard = ExchangeGuard {
             shown,
             recorder,
             _permit: permit,
@@ -121,7 +123,7 @@ impl ResponseBody {
             return Poll::Ready(ahead.map(Ok));
         }
         match &mut self.source {
-            Source::Whole(bytes) => {
+            ResponseSource::Whole(bytes) => {
                 let mut piece = bytes.take();
                 if self.handed_over.is_some()
                     && let Some(all) = piece.as_mut().filter(|all| all.len() > 1)
@@ -130,8 +132,8 @@ impl ResponseBody {
                 }
                 Poll::Ready(piece.map(|b| Ok(Frame::data(b))))
             }
-            Source::Upstream(body) => Pin::new(body).poll_frame(cx),
-            Source::Stream(body) => body.as_mut().poll_frame(cx),
+            ResponseSource::Upstream(body) => Pin::new(body).poll_frame(cx),
+            ResponseSource::Stream(body) => body.as_mut().poll_frame(cx),
         }
     }
 }
@@ -146,7 +148,7 @@ impl Body for ResponseBody {
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         let polled = self.poll_source(cx);
         if self.guard.is_some() {
-            stalled_streams::asked(polled.is_ready());
+            stalled_streams::polled(polled.is_ready());
         }
         if let Poll::Ready(frame) = &polled {
             // The server does not ask for the end of a body whose length it knows.
@@ -166,17 +168,19 @@ impl Body for ResponseBody {
             return ahead.is_none();
         }
         match &self.source {
-            Source::Whole(bytes) => bytes.is_none(),
-            Source::Upstream(body) => body.is_end_stream(),
-            Source::Stream(body) => body.is_end_stream(),
+            ResponseSource::Whole(bytes) => bytes.is_none(),
+            ResponseSource::Upstream(body) => body.is_end_stream(),
+            ResponseSource::Stream(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         let rest = match &self.source {
-            Source::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64)),
-            Source::Upstream(body) => body.size_hint(),
-            Source::Stream(body) => body.size_hint(),
+            ResponseSource::Whole(bytes) => {
+                SizeHint::with_exact(bytes.as_ref().map_or(0, |b| b.len() as u64))
+            }
+            ResponseSource::Upstream(body) => body.size_hint(),
+            ResponseSource::Stream(body) => body.size_hint(),
         };
         let ahead = self.ahead.as_ref().and_then(Option::as_ref);
         let Some(ahead) = ahead.and_then(Frame::data_ref) else {
@@ -193,7 +197,7 @@ impl Body for ResponseBody {
 }
 
 /// Lives as long as the body does.
-struct Guard {
+struct ExchangeGuard {
     /// Dropped before the recorder, so that the exchange's end is noted last.
     shown: BodyCapture,
     recorder: ExchangeRecorder,
@@ -202,7 +206,7 @@ struct Guard {
     ended: bool,
 }
 
-impl Guard {
+impl ExchangeGuard {
     fn saw(&mut self, frame: Option<&Result<Frame<Bytes>, StreamFault>>, ended: bool) {
         match frame {
             Some(Ok(frame)) => {
@@ -218,7 +222,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for ExchangeGuard {
     fn drop(&mut self) {
         self.recorder.note(|e| e.response_bytes = self.sent);
         if self.ended {

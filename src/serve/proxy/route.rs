@@ -38,7 +38,7 @@ pub struct Route {
     pub upstream: String,
     /// The wire, where path, headers or config tell.
     pub wire: Option<WireId>,
-    /// What is asked.
+    /// The kind of the request.
     pub endpoint: Endpoint,
     /// Path and query to append to the upstream's base URL, as the agent wrote them, or as the table of accounts says.
     pub target: String,
@@ -138,7 +138,7 @@ const ENDPOINTS: &[(Path, WireId, Endpoint)] = &[
 
 /// Calls with a transcript at paths that say nothing of their wire, where the config names the upstream's:
 /// Databricks and SageMaker (`…/invocations`), gateways without a version in the path.
-const TOLD: &[(&str, WireId, Endpoint)] = &[
+const UNAMBIGUOUS: &[(&str, WireId, Endpoint)] = &[
     ("/invocations", WireId::OpenaiChat, Endpoint::Generate),
     ("/messages", WireId::Anthropic, Endpoint::Generate),
     ("/messages/count_tokens", WireId::Anthropic, Endpoint::Count),
@@ -217,19 +217,20 @@ pub fn find(
     };
     let path = target.split('?').next().unwrap_or(&target);
     let claimed = claim(path);
-    let told = claimed
+    let recognised = claimed
         .map(|(wire, _)| wire)
         .or_else(|| family(path))
         .or_else(|| sign(headers));
     let upstream = match named {
         Some(name) => name.to_owned(),
-        None => unprefixed(path, told, headers, upstreams).to_owned(),
+        None => unprefixed(path, recognised, headers, upstreams).to_owned(),
     };
     // The config knows better than headers, and a path of a wire's own better than the config.
     let configured = upstreams.get(&upstream).and_then(|u| u.wire);
-    let wire = claimed.map(|(wire, _)| wire).or(configured).or(told);
+    let wire = claimed.map(|(wire, _)| wire).or(configured).or(recognised);
     let by_config = |wire| {
-        TOLD.iter()
+        UNAMBIGUOUS
+            .iter()
             .find(|(tail, w, _)| *w == wire && path.ends_with(tail))
     };
     let endpoint = match (claimed, wire) {
@@ -314,8 +315,9 @@ fn unprefixed(
     }
     let home = |wire| HOMES.iter().find(|(of, _)| *of == wire);
     let google = path.starts_with("/v1beta/").then_some(WireId::Gemini);
-    let told = google.or(wire).and_then(home);
-    told.or_else(|| sign(headers).and_then(home))
+    let recognised = google.or(wire).and_then(home);
+    recognised
+        .or_else(|| sign(headers).and_then(home))
         .map_or("openai", |(_, name)| name)
 }
 
@@ -348,7 +350,7 @@ pub fn streams(target: &str) -> bool {
     path.ends_with(":streamGenerateContent") || path.ends_with(":streamRawPredict")
 }
 
-/// How Google's APIs are asked for server-sent events.
+/// How a request to Google's APIs selects server-sent events.
 const SSE: [&str; 3] = ["alt=sse", "$alt=sse", "%24alt=sse"];
 
 /// Whether the answer is one JSON array that comes element by element: Gemini's stream without `alt=sse`.

@@ -33,9 +33,9 @@ use super::confirming_stream::{ConfirmingStream, ConnectionEnds, Sends, Socket};
 use super::fault::{Code, Fault};
 use super::head_timeout::{H2_PREFACE, HeadStart, HeadTimer, TimedHeads};
 use super::response_body::ResponseBody;
-use super::stalled_streams::Streams;
+use super::stalled_streams::OpenStreams;
 use super::upstream::SMALLEST_BUFFER;
-use super::{App, find_route, handle};
+use super::{Gateway, find_route, handle};
 use crate::state::config::{Config, LimitConfig};
 use baton_core::record::WireId;
 
@@ -52,7 +52,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// Pings on HTTP/2, by which an agent that has vanished is noticed.
 const H2_PING: Duration = Duration::from_secs(30);
 
-/// From this part of all connections on a new one is closed behind its answer: idle ones of some agents must not keep
+/// From this part of all connections on a new one is closed after its answer: idle ones of some agents must not keep
 /// others out.
 const CROWDED: (usize, usize) = (3, 4);
 
@@ -80,7 +80,7 @@ pub struct Bound {
 /// a connection takes whose version is still to be found out.
 struct Http {
     one: http1::Builder,
-    any: auto::Builder<Streams>,
+    any: auto::Builder<OpenStreams>,
     /// Time for a head.
     head: Duration,
 }
@@ -127,7 +127,7 @@ impl Http {
         // Each connection gets a timer of its own.
         one.header_read_timeout(IDLE_TIME)
             .max_buf_size(header_bytes.max(SMALLEST_BUFFER));
-        let mut any = auto::Builder::new(Streams);
+        let mut any = auto::Builder::new(OpenStreams);
         any.http1()
             .timer(TokioTimer::new())
             .header_read_timeout(IDLE_TIME)
@@ -171,7 +171,7 @@ impl Bound {
     }
 
     /// Serves until `shutdown` is ready, then takes no new requests and gives those under way the drain time.
-    pub async fn run(self, app: Arc<App>, shutdown: impl Future<Output = ()>) {
+    pub async fn run(self, gateway: Arc<Gateway>, shutdown: impl Future<Output = ()>) {
         let graceful = GracefulShutdown::new();
         let (open, closing) = watch::channel(());
         let mut connections = JoinSet::new();
@@ -189,7 +189,7 @@ impl Bound {
                             false => &self.crowded,
                         };
                         let connection =
-                            self.connection(stream, http.clone(), app.clone(), graceful.watcher(), closing.clone());
+                            self.connection(stream, http.clone(), gateway.clone(), graceful.watcher(), closing.clone());
                         connections.spawn(connection);
                     }
                     Err(error) => {
@@ -201,7 +201,7 @@ impl Bound {
             }
         }
         drop(self.listener);
-        // Who has said nothing yet is not waited for.
+        // A connection without a request is not waited for.
         drop(open);
         if tokio::time::timeout(self.drain, graceful.shutdown())
             .await
@@ -219,7 +219,7 @@ impl Bound {
         &self,
         stream: TcpStream,
         http: Arc<Http>,
-        app: Arc<App>,
+        gateway: Arc<Gateway>,
         watcher: Watcher,
         closing: watch::Receiver<()>,
     ) -> impl Future<Output = ()> + Send + use<> {
@@ -229,24 +229,30 @@ impl Bound {
             let _ = stream.set_nodelay(true);
             match tls {
                 None => match first_words(&stream, http.head, closing).await {
-                    Some(HttpVersion::One) => serve_one(stream, &http, app, watcher).await,
-                    Some(HttpVersion::Perhaps2) => serve_any(stream, &http, app, watcher).await,
+                    Some(HttpVersion::One) => serve_one(stream, &http, gateway, watcher).await,
+                    Some(HttpVersion::Perhaps2) => serve_any(stream, &http, gateway, watcher).await,
                     None => {}
                 },
                 // The task would keep room for a handshake, as long as it lives.
-                Some(tls) => Box::pin(encrypted(stream, tls, http, app, watcher)).await,
+                Some(tls) => Box::pin(encrypted(stream, tls, http, gateway, watcher)).await,
             }
         }
     }
 }
 
-async fn encrypted(stream: TcpStream, tls: TlsAcceptor, http: Arc<Http>, app: Arc<App>, watcher: Watcher) {
+async fn encrypted(
+    stream: TcpStream,
+    tls: TlsAcceptor,
+    http: Arc<Http>,
+    gateway: Arc<Gateway>,
+    watcher: Watcher,
+) {
     match tokio::time::timeout(TLS_HANDSHAKE, tls.accept(stream)).await {
         Ok(Ok(stream)) if stream.get_ref().1.alpn_protocol() == Some(b"h2") => {
-            serve_any(stream, &http, app, watcher).await;
+            serve_any(stream, &http, gateway, watcher).await;
         }
-        // Over TLS nobody speaks HTTP/2 without having said so (RFC 9113, section 3.2).
-        Ok(Ok(stream)) => serve_one(stream, &http, app, watcher).await,
+        // Over TLS, HTTP/2 is always negotiated (RFC 9113, section 3.2).
+        Ok(Ok(stream)) => serve_one(stream, &http, gateway, watcher).await,
         Ok(Err(error)) => tracing::debug!(%error, "TLS handshake"),
         Err(_) => tracing::debug!("TLS handshake: timeout"),
     }
@@ -295,7 +301,7 @@ where
     }
 }
 
-async fn serve_one<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
+async fn serve_one<S>(stream: S, http: &Http, gateway: Arc<Gateway>, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
@@ -310,11 +316,11 @@ where
         .one
         .clone()
         .timer(timer)
-        .serve_connection(TokioIo::new(stream), service(app, ends));
+        .serve_connection(TokioIo::new(stream), service(gateway, ends));
     Box::pin(watched(connection, watcher)).await;
 }
 
-async fn serve_any<S>(stream: S, http: &Http, app: Arc<App>, watcher: Watcher)
+async fn serve_any<S>(stream: S, http: &Http, gateway: Arc<Gateway>, watcher: Watcher)
 where
     S: AsyncRead + AsyncWrite + Socket + Unpin + Send + 'static,
 {
@@ -323,23 +329,23 @@ where
     let stream = TimedHeads::new(stream, http.head);
     let connection = http
         .any
-        .serve_connection(TokioIo::new(stream), service(app, ends));
+        .serve_connection(TokioIo::new(stream), service(gateway, ends));
     Box::pin(watched(connection.into_owned(), watcher)).await;
 }
 
-type Answering = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
+type ServiceFuture = Pin<Box<dyn Future<Output = Result<Response<ResponseBody>, Infallible>> + Send>>;
 
 /// Answers requests, each in a box: a connection would keep room for it while its answer streams.
 fn service(
-    app: Arc<App>,
+    gateway: Arc<Gateway>,
     ends: ConnectionEnds,
-) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = Answering>
+) -> impl Service<Request<Incoming>, Response = Response<ResponseBody>, Error = Infallible, Future = ServiceFuture>
 {
-    service_fn(move |mut request: Request<Incoming>| -> Answering {
+    service_fn(move |mut request: Request<Incoming>| -> ServiceFuture {
         request.extensions_mut().insert(ends.clone());
-        let (again, uri) = (app.clone(), request.uri().clone());
+        let (again, uri) = (gateway.clone(), request.uri().clone());
         let shape = move || find_route(&again, &uri, &HeaderMap::new()).shape();
-        Box::pin(contained(handle(app.clone(), request), shape))
+        Box::pin(contained(handle(gateway.clone(), request), shape))
     })
 }
 

@@ -14,7 +14,7 @@ use bytes::Bytes;
 
 use crate::state::store::make_dir;
 
-/// Texts are written one behind the other into a file until it is this long; the next ones go into another. Its
+/// Texts are appended to a file until it is this long; the next ones go into another. Its
 /// room on the disk is free when the last of its texts is gone.
 const FILE_BYTES: u64 = 8 << 20;
 
@@ -23,13 +23,13 @@ const COPIED_BELOW: usize = 16 << 10;
 
 /// Keeps bodies in memory within a budget, and the rest in files. Clones share it.
 #[derive(Clone)]
-pub(crate) struct Spill(Arc<Shared>);
+pub(crate) struct Spill(Arc<SpillBudget>);
 
-struct Shared {
+struct SpillBudget {
     dir: PathBuf,
     budget: usize,
     /// Bytes of texts in memory, those that wait to be written included.
-    held: AtomicUsize,
+    in_memory: AtomicUsize,
     writing: Mutex<Writing>,
     warned: AtomicBool,
 }
@@ -50,7 +50,7 @@ struct SpillFile(Mutex<File>);
 pub struct Spilled(Arc<Entry>);
 
 struct Entry {
-    spill: Arc<Shared>,
+    spill: Arc<SpillBudget>,
     len: usize,
     text: Mutex<Text>,
 }
@@ -69,10 +69,10 @@ impl std::fmt::Debug for Spilled {
 impl Spill {
     /// A spill that holds up to `budget` bytes in memory, and the rest in files in `dir`.
     pub(crate) fn new(dir: PathBuf, budget: usize) -> Self {
-        Self(Arc::new(Shared {
+        Self(Arc::new(SpillBudget {
             dir,
             budget,
-            held: AtomicUsize::new(0),
+            in_memory: AtomicUsize::new(0),
             writing: Mutex::default(),
             warned: AtomicBool::new(false),
         }))
@@ -86,13 +86,13 @@ impl Spill {
         } else {
             text
         };
-        let held = spill.held.fetch_add(len, Relaxed) + len;
+        let in_memory = spill.in_memory.fetch_add(len, Relaxed) + len;
         let entry = Arc::new(Entry {
             spill: Arc::clone(spill),
             len,
             text: Mutex::new(Text::InMemory(text)),
         });
-        if held > spill.budget {
+        if in_memory > spill.budget {
             spill.write_later(&entry);
         }
         Spilled(entry)
@@ -100,8 +100,8 @@ impl Spill {
 
     /// Bytes of texts in memory.
     #[cfg(test)]
-    pub(crate) fn held(&self) -> usize {
-        self.0.held.load(Relaxed)
+    pub(crate) fn in_memory(&self) -> usize {
+        self.0.in_memory.load(Relaxed)
     }
 }
 
@@ -132,7 +132,7 @@ impl Spilled {
     }
 }
 
-impl Shared {
+impl SpillBudget {
     fn write_later(self: &Arc<Self>, entry: &Arc<Entry>) {
         let mut writing = lock(&self.writing);
         writing.queue.push_back(Arc::downgrade(entry));
@@ -172,7 +172,7 @@ impl Shared {
             lock(&self.writing).file = None;
         }
         *lock(&entry.text) = Text::InFile { file, at };
-        self.held.fetch_sub(len, Relaxed);
+        self.in_memory.fetch_sub(len, Relaxed);
         Ok(())
     }
 
@@ -219,7 +219,7 @@ impl Drop for Entry {
     fn drop(&mut self) {
         let text = self.text.get_mut().unwrap_or_else(PoisonError::into_inner);
         if let Text::InMemory(text) = text {
-            self.spill.held.fetch_sub(text.len(), Relaxed);
+            self.spill.in_memory.fetch_sub(text.len(), Relaxed);
         }
     }
 }
@@ -239,14 +239,14 @@ mod tests {
         vec![byte; len].into()
     }
 
-    async fn settled(spill: &Spill, held: usize) {
+    async fn settled(spill: &Spill, in_memory: usize) {
         for _ in 0..500 {
-            if spill.held() == held {
+            if spill.in_memory() == in_memory {
                 return;
             }
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        panic!("{} bytes held, not {held}", spill.held());
+        panic!("{} bytes in_memory, not {in_memory}", spill.in_memory());
     }
 
     fn files(dir: &Path) -> usize {
@@ -265,7 +265,7 @@ mod tests {
         }
         assert_eq!(files(&dir.path().join("state")), 0, "no file has a name");
         drop(all);
-        assert_eq!(spill.held(), 0);
+        assert_eq!(spill.in_memory(), 0);
     }
 
     #[tokio::test]
@@ -291,9 +291,9 @@ mod tests {
         let spilled = spill.keep(text(7, 20_000));
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert_eq!(spilled.text().await.unwrap(), text(7, 20_000));
-        assert_eq!(spill.held(), 20_000);
+        assert_eq!(spill.in_memory(), 20_000);
         drop(spilled);
-        assert_eq!(spill.held(), 0);
+        assert_eq!(spill.in_memory(), 0);
     }
 
     #[tokio::test]

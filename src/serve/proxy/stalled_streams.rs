@@ -24,12 +24,12 @@ enum LastPoll {
 
 thread_local! {
     /// Of the stream that this thread polls.
-    static ASKED: Cell<LastPoll> = const { Cell::new(LastPoll::Nothing) };
+    static LAST_POLL: Cell<LastPoll> = const { Cell::new(LastPoll::Nothing) };
 }
 
-/// The body of the answer under way was asked for a frame, and had one or not.
-pub(super) fn asked(has_frame: bool) {
-    ASKED.set(if has_frame {
+/// The body of the answer under way was polled for a frame, and had one or not.
+pub(super) fn polled(has_frame: bool) {
+    LAST_POLL.set(if has_frame {
         LastPoll::Frame
     } else {
         LastPoll::Wait
@@ -38,9 +38,9 @@ pub(super) fn asked(has_frame: bool) {
 
 /// Runs each HTTP/2 stream as a task, and resets those of whose answer nothing is taken for [`STALLED`].
 #[derive(Clone, Copy)]
-pub(super) struct Streams;
+pub(super) struct OpenStreams;
 
-impl<F> Executor<F> for Streams
+impl<F> Executor<F> for OpenStreams
 where
     F: Future<Output = ()> + Send + 'static,
 {
@@ -55,11 +55,11 @@ async fn while_taken(stream: impl Future<Output = ()>) {
     let mut since = None;
     let mut due: Option<Pin<Box<Sleep>>> = None;
     poll_fn(|cx| {
-        ASKED.set(LastPoll::Nothing);
+        LAST_POLL.set(LastPoll::Nothing);
         if stream.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
         }
-        match ASKED.get() {
+        match LAST_POLL.get() {
             LastPoll::Nothing => {}
             LastPoll::Frame => since = Some(Instant::now()),
             LastPoll::Wait => since = None,

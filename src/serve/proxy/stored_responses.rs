@@ -11,7 +11,7 @@ use super::download::Gathering;
 use super::fault::{Code, Fault};
 use super::min_rate::MinRateBody;
 use super::response_body::ResponseBody;
-use super::{App, RequestContext, headers, relay};
+use super::{Gateway, RequestContext, headers, relay};
 use crate::state::store::StoreError;
 use baton_core::record::ResponseOrigin;
 use baton_core::wire::wire;
@@ -24,8 +24,12 @@ struct Mapped {
 }
 
 /// Relays a request that carries no transcript.
-pub(super) async fn run(app: &App, mut ctx: RequestContext, body: MinRateBody) -> Response<ResponseBody> {
-    let mapped = match mapped(app, &ctx).await {
+pub(super) async fn run(
+    gateway: &Gateway,
+    mut ctx: RequestContext,
+    body: MinRateBody,
+) -> Response<ResponseBody> {
+    let mapped = match mapped(gateway, &ctx).await {
         Ok(Some(mapped)) => mapped,
         Ok(None) => return relay::run(ctx, body).await,
         Err(error) => {
@@ -37,7 +41,7 @@ pub(super) async fn run(app: &App, mut ctx: RequestContext, body: MinRateBody) -
         }
     };
     ctx.target.clone_from(&mapped.target);
-    let limit = app.config.limits.body_bytes;
+    let limit = gateway.parts.config.limits.body_bytes;
     let plain = ctx.method == Method::GET || ctx.method == Method::DELETE;
     let response = relay::run(ctx.clone(), body).await;
     let (parts, body) = response.into_parts();
@@ -47,7 +51,7 @@ pub(super) async fn run(app: &App, mut ctx: RequestContext, body: MinRateBody) -
     {
         return Response::from_parts(parts, body);
     }
-    match collected(body, limit, &app.bodies).await {
+    match collected(body, limit, &gateway.parts.bodies.budget).await {
         Ok(all) => {
             let text = renamed(&all, &mapped.upstream, &mapped.shown);
             let mut out = Response::new(ResponseBody::whole(text));
@@ -67,20 +71,20 @@ async fn collected(mut body: ResponseBody, limit: usize, budget: &Budget) -> Res
     Ok(all.done())
 }
 
-async fn mapped(app: &App, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
+async fn mapped(gateway: &Gateway, ctx: &RequestContext) -> Result<Option<Mapped>, StoreError> {
     if !ctx.wire.is_some_and(|id| wire(id).goes_on_by_id()) {
         return Ok(None);
     }
-    let Some((before, id, behind)) = split(&ctx.target) else {
+    let Some((before, id, rest)) = split(&ctx.target) else {
         return Ok(None);
     };
-    let found = app.sessions.store().response_id(&ctx.principal, id).await?;
+    let found = gateway.parts.store.response_id(&ctx.principal, id).await?;
     // One that ended with its handoff is what upstream knows it as.
     let found = found.map(|found| ResponseOrigin::read(&found));
     let upstream = found.as_ref().and_then(ResponseOrigin::response);
     let other = upstream.filter(|upstream| *upstream != id);
     Ok(other.map(|upstream| Mapped {
-        target: format!("{before}{upstream}{behind}"),
+        target: format!("{before}{upstream}{rest}"),
         shown: id.to_owned(),
         upstream: upstream.to_owned(),
     }))

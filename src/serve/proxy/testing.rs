@@ -11,7 +11,8 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
-use super::{App, server};
+use super::{Gateway, server};
+use crate::serve::exchange::App;
 use crate::state::config::*;
 use crate::state::telemetry::ExchangeEvent;
 
@@ -128,6 +129,7 @@ pub(crate) struct Proxy {
     pub(crate) addr: SocketAddr,
     events: Arc<Mutex<Vec<ExchangeEvent>>>,
     pub(crate) app: Arc<App>,
+    pub(crate) gateway: Arc<Gateway>,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) running: tokio::task::JoinHandle<()>,
 }
@@ -143,19 +145,20 @@ impl Proxy {
                 config,
                 Arc::new(crate::state::store::memory::MemoryStore::default()),
                 baton_core::mark::seal::SealKey::new(*b"test"),
-                Arc::new(move |e| sink.lock().unwrap().push(e)),
-                crate::serve::exchange::handle,
             )
             .unwrap(),
         );
+        let events_hook = Arc::new(move |e| sink.lock().unwrap().push(e));
+        let gateway = Arc::new(crate::app::gateway(&app, events_hook).unwrap());
         let (stop, stopped) = oneshot::channel();
-        let running = tokio::spawn(bound.run(app.clone(), async {
+        let running = tokio::spawn(bound.run(gateway.clone(), async {
             let _ = stopped.await;
         }));
         Self {
             addr,
             events,
             app,
+            gateway,
             stop: Some(stop),
             running,
         }

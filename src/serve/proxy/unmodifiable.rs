@@ -25,7 +25,7 @@ const DIGESTS: [&str; 5] = [
     "signature-input",
 ];
 
-/// What stands behind `/model/ID` on Bedrock.
+/// The actions after `/model/ID` on Bedrock.
 const BEDROCK: [&str; 5] = [
     "/invoke",
     "/invoke-with-response-stream",
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bound_to_its_bytes_is_told_from_what_is_not() {
+    fn what_is_bound_to_its_bytes_is_recognised() {
         let aws = (
             "authorization",
             "AWS4-HMAC-SHA256 Credential=A/20261122/us-east-1/bedrock/aws4_request",

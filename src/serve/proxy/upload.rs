@@ -71,39 +71,39 @@ impl std::fmt::Display for AgentGone {
 
 impl std::error::Error for AgentGone {}
 
-/// A request body: one that is held, or one that the agent is still sending. It is one pointer large, since the client
+/// A request body: a buffered one, or one that the agent is still sending. It is one pointer large, since the client
 /// library keeps room for dozens of requests with each connection.
-pub struct SendBody(Box<Sent>);
+pub struct SendBody(Box<SentBody>);
 
-struct Sent {
-    source: Source,
+struct SentBody {
+    source: UploadSource,
     progress: Arc<Progress>,
 }
 
-enum Source {
-    Held(RopeBody),
+enum UploadSource {
+    Buffered(RopeBody),
     Agent(MinRateBody),
 }
 
 impl SendBody {
-    pub(super) fn held(rope: RopeBody, progress: Arc<Progress>) -> Self {
-        Self(Box::new(Sent {
-            source: Source::Held(rope),
+    pub(super) fn buffered(rope: RopeBody, progress: Arc<Progress>) -> Self {
+        Self(Box::new(SentBody {
+            source: UploadSource::Buffered(rope),
             progress,
         }))
     }
 
     pub(super) fn agent(body: MinRateBody, progress: Arc<Progress>) -> Self {
-        Self(Box::new(Sent {
-            source: Source::Agent(body),
+        Self(Box::new(SentBody {
+            source: UploadSource::Agent(body),
             progress,
         }))
     }
 
     fn poll_data(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Bytes, AgentGone>>> {
         let agent = match &mut self.0.source {
-            Source::Held(rope) => return Poll::Ready(rope.next().map(Ok)),
-            Source::Agent(body) => body,
+            UploadSource::Buffered(rope) => return Poll::Ready(rope.next().map(Ok)),
+            UploadSource::Agent(body) => body,
         };
         agent.poll_data(cx).map(|piece| {
             piece.map(|read| {
@@ -133,15 +133,15 @@ impl Body for SendBody {
 
     fn is_end_stream(&self) -> bool {
         match &self.0.source {
-            Source::Held(rope) => rope.left == 0,
-            Source::Agent(body) => body.is_end_stream(),
+            UploadSource::Buffered(rope) => rope.left == 0,
+            UploadSource::Agent(body) => body.is_end_stream(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match &self.0.source {
-            Source::Held(rope) => SizeHint::with_exact(rope.left),
-            Source::Agent(body) => body.size_hint(),
+            UploadSource::Buffered(rope) => SizeHint::with_exact(rope.left),
+            UploadSource::Agent(body) => body.size_hint(),
         }
     }
 }
@@ -156,7 +156,7 @@ mod tests {
         let piece = Bytes::from(vec![7u8; 100]);
         let rope = RopeBody::new([piece.slice(..40), Bytes::new(), piece.slice(40..)]);
         let progress = Progress::start();
-        let mut body = SendBody::held(rope, progress.clone());
+        let mut body = SendBody::buffered(rope, progress.clone());
         assert_eq!(body.size_hint().exact(), Some(100));
         let first = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(first.as_ptr(), piece.as_ptr(), "not copied");

@@ -63,7 +63,7 @@ pub struct Upstream {
     pub config: config::UpstreamConfig,
     client: Client<Connector, SendBody>,
     /// Warnings about it that were logged already: one bit for each.
-    told: AtomicU8,
+    logged: AtomicU8,
 }
 
 /// How a request failed before the head of its response was there.
@@ -102,16 +102,16 @@ impl Upstream {
             name: name.to_owned(),
             config: config.clone(),
             client,
-            told: AtomicU8::new(0),
+            logged: AtomicU8::new(0),
         })
     }
 
     /// Whether this warning was not logged for this upstream before; notes that it is now.
     pub(super) fn first_time(&self, thing: u8) -> bool {
-        self.told.fetch_or(thing, Relaxed) & thing == 0
+        self.logged.fetch_or(thing, Relaxed) & thing == 0
     }
 
-    /// Sends a request whose body is held. Where a pooled connection turns out to be closed before any byte of
+    /// Sends a request whose body is buffered. Where a pooled connection turns out to be closed before any byte of
     /// a response, once more on another, with the headers that `again` makes anew. `target` is appended to the base URL as
     /// it is.
     ///
@@ -141,7 +141,7 @@ impl Upstream {
         body: RopeBody,
     ) -> Result<Response<UpstreamBody>, UpstreamFault> {
         let progress = Progress::start();
-        let request = request.map(|()| SendBody::held(body, progress.clone()));
+        let request = request.map(|()| SendBody::buffered(body, progress.clone()));
         self.answer(request, &progress).await
     }
 

@@ -23,7 +23,7 @@ use std::fmt;
 use std::fs;
 use std::future::Future;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -33,6 +33,7 @@ use uuid::Uuid;
 use self::records::{RecordKind, RecordPage, Retention, StoredRecord};
 use self::replicas::Replica;
 use crate::state::config::{self, StoreKind};
+use crate::state::disk;
 use baton_core::record::{
     Conversation, CutPoint, DocumentRecord, Handoff, HandoffId, HandoffStatus, HiddenPair, Insertion,
     Principal, Update, UpdateOutcome,
@@ -356,15 +357,6 @@ pub(crate) fn make_dir(dir: &Path) -> Result<(), StoreError> {
     })
 }
 
-/// Options to create a file that only its owner can access.
-pub(crate) fn private_file() -> fs::OpenOptions {
-    let mut options = fs::OpenOptions::new();
-    options.write(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    options
-}
-
 /// Creates a private file atomically: `fill` writes it under a temporary name, and it gets its real name once it is
 /// complete and flushed. Where another process was faster, its file is kept. `explain` converts IO errors.
 ///
@@ -375,43 +367,21 @@ pub(crate) fn make_whole<E>(
     fill: impl FnOnce(&Path) -> Result<(), E>,
     explain: impl Fn(io::Error) -> E,
 ) -> Result<(), E> {
-    let temp = temporary(path).map_err(&explain)?;
-    let filled = private_file().create_new(true).open(&temp).map_err(&explain);
+    let temp = disk::temporary(path).map_err(&explain)?;
+    let filled = disk::private_file()
+        .create_new(true)
+        .open(&temp)
+        .map_err(&explain);
     let filled = filled.and_then(|_| fill(&temp));
     let made = filled.and_then(|()| {
         let flushed = fs::File::open(&temp).and_then(|file| file.sync_all());
-        flushed.and_then(|()| place(&temp, path)).map_err(&explain)
+        flushed
+            .and_then(|()| disk::name_new(&temp, path).map(drop))
+            .map_err(&explain)
     });
-    // Already gone if `place` had to rename it.
+    // Already gone if it has its name now.
     let _ = fs::remove_file(&temp);
     made
-}
-
-/// A unique temporary name beside `path`.
-fn temporary(path: &Path) -> io::Result<PathBuf> {
-    let mut tag = [0u8; 8];
-    random(&mut tag)?;
-    let mut name = path.as_os_str().to_owned();
-    name.push(format!(".{}", hex(&tag)));
-    Ok(name.into())
-}
-
-fn place(temp: &Path, path: &Path) -> io::Result<()> {
-    match fs::hard_link(temp, path) {
-        Ok(()) => Ok(()),
-        Err(err) if err.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        // File systems without hard links: a rename is atomic too, but the last one wins.
-        Err(_) if path.exists() => Ok(()),
-        Err(_) => fs::rename(temp, path),
-    }
-}
-
-/// Flushes a directory, so that its files' names survive a power loss.
-fn sync_dir(dir: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        fs::File::open(dir)?.sync_all()?;
-    }
-    Ok(())
 }
 
 fn random(bytes: &mut [u8]) -> io::Result<()> {

@@ -6,11 +6,12 @@
 //! moment the two together hold every key that has made a seal.
 
 use std::fs;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::time::UNIX_EPOCH;
 
-use super::{StoreError, hex, make_dir, make_whole, private_file, random, sync_dir};
+use super::{StoreError, hex, make_dir, make_whole, random};
+use crate::state::disk::{self, private_file};
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 /// The file with the key that makes seals.
@@ -191,7 +192,7 @@ fn make(dir: &Path, path: &Path) -> io::Result<()> {
     random(&mut key)?;
     let write = |temp: &Path| fs::write(temp, format!("{}\n", hex(&key)));
     make_whole(path, write, |err| err)?;
-    sync_dir(dir)
+    disk::sync_dir(dir)
 }
 
 /// Waits until no other process changes the keys.
@@ -210,18 +211,8 @@ fn replace_older(dir: &Path, older: &[StoredKey]) -> Result<(), StoreError> {
     replace(dir, OLDER, &lines.collect::<String>())
 }
 
-/// Replaces a file atomically. Its temporary name is always the same, so that a killed process leaves one at most, and
-/// the next one overwrites it: the caller holds the lock.
 fn replace(dir: &Path, name: &str, text: &str) -> Result<(), StoreError> {
-    let temp = dir.join(format!("{name}.new"));
-    let written = || -> io::Result<()> {
-        let mut file = private_file().create(true).truncate(true).open(&temp)?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()?;
-        fs::rename(&temp, dir.join(name))?;
-        sync_dir(dir)
-    };
-    written().map_err(|err| unwritten(dir, &err))
+    disk::replace_locked(&dir.join(name), text.as_bytes()).map_err(|err| unwritten(dir, &err))
 }
 
 fn unwritten(dir: &Path, error: &io::Error) -> StoreError {

@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use baton_proxy::serve::proxy::Clock;
+use baton_proxy::serve::exchange::Clock;
 use baton_proxy::state::config::{Config, ServerDurability, StoreKind};
 use baton_proxy::state::journal::Recorder;
 use baton_proxy::state::store::SharedStore;
@@ -134,7 +134,7 @@ impl Replicas {
     }
 
     fn started_current(&self, ahead: i64) -> Baton {
-        let clock = |app: baton_proxy::serve::proxy::App| app.with_clock(Clock::ahead(ahead));
+        let clock = |app: baton_proxy::serve::exchange::App| app.with_clock(Clock::ahead(ahead));
         let store = shared(&self.url, &self.prefix);
         Baton::changed(self.config.clone(), store, KEY.as_bytes(), Recorder::off(), clock)
     }

@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use baton_core::mark::seal::SealKey;
-use baton_proxy::serve::exchange;
-use baton_proxy::serve::proxy::{App, server};
+use baton_proxy::app;
+use baton_proxy::serve::exchange::App;
+use baton_proxy::serve::proxy::server;
 use baton_proxy::state::config::Config;
 use baton_proxy::state::jobs::drafts::DraftQueue;
 use baton_proxy::state::journal::Recorder;
@@ -170,11 +171,12 @@ impl Baton {
             noted.end(&event);
             sink.lock().unwrap().push(event);
         });
-        let app = App::new(config, store, SealKey::new(key), tap, exchange::handle).unwrap();
+        let app = App::new(config, store, SealKey::new(key)).unwrap();
         let app = Arc::new(change(app.with_journal(journal)));
         let drafting = Arc::clone(&app.drafting);
         let sessions = Arc::clone(&app.sessions);
-        let task = tokio::spawn(bound.run(app, std::future::pending()));
+        let gateway = Arc::new(app::gateway(&app, tap).unwrap());
+        let task = tokio::spawn(bound.run(gateway, std::future::pending()));
         Self {
             addr,
             drafting,

@@ -1,6 +1,6 @@
 //! The real proxy in front of a scripted provider, for any variant of a wire.
 
-use baton_proxy::serve::proxy::App;
+use baton_proxy::serve::exchange::App;
 use baton_proxy::state::config::Config;
 use baton_proxy::state::journal::Recorder;
 use baton_proxy::state::store::SharedStore;

@@ -1,16 +1,18 @@
-//! Makes a handoff now, of what stands in front of the command.
+//! Makes a handoff now, of the transcript in front of the command.
 
 use std::sync::Arc;
 
 use http::Response;
 
-use super::said::Said;
+use super::chat_commands::ChatCommands;
+use super::reply::{CommandReply, ReplySentinel};
+use crate::serve::exchange::drafts::approval_commands;
 use crate::serve::exchange::request::Request;
-use crate::serve::exchange::{Exchange, heavy, slow_answer};
+use crate::serve::exchange::{Exchange, slow_answer};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftRecord, DraftState};
+use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftQueue, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
@@ -18,164 +20,161 @@ use baton_core::mark::note;
 use baton_core::record::Handoff;
 use baton_core::rewrite::notes::{self, NoteSearch};
 
-/// What is told where no draft waits.
+/// The reply where no draft waits.
 pub(super) const NONE_WAITS: &str = "no draft waits for a yes.";
 
 /// What makes a handoff now.
-pub(super) enum Asked {
+pub(super) enum HandoffTrigger {
     /// A draft.
     Draft(DraftRequest),
-    /// Yes to the draft that waits, with another document in its place where there is one.
-    Accept(Option<String>),
+    /// Approval of the draft that waits, with another document in its place where there is one.
+    Approval(Option<String>),
 }
 
-impl Exchange {
-    /// Has a handoff written. Keep-alives go to the agent until that has come to an end, which is the answer.
-    pub(super) async fn hand_over_now(self, asked: Asked) -> Response<ResponseBody> {
-        let exchange = match &asked {
-            Asked::Draft(ask) => self.showing(ask),
-            Asked::Accept(_) => self,
-        };
-        exchange.hand_over_patiently(asked).await
-    }
-
-    async fn hand_over_patiently(self, asked: Asked) -> Response<ResponseBody> {
-        slow_answer::answered(self.clone(), async move {
-            let said = match self.handed_over(asked).await {
-                Ok(said) => said,
-                Err(error) => {
-                    tracing::error!(exchange = self.ctx.id, %error, "a command cannot be answered");
-                    return self.ctx.refuse(Fault::from(Code::STORE));
-                }
-            };
-            let response = self.say_noted(&said).await;
-            match self.when_ended() {
-                Some(then) => response.map(|body| body.when_handed_over(then)),
-                None => response,
+/// Has a handoff written. Keep-alives go to the agent until that has ended, which is the answer.
+pub(super) async fn answer(exchange: Exchange, trigger: HandoffTrigger) -> Response<ResponseBody> {
+    let exchange = match &trigger {
+        HandoffTrigger::Draft(request) => exchange.showing(request),
+        HandoffTrigger::Approval(_) => exchange,
+    };
+    slow_answer::answered(exchange.clone(), async move {
+        let reply = match (HandOver { exchange: &exchange }).run(trigger).await {
+            Ok(reply) => reply,
+            Err(error) => {
+                tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
+                return exchange.ctx.refuse(Fault::from(Code::STORE));
             }
-        })
-        .await
-    }
+        };
+        let response = exchange.reply(&reply).await;
+        match exchange.when_ended() {
+            Some(then) => response.map(|body| body.when_handed_over(then)),
+            None => response,
+        }
+    })
+    .await
+}
 
-    /// Makes a handoff of what stands in front of the command.
-    async fn handed_over(&self, asked: Asked) -> Result<Said, StoreError> {
-        let live = self.live()?;
+/// A command that makes a handoff of the transcript in front of it.
+struct HandOver<'e> {
+    exchange: &'e Exchange,
+}
+
+impl HandOver<'_> {
+    async fn run(&self, trigger: HandoffTrigger) -> Result<CommandReply, StoreError> {
+        let Exchange { app, offered, .. } = self.exchange;
+        let live = offered.agent.live()?;
         let Some(before) = self.without_command() else {
-            return Ok(Said::new("nothing to hand off yet."));
+            return Ok(CommandReply::new("nothing to hand off yet."));
         };
         if let Some(handoff) = self.made_before().await? {
-            self.fired.add(handoff.id);
-            return Ok(self.told_with_sentinel(&before, &handoff));
+            self.exchange.record.fired.add(handoff.id);
+            return Ok(self.reported(&before, &handoff));
         }
-        if self.offered.agent.request.view().facts.previous.is_some() {
-            return Ok(Said::new(
+        if offered.agent.request.view().facts.previous.is_some() {
+            return Ok(CommandReply::new(
                 "no handoff was made: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
-        self.restored_draft(live).await?;
-        let job = match self.job(live, asked) {
+        ChatCommands::of(self.exchange).restored_draft(live).await?;
+        let job = match job(&app.drafting, live, trigger) {
             Ok(job) => job,
-            Err(why) => return Ok(Said::new(why)),
+            Err(why) => return Ok(CommandReply::new(why)),
         };
-        Ok(match before.hand_over(job).await {
-            Ok(handoff) => self.told_with_sentinel(&before, &handoff),
+        Ok(match before.drafter().hand_over(job).await {
+            Ok(handoff) => self.reported(&before, &handoff),
             Err(DraftEnd::Review) => {
-                let draft = self.app.drafting.open_in(live.key());
+                let draft = app.drafting.open_in(live.key());
                 let document = draft.and_then(|draft| draft.document).unwrap_or_default();
-                let waits = format!("the draft waits for your yes: {}.", self.yes_or_no());
-                Said::new(match self.begun_draft() {
+                let prefix = &app.config.commands.prefix;
+                let waits = format!("the draft waits for your yes: {}.", approval_commands(prefix));
+                CommandReply::new(match self.exchange.begun_draft() {
                     Some(_) => waits,
                     None => format!("{waits}\n\n{}", note::quoted(&document)),
                 })
             }
-            Err(end) => Said::new(format!("no handoff was made: {end}.")),
+            Err(end) => CommandReply::new(format!("no handoff was made: {end}.")),
         })
     }
 
     /// The handoff that an answer to this very request showed, which broke off: agents send a request again then.
     async fn made_before(&self) -> Result<Option<Arc<Handoff>>, StoreError> {
-        let live = self.live()?;
+        let Exchange {
+            app,
+            ctx,
+            offered,
+            record,
+            ..
+        } = self.exchange;
+        let live = offered.agent.live()?;
         let id = match live.may_repeat() {
-            true => live.take_repeat(self.hash(), &self.answer, self.app.clock.now_ms()),
+            true => live.take_repeat(offered.agent.hash(), &record.id, app.clock.now_ms()),
             false => None,
         };
         match id {
-            Some(id) => self.app.sessions.handoff(&self.ctx.principal, id).await,
+            Some(id) => app.sessions.handoff(&ctx.principal, id).await,
             None => Ok(None),
         }
     }
 
-    /// What a person is told of a handoff that was made of the request `before` the command.
-    fn told_with_sentinel(&self, before: &Self, handoff: &Handoff) -> Said {
-        let told = before.told(handoff);
-        Said {
-            sentinel: Some((handoff.id, self.sentinel(handoff))),
-            ..Said::new(told.strip_prefix(note::BEGINS).unwrap_or(&told))
-        }
-    }
-
-    /// What a person may say to a draft.
-    pub(in crate::serve::exchange) fn yes_or_no(&self) -> String {
-        match self.app.config.commands.prefix.as_str() {
-            "" => "on the inspector's page of the conversation".to_owned(),
-            prefix => {
-                format!("`{prefix}handoff accept`, `{prefix}handoff edit TEXT` or `{prefix}handoff reject`")
-            }
-        }
-    }
-
-    /// The draft to be made, or the one that waits.
-    fn job(&self, live: &LiveConversation, asked: Asked) -> Result<DraftJob, String> {
-        let drafting = &self.app.drafting;
-        match asked {
-            Asked::Draft(ask) => {
-                let wanted = DraftOrder { ask, prompt: None };
-                let begun = drafting.begin(live.key(), &self.ctx.principal, wanted);
-                begun.map_err(|busy| match busy.state {
-                    DraftState::Review => format!("a draft waits for your yes already ({}).", busy.id),
-                    _ => format!("a handoff is already being written ({}).", busy.id),
-                })
-            }
-            Asked::Accept(edited) => {
-                let open = drafting.open_in(live.key());
-                let accepted = open.and_then(|draft| drafting.accept(draft.id, edited).ok());
-                let job = accepted.and_then(|_| drafting.take(live.key()));
-                job.ok_or_else(|| NONE_WAITS.to_owned())
-            }
+    /// The report of a handoff that was made of the request `before` the command.
+    fn reported(&self, before: &Exchange, handoff: &Handoff) -> CommandReply {
+        let report = before.drafter().report(handoff);
+        CommandReply {
+            sentinel: Some(ReplySentinel {
+                handoff: handoff.id,
+                text: self.exchange.sentinel(handoff),
+            }),
+            ..CommandReply::new(report.strip_prefix(note::BEGINS).unwrap_or(&report))
         }
     }
 
     /// The same exchange without the command that it ends with.
-    fn without_command(&self) -> Option<Self> {
-        let config = &self.app.config;
+    fn without_command(&self) -> Option<Exchange> {
+        let config = &self.exchange.app.config;
         let look = NoteSearch {
             prefix: &config.commands.prefix,
             tags: &config.handoff.preamble_tags,
             next_note: None,
         };
-        let offered = &self.offered;
+        let offered = &self.exchange.offered;
         let reading = offered.agent.request.reading();
-        let left = heavy::work(offered.agent.weight, || {
-            notes::without_last(offered.agent.wire, reading, look)
-        })?;
+        let left = notes::without_last(offered.agent.wire, reading, look)?;
         let removed = offered.agent.request.len().saturating_sub(left.view.body.len());
         let body = RequestBody::Plain(left.view.body.clone());
-        let asked = self.hash();
-        let mut before = self.clone();
+        let hash = offered.agent.hash();
+        let mut before = self.exchange.clone();
         let offered = Arc::make_mut(&mut before.offered);
         offered.agent.request = Request::new(body, left);
         offered.pin.taken_out.add(removed);
         offered.pin.command = None;
-        offered.agent.asked_hash = Some(asked);
+        offered.agent.original_hash = Some(hash);
         Some(before)
     }
+}
 
-    /// The conversation's open draft: one that waits for a person may have been written by another process.
-    pub(super) async fn restored_draft(
-        &self,
-        live: &LiveConversation,
-    ) -> Result<Option<DraftRecord>, StoreError> {
-        let store = self.app.sessions.store();
-        self.app.drafting.restored_in(store, live.key()).await
+/// The draft to be made, or the one that waits.
+///
+/// # Errors
+/// Why there is none, for the person.
+fn job(
+    drafting: &Arc<DraftQueue>,
+    live: &LiveConversation,
+    trigger: HandoffTrigger,
+) -> Result<DraftJob, String> {
+    match trigger {
+        HandoffTrigger::Draft(ask) => {
+            let order = DraftOrder { ask, prompt: None };
+            let begun = drafting.begin(live.key(), live.principal(), order);
+            begun.map_err(|busy| match busy.state {
+                DraftState::Review => format!("a draft waits for your yes already ({}).", busy.id),
+                _ => format!("a handoff is already being written ({}).", busy.id),
+            })
+        }
+        HandoffTrigger::Approval(edited) => {
+            let open = drafting.open_in(live.key());
+            let accepted = open.and_then(|draft| drafting.accept(draft.id, edited).ok());
+            let job = accepted.and_then(|_| drafting.take(live.key()));
+            job.ok_or_else(|| NONE_WAITS.to_owned())
+        }
     }
 }

@@ -1,19 +1,19 @@
 //! Answers commands in the chat. Nothing goes upstream, and neither the command nor its answer is ever in the model's view.
 
+mod chat_commands;
 mod hand_over;
 mod pins;
+mod reply;
 mod resume;
-mod said;
 mod undo;
-
-use std::sync::Arc;
 
 use http::Response;
 
-use self::hand_over::{Asked, NONE_WAITS};
-use self::pins::{pin, pins_told, unpin};
+use self::chat_commands::ChatCommands;
+use self::hand_over::{HandoffTrigger, NONE_WAITS};
+use self::pins::{pin, pins_listed, unpin};
+use self::reply::CommandReply;
 use self::resume::shown;
-pub(super) use self::said::Said;
 pub(super) use self::undo::UndoSubject;
 use super::Exchange;
 use crate::serve::proxy::fault::{Code, Fault};
@@ -24,108 +24,147 @@ use crate::state::store::StoreError;
 use baton_core::commands::{ChatCommand, help, parse};
 use baton_core::handoffs::draft::{DraftRequest, FLAGS};
 use baton_core::limits::BYTES_PER_TOKEN;
+use baton_core::record::HandoffId;
 
-impl Exchange {
-    /// Answers the command that the request's last text is.
-    pub(super) async fn answer_command(self) -> Response<ResponseBody> {
-        let offered = Arc::clone(&self.offered);
-        let text = offered.pin.command.as_deref().unwrap_or_default();
-        let app = Arc::clone(&self.app);
-        let prefix = app.config.commands.prefix.as_str();
-        let Some(command) = parse(text, prefix) else {
-            return self.begin().await;
-        };
-        match command {
-            ChatCommand::HandOver(asked) => match DraftRequest::parse(asked) {
-                Ok(ask) => return self.hand_over_now(Asked::Draft(ask)).await,
-                Err(bad) => {
-                    let said = Said::new(format!("{bad}.\n\n    {prefix}handoff {FLAGS}"));
-                    return self.say_noted(&said).await;
-                }
-            },
-            ChatCommand::Accept(edited) => {
-                let edited = edited.map(str::to_owned);
-                return self.hand_over_now(Asked::Accept(edited)).await;
+/// A command that is answered with a reply alone.
+enum ReplyCommand<'t> {
+    Help(Option<&'t str>),
+    Status,
+    Pins,
+    Pin(&'t str),
+    Unpin(&'t str),
+    Undo(Option<&'t str>),
+    Resume(&'t str),
+    Cancel,
+    Reject,
+}
+
+/// What a command does.
+enum CommandStep<'t> {
+    Reply(ReplyCommand<'t>),
+    HandOver(HandoffTrigger),
+    /// The command's words cannot be read, for this reason.
+    Unreadable(String),
+}
+
+impl<'t> CommandStep<'t> {
+    fn of(command: ChatCommand<'t>, prefix: &str) -> Self {
+        Self::Reply(match command {
+            ChatCommand::HandOver(words) => {
+                return match DraftRequest::parse(words) {
+                    Ok(request) => Self::HandOver(HandoffTrigger::Draft(request)),
+                    Err(bad) => Self::Unreadable(format!("{bad}.\n\n    {prefix}handoff {FLAGS}")),
+                };
             }
-            _ => {}
-        }
-        match self.command(command, prefix).await {
-            Ok(said) => {
-                tracing::info!(exchange = self.ctx.id, "a command was answered");
-                self.say_noted(&said).await
+            ChatCommand::Accept(edited) => {
+                return Self::HandOver(HandoffTrigger::Approval(edited.map(str::to_owned)));
+            }
+            ChatCommand::Help => ReplyCommand::Help(None),
+            ChatCommand::Unknown(word) => ReplyCommand::Help(Some(word)),
+            ChatCommand::Status => ReplyCommand::Status,
+            ChatCommand::Pins => ReplyCommand::Pins,
+            ChatCommand::Pin(text) => ReplyCommand::Pin(text),
+            ChatCommand::Unpin(number) => ReplyCommand::Unpin(number),
+            ChatCommand::Undo(id) => ReplyCommand::Undo(id),
+            ChatCommand::Resume(id) => ReplyCommand::Resume(id),
+            ChatCommand::Cancel => ReplyCommand::Cancel,
+            ChatCommand::Reject => ReplyCommand::Reject,
+        })
+    }
+}
+
+/// Answers the command that the request's last text is.
+pub(super) async fn answer(exchange: Exchange) -> Response<ResponseBody> {
+    let text = exchange.offered.pin.command.clone().unwrap_or_default();
+    let app = exchange.app.clone();
+    let prefix = app.config.commands.prefix.as_str();
+    let Some(command) = parse(&text, prefix) else {
+        return exchange.begin().await;
+    };
+    let reply = match CommandStep::of(command, prefix) {
+        CommandStep::HandOver(trigger) => return hand_over::answer(exchange, trigger).await,
+        CommandStep::Unreadable(why) => CommandReply::new(why),
+        CommandStep::Reply(command) => match ChatCommands::of(&exchange).run(command, prefix).await {
+            Ok(reply) => {
+                tracing::info!(exchange = exchange.ctx.id, "a command was answered");
+                reply
             }
             Err(error) => {
-                tracing::error!(exchange = self.ctx.id, %error, "a command cannot be answered");
-                self.ctx.refuse(Fault::from(Code::STORE))
+                tracing::error!(exchange = exchange.ctx.id, %error, "a command cannot be answered");
+                return exchange.ctx.refuse(Fault::from(Code::STORE));
             }
-        }
-    }
+        },
+    };
+    exchange.reply(&reply).await
+}
 
-    /// Does what is asked. What it changes is written when this returns.
-    async fn command(&self, command: ChatCommand<'_>, prefix: &str) -> Result<Said, StoreError> {
-        let live = self.live()?;
-        if matches!(
-            command,
-            ChatCommand::Status | ChatCommand::Cancel | ChatCommand::Reject
-        ) {
-            self.restored_draft(live).await?;
-        }
-        let said = match command {
-            ChatCommand::Help => Said::new(help(prefix, None)),
-            ChatCommand::Unknown(word) => Said::new(help(prefix, Some(word))),
-            ChatCommand::Status => self.status(live).await?,
-            ChatCommand::Pins => Said::new(pins_told(&live.pins(), prefix)),
-            ChatCommand::Pin(text) => pin(&live.pins(), text, prefix),
-            ChatCommand::Unpin(number) => unpin(&live.pins(), number, prefix),
-            ChatCommand::Undo(id) => self.undo(id).await?,
-            ChatCommand::Resume(id) => self.resume(id).await?,
-            ChatCommand::Cancel => self.cancelled(live).await?,
-            ChatCommand::Reject => self.rejected(live).await?,
-            // Answered where it is written.
-            ChatCommand::HandOver(_) | ChatCommand::Accept(_) => Said::new(help(prefix, None)),
+impl ChatCommands<'_> {
+    /// Does what the command says. What it changes is written when this returns.
+    async fn run(&self, command: ReplyCommand<'_>, prefix: &str) -> Result<CommandReply, StoreError> {
+        let live = self.offered.agent.live()?;
+        let reply = match command {
+            ReplyCommand::Help(unknown) => CommandReply::new(help(prefix, unknown)),
+            ReplyCommand::Status => self.status(live).await?,
+            ReplyCommand::Pins => CommandReply::new(pins_listed(&live.pins(), prefix)),
+            ReplyCommand::Pin(text) => pin(&live.pins(), text, prefix),
+            ReplyCommand::Unpin(number) => unpin(&live.pins(), number, prefix),
+            ReplyCommand::Undo(id) => {
+                let subject = UndoSubject {
+                    app: self.app,
+                    ctx: self.ctx,
+                    agent: &self.offered.agent,
+                    pin: &self.offered.pin,
+                };
+                subject.undo(id).await?
+            }
+            ReplyCommand::Resume(id) => self.resume(id).await?,
+            ReplyCommand::Cancel => self.cancel(live).await?,
+            ReplyCommand::Reject => self.reject(live).await?,
         };
-        let (pinned, unpinned) = (said.pinned.clone(), said.unpinned.clone());
-        self.app
-            .sessions
-            .command(live, pinned, unpinned, self.app.clock.now_ms())
-            .await?;
-        Ok(said)
+        let (pinned, unpinned) = (reply.pinned.clone(), reply.unpinned.clone());
+        let now_ms = self.app.clock.now_ms();
+        self.app.sessions.command(live, pinned, unpinned, now_ms).await?;
+        Ok(reply)
     }
 
-    /// A person says no to the draft that waits.
-    async fn rejected(&self, live: &LiveConversation) -> Result<Said, StoreError> {
-        let drafting = &self.app.drafting;
-        let open = drafting.open_in(live.key());
-        let Some(draft) = open.and_then(|draft| drafting.reject(draft.id).ok()) else {
-            return Ok(Said::new(NONE_WAITS));
+    /// A person rejects the draft that waits.
+    async fn reject(&self, live: &LiveConversation) -> Result<CommandReply, StoreError> {
+        let open = self.restored_draft(live).await?;
+        let Some(draft) = open.and_then(|draft| self.app.drafting.reject(draft.id).ok()) else {
+            return Ok(CommandReply::new(NONE_WAITS));
         };
-        let store = self.app.sessions.store();
-        store.archive(&self.ctx.principal, draft.id, true).await?;
-        Ok(Said::new("the draft was rejected, and nothing was changed."))
+        self.archive(draft.id).await?;
+        Ok(CommandReply::new(
+            "the draft was rejected, and nothing was changed.",
+        ))
     }
 
-    async fn cancelled(&self, live: &LiveConversation) -> Result<Said, StoreError> {
-        let drafting = &self.app.drafting;
-        let open = drafting.open_in(live.key());
-        let Some(draft) = open.filter(|draft| drafting.cancel(draft.id).is_ok()) else {
-            return Ok(Said::new("no handoff is being written."));
+    async fn cancel(&self, live: &LiveConversation) -> Result<CommandReply, StoreError> {
+        let open = self.restored_draft(live).await?;
+        let Some(draft) = open.filter(|draft| self.app.drafting.cancel(draft.id).is_ok()) else {
+            return Ok(CommandReply::new("no handoff is being written."));
         };
         if draft.is_for_review() {
-            let store = self.app.sessions.store();
-            store.archive(&self.ctx.principal, draft.id, true).await?;
+            self.archive(draft.id).await?;
         }
-        Ok(Said::new("the handoff that was being written is not made."))
+        Ok(CommandReply::new(
+            "the handoff that was being written is not made.",
+        ))
     }
 
-    async fn status(&self, live: &LiveConversation) -> Result<Said, StoreError> {
+    async fn archive(&self, draft: HandoffId) -> Result<(), StoreError> {
+        let store = self.app.sessions.store();
+        store.archive(&self.ctx.principal, draft, true).await.map(drop)
+    }
+
+    async fn status(&self, live: &LiveConversation) -> Result<CommandReply, StoreError> {
         let offered = &self.offered;
         let tokens = offered.agent.request.len() as u64 / BYTES_PER_TOKEN;
         let sees = match &offered.pin.active {
             Some(active) => {
                 let handoff = self.app.sessions.handoff(&self.ctx.principal, active.id).await?;
                 let about = handoff.map(|h| shown(&h)).unwrap_or_default();
-                let sent =
-                    baton_core::text::splice::len(&offered.first(&self.app, offered.offer.tooled).rope);
+                let sent = baton_core::text::splice::len(&offered.first(self.app, offered.offer.tooled).rope);
                 format!(
                     "the model sees the handoff {}{about} and what came after it, about {} tokens of the {tokens} that the \
                      agent sends.",
@@ -144,16 +183,16 @@ impl Exchange {
             1 => "One text is pinned.".to_owned(),
             many => format!("{many} texts are pinned."),
         };
-        let draft = match self.app.drafting.open_in(live.key()) {
-            Some(draft) => format!("\n    {} ({}).", drafted(draft.state), draft.id),
+        let draft = match self.restored_draft(live).await? {
+            Some(draft) => format!("\n    {} ({}).", draft_state(draft.state), draft.id),
             None => String::new(),
         };
-        Ok(Said::new(format!("{sees}{tool}\n    {pins}{draft}")))
+        Ok(CommandReply::new(format!("{sees}{tool}\n    {pins}{draft}")))
     }
 }
 
 /// How far a conversation's open draft is.
-fn drafted(state: DraftState) -> &'static str {
+fn draft_state(state: DraftState) -> &'static str {
     match state {
         DraftState::Requested => "A handoff was asked for; it is made with the next request",
         DraftState::Review => "A draft waits for your yes",

@@ -1,12 +1,12 @@
 //! Undoes a handoff, or its undo: what the model would see without it.
 
-use super::said::Said;
+use super::reply::CommandReply;
 use crate::serve::exchange::active_handoff::{Active, find_active};
-use crate::serve::exchange::nudges::window_query;
+use crate::serve::exchange::app::App;
+use crate::serve::exchange::context::window_query;
 use crate::serve::exchange::pin::Pin;
 use crate::serve::exchange::read::AgentRequest;
-use crate::serve::exchange::{Exchange, heavy};
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::proxy::RequestContext;
 use crate::state::store::StoreError;
 use baton_core::commands::UndoOutcome;
 use baton_core::limits::BYTES_PER_TOKEN;
@@ -22,42 +22,32 @@ pub(in crate::serve::exchange) struct UndoSubject<'a> {
     pub(in crate::serve::exchange) pin: &'a Pin,
 }
 
-impl Exchange {
-    /// Undoes a handoff, or its undo, for a command.
-    pub(super) async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
-        let subject = UndoSubject {
-            app: &self.app,
-            ctx: &self.ctx,
-            agent: &self.offered.agent,
-            pin: &self.offered.pin,
-        };
-        subject.undo(id).await
-    }
-}
-
 impl UndoSubject<'_> {
     /// Undoes a handoff, or its undo.
-    pub(in crate::serve::exchange) async fn undo(&self, id: Option<&str>) -> Result<Said, StoreError> {
-        let said = self.undone_or_not(id).await?;
-        let outcome = said.undo.unwrap_or(UndoOutcome::Refused);
+    pub(in crate::serve::exchange) async fn undo(
+        &self,
+        id: Option<&str>,
+    ) -> Result<CommandReply, StoreError> {
+        let reply = self.undone_or_not(id).await?;
+        let outcome = reply.undo.unwrap_or(UndoOutcome::Refused);
         self.ctx.recorder.note(|e| e.undo = Some(outcome));
-        Ok(said)
+        Ok(reply)
     }
 
-    /// What is said where another handoff counts by now than the one that was to be undone.
-    pub(in crate::serve::exchange) fn overtaken(&self) -> Said {
+    /// The reply where another handoff is active by now than the one that was to be undone.
+    pub(in crate::serve::exchange) fn overtaken(&self) -> CommandReply {
         self.ctx.recorder.note(|e| e.undo = Some(UndoOutcome::Refused));
-        Said::new("nothing was undone: another handoff is active by now.")
+        CommandReply::new("nothing was undone: another handoff is active by now.")
     }
 
-    async fn undone_or_not(&self, id: Option<&str>) -> Result<Said, StoreError> {
+    async fn undone_or_not(&self, id: Option<&str>) -> Result<CommandReply, StoreError> {
         let reading = self.agent.request.reading();
         if self.agent.request.view().facts.previous.is_some() {
-            return Ok(Said::new(
+            return Ok(CommandReply::new(
                 "nothing was undone: the provider holds this transcript, and baton sees only what is new in it.",
             ));
         }
-        let candidates = heavy::work(self.agent.weight, || reading.candidates(self.agent.wire));
+        let candidates = reading.candidates(self.agent.wire);
         let active = self.pin.active.as_ref().map(|active| active.id);
         let target = match id {
             Some(id) => {
@@ -69,7 +59,7 @@ impl UndoSubject<'_> {
             None => self.pin.undone.last.or(active),
         };
         let Some(target) = target else {
-            return Ok(Said::new(match id {
+            return Ok(CommandReply::new(match id {
                 Some(_) => "nothing was undone: no handoff of this transcript has that id.",
                 None => "there is nothing to undo: the model sees the whole history.",
             }));
@@ -77,10 +67,10 @@ impl UndoSubject<'_> {
         match self.pin.undone.is_undone(target) {
             true => {
                 self.note_undone(Some(target), None);
-                Ok(Said {
+                Ok(CommandReply {
                     note: target,
                     undo: Some(UndoOutcome::TakenBack),
-                    ..Said::new(format!(
+                    ..CommandReply::new(format!(
                         "the undo was taken back. The model sees the handoff {target} again, and what came after it."
                     ))
                 })
@@ -89,7 +79,7 @@ impl UndoSubject<'_> {
         }
     }
 
-    /// Notes in the record what the conversation's next request will find: who looks from outside of the chat may be faster.
+    /// Notes in the record what the conversation's next request will find: a reader outside of the chat may be faster.
     fn note_undone(&self, active: Option<HandoffId>, undone: Option<HandoffId>) {
         if let Some(live) = &self.agent.live {
             let now = self.app.clock.now_ms();
@@ -97,12 +87,16 @@ impl UndoSubject<'_> {
         }
     }
 
-    /// What the model sees where this handoff does not count.
-    async fn undone(&self, target: HandoffId, mut candidates: Vec<Candidate>) -> Result<Said, StoreError> {
+    /// The undo of this handoff, with what the model sees without it.
+    async fn undone(
+        &self,
+        target: HandoffId,
+        mut candidates: Vec<Candidate>,
+    ) -> Result<CommandReply, StoreError> {
         let reading = self.agent.request.reading();
         candidates.retain(|c| c.sentinel.id != target);
         let (app, wire) = (self.app, self.agent.wire);
-        let before = find_active(app, self.ctx, wire, reading, candidates, self.agent.weight).await?;
+        let before = find_active(app, self.ctx, wire, reading, candidates).await?;
         let from = before.as_ref().and_then(Active::turn);
         let list = self.agent.request.view().list;
         let start = from.map_or(list.start, |turn| {
@@ -126,15 +120,15 @@ impl UndoSubject<'_> {
             .and_then(|window| tokens.checked_sub(window))
             .filter(|over| *over > 0)
         {
-            return Ok(Said::new(format!(
+            return Ok(CommandReply::new(format!(
                 "nothing was undone: the model would see about {tokens} tokens, {over} more than its window holds."
             )));
         }
         self.note_undone(before.as_ref().map(|before| before.id), Some(target));
-        Ok(Said {
+        Ok(CommandReply {
             note: target,
             undo: Some(UndoOutcome::Undone),
-            ..Said::new(match before {
+            ..CommandReply::new(match before {
                 Some(before) => format!(
                     "the handoff {target} was undone. The model sees the handoff before it, {}, and all that came after, about \
                  {tokens} tokens. The same command takes this back.",

@@ -1,14 +1,18 @@
 //! Fourth stage: offers the tool, and makes what is sent upstream in the request's place.
 
-use super::active_handoff::fresh_preamble;
-use super::heavy;
+use super::active_handoff::{fresh_preamble, is_spelled_out};
+
 use super::pin::Pin;
 use super::placed::{Placed, Places};
 use super::read::AgentRequest;
 use super::tool_offer::why_untooled;
-use crate::serve::proxy::{App, RequestContext};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use baton_core::commands::pinned_text;
+use baton_core::course::NextLeg;
 use baton_core::handoffs::draft::TokenCounter;
+use baton_core::mark::sentinel;
+use baton_core::record::{Handoff, HandoffId};
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
@@ -25,7 +29,7 @@ pub(super) struct ToolOffer {
     pub(super) untooled: Option<ToolOmission>,
     /// Whether the request gets the tool that searches the cut transcript, too.
     pub(super) recall: bool,
-    /// Whether requests behind a cut that is made now get the search tool.
+    /// Whether requests after a cut that is made now get the search tool.
     pub(super) recall_next: bool,
 }
 
@@ -48,7 +52,7 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
         scope,
     } = placed;
     if let Some(active) = pin.active.as_ref().filter(|_| pin.resumed) {
-        app.packets.resumed(&ctx.principal, active.id);
+        app.documents.resumed(&ctx.principal, active.id);
     }
     if let Some(live) = agent.live.as_ref().filter(|_| scope.of_the_loop) {
         let active = pin.active.as_ref().map(|active| active.id);
@@ -72,7 +76,7 @@ pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Of
 }
 
 impl Offered {
-    /// Who counts tokens for the model that was asked.
+    /// The counter of the requested model's tokens.
     pub(super) fn count(&self) -> TokenCounter {
         let model = self.agent.request.view().facts.model.as_deref();
         model.map_or(TokenCounter::default(), TokenCounter::of_model)
@@ -82,10 +86,59 @@ impl Offered {
     pub(super) fn first(&self, app: &App, tooled: bool) -> RewriteOutcome {
         let tools = tooled.then(|| app.tools_with(self.offer.recall));
         self.rewritten(app, self.cut(), tools, &[])
-            .cut_at(self.pin.active.as_ref().map(|active| active.id))
+            .cut_at(self.active_id())
     }
 
-    /// The request as it goes upstream for the first leg, with `more` behind it, for an answer in text alone.
+    /// The request of a leg that starts afresh after `head`.
+    pub(super) fn fresh(&self, app: &App, head: &str) -> RewriteOutcome {
+        let tools = app.tools_with(self.offer.recall_next);
+        self.rewritten(app, Cut::Fresh { head }, Some(tools), &[])
+    }
+
+    /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
+    pub(super) fn later_leg(&self, app: &App, leg: &NextLeg) -> RewriteOutcome {
+        let (cut, recall) = match &leg.head {
+            Some(head) => (Cut::Fresh { head }, self.offer.recall_next),
+            None => (self.cut(), self.offer.recall),
+        };
+        let tools = Some(app.tools_with(recall));
+        let rewritten = self.rewritten(app, cut, tools, &leg.more);
+        rewritten.cut_at(leg.after.or(self.active_id()))
+    }
+
+    /// The handoff that the request is cut at.
+    pub(super) fn active_id(&self) -> Option<HandoffId> {
+        self.pin.active.as_ref().map(|active| active.id)
+    }
+
+    /// The carry-over prompt that the transcript begins with.
+    pub(super) fn carry_over(&self) -> Option<String> {
+        self.pin.active.as_ref().map(|active| active.prompt.clone())
+    }
+
+    /// The first turn that the model sees.
+    pub(super) fn kept_from(&self) -> usize {
+        let Some(active) = &self.pin.active else {
+            return 0;
+        };
+        let after = usize::from(active.candidate.is_some());
+        active.turn().map_or(0, |turn| turn + after)
+    }
+
+    /// The sentinel of a handoff as it is shown.
+    pub(super) fn sentinel(&self, app: &App, handoff: &Handoff) -> String {
+        let (id, reason) = (handoff.id, handoff.reason.as_deref());
+        let mark = match is_spelled_out(app, handoff) {
+            true => {
+                let seal = app.seals.now().seal(&handoff.principal, id, &handoff.prompt);
+                sentinel::full(id, reason, &handoff.prompt, &seal)
+            }
+            false => sentinel::short(id, reason),
+        };
+        self.agent.wire.sentinel_text(&mark)
+    }
+
+    /// The request as it goes upstream for the first leg, with `more` appended, for an answer in text alone.
     pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> RewriteOutcome {
         let what = Rewrite {
             more,
@@ -96,27 +149,23 @@ impl Offered {
                 self.offer.tooled.then(|| app.tools_with(self.offer.recall)),
             )
         };
-        self.rewrite(&what)
-            .cut_at(self.pin.active.as_ref().map(|active| active.id))
+        self.rewrite(&what).cut_at(self.active_id())
     }
 
     /// How many pairs found no place in the request, though it was theirs before.
     pub(super) fn lost(&self, first: &RewriteOutcome) -> usize {
         let (pairs, here) = (&self.places.pairs, &self.places.beside_calls);
-        let lost = || {
-            lost(
-                self.agent.wire,
-                self.agent.request.reading(),
-                self.cut(),
-                pairs,
-                here,
-                &first.placed,
-            )
-            .iter()
-            .filter(|id| !self.places.without_searches.contains(id))
-            .count()
-        };
-        heavy::work(self.agent.weight, lost)
+        lost(
+            self.agent.wire,
+            self.agent.request.reading(),
+            self.cut(),
+            pairs,
+            here,
+            &first.placed,
+        )
+        .iter()
+        .filter(|id| !self.places.without_searches.contains(id))
+        .count()
     }
 
     /// Where the transcript is cut.
@@ -153,7 +202,7 @@ impl Offered {
         }
     }
 
-    /// The request with `head` in place of everything before, and `more` behind.
+    /// The request with `head` in place of everything before, and `more` appended.
     pub(super) fn rewritten(
         &self,
         app: &App,
@@ -169,9 +218,7 @@ impl Offered {
     }
 
     fn rewrite(&self, what: &Rewrite<'_>) -> RewriteOutcome {
-        let mut rewritten = heavy::work(self.agent.weight, || {
-            rewrite(self.agent.wire, self.agent.request.reading(), what)
-        });
+        let mut rewritten = rewrite(self.agent.wire, self.agent.request.reading(), what);
         if let Some(removed) = self.pin.taken_out.removed {
             let change = SizeChange {
                 why: ChangeReason::Note,
@@ -207,9 +254,9 @@ impl Offered {
         })
     }
 
-    /// Carry-over prompt and reason of a handoff that waits for the end of a turn which began in a response that upstream
-    /// holds.
-    pub(super) fn held_pending(&self) -> Option<(String, Option<String>)> {
+    /// Carry-over prompt and reason of a handoff that is pending until the end of a turn which began in a response that
+    /// upstream stores.
+    pub(super) fn stored_pending(&self) -> Option<(String, Option<String>)> {
         let open = self.pin.previous.as_ref()?.open()?;
         open.pending.clone().filter(|_| self.pin.active.is_none())
     }
@@ -224,12 +271,10 @@ impl Offered {
             .map(|live| live.pins())
             .unwrap_or_default();
         let prompt = &format!("{}{prompt}", pinned_text(&pins));
-        heavy::work(self.agent.weight, || {
-            let found = match &self.pin.active {
-                Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
-                None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),
-            };
-            preamble::head(self.agent.wire, &found, prompt)
-        })
+        let found = match &self.pin.active {
+            Some(active) => preamble::of_head(self.agent.wire, self.agent.request.view(), &active.head),
+            None => fresh_preamble(app, self.agent.wire, self.agent.request.reading(), None),
+        };
+        preamble::head(self.agent.wire, &found, prompt)
     }
 }

@@ -4,13 +4,14 @@ mod taken_out;
 mod verdict;
 
 use super::active_handoff::{Active, Unresolved, why_unresolved};
-use super::heavy;
+
 use super::is_model_call;
-use super::pinned_to::{Lookup, PinnedTo};
+use super::pinned_to::{PinLookup, PinnedTo};
 use super::read::{AgentRequest, Received, is_side_call};
 use super::read_ahead::Ahead;
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::fault::{Code, Fault};
-use crate::serve::proxy::{App, RequestContext};
 use crate::state::store::StoreError;
 use baton_core::record::{HandoffId, ResponseOrigin};
 use baton_core::rewrite::notes::UndoneHandoffs;
@@ -26,7 +27,7 @@ use self::verdict::{MissedSentinel, PinEvidence, PinVerdict};
 pub(super) struct Pin {
     /// The handoff that the request is cut at.
     pub(super) active: Option<Active>,
-    /// What upstream has behind the response that the request goes on from, where that is not what the agent knows.
+    /// The origin of the response that the request goes on from, where upstream knows it by another id than the agent.
     pub(super) previous: Option<ResponseOrigin>,
     /// The results, as elements, that calls of ours in that response wait for.
     pub(super) owed: Vec<String>,
@@ -42,13 +43,13 @@ pub(super) struct Pin {
     pub(super) unpinned: bool,
     /// A sentinel whose handoff is neither in the store nor under its seal.
     pub(super) lost: Option<HandoffId>,
-    /// A person's line makes this request the first behind its handoff.
+    /// A person's line makes this request the first after its handoff.
     pub(super) resumed: bool,
 }
 
 /// Which rules hold for a request.
 #[derive(Clone, Copy)]
-pub(super) struct Scope {
+pub(super) struct RequestScope {
     /// Whether the request is of the agent's loop. Side calls (titles, probes) share a session's id and not its
     /// transcript; a transcript that upstream stores is not seen whole.
     pub(super) of_the_loop: bool,
@@ -56,7 +57,7 @@ pub(super) struct Scope {
     pub(super) may_recall: bool,
 }
 
-impl Scope {
+impl RequestScope {
     /// Whether the request gets the tool that searches the cut transcript.
     pub(super) fn has_recall(self, pin: &Pin) -> bool {
         self.may_recall && pin.active.as_ref().is_some_and(|active| active.recall)
@@ -67,7 +68,7 @@ impl Scope {
 pub(super) struct Pinned {
     pub(super) agent: AgentRequest,
     pub(super) pin: Pin,
-    pub(super) scope: Scope,
+    pub(super) scope: RequestScope,
     pub(super) ahead: Ahead,
 }
 
@@ -87,24 +88,23 @@ pub(super) async fn pin(
         mut candidates,
         mut ahead,
     } = received;
-    let (wire, weight) = (agent.wire, agent.weight);
-    let taken = heavy::work(weight, || taken_out::take_out(app, &mut agent, next_undo));
+    let wire = agent.wire;
+    let taken = taken_out::take_out(app, &mut agent, next_undo);
     if taken.taken_out.removed.is_some() {
         // Another transcript, with other offsets and maybe another last text.
         agent.side_call = is_side_call(ctx, agent.request.view());
-        candidates = heavy::work(weight, || agent.request.reading().candidates(wire));
+        candidates = agent.request.reading().candidates(wire);
         ahead.forget_offsets();
     }
     let newest = candidates.first().cloned();
     let command = is_model_call(ctx.endpoint)
         .then(|| taken_out::command(app, wire, agent.request.reading()))
         .flatten();
-    let lookup = Lookup {
+    let lookup = PinLookup {
         app,
         ctx,
         wire,
         reading: agent.request.reading(),
-        weight,
     };
     let session = agent.named.then_some(key.as_str());
     let previous = ahead.previous.take();
@@ -121,7 +121,7 @@ pub(super) async fn pin(
     }
     let view = agent.request.view();
     let missed = newest.filter(|c| by_sentinel != Some(c.sentinel.at));
-    let scope = Scope {
+    let scope = RequestScope {
         of_the_loop: is_model_call(ctx.endpoint)
             && view.tools.is_some_and(|t| t.client)
             && view.facts.previous.is_none(),
@@ -183,7 +183,7 @@ fn is_last(agent: &AgentRequest, turn: usize) -> bool {
     later.all(|t| matches!(t.role, Role::System | Role::Tools))
 }
 
-/// Whether the request, or one behind a cut that is made now, may have the tool that searches the cut transcript. Where it
+/// Whether the request, or one after a cut that is made now, may have the tool that searches the cut transcript. Where it
 /// may, the tool's calls are known as ours.
 fn may_recall(app: &App, agent: &mut AgentRequest, active: Option<&Active>) -> bool {
     if !app.config.recall.enabled && !active.is_some_and(|active| active.recall) {
@@ -198,8 +198,8 @@ fn may_recall(app: &App, agent: &mut AgentRequest, active: Option<&Active>) -> b
 }
 
 /// The results that calls of ours wait for in the response which the request goes on from.
-fn owed(wire: &dyn Wire, behind: Option<&ResponseOrigin>) -> Vec<String> {
-    let owed = behind.and_then(ResponseOrigin::open).map(|open| open.owed.iter());
+fn owed(wire: &dyn Wire, origin: Option<&ResponseOrigin>) -> Vec<String> {
+    let owed = origin.and_then(ResponseOrigin::open).map(|open| open.owed.iter());
     owed.into_iter()
         .flatten()
         .filter_map(|owed| wire.lone_result(&owed.call_id, &owed.answer))

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use super::super::read::AgentRequest;
 use super::super::request::Request;
-use crate::serve::proxy::App;
+use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::state::session::LiveConversation;
 use baton_core::commands;
@@ -96,8 +96,8 @@ pub(super) fn command(app: &App, wire: &dyn Wire, reading: &RequestReading) -> O
     if !notes::may_say(wire, &reading.view, prefix) {
         return None;
     }
-    let said = notes::last_message(wire, &reading.view, &app.config.handoff.preamble_tags)?;
-    commands::parse(&said, prefix).is_some().then_some(said)
+    let text = notes::last_message(wire, &reading.view, &app.config.handoff.preamble_tags)?;
+    commands::parse(&text, prefix).is_some().then_some(text)
 }
 
 /// Takes the command out of a request that only quotes it: one that asks for a title or a classification. It has no tools,

@@ -2,7 +2,7 @@
 
 use baton_core::record::HandoffId;
 
-/// The newest sentinel of a transcript, where no known handoff stands behind it.
+/// The newest sentinel of a transcript, where it names no known handoff.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct MissedSentinel {
     pub(super) id: HandoffId,
@@ -38,7 +38,7 @@ pub(super) struct PinVerdict {
     pub(super) unpinned: bool,
     /// The sentinel that is known neither to the store nor by its seal.
     pub(super) lost: Option<HandoffId>,
-    /// This request is the first behind a handoff that a person resumed.
+    /// This request is the first after a handoff that a person resumed.
     pub(super) resumed: bool,
     /// The last message asks for a handoff that is not known: it is answered here.
     pub(super) names_unknown: bool,
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_sentinel_behind_an_active_one_unpins_nothing() {
+    fn a_lost_sentinel_after_an_active_one_unpins_nothing() {
         let evidence = PinEvidence {
             missed: missed(false, false),
             ..pinned()

@@ -5,10 +5,11 @@ use super::pairs::find_pairs;
 use super::pin::{OriginalTranscript, Pinned, store_down};
 use super::placed::{Placed, Places};
 use super::request::Request;
-use super::{heavy, insertions, thinking};
+use super::{insertions, thinking};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::Fault;
-use crate::serve::proxy::{App, RequestContext};
 use baton_core::rewrite::notes;
 use baton_core::tools::RECALL_NAME;
 
@@ -33,7 +34,7 @@ pub(super) async fn place(app: &App, ctx: &RequestContext, pinned: Pinned) -> Re
         .await
         .map_err(store_down)?;
     if !scope.has_recall(&placed.pin) && !placed.places.pairs.is_empty() {
-        heavy::work(placed.agent.weight, || without_searches(&mut placed));
+        without_searches(&mut placed);
     }
     insertions::find(app, ctx, &mut placed)
         .await

@@ -5,14 +5,17 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::answer_form::AnswerForm;
+use super::is_model_call;
 use super::read_ahead::{self, Ahead};
 use super::request::Request;
-use super::{heavy, is_model_call};
+use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::route::{self, Endpoint};
-use crate::serve::proxy::{App, BodyScan, RequestContext, headers};
+use crate::serve::proxy::{BodyScan, RequestContext, headers};
 use crate::state::config::InjectPolicy;
 use crate::state::session::{LiveConversation, conversation_key};
+use crate::state::store::StoreError;
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{Candidate, RequestReading};
 use baton_core::text::json;
@@ -25,7 +28,7 @@ use baton_core::wire::{Operation, Role, Turn, TurnPartKind, UnreadReason, View, 
 pub(super) struct AgentRequest {
     pub(super) wire: &'static dyn Wire,
     pub(super) request: Request,
-    /// Cost of reading the request, which decides whether work on it leaves the async threads.
+    /// Cost of one pass over the request.
     pub(super) weight: usize,
     /// Whether the agent named its session: no other conversation has its key.
     pub(super) named: bool,
@@ -36,10 +39,31 @@ pub(super) struct AgentRequest {
     /// Why the tool is ruled out, by the config or by the request's header.
     pub(super) forbidden: Option<ToolOmission>,
     /// Hash of the whole request, where the command at its end was taken out.
-    pub(super) asked_hash: Option<u64>,
+    pub(super) original_hash: Option<u64>,
 }
 
 impl AgentRequest {
+    /// The conversation.
+    ///
+    /// # Errors
+    /// The store cannot be reached.
+    pub(super) fn live(&self) -> Result<&Arc<LiveConversation>, StoreError> {
+        self.live.as_ref().ok_or_else(|| StoreError {
+            message: "the store could not be read".to_owned(),
+        })
+    }
+
+    /// Hash by which the repetition of this request is recognised.
+    pub(super) fn hash(&self) -> u64 {
+        self.original_hash
+            .unwrap_or_else(|| body_hash(self.request.text()))
+    }
+
+    /// The form in which the answer is expected.
+    pub(super) fn form(&self, target: &str) -> AnswerForm {
+        AnswerForm::of(target, self.wire.framing(), self.request.view().facts.stream)
+    }
+
     /// Whether the conversation may be cut in front of this request's answer: the request is of an agent's loop, the model
     /// has no unanswered call, and the answer may show a sentinel.
     pub(super) fn is_safe_point(&self, endpoint: Endpoint) -> bool {
@@ -49,7 +73,7 @@ impl AgentRequest {
             && view.tools.is_some_and(|tools| tools.client)
             && !(self.side_call || facts.structured || facts.many || facts.server_side)
             && self.forbidden != Some(ToolOmission::OffByHeader)
-            && heavy::work(self.weight, || self.is_at_rest())
+            && self.is_at_rest()
     }
 
     /// Whether nothing waits for an answer but the last message: the model's last turn is answered, with all its calls.
@@ -95,20 +119,20 @@ impl Received {
     }
 }
 
-/// Reads a request and opens its conversation. `None`: the request is relayed unchanged.
+/// Reads a request of this weight and opens its conversation. `None`: the request is relayed unchanged.
 pub(super) async fn receive(
     app: &App,
     ctx: &RequestContext,
     body: &RequestBody,
     scan: &BodyScan,
+    weight: usize,
 ) -> Option<Received> {
-    let weight = heavy::weight(body.text().map_or(&[], |text| text), &scan.known.prescan);
-    let (wire, reading) = heavy::work(weight, || read(app, ctx, body, scan))?;
-    let (key, named) = heavy::work(weight, || key(ctx, wire, &reading));
+    let (wire, reading) = read(app, ctx, body, scan)?;
+    let (key, named) = key(ctx, wire, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
-    let candidates = heavy::work(weight, || reading.candidates(wire));
+    let candidates = reading.candidates(wire);
     app.sessions.settle_ends(&key).await;
-    let (live, ahead) = open(app, ctx, wire, &reading, &key, candidates.first(), weight).await;
+    let (live, ahead) = open(app, ctx, wire, &reading, &key, candidates.first()).await;
     let agent = AgentRequest {
         wire,
         side_call: is_side_call(ctx, &reading.view),
@@ -117,7 +141,7 @@ pub(super) async fn receive(
         named,
         live,
         forbidden: forbidden(app, ctx),
-        asked_hash: None,
+        original_hash: None,
     };
     Some(Received {
         agent,
@@ -141,10 +165,9 @@ async fn open(
     reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
-    weight: usize,
 ) -> (Option<Arc<LiveConversation>>, Ahead) {
     let (opened, ahead) = match app.sessions.is_shared() {
-        true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest, weight)).await,
+        true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest)).await,
         false => {
             let opened = app.sessions.open(key, &ctx.principal, app.clock.now_ms()).await;
             (opened, Ahead::default())
@@ -173,7 +196,7 @@ fn read(
             None
         }
         Ok(mut reading) => {
-            reading.view.shared = app.shared_turns(scan, &reading.view);
+            reading.view.shared = app.bodies.shared_turns(scan, &reading.view);
             // Some wires say in the path what others say in the body.
             let facts = &mut reading.view.facts;
             facts.stream |= route::streams(&ctx.target);
@@ -255,14 +278,14 @@ fn opening(wire: &dyn Wire, reading: &RequestReading) -> String {
         .filter_map(|p| Some(json::unescape(view.text(p.text?))));
     let all = texts.map(|t| t.into_owned()).collect::<Vec<_>>().join("\n");
     match &view.facts.previous {
-        // What the conversation opened with is held upstream.
+        // The conversation's opening is stored upstream.
         Some(previous) if all.is_empty() => previous.id.clone(),
         _ => all,
     }
 }
 
 /// Hash by which the repetition of a request is recognised.
-pub(super) fn body_hash(text: &Bytes) -> u64 {
+fn body_hash(text: &Bytes) -> u64 {
     use std::hash::{DefaultHasher, Hasher};
     let mut hasher = DefaultHasher::new();
     hasher.write(text);
@@ -280,7 +303,7 @@ fn forbidden(app: &App, ctx: &RequestContext) -> Option<ToolOmission> {
         .or(off.then_some(ToolOmission::OffByHeader))
 }
 
-/// Claude Code's own word for a side call, where it is told to send it.
+/// Claude Code's own header for a side call, where it is configured to send it.
 fn summary_class(ctx: &RequestContext) -> bool {
     let class = headers::value(&ctx.headers, "x-claude-code-request-class").and_then(|v| v.to_str().ok());
     matches!(class, Some("compaction" | "auxiliary"))

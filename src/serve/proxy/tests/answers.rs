@@ -7,29 +7,29 @@ use crate::serve::proxy::testing::{Act, Proxy, Script, config};
 use crate::state::telemetry::ExchangeOutcome;
 
 /// A wire: path of a stream, path of a reply, and a request.
-type Asked = (&'static str, &'static str, &'static str);
+type WireRequest = (&'static str, &'static str, &'static str);
 
-const ANTHROPIC: Asked = (
+const ANTHROPIC: WireRequest = (
     "/v1/messages",
     "/v1/messages",
     r#"{"model":"m","max_tokens":9,"stream":STREAM,"messages":[{"role":"user","content":"x"}]}"#,
 );
-const CHAT: Asked = (
+const CHAT: WireRequest = (
     "/v1/chat/completions",
     "/v1/chat/completions",
     r#"{"model":"m","stream":STREAM,"messages":[{"role":"user","content":"x"}]}"#,
 );
-const RESPONSES: Asked = (
+const RESPONSES: WireRequest = (
     "/v1/responses",
     "/v1/responses",
     r#"{"model":"m","stream":STREAM,"input":"x"}"#,
 );
-const GEMINI: Asked = (
+const GEMINI: WireRequest = (
     "/v1beta/models/m:streamGenerateContent?alt=sse",
     "/v1beta/models/m:generateContent",
     r#"{"contents":[{"role":"user","parts":[{"text":"x"}]}]}"#,
 );
-const OLLAMA: Asked = (
+const OLLAMA: WireRequest = (
     "/api/chat",
     "/api/chat",
     r#"{"model":"m","stream":STREAM,"messages":[{"role":"user","content":"x"}]}"#,
@@ -52,10 +52,10 @@ async fn start(bytes: Bytes) -> Proxy {
 }
 
 /// What the agent got as a body, and how the exchange ended.
-async fn ask(asked: Asked, stream: bool, bytes: Bytes) -> (String, ExchangeOutcome) {
+async fn ask(request: WireRequest, stream: bool, bytes: Bytes) -> (String, ExchangeOutcome) {
     let proxy = start(bytes).await;
-    let path = if stream { asked.0 } else { asked.1 };
-    let body = asked.2.replace("STREAM", if stream { "true" } else { "false" });
+    let path = if stream { request.0 } else { request.1 };
+    let body = request.2.replace("STREAM", if stream { "true" } else { "false" });
     let got = proxy.post(path, "", body.as_bytes()).await;
     (got, proxy.events(1).await[0].outcome)
 }
@@ -67,10 +67,10 @@ fn dechunked(got: &str) -> String {
     }
     let mut text = String::new();
     let mut rest = body;
-    while let Some((size, behind)) = rest.split_once("\r\n") {
+    while let Some((size, after)) = rest.split_once("\r\n") {
         let size = usize::from_str_radix(size, 16).unwrap();
-        text.push_str(&behind[..size]);
-        rest = behind[size..].trim_start_matches("\r\n");
+        text.push_str(&after[..size]);
+        rest = after[size..].trim_start_matches("\r\n");
         if size == 0 {
             break;
         }
@@ -131,9 +131,9 @@ async fn an_error_in_a_stream_that_began_well_is_no_complete_answer() {
              {\"error\":\"an error was encountered while running the model\"}\n",
         ),
     ];
-    for (asked, kind, body) in table {
-        let (got, outcome) = ask(asked, true, answer(kind, "", body.as_bytes())).await;
-        assert_eq!(outcome, ExchangeOutcome::InBandError, "{}: {got}", asked.0);
+    for (request, kind, body) in table {
+        let (got, outcome) = ask(request, true, answer(kind, "", body.as_bytes())).await;
+        assert_eq!(outcome, ExchangeOutcome::InBandError, "{}: {got}", request.0);
         assert_eq!(dechunked(&got), body, "told to the agent as it came");
     }
 }
@@ -152,9 +152,9 @@ async fn a_stream_without_an_error_is_complete() {
             "{\"model\":\"m\",\"message\":{\"role\":\"assistant\",\"content\":\"a\"},\"done\":true,\"error\":null}\n",
         ),
     ];
-    for (asked, kind, body) in table {
-        let (got, outcome) = ask(asked, true, answer(kind, "", body.as_bytes())).await;
-        assert_eq!(outcome, ExchangeOutcome::Complete, "{}: {got}", asked.0);
+    for (request, kind, body) in table {
+        let (got, outcome) = ask(request, true, answer(kind, "", body.as_bytes())).await;
+        assert_eq!(outcome, ExchangeOutcome::Complete, "{}: {got}", request.0);
         assert_eq!(dechunked(&got), body);
     }
 }
@@ -178,9 +178,9 @@ async fn an_error_as_a_whole_reply_is_no_complete_answer() {
         (GEMINI, r#"{"error":{"code":500,"status":"INTERNAL"}}"#),
         (OLLAMA, r#"{"error":"model not found"}"#),
     ];
-    for (asked, body) in table {
-        let (got, outcome) = ask(asked, false, answer("application/json", "", body.as_bytes())).await;
-        assert_eq!(outcome, ExchangeOutcome::InBandError, "{}: {got}", asked.1);
+    for (request, body) in table {
+        let (got, outcome) = ask(request, false, answer("application/json", "", body.as_bytes())).await;
+        assert_eq!(outcome, ExchangeOutcome::InBandError, "{}: {got}", request.1);
         assert_eq!(dechunked(&got), body);
     }
     let well = r#"{"id":"r","status":"completed","error":null,"output":[]}"#;
@@ -202,10 +202,10 @@ async fn an_answer_that_fails_before_its_first_byte_is_a_502_of_the_wire() {
         (GEMINI, "/error/status", "UNAVAILABLE"),
         (OLLAMA, "/error", ""),
     ];
-    for (asked, place, said) in wires {
+    for (request, place, message) in wires {
         for stream in [true, false] {
             let kind = match stream {
-                true if asked.0 == OLLAMA.0 => "application/x-ndjson",
+                true if request.0 == OLLAMA.0 => "application/x-ndjson",
                 true => "text/event-stream",
                 false => "application/json",
             };
@@ -218,13 +218,13 @@ async fn an_answer_that_fails_before_its_first_byte_is_a_502_of_the_wire() {
                 (cut_off, "upstream_closed"),
             ];
             for (bytes, code) in cases {
-                let (got, outcome) = ask(asked, stream, bytes).await;
-                assert!(got.starts_with("HTTP/1.1 502 "), "{}: {got:?}", asked.0);
+                let (got, outcome) = ask(request, stream, bytes).await;
+                assert!(got.starts_with("HTTP/1.1 502 "), "{}: {got:?}", request.0);
                 assert!(got.contains(&format!("x-baton-error: {code}\r\n")), "{got}");
                 assert!(got.contains("x-baton-exchange: "), "{got}");
                 let body: serde_json::Value = serde_json::from_str(&dechunked(&got)).unwrap();
                 let found = body.pointer(place).unwrap().as_str().unwrap();
-                assert!(found == said || said.is_empty(), "{body}");
+                assert!(found == message || message.is_empty(), "{body}");
                 assert_eq!(outcome, ExchangeOutcome::Refused);
             }
         }
@@ -236,7 +236,7 @@ async fn an_answer_that_fails_before_its_first_byte_is_a_502_of_the_wire() {
 }
 
 #[tokio::test]
-async fn an_answer_that_fails_behind_its_first_byte_is_cut_off() {
+async fn an_answer_that_fails_after_its_first_byte_is_cut_off() {
     let ping = "event: ping\ndata: {\"type\":\"ping\"}\n\n";
     let bytes = format!(
         "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n\
@@ -266,10 +266,10 @@ async fn a_long_head_is_relayed_and_one_over_the_limits_is_named() {
         (long_head(1, 2 * limit), false),
         (long_head(1_000, limit / 500), false),
     ] {
-        for asked in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
+        for request in [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA] {
             let proxy = start(head.clone()).await;
-            let body = asked.2.replace("STREAM", "false");
-            let got = proxy.post(asked.1, "", body.as_bytes()).await;
+            let body = request.2.replace("STREAM", "false");
+            let got = proxy.post(request.1, "", body.as_bytes()).await;
             if relayed {
                 assert!(
                     got.starts_with("HTTP/1.1 200") && got.contains("x-policy-0: v"),

@@ -200,7 +200,7 @@ async fn an_agent_may_ask_before_it_sends() {
 }
 
 #[tokio::test]
-async fn an_agent_that_goes_silent_is_told_so() {
+async fn an_agent_that_goes_silent_is_refused() {
     let proxy = Proxy::start(config("http://127.0.0.1:9"));
     let head =
         "POST /v1/messages HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-length: 100\r\n\r\nhalf";
@@ -238,7 +238,7 @@ async fn a_response_compressed_unasked_is_undone_as_it_comes() {
     let mut config = config(&upstream.url);
     config.upstreams.get_mut("openai").unwrap().idle = Duration::from_millis(300);
     let proxy = Proxy::start(config);
-    let place = proxy.app.upstreams.get("openai").unwrap();
+    let place = proxy.gateway.upstreams.get("openai").unwrap();
     let sent = place
         .send(
             &http::Method::POST,

@@ -27,15 +27,15 @@ fn peak() -> usize {
     kib.unwrap_or(0) * 1024
 }
 
-/// All that was held is given back.
+/// All that was reserved is given back.
 async fn all_free(proxy: &Proxy, free: (usize, bool)) {
     for _ in 0..300 {
-        if proxy.app.bodies.free() == free {
+        if proxy.app.bodies.budget.free() == free {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("free: {:?}, not {free:?}", proxy.app.bodies.free());
+    panic!("free: {:?}, not {free:?}", proxy.app.bodies.budget.free());
 }
 
 #[tokio::test]
@@ -46,7 +46,7 @@ async fn bombs_together_take_no_more_than_the_bound() {
     config.limits.bodies_bytes = 64 << 20;
     config.limits.exchanges = 64;
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.free();
+    let free = proxy.app.bodies.budget.free();
     let bomb = packed!(BrotliEncoder, &vec![b' '; 15 << 20]);
     assert!(bomb.len() < 1000);
     let before = peak();
@@ -55,11 +55,11 @@ async fn bombs_together_take_no_more_than_the_bound() {
     let more = peak() - before;
     assert!(more < 112 << 20, "{} MiB more", more >> 20);
     let passed = answers.iter().filter(|a| a.starts_with("HTTP/1.1 200")).count();
-    let told = answers
+    let refused = answers
         .iter()
         .filter(|a| a.contains("x-baton-error: bodies_full\r\n"))
         .count();
-    assert!(passed > 0 && passed + told == answers.len(), "{answers:?}");
+    assert!(passed > 0 && passed + refused == answers.len(), "{answers:?}");
     all_free(&proxy, free).await;
 }
 
@@ -72,19 +72,19 @@ async fn answers_in_one_piece_are_within_the_bound() {
     config.limits.body_bytes = 1 << 20;
     config.limits.bodies_bytes = 4 << 20;
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.free();
+    let free = proxy.app.bodies.budget.free();
     let request = br#"{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"x"}]}"#;
     let answers = join_all((0..5).map(|_| proxy.post("/v1/messages", "", request)));
-    let (answers, held) = tokio::join!(answers, async {
+    let (answers, taken) = tokio::join!(answers, async {
         tokio::time::sleep(Duration::from_millis(700)).await;
-        proxy.app.bodies.free()
+        proxy.app.bodies.budget.free()
     });
-    assert!(held.0 < 1 << 20 && !held.1, "{held:?} of {free:?}");
-    let told = answers
+    assert!(taken.0 < 1 << 20 && !taken.1, "{taken:?} of {free:?}");
+    let refused = answers
         .iter()
         .filter(|a| a.contains("x-baton-error: bodies_full\r\n"))
         .count();
-    assert!((1..5).contains(&told), "{answers:?}");
+    assert!((1..5).contains(&refused), "{answers:?}");
     all_free(&proxy, free).await;
 }
 
@@ -98,7 +98,7 @@ async fn a_body_for_which_there_is_no_room_is_a_503_with_a_time() {
         place.idle = Duration::from_secs(60);
     }
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.free();
+    let free = proxy.app.bodies.budget.free();
     let body = vec![b' '; 1 << 20];
     // Two in what all share, one in what is set aside; they wait for upstream.
     let mut waiting = Vec::new();
@@ -147,7 +147,7 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
     let mut config = config(&upstream.url);
     config.limits.bodies_bytes = 4 << 20;
     let proxy = Proxy::start(config);
-    let free = proxy.app.bodies.free();
+    let free = proxy.app.bodies.budget.free();
     let body = vec![b' '; 1 << 20];
     let mut agents = Vec::new();
     for _ in 0..8 {
@@ -162,7 +162,7 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
             .unwrap();
         agents.push(agent);
     }
-    // All that all share is held by halves.
+    // Half-read bodies take all of the common part.
     all_free(&proxy, (0, false)).await;
     let rest = &body[body.len() / 2..];
     let answers = join_all(agents.into_iter().map(|mut agent| async move {
@@ -173,11 +173,11 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
     }))
     .await;
     let passed = answers.iter().filter(|a| a.starts_with("HTTP/1.1 200")).count();
-    let told = answers
+    let refused = answers
         .iter()
         .filter(|a| a.contains("x-baton-error: bodies_full\r\n"))
         .count();
-    assert!(passed > 1 && passed + told == answers.len(), "{answers:?}");
+    assert!(passed > 1 && passed + refused == answers.len(), "{answers:?}");
     all_free(&proxy, free).await;
 }
 
@@ -185,7 +185,7 @@ async fn half_read_bodies_do_not_hold_each_other_up() {
 async fn room_is_given_back_however_a_request_ends() {
     let upstream = Script::start(vec![Act::Hang(Bytes::new())]).await;
     let proxy = Proxy::start(config(&upstream.url));
-    let free = proxy.app.bodies.free();
+    let free = proxy.app.bodies.budget.free();
     let zeros = vec![0u8; 2 << 20];
     let bombs = [
         ("gzip", packed!(GzipEncoder, &zeros)),
@@ -210,7 +210,7 @@ async fn room_is_given_back_however_a_request_ends() {
             .write_all(&[head.as_bytes(), &zeros[..sent]].concat())
             .await
             .unwrap();
-        while proxy.app.bodies.free() == free {
+        while proxy.app.bodies.budget.free() == free {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
         tokio::time::sleep(Duration::from_millis(50)).await;

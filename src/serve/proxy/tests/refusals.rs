@@ -45,7 +45,7 @@ async fn an_unreachable_upstream_is_a_502_of_the_wire() {
 }
 
 #[tokio::test]
-async fn faults_before_an_answer_are_told_apart() {
+async fn faults_before_an_answer_are_distinct() {
     let plain = Script::start(vec![Act::Close]).await;
     let silent = Script::start(vec![Act::Hang("".into())]).await;
     let babbler = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -95,7 +95,7 @@ const UPGRADES: [&str; 2] = [
      openai-beta: responses_websockets=2026-02-06\r\noriginator: opencode\r\n",
 ];
 
-/// The answer is there at once, and no upstream is asked: nothing listens at its address.
+/// The answer is there at once, and no upstream is contacted: nothing listens at its address.
 #[tokio::test]
 async fn a_websocket_is_refused_at_once_so_that_agents_fall_back() {
     let proxy = Proxy::start(config(&unused_port().await));
@@ -133,7 +133,7 @@ async fn unknown_names_and_forward_proxying_are_refused() {
 }
 
 #[tokio::test]
-async fn client_keys_are_asked_for_and_not_sent_on() {
+async fn client_keys_are_required_and_not_sent_on() {
     let upstream = Script::saying("{}").await;
     let mut config = config(&upstream.url);
     let key = |name: &str, key: &str| ClientKey {
@@ -186,5 +186,5 @@ async fn too_many_at_once_is_a_503_with_a_time() {
     assert_eq!(json(&got)["error"]["type"], "overloaded_error");
     drop(first);
     proxy.events(2).await;
-    assert_eq!(proxy.app.free_exchanges(), 1);
+    assert_eq!(proxy.gateway.free_exchanges(), 1);
 }

@@ -158,7 +158,7 @@ async fn a_stream_flows_and_ends_with_the_agent() {
             (event.outcome, event.streamed, event.response_bytes),
             (ExchangeOutcome::Cancelled, true, 8)
         );
-        assert_eq!(proxy.app.free_exchanges(), 16);
+        assert_eq!(proxy.gateway.free_exchanges(), 16);
     }
 }
 
@@ -234,7 +234,7 @@ async fn a_stale_pooled_connection_is_tried_again_once() {
 }
 
 #[tokio::test]
-async fn a_request_without_a_body_is_held_too() {
+async fn a_request_without_a_body_is_sent_again_too() {
     let upstream = Script::start(vec![Act::Keep(ok("1")), Act::Close, Act::Keep(ok("3"))]).await;
     let proxy = Proxy::start(config(&upstream.url));
     for answer in ["1", "3"] {
@@ -256,7 +256,7 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
     let chunks = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n";
     let upstream = Script::start(vec![Act::Answer(chunks.into())]).await;
     let proxy = Proxy::start(config(&upstream.url));
-    let place = proxy.app.upstreams.get("openai").unwrap();
+    let place = proxy.gateway.upstreams.get("openai").unwrap();
     for (limit, read) in [
         (5, Ok(Bytes::from("abcde"))),
         (4, Err(StreamFault::TooLong(4).into())),
@@ -267,7 +267,10 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
             .send(&http::Method::POST, "/v1/responses", none(), none, rope)
             .await;
         assert_eq!(
-            sent.unwrap().into_body().whole(limit, &proxy.app.bodies).await,
+            sent.unwrap()
+                .into_body()
+                .whole(limit, &proxy.app.bodies.budget)
+                .await,
             read
         );
     }
@@ -277,7 +280,7 @@ async fn a_rope_goes_out_in_one_piece_and_an_answer_is_read_whole() {
 }
 
 #[tokio::test]
-async fn a_large_upload_is_not_held() {
+async fn a_large_upload_is_not_buffered() {
     let upstream = Script::saying("{}").await;
     let proxy = Proxy::start(config(&upstream.url));
     let body = vec![b'x'; 8 << 20];
@@ -291,9 +294,9 @@ async fn a_large_upload_is_not_held() {
     assert_eq!(proxy.events(1).await[0].received_bytes, body.len() as u64);
 }
 
-/// Providers end the last chunk a moment behind the last event: the connection must not be lost by that.
+/// Providers end the last chunk a moment after the last event: the connection must not be lost by that.
 #[tokio::test]
-async fn an_upstream_connection_serves_again_behind_a_stream() {
+async fn an_upstream_connection_serves_again_after_a_stream() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let proxy = Proxy::start(config(&format!("http://{}", listener.local_addr().unwrap())));
     let event = "data: {\"type\":\"message_stop\"}\n\n";

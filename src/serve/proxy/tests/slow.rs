@@ -19,7 +19,7 @@ const LONG: Duration = Duration::from_millis(900);
 /// A wait that no agent of these tests comes to.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Writes a byte now and then until the proxy answers or closes; returns what it said.
+/// Writes a byte now and then until the proxy answers or closes; returns the response.
 async fn dripping(mut agent: TcpStream, first: &[u8], then: &[u8]) -> (Duration, Vec<u8>) {
     let start = Instant::now();
     agent.write_all(first).await.unwrap();
@@ -97,7 +97,7 @@ async fn slow_bodies_over_http2_give_their_places_back() {
         assert_eq!(response.status(), 408, "{path}");
         response.into_body().collect().await.unwrap();
     }
-    assert_eq!(proxy.app.free_exchanges(), 16);
+    assert_eq!(proxy.gateway.free_exchanges(), 16);
 }
 
 #[tokio::test]
@@ -215,9 +215,9 @@ async fn an_agent_that_does_not_take_its_answer_gives_its_place_back() {
         .unwrap();
     let mut piece = [0; 4096];
     assert!(agent.read(&mut piece).await.unwrap() > 0);
-    assert_eq!(proxy.app.free_exchanges(), 0);
+    assert_eq!(proxy.gateway.free_exchanges(), 0);
     for _ in 0..100 {
-        if proxy.app.free_exchanges() == 1 {
+        if proxy.gateway.free_exchanges() == 1 {
             return;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -246,9 +246,9 @@ async fn an_http2_agent_that_does_not_take_its_answer_gives_its_place_back() {
         };
         let untaken = sender.send_request(request("/v1/files")).await.unwrap();
         assert_eq!(untaken.status(), 200);
-        assert_eq!(proxy.app.free_exchanges(), 0);
+        assert_eq!(proxy.gateway.free_exchanges(), 0);
         let start = Instant::now();
-        while proxy.app.free_exchanges() == 0 {
+        while proxy.gateway.free_exchanges() == 0 {
             assert!(start.elapsed() < PATIENCE, "its place is kept for ever");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }

@@ -29,14 +29,14 @@ async fn streaming(proxy: &Proxy, body: &str) -> TcpStream {
     agent
 }
 
-async fn held(proxy: &Proxy, bytes: usize) {
+async fn settled(proxy: &Proxy, bytes: usize) {
     for _ in 0..300 {
-        if proxy.app.spill.held() == bytes {
+        if proxy.app.spill.in_memory() == bytes {
             return;
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
-    panic!("{} bytes are held, not {bytes}", proxy.app.spill.held());
+    panic!("{} bytes are in memory, not {bytes}", proxy.app.spill.in_memory());
 }
 
 #[tokio::test]
@@ -53,12 +53,12 @@ async fn a_request_is_spilled_until_the_agent_leaves() {
         config.state_dir = dir.path().to_owned();
         let proxy = Proxy::start(config);
         let agent = streaming(&proxy, &body).await;
-        held(&proxy, body.len().min(budget)).await;
+        settled(&proxy, body.len().min(budget)).await;
         assert_eq!(upstream.received()[0].1, body.as_bytes());
         drop(agent);
         upstream.closed(1).await;
         proxy.events(1).await;
-        held(&proxy, 0).await;
+        settled(&proxy, 0).await;
     }
     assert_eq!(
         std::fs::read_dir(dir.path()).unwrap().count(),

@@ -1,12 +1,13 @@
 //! The files of a document: each is whole or not there.
 
 use std::fs;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::value::DocumentStep;
-use crate::state::store::{make_dir, private_file};
+use crate::state::disk::{self, FileAccess, FillStep};
+use crate::state::store::make_dir;
 use baton_core::handoffs::document::fields::HandoffDocument;
 
 /// From this age on, a temporary file was left by a process that was killed: writing one takes milliseconds.
@@ -28,8 +29,7 @@ pub(super) fn write(
     sweep(folder);
     replace(folder, JSON, document.json().as_bytes(), step)?;
     replace(folder, MARKDOWN, document.markdown().as_bytes(), step)?;
-    sync(folder)?;
-    folder.parent().map_or(Ok(()), sync)
+    folder.parent().map_or(Ok(()), disk::sync_dir)
 }
 
 /// Whether both files are there and say what the document says.
@@ -61,24 +61,12 @@ fn sweep(folder: &Path) {
 /// Writes a file under a name of its own, flushes it, and gives it its name.
 fn replace(folder: &Path, name: &str, contents: &[u8], step: &dyn Fn(DocumentStep)) -> io::Result<()> {
     let temp = folder.join(format!(".{name}.{}.tmp", uuid::Uuid::now_v7().simple()));
-    let written = private_file().create_new(true).open(&temp).and_then(|mut file| {
-        step(DocumentStep::Opened);
-        file.write_all(contents)?;
-        step(DocumentStep::Filled);
-        file.sync_all()
-    });
-    let placed = written.and_then(|()| fs::rename(&temp, folder.join(name)));
+    disk::fill(&temp, contents, FileAccess::Owner, &mut |reached| match reached {
+        FillStep::Opened => step(DocumentStep::Opened),
+        FillStep::Filled => step(DocumentStep::Filled),
+        FillStep::Flushed => {}
+    })?;
+    let named = disk::put(&temp, &folder.join(name));
     step(DocumentStep::Named);
-    if placed.is_err() {
-        let _ = fs::remove_file(&temp);
-    }
-    placed
-}
-
-/// Flushes a folder, so that its files' names survive a power loss.
-fn sync(folder: &Path) -> io::Result<()> {
-    match cfg!(unix) {
-        true => fs::File::open(folder)?.sync_all(),
-        false => Ok(()),
-    }
+    named
 }

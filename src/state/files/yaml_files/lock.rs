@@ -1,13 +1,13 @@
 //! A lock for each folder of a session, across processes. The kernel releases it when its process ends, however that
 //! happens.
 
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions};
 use std::path::Path;
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::error::FileError;
 use super::paths::no_links;
+use crate::state::disk;
 
 /// The lock's file, which is empty and stays.
 const LOCK: &str = ".lock";
@@ -30,14 +30,10 @@ impl FolderLock {
         let mut options = OpenOptions::new();
         options.write(true).create(true).truncate(false);
         let file = options.open(&path).map_err(FileError::at(&path))?;
-        let began = Instant::now();
-        loop {
-            match file.try_lock() {
-                Ok(()) => return Ok(Self { _file: file }),
-                Err(TryLockError::WouldBlock) if began.elapsed() < LIMIT => thread::sleep(PAUSE),
-                Err(TryLockError::WouldBlock) => return Err(FileError::Busy(dir.to_owned())),
-                Err(TryLockError::Error(error)) => return Err(FileError::Io(path, error)),
-            }
+        match disk::lock_within(&file, LIMIT, PAUSE) {
+            Ok(true) => Ok(Self { _file: file }),
+            Ok(false) => Err(FileError::Busy(dir.to_owned())),
+            Err(error) => Err(FileError::Io(path, error)),
         }
     }
 }

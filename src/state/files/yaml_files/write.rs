@@ -1,7 +1,7 @@
 //! Writes a file: under a temporary name beside it, flushed, and then renamed, so that it is there whole or not at all.
 
 use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -10,6 +10,7 @@ use super::folder::{ARCHIVE, HandoffFolder};
 use super::lock::FolderLock;
 use super::paths::{absolute, make_dir, no_links};
 use super::rotate::rotate;
+use crate::state::disk::{self, FileAccess, FillStep};
 use baton_core::handoffs::yaml::time::Time;
 use baton_core::handoffs::yaml::{HandoffFile, ledger_entry, names};
 
@@ -155,10 +156,7 @@ fn put(path: &Path, text: &str) -> Result<(), FileError> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     make_dir(dir)?;
     let temp = filled(dir, text, &mut |_| {})?;
-    temp.persist(&path)
-        .map_err(|failed| FileError::Io(path.clone(), failed.error))?;
-    sync_dir(dir);
-    Ok(())
+    disk::put(&temp, &path).map_err(FileError::at(&path))
 }
 
 /// The text of a file that holds.
@@ -171,34 +169,27 @@ fn ready(file: &mut HandoffFile, now: Time) -> Result<String, FileError> {
 }
 
 /// A temporary file that is complete and flushed.
-fn filled(
-    dir: &Path,
-    text: &str,
-    step: &mut dyn FnMut(FileStep),
-) -> Result<tempfile::NamedTempFile, FileError> {
+fn filled(dir: &Path, text: &str, step: &mut dyn FnMut(FileStep)) -> Result<PathBuf, FileError> {
     let failed = || FileError::at(dir);
-    let mut temp = tempfile::Builder::new()
-        .prefix(TEMP.0)
-        .suffix(TEMP.1)
-        .tempfile_in(dir)
-        .map_err(failed())?;
-    step(FileStep::Opened);
-    temp.write_all(text.as_bytes()).map_err(failed())?;
-    step(FileStep::Filled);
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = fs::Permissions::from_mode(0o644);
-        temp.as_file().set_permissions(mode).map_err(failed())?;
-    }
-    temp.as_file().sync_all().map_err(failed())?;
-    step(FileStep::Flushed);
+    let mut temp = disk::temporary(&dir.join(TEMP.0))
+        .map_err(failed())?
+        .into_os_string();
+    temp.push(TEMP.1);
+    let temp = PathBuf::from(temp);
+    let mut reached = |at| {
+        step(match at {
+            FillStep::Opened => FileStep::Opened,
+            FillStep::Filled => FileStep::Filled,
+            FillStep::Flushed => FileStep::Flushed,
+        });
+    };
+    disk::fill(&temp, text.as_bytes(), FileAccess::Everybody, &mut reached).map_err(failed())?;
     Ok(temp)
 }
 
 /// Gives a text the first free name: neither the folder nor its archive has a file of it.
 fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> Result<PathBuf, FileError> {
-    let mut temp = filled(dir, text, step)?;
+    let temp = filled(dir, text, step)?;
     let archive = dir.join(ARCHIVE);
     for n in 1..COPIES {
         let name = names::numbered(stem, n);
@@ -207,23 +198,18 @@ fn place(dir: &Path, stem: &str, text: &str, step: &mut dyn FnMut(FileStep)) -> 
             continue;
         }
         // Other programs write here too, and do not know our lock.
-        match temp.persist_noclobber(&path) {
-            Ok(_) => {
-                sync_dir(dir);
-                return Ok(path);
-            }
-            Err(failed) if failed.error.kind() == io::ErrorKind::AlreadyExists => temp = failed.file,
-            Err(failed) => return Err(FileError::Io(path, failed.error)),
+        let named = disk::name_new(&temp, &path);
+        if named.is_err() {
+            let _ = fs::remove_file(&temp);
+        }
+        if named.map_err(FileError::at(&path))? {
+            // Systems that cannot flush a folder are left alone.
+            let _ = disk::sync_dir(dir);
+            return Ok(path);
         }
     }
+    let _ = fs::remove_file(&temp);
     Err(FileError::Refused(dir.join(stem), "too many files of this name"))
-}
-
-/// Flushes a folder, so that a new name in it survives a power loss; systems that cannot do that are left alone.
-fn sync_dir(dir: &Path) {
-    if cfg!(unix) {
-        let _ = fs::File::open(dir).and_then(|dir| dir.sync_all());
-    }
 }
 
 /// Deletes what killed processes left.

@@ -4,7 +4,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-/// The system's clock; a test may put it ahead or behind.
+/// The system's clock; a test may shift it.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Clock {
     ahead_ms: i64,
@@ -45,12 +45,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_clock_that_is_behind_makes_older_ids_in_order() {
-        let behind = Clock::ahead(-120_000);
+    fn a_clock_that_is_late_makes_older_ids_in_order() {
+        let late = Clock::ahead(-120_000);
         let now = Clock::default();
-        let ids = [behind.new_id(), behind.new_id(), now.new_id()];
+        let ids = [late.new_id(), late.new_id(), now.new_id()];
         assert!(ids.is_sorted());
         assert_eq!(ids[0].get_version_num(), 7);
-        assert!(now.now_ms() - behind.now_ms() >= 119_000);
+        assert!(now.now_ms() - late.now_ms() >= 119_000);
     }
 }

@@ -1,67 +1,48 @@
-//! Performs what the course of an answer asks for: writes to the store, later legs to upstream.
+//! Performs the effects of an answer's course: writes to the store, later legs to upstream.
 
 use std::time::Duration;
 
 use http::response::Parts;
-use http::{HeaderMap, StatusCode};
 
-use super::Exchange;
+use crate::serve::exchange::Exchange;
+use crate::serve::exchange::send::{LegSender, is_retryable, requested_pause};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::state::store::StoreError;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{
-    AnsweredCall, Course, CourseEvent, CourseTerms, Effect, NextLeg, RepeatedHandoff, ResponseEnd,
-    VerdictInput,
-};
+use baton_core::course::{AnsweredCall, CourseEvent, Effect, NextLeg, ResponseEnd};
+use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::mark::aside;
 use baton_core::record::InsertionPlace;
-use baton_core::rewrite::{Cut, RewriteOutcome};
-use baton_core::text::splice;
 use baton_core::wire::{Ending, LegOutput, StopReason};
 
 /// What came of an effect.
-pub(super) enum Done {
-    /// This.
+pub(super) enum EffectResult {
     Event(CourseEvent),
     /// A later leg is being answered.
     Leg(UpstreamBody),
 }
 
 impl Exchange {
-    /// The course of this answer, its first leg being read.
-    pub(super) fn course(&self, first: VerdictInput, opening: Option<RepeatedHandoff>) -> Course {
-        Course::new(CourseTerms {
-            first,
-            stops: self.stops(),
-            goes_on_by_id: self.offered.agent.wire.goes_on_by_id()
-                && !self.offered.agent.request.view().facts.unstored,
-            retries: self.app.config.handoff.retries,
-            active: self.offered.pin.active.as_ref().map(|active| active.id),
-            opening,
-            opens_with_text: self.opening.before_model().is_some(),
-        })
-    }
-
-    /// Performs an effect to its end. `spoken`: what the model said in the leg that has ended, where it is to be asked
+    /// Performs an effect to its end. `spoken`: the model's output in the leg that has ended, where it is to be queried
     /// again. `streamed`: the form that a later leg must have. The request is in memory again where the effect needs it.
     pub(super) async fn perform(
         &mut self,
         effect: Effect,
         spoken: Option<LegOutput>,
         streamed: bool,
-    ) -> Done {
+    ) -> EffectResult {
         if needs_request(&effect)
             && let Err(error) = self.reclaim().await
         {
             tracing::error!(exchange = self.ctx.id, %error, "the request cannot be had again");
-            return Done::Event(effect.not_done());
+            return EffectResult::Event(effect.not_done());
         }
-        Done::Event(match effect {
+        EffectResult::Event(match effect {
             Effect::WriteHandoff {
                 prompt,
                 reason,
                 parent,
-            } => match self.write_handoff(prompt, reason, parent).await {
+            } => match self.writer().write_handoff(prompt, reason, parent).await {
                 Ok(handoff) => CourseEvent::HandoffWritten {
                     id: handoff.id,
                     sentinel: self.sentinel(&handoff),
@@ -69,7 +50,7 @@ impl Exchange {
                 },
                 Err(error) => self.not_written("handoff", &error),
             },
-            Effect::WritePairs(all) => match self.write_beside(all).await {
+            Effect::WritePairs(all) => match self.writer().write_beside(all).await {
                 Ok(()) => CourseEvent::Written,
                 Err(error) => self.not_written("hidden call", &error),
             },
@@ -77,16 +58,13 @@ impl Exchange {
                 Ok(event) => event,
                 Err(error) => self.not_written("answered call", &error),
             },
-            Effect::WriteId {
-                shown,
-                origin: behind,
-            } => match self.write_id(&shown, &behind).await {
+            Effect::WriteId { shown, origin } => match self.writer().write_id(&shown, &origin).await {
                 Ok(()) => CourseEvent::Written,
                 // A request that goes on by the id fails upstream, and says so.
                 Err(error) => self.not_written("response id", &error),
             },
             Effect::Send { leg, pause, failed } => {
-                self.fresh = leg.head.is_some();
+                self.leg.fresh = leg.head.is_some();
                 return self.send_later(&leg, pause, failed, streamed).await;
             }
         })
@@ -103,24 +81,25 @@ impl Exchange {
         answered: AnsweredCall,
         spoken: Option<LegOutput>,
     ) -> Result<CourseEvent, StoreError> {
-        // It was too much to keep.
+        // It was too large to keep.
         let Some(spoken) = spoken else {
             return Ok(CourseEvent::NotWritten);
         };
         let wire = self.offered.agent.wire;
-        let pair = self.pair(answered, InsertionPlace::Aside)?;
+        let writer = self.writer();
+        let pair = writer.pair(answered, InsertionPlace::Aside)?;
         let ours = self.hidden();
         let Some(more) = wire.ask_again(&spoken, std::slice::from_ref(&pair), ours) else {
             return Ok(CourseEvent::NotWritten);
         };
         let mark = wire.sentinel_text(&aside::line(pair.id));
         let answer = pair.answer.clone();
-        self.write_pairs(vec![pair]).await?;
+        writer.write_pairs(vec![pair]).await?;
         Ok(CourseEvent::CallAnswered { mark, more, answer })
     }
 
     /// Sends a later leg once.
-    async fn send_later(&self, leg: &NextLeg, pause: Duration, failed: u32, streamed: bool) -> Done {
+    async fn send_later(&self, leg: &NextLeg, pause: Duration, failed: u32, streamed: bool) -> EffectResult {
         if failed > 0 {
             self.ctx.recorder.note(|e| e.retries += 1);
         }
@@ -129,71 +108,56 @@ impl Exchange {
             tokio::time::sleep(pause).await;
         }
         let (exchange, attempt) = (&self.ctx.id, failed);
-        let (retry, pause) = match self.send_leg(&self.leg(leg)).await {
+        let (retry, pause) = match LegSender::of(self)
+            .later(&self.offered.later_leg(&self.app, leg))
+            .await
+        {
             Ok(response) if response.status().is_success() => {
                 let (parts, body) = response.into_parts();
                 if let Some(body) = self.leg_body(&parts, body, streamed) {
-                    return Done::Leg(body);
+                    return EffectResult::Leg(body);
                 }
                 tracing::error!(exchange, "leg answered in another form than the first");
                 (false, None)
             }
             Ok(response) => {
-                let (status, retry) = (response.status().as_u16(), may_pass(response.status()));
+                let (status, retry) = (response.status().as_u16(), is_retryable(response.status()));
                 match retry {
                     true => tracing::warn!(exchange, attempt, status, "leg refused"),
                     false => tracing::error!(exchange, status, "leg refused for good"),
                 }
-                (retry, asked_pause(response.headers()))
+                (retry, requested_pause(response.headers()))
             }
             Err(fault) => {
                 tracing::warn!(exchange, attempt, code = fault.code.name, "leg not answered");
                 (true, None)
             }
         };
-        Done::Event(CourseEvent::LegRefused { retry, pause })
-    }
-
-    /// The request of a later leg: afresh behind a handoff, or the first one's, with more behind it.
-    fn leg(&self, leg: &NextLeg) -> RewriteOutcome {
-        let offered = &self.offered;
-        let (cut, recall) = match &leg.head {
-            Some(head) => (Cut::Fresh { head }, offered.offer.recall_next),
-            None => (offered.cut(), offered.offer.recall),
-        };
-        let tools = Some(self.app.tools_with(recall));
-        let active = offered.pin.active.as_ref().map(|active| active.id);
-        offered
-            .rewritten(&self.app, cut, tools, &leg.more)
-            .cut_at(leg.after.or(active))
+        EffectResult::Event(CourseEvent::LegRefused { retry, pause })
     }
 
     /// A later leg's body; `None` where it has not the first one's form.
     fn leg_body(&self, parts: &Parts, body: UpstreamBody, streamed: bool) -> Option<UpstreamBody> {
         let right = match streamed {
-            true => self.is_stream(parts),
-            false => self.is_whole(parts),
+            true => self.form().is_stream(&parts.headers),
+            false => self.form().is_whole(&parts.headers),
         };
-        self.readable(parts, body).ok().filter(|_| right)
+        LegSender::of(self).readable(parts, body).ok().filter(|_| right)
     }
+}
 
-    /// How the response ends, in the wires' word.
-    pub(super) fn ending(&self, close: &ResponseEnd) -> Ending {
-        match close {
-            ResponseEnd::Own => Ending::Own,
-            ResponseEnd::WithoutCall => Ending::WithoutCall,
-            ResponseEnd::Stopped(leg) => Ending::Stopped {
-                next_input: self.tokens_of(leg),
-            },
-            ResponseEnd::Lost(leg) => Ending::Lost {
-                next_input: self.tokens_of(leg),
-            },
-        }
-    }
-
-    /// About how many tokens a later leg has.
-    fn tokens_of(&self, leg: &NextLeg) -> u64 {
-        splice::len(&self.leg(leg).rope) as u64 / baton_core::limits::BYTES_PER_TOKEN
+/// How the response ends, in the wires' terms. `size_of` returns the bytes of a leg that is not sent any more.
+pub(super) fn ending(close: &ResponseEnd, size_of: impl Fn(&NextLeg) -> usize) -> Ending {
+    let tokens = |leg| size_of(leg) as u64 / BYTES_PER_TOKEN;
+    match close {
+        ResponseEnd::Own => Ending::Own,
+        ResponseEnd::WithoutCall => Ending::WithoutCall,
+        ResponseEnd::Stopped(leg) => Ending::Stopped {
+            next_input: tokens(leg),
+        },
+        ResponseEnd::Lost(leg) => Ending::Lost {
+            next_input: tokens(leg),
+        },
     }
 }
 
@@ -215,36 +179,68 @@ fn needs_request(effect: &Effect) -> bool {
     }
 }
 
-/// Whether the status is retryable.
-pub(super) fn may_pass(status: StatusCode) -> bool {
-    status == StatusCode::TOO_MANY_REQUESTS
-        || status == StatusCode::REQUEST_TIMEOUT
-        || status.is_server_error()
-}
-
-/// `retry-after-ms`, or `retry-after` in seconds. Dates are used by no provider.
-fn asked_pause(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
-    (millis >= 0.0 && millis.is_finite()).then(|| Duration::from_millis(millis as u64))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::HeaderValue;
+    use baton_core::record::ResponseOrigin;
+
+    fn leg() -> NextLeg {
+        NextLeg {
+            head: None,
+            more: Vec::new(),
+            after: None,
+        }
+    }
 
     #[test]
-    fn the_pause_is_the_one_asked_for() {
-        let asked = |name: &'static str, value: &'static str| {
-            asked_pause(&HeaderMap::from_iter([(
-                name.parse().unwrap(),
-                HeaderValue::from_static(value),
-            )]))
+    fn only_effects_that_look_into_the_request_bring_it_back() {
+        let write_id = Effect::WriteId {
+            shown: "resp_1".to_owned(),
+            origin: ResponseOrigin::read("resp_2"),
         };
-        assert_eq!(asked("retry-after", "2"), Some(Duration::from_secs(2)));
-        assert_eq!(asked("retry-after-ms", "250"), Some(Duration::from_millis(250)));
-        assert_eq!(asked("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT"), None);
-        assert_eq!(asked("retry-after", "-1"), None);
+        let send = Effect::Send {
+            leg: leg(),
+            pause: Duration::ZERO,
+            failed: 0,
+        };
+        let handoff = Effect::WriteHandoff {
+            prompt: "p".to_owned(),
+            reason: None,
+            parent: None,
+        };
+        let rows = [
+            (write_id, false),
+            (Effect::WritePairs(Vec::new()), false),
+            (send, true),
+            (handoff, true),
+        ];
+        for (effect, needed) in rows {
+            assert_eq!(needs_request(&effect), needed, "{effect:?}");
+        }
+    }
+
+    #[test]
+    fn an_end_without_its_leg_states_that_legs_tokens() {
+        let size = |_: &NextLeg| 4 * BYTES_PER_TOKEN as usize + 1;
+        assert!(matches!(
+            ending(&ResponseEnd::Stopped(leg()), size),
+            Ending::Stopped { next_input: 4 }
+        ));
+        assert!(matches!(
+            ending(&ResponseEnd::Lost(leg()), size),
+            Ending::Lost { next_input: 4 }
+        ));
+        let unused = |_: &NextLeg| -> usize { panic!("the request is not rewritten for an ordinary end") };
+        assert!(matches!(ending(&ResponseEnd::Own, unused), Ending::Own));
+    }
+
+    #[test]
+    fn a_response_that_stops_at_its_handoff_is_complete_whatever_its_last_leg_was() {
+        let stopped = outcome(&ResponseEnd::Stopped(leg()), StopReason::Error);
+        assert_eq!(stopped, ExchangeOutcome::Complete);
+        assert_eq!(
+            outcome(&ResponseEnd::Own, StopReason::Error),
+            ExchangeOutcome::of_end(StopReason::Error)
+        );
     }
 }

@@ -1,35 +1,40 @@
 //! Drives the course of a streamed answer: the body that the server polls. It polls upstream itself; while an effect runs
 //! between two legs it sends keep-alives to the agent.
 
-use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::Response;
 use hyper::body::{Body, Frame};
 use tokio::time::{Instant, Sleep};
 
-use super::Exchange;
+use super::answered::Answered;
 use super::coalesce::WriteCoalescer;
-use super::effects::{self, Done};
+use super::effects::{self, EffectResult};
+use crate::serve::exchange::{Exchange, heavy, shaped};
 use crate::serve::proxy::download::{StreamFault, UpstreamBody};
+use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{
-    Action, Course, CourseEvent, Effect, RepeatedHandoff, ResponseEnd, StreamMerge, VerdictInput,
-};
-use baton_core::record::Handoff;
+use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd, StreamMerge};
+use baton_core::text::splice;
 use baton_core::wire::StopReason;
 
-/// An effect under way; ends with the exchange as it is then.
-type Work = Pin<Box<dyn Future<Output = (Box<Exchange>, Done)> + Send>>;
+/// An effect in progress.
+type EffectWork = heavy::OffloadedFuture<Worked>;
+
+/// The exchange after an effect, and what came of that.
+struct Worked {
+    exchange: Box<Exchange>,
+    result: EffectResult,
+}
 
 /// The body of a streamed answer.
 pub(super) struct Driver {
     exchange: Exchange,
     course: Course,
     merge: StreamMerge,
-    phase: Phase,
+    phase: DriverPhase,
     out: WriteCoalescer,
     /// How the present leg failed.
     fault: Option<StreamFault>,
@@ -38,30 +43,30 @@ pub(super) struct Driver {
     quiet: Option<Pin<Box<Sleep>>>,
 }
 
-enum Phase {
+enum DriverPhase {
     Leg(UpstreamBody),
-    Between(Work),
+    Between(EffectWork),
     Done,
     Broken(StreamFault),
 }
 
 impl Exchange {
     /// What a streamed answer goes through.
-    pub(super) fn merge(&self) -> StreamMerge {
+    pub(in crate::serve::exchange) fn merge(&self) -> StreamMerge {
         let offered = &self.offered;
         let dialect = offered
             .agent
             .wire
             .dialect(offered.agent.request.view(), self.watch());
         let limit = self.app.config.limits.frame_bytes;
-        match self.framing() {
-            Some(framing) => StreamMerge::framed(dialect, framing, limit, self.tooled),
-            None => StreamMerge::new(dialect, limit, self.tooled),
+        match self.form().by_path() {
+            Some(framing) => StreamMerge::framed(dialect, framing, limit, self.leg.tooled),
+            None => StreamMerge::new(dialect, limit, self.leg.tooled),
         }
     }
 
     /// The same where the answer began with a draft as it was written: what follows is another leg of it.
-    fn merge_behind_shown(&self) -> Option<StreamMerge> {
+    fn merge_after_shown(&self) -> Option<StreamMerge> {
         let mut merge = self.shown.as_ref()?.take_merge()?;
         merge.hide(self.hidden());
         merge.next_leg();
@@ -69,33 +74,39 @@ impl Exchange {
     }
 }
 
+/// The answer to an agent that wants a stream.
+pub(super) fn answer(answered: Answered) -> Response<ResponseBody> {
+    let (status, headers) = (answered.parts.status, answered.parts.headers.clone());
+    answered.exchange.ctx.recorder.note(|e| e.streamed = true);
+    shaped(status, &headers, ResponseBody::stream(Driver::new(answered)))
+}
+
 impl Driver {
-    pub(super) fn new(
-        mut exchange: Exchange,
-        body: UpstreamBody,
-        now: VerdictInput,
-        opening: Option<Arc<Handoff>>,
-    ) -> Self {
-        let mut merge = exchange.merge_behind_shown().unwrap_or_else(|| {
+    fn new(answered: Answered) -> Self {
+        let Answered {
+            mut exchange,
+            body,
+            verdict,
+            sentinel_of,
+            ..
+        } = answered;
+        let sentinel_of = sentinel_of.as_deref();
+        let mut merge = exchange.merge_after_shown().unwrap_or_else(|| {
             let mut merge = exchange.merge();
-            if let Some(text) = exchange.beginning(opening.as_deref()) {
+            if let Some(text) = exchange.first_text(sentinel_of) {
                 merge.open_with(text);
             }
             merge
         });
-        if now.pending.is_some() {
+        if verdict.pending.is_some() {
             merge.hold_ends();
         }
         exchange.spill();
-        let opening = opening.map(|handoff| RepeatedHandoff {
-            id: handoff.id,
-            head: handoff.head.clone(),
-        });
         Self {
-            course: exchange.course(now, opening),
+            course: exchange.course(verdict, sentinel_of),
             exchange,
             merge,
-            phase: Phase::Leg(body),
+            phase: DriverPhase::Leg(body),
             out: WriteCoalescer::default(),
             fault: None,
             outcome: None,
@@ -124,7 +135,7 @@ impl Driver {
     /// The leg's own end was seen.
     fn leg_ended(&mut self) {
         let report = self.merge.report().clone();
-        self.exchange.count(&report);
+        self.exchange.writer().count(&report);
         if !report.again {
             return self.happened(CourseEvent::LegEnded(report));
         }
@@ -149,7 +160,7 @@ impl Driver {
         if report.ended || report.stop.natural() {
             return self.leg_ended();
         }
-        self.exchange.count(&report);
+        self.exchange.writer().count(&report);
         let withheld = self.merge.withholding();
         let shown = self.leg_shown();
         self.happened(CourseEvent::LegTruncated {
@@ -171,7 +182,7 @@ impl Driver {
 
     /// The leg is over, and its connection goes back to the pool once the body's own end was read.
     fn let_go(&mut self) {
-        if let Phase::Leg(body) = std::mem::replace(&mut self.phase, Phase::Done) {
+        if let DriverPhase::Leg(body) = std::mem::replace(&mut self.phase, DriverPhase::Done) {
             body.drained();
         }
     }
@@ -181,32 +192,37 @@ impl Driver {
         let asks = matches!(effect, Effect::AnswerCall(_));
         let spoken = asks.then(|| self.merge.spoken()).flatten();
         let mut exchange = Box::new(self.exchange.clone());
-        self.phase = Phase::Between(Box::pin(async move {
-            let done = exchange.perform(effect, spoken, true).await;
-            (exchange, done)
-        }));
+        let weight = exchange.offered.agent.weight;
+        let work = async move {
+            let result = exchange.perform(effect, spoken, true).await;
+            Worked { exchange, result }
+        };
+        self.phase = DriverPhase::Between(heavy::offloaded(weight, Box::pin(work)));
     }
 
-    fn worked(&mut self, (exchange, done): (Box<Exchange>, Done)) {
+    fn worked(&mut self, Worked { exchange, result }: Worked) {
         self.exchange = *exchange;
-        match done {
-            Done::Event(event) => self.happened(event),
-            Done::Leg(body) => {
+        match result {
+            EffectResult::Event(event) => self.happened(event),
+            EffectResult::Leg(body) => {
                 self.merge.hide(self.exchange.hidden());
                 self.merge.next_leg();
-                self.phase = Phase::Leg(body);
+                self.phase = DriverPhase::Leg(body);
                 self.happened(CourseEvent::LegBegun);
             }
         }
     }
 
     fn end(&mut self, close: &ResponseEnd) {
-        let ending = self.exchange.ending(close);
+        // An end that states a later leg's size rewrites the request for it.
+        let Exchange { app, offered, .. } = &self.exchange;
+        let size = |leg: &_| splice::len(&offered.later_leg(app, leg).rope);
+        let ending = heavy::work(offered.agent.weight, || effects::ending(close, size));
         self.outcome = Some(effects::outcome(close, self.merge.report().stop));
         let mut out = Vec::new();
         self.merge.close(ending, &mut out);
         self.out.extend(out);
-        self.phase = Phase::Done;
+        self.phase = DriverPhase::Done;
     }
 
     fn end_as_it_is(&mut self) {
@@ -214,12 +230,12 @@ impl Driver {
             StopReason::Open => ExchangeOutcome::Truncated,
             stop => ExchangeOutcome::of_end(stop),
         });
-        self.phase = Phase::Done;
+        self.phase = DriverPhase::Done;
     }
 
     fn break_off(&mut self) {
         let fault = self.fault.take();
-        self.phase = Phase::Broken(fault.unwrap_or_else(|| {
+        self.phase = DriverPhase::Broken(fault.unwrap_or_else(|| {
             // Ending here in silence would look complete to some agents.
             StreamFault::Closed("the stream ended before its last event".to_owned())
         }));
@@ -234,15 +250,15 @@ impl Driver {
     /// Polls what there is to poll; `Ready` when there may be something to send.
     fn advance(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         match &mut self.phase {
-            Phase::Done | Phase::Broken(_) => Poll::Ready(()),
-            Phase::Between(work) => match work.as_mut().poll(cx) {
+            DriverPhase::Done | DriverPhase::Broken(_) => Poll::Ready(()),
+            DriverPhase::Between(work) => match work.as_mut().poll(cx) {
                 Poll::Ready(done) => {
                     self.worked(done);
                     Poll::Ready(())
                 }
                 Poll::Pending => self.keep_alive(cx),
             },
-            Phase::Leg(body) => match Pin::new(body).poll_frame(cx) {
+            DriverPhase::Leg(body) => match Pin::new(body).poll_frame(cx) {
                 Poll::Ready(Some(Ok(frame))) => {
                     if let Ok(chunk) = frame.into_data() {
                         self.feed(chunk);
@@ -265,7 +281,7 @@ impl Driver {
                     self.upstream_done();
                     Poll::Ready(())
                 }
-                Poll::Pending if self.out.asks_for_more(cx) => Poll::Pending,
+                Poll::Pending if self.out.polls_for_more(cx) => Poll::Pending,
                 Poll::Pending if !self.out.is_empty() => Poll::Ready(()),
                 Poll::Pending if self.merge.withholding() => self.keep_alive(cx),
                 Poll::Pending => Poll::Pending,
@@ -282,7 +298,7 @@ impl Driver {
         if sleep.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
         }
-        // A wire that has nothing to say yet is asked again later, and not at once.
+        // A wire that has nothing to emit yet is polled again later, and not at once.
         sleep.as_mut().reset(Instant::now() + every);
         let mut out = Vec::new();
         self.merge.keepalive(&mut out);
@@ -290,7 +306,7 @@ impl Driver {
         Poll::Ready(())
     }
 
-    /// The last piece is on its way: agents may leave before they are told that there is no more.
+    /// The last piece is being sent: agents may disconnect before they read that there is no more.
     fn ended(&mut self) {
         let Some(outcome) = self.outcome else { return };
         self.exchange.ctx.recorder.decide(outcome);
@@ -314,7 +330,7 @@ impl Body for Driver {
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, StreamFault>>> {
         loop {
-            let due = self.out.are_due() || !matches!(self.phase, Phase::Leg(_));
+            let due = self.out.are_due() || !matches!(self.phase, DriverPhase::Leg(_));
             if let Some(piece) = due.then(|| self.out.take()).flatten() {
                 self.sent_something();
                 if self.is_end_stream() {
@@ -323,17 +339,17 @@ impl Body for Driver {
                 return Poll::Ready(Some(Ok(Frame::data(piece))));
             }
             match &self.phase {
-                Phase::Done => {
+                DriverPhase::Done => {
                     self.ended();
                     return Poll::Ready(None);
                 }
-                Phase::Broken(fault) => {
+                DriverPhase::Broken(fault) => {
                     let fault = fault.clone();
                     tracing::warn!(exchange = self.exchange.ctx.id, %fault, "upstream broke off");
-                    self.phase = Phase::Done;
+                    self.phase = DriverPhase::Done;
                     return Poll::Ready(Some(Err(fault)));
                 }
-                Phase::Leg(_) | Phase::Between(_) => {}
+                DriverPhase::Leg(_) | DriverPhase::Between(_) => {}
             }
             if self.advance(cx).is_pending() {
                 return Poll::Pending;
@@ -343,7 +359,7 @@ impl Body for Driver {
 
     fn is_end_stream(&self) -> bool {
         // A server takes one piece more than the connection has room for. Where it matters whether the last one was
-        // handed over, it has to ask once more.
-        matches!(self.phase, Phase::Done) && self.out.is_empty() && !self.exchange.waits_for_handover()
+        // delivered, it has to poll once more.
+        matches!(self.phase, DriverPhase::Done) && self.out.is_empty() && !self.exchange.waits_for_delivery()
     }
 }

@@ -1,11 +1,13 @@
-//! The requests that ask a model for the document of a handoff, and their answers. Nothing of them reaches the agent.
+//! The requests to a model for the document of a handoff, and their answers. Nothing of them reaches the agent.
 
 use bytes::Bytes;
 use http::Response;
 
-use super::Exchange;
-use super::drafts::Asked;
-use super::shown::TextExtractor;
+use super::answer_text::draft_of;
+use super::{DraftInput, Drafter};
+use crate::serve::exchange::answer_form::AnswerForm;
+use crate::serve::exchange::send::LegSender;
+use crate::serve::exchange::shown::TextExtractor;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::route;
 use crate::state::files::repository;
@@ -16,20 +18,20 @@ use baton_core::limits;
 use baton_core::rewrite::{ChangeReason, RewriteOutcome, SizeChange};
 use baton_core::text::splice;
 use baton_core::tools::ToolNames;
-use baton_core::transcript::{AnswerContent, AnswerPartKind, Transcript};
-use baton_core::wire::{self, LegReport, LoneText, Operation, ResponseWatch, StopReason, TextOnly, View};
+use baton_core::transcript::Transcript;
+use baton_core::wire::{self, LoneText, Operation, ResponseWatch, TextOnly, View};
 
-/// Statuses by which a server tells that it takes no such request.
+/// Statuses by which a server refuses such a request.
 const REFUSES: [u16; 2] = [400, 422];
 
 /// Bytes of an error's body that are read.
 const ERROR_BYTES: usize = 64 << 10;
 
-impl Exchange {
-    /// Asks the model once more behind its own history: the live request, and one message more.
-    pub(super) async fn ask_behind_history(&self, asked: &Asked<'_>) -> DraftEnd {
+impl Drafter<'_> {
+    /// Requests the document from the model after its own history: the live request, and one message more.
+    pub(super) async fn oneshot(&self, input: &DraftInput<'_>) -> DraftEnd {
         let offered = &self.offered;
-        let text = self.app.prompts.after_history(&asked.ask.focus);
+        let text = self.app.prompts.after_history(&input.request.focus);
         let more = [offered.agent.wire.user_text(&text)];
         let max_tokens = self.app.config.draft.max_tokens;
         for forbids_calls in [true, false] {
@@ -37,7 +39,7 @@ impl Exchange {
                 forbids_calls,
                 max_tokens,
             };
-            let leg = offered.for_a_text(&self.app, &more, how);
+            let leg = offered.for_a_text(self.app, &more, how);
             match self.draft_leg(&leg, &self.ctx.target, DraftMethod::Oneshot).await {
                 DraftEnd::Failed(DraftFailure::Provider(Some(status), why))
                     if forbids_calls && REFUSES.contains(&status) =>
@@ -46,7 +48,7 @@ impl Exchange {
                         exchange = self.ctx.id,
                         status,
                         why,
-                        "a draft without calls was refused: asked again"
+                        "a draft without calls was refused: requested again"
                     );
                 }
                 end => return end,
@@ -55,20 +57,20 @@ impl Exchange {
         DraftEnd::Failed(DraftFailure::Internal)
     }
 
-    /// Asks a model with what was selected from the transcript, and nothing else.
-    pub(super) async fn ask_with_bundle(&self, asked: &Asked<'_>) -> DraftEnd {
+    /// Requests the document from a model with a selection of the transcript, and nothing else.
+    pub(super) async fn bundle(&self, input: &DraftInput<'_>) -> DraftEnd {
         let config = &self.app.config.draft;
-        let model = asked.ask.model.as_deref().or(config.model.as_deref());
-        let request = DraftSpec {
+        let model = input.request.model.as_deref().or(config.model.as_deref());
+        let spec = DraftSpec {
             tokens: config.bundle_tokens,
-            count: model.map_or(asked.count, TokenCounter::of_model),
-            ..asked.request()
+            count: model.map_or(input.count, TokenCounter::of_model),
+            ..input.spec()
         };
-        let bundle = match asked.index.bundle(&request) {
+        let bundle = match input.index.bundle(&spec) {
             Ok(bundle) => bundle,
             Err(why) => return DraftEnd::Failed(DraftFailure::TooSmall(why)),
         };
-        let text = self.app.prompts.with_bundle(&bundle, &asked.ask.focus);
+        let text = self.app.prompts.with_bundle(&bundle, &input.request.focus);
         let view = self.offered.agent.request.view();
         let lone = LoneText {
             text: &text,
@@ -96,23 +98,34 @@ impl Exchange {
         };
         let status = response.status();
         let (parts, body) = response.into_parts();
-        let Ok(body) = self.readable(&parts, body) else {
+        let Ok(body) = self.sender().readable(&parts, body) else {
             return DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be decoded".to_owned()));
         };
         if !status.is_success() {
             let body = body
-                .whole(ERROR_BYTES, &self.app.bodies)
+                .whole(ERROR_BYTES, &self.app.bodies.budget)
                 .await
                 .unwrap_or_default();
             return DraftEnd::Failed(DraftFailure::of_answer(status.as_u16(), &body));
         }
-        match self.is_stream(&parts) {
+        match self.form().is_stream(&parts.headers) {
             true => self.read_streamed_draft(body).await,
             false => self.read_whole_draft(body).await,
         }
     }
 
-    /// No call is hidden: none is looked at.
+    fn sender(&self) -> LegSender<'_> {
+        LegSender {
+            app: self.app,
+            ctx: self.ctx,
+        }
+    }
+
+    fn form(&self) -> AnswerForm {
+        self.offered.agent.form(&self.ctx.target)
+    }
+
+    /// No call is hidden, since none is looked at.
     fn watch_nothing(&self) -> ResponseWatch {
         ResponseWatch {
             hide: ToolNames::NONE,
@@ -127,12 +140,11 @@ impl Exchange {
             .wire
             .dialect(offered.agent.request.view(), self.watch_nothing());
         let limit = self.app.config.limits.frame_bytes;
-        let framing = self.framing().unwrap_or(offered.agent.wire.framing());
+        let framing = self.form().framing();
         let mut shown = self
             .shown
-            .as_deref()
             .map(|shown| (shown, TextExtractor::new(framing, limit)));
-        let mut merge = match self.framing() {
+        let mut merge = match self.form().by_path() {
             Some(framing) => StreamMerge::framed(dialect, framing, limit, false),
             None => StreamMerge::new(dialect, limit, false),
         };
@@ -161,54 +173,25 @@ impl Exchange {
                 break;
             }
         }
-        self.read_draft(&raw, merge.report())
+        self.writer.count(merge.report());
+        draft_of(&raw, merge.report())
     }
 
     async fn read_whole_draft(&self, body: UpstreamBody) -> DraftEnd {
         let offered = &self.offered;
-        let body = match body.whole(limits::LEG_LOG, &self.app.bodies).await {
+        let body = match body.whole(limits::LEG_LOG, &self.app.bodies.budget).await {
             Ok(body) => body,
             Err(fault) => return DraftEnd::Failed(DraftFailure::Unreached(fault.message().to_owned())),
         };
         let view = offered.agent.request.view();
         match offered.agent.wire.reply_to(view, &body, self.watch_nothing()) {
             _ if wire::is_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
-            Some(report) => self.read_draft(&body, &report),
+            Some(report) => {
+                self.writer.count(&report);
+                draft_of(&body, &report)
+            }
             None => DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be read".to_owned())),
         }
-    }
-
-    /// What an answer came to.
-    fn read_draft(&self, raw: &[u8], report: &LegReport) -> DraftEnd {
-        self.count(report);
-        let answered = AnswerContent::of(raw);
-        if report.stop == StopReason::Error {
-            let error = answered
-                .parts
-                .iter()
-                .find(|part| part.kind == AnswerPartKind::Error);
-            let told = error
-                .and_then(|part| part.pieces.first())
-                .map_or(&b"null"[..], |piece| piece.of(raw));
-            let event = [&br#"{"error":"#[..], told, b"}"].concat();
-            return DraftEnd::Failed(DraftFailure::of_event(&event));
-        }
-        if answered
-            .parts
-            .iter()
-            .any(|part| part.kind == AnswerPartKind::Refusal)
-        {
-            return DraftEnd::Failed(DraftFailure::Refused);
-        }
-        let texts = answered
-            .parts
-            .iter()
-            .filter(|part| part.kind == AnswerPartKind::Text);
-        let texts: Vec<String> = texts
-            .map(|part| part.text().trim().to_owned())
-            .filter(|text| !text.is_empty())
-            .collect();
-        DraftEnd::of(report.stop, &texts.join("\n"))
     }
 
     /// The index of the transcript as the model sees it.
@@ -217,7 +200,7 @@ impl Exchange {
         let live = offered.agent.live.as_ref()?;
         let body = splice::flat(rope);
         let view: View = offered.agent.wire.read(&body, Operation::Generate).ok()?;
-        let carry_over = offered.pin.active.as_ref().map(|active| active.prompt.clone());
+        let carry_over = offered.carry_over();
         let settings = self
             .app
             .config
@@ -231,8 +214,8 @@ impl Exchange {
         let Some(dir) = self.app.config.draft.git_dir.clone().filter(|_| wanted) else {
             return String::new();
         };
-        let asked = tokio::task::spawn_blocking(move || repository::state(&dir));
-        asked.await.unwrap_or_default()
+        let state = tokio::task::spawn_blocking(move || repository::state(&dir));
+        state.await.unwrap_or_default()
     }
 
     /// Sends a request for a draft.
@@ -242,7 +225,7 @@ impl Exchange {
         target: &str,
         method: DraftMethod,
     ) -> Result<Response<UpstreamBody>, crate::serve::proxy::upstream::UpstreamFault> {
-        let sent = self.send_leg_to(leg, target).await;
+        let sent = self.sender().later_to(leg, target).await;
         self.ctx.recorder.note(|e| {
             let at = e.sent_bytes.len().saturating_sub(1);
             e.draft_legs.push(u32::try_from(at).unwrap_or(u32::MAX));

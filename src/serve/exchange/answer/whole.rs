@@ -1,42 +1,29 @@
 //! Drives the course of an answer in one piece: its legs are collected, and joined into one reply.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use http::Response;
-use http::response::Parts;
 
-use super::Exchange;
-use super::effects::{self, Done};
-use super::shaped;
+use super::answered::Answered;
+use super::effects::{self, EffectResult};
+use crate::serve::exchange::{Exchange, shaped};
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
 use crate::state::telemetry::ExchangeOutcome;
-use baton_core::course::{Action, Course, CourseEvent, Effect, RepeatedHandoff, ResponseEnd, VerdictInput};
+use baton_core::course::{Action, Course, CourseEvent, Effect, ResponseEnd};
 use baton_core::record::Handoff;
+use baton_core::text::splice;
 use baton_core::wire::{self, Ending, Leg, LegOutput, LegReport, StopReason};
 
-/// What an answer to an agent that asked for no stream is made of.
-pub(super) struct WholeAnswer {
-    pub(super) exchange: Exchange,
-    /// Head and body of upstream's answer.
-    pub(super) parts: Parts,
-    pub(super) body: UpstreamBody,
-    pub(super) now: VerdictInput,
-    /// The handoff behind which a repeated request goes on.
-    pub(super) opening: Option<Arc<Handoff>>,
-}
-
-/// The answer to an agent that asked for no stream.
-pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
-    let WholeAnswer {
+/// The answer to an agent that wants it in one piece.
+pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
+    let Answered {
         exchange,
         parts,
         body,
-        now,
-        opening,
-    } = *asked;
+        verdict,
+        sentinel_of,
+    } = answered;
     let body = match collect(&exchange, body).await {
         Ok(body) => body,
         Err(fault) => return exchange.ctx.refuse(fault),
@@ -47,25 +34,19 @@ pub(super) async fn answer(asked: Box<WholeAnswer>) -> Response<ResponseBody> {
     let Some(report) = exchange.read_reply(&body) else {
         return shaped(parts.status, &parts.headers, ResponseBody::whole(body));
     };
-    let mut reply = Reply {
-        course: exchange.course(
-            now,
-            opening.as_ref().map(|handoff| RepeatedHandoff {
-                id: handoff.id,
-                head: handoff.head.clone(),
-            }),
-        ),
+    let mut reply = JoinedReply {
+        course: exchange.course(verdict, sentinel_of.as_deref()),
         exchange,
         legs: Vec::new(),
     };
     reply.leg_ended(body, report);
     let close = match reply.next() {
-        Next::End(close) => close,
+        NextStep::End(close) => close,
         // In a box: nearly all replies end with their first leg, and what is awaited here is as large as all of it.
-        Next::Perform(effect) => Box::pin(reply.run(effect)).await,
+        NextStep::Perform(effect) => Box::pin(reply.run(effect)).await,
     };
     let outcome = reply.outcome(&close);
-    let joined = ResponseBody::whole(reply.joined(&close, opening.as_deref()));
+    let joined = ResponseBody::whole(reply.joined(&close, sentinel_of.as_deref()));
     let exchange = &reply.exchange;
     let body = match outcome {
         ExchangeOutcome::Complete => match exchange.when_ended() {
@@ -92,25 +73,25 @@ impl Exchange {
 
 async fn collect(exchange: &Exchange, body: UpstreamBody) -> Result<Bytes, Fault> {
     let app = &exchange.app;
-    body.whole(app.config.limits.body_bytes, &app.bodies).await
+    body.whole(app.config.limits.body_bytes, &app.bodies.budget).await
 }
 
 /// One reply, and the legs that it is joined of.
-struct Reply {
+struct JoinedReply {
     exchange: Exchange,
     course: Course,
     legs: Vec<Leg>,
 }
 
-/// What comes next.
-enum Next {
+/// The next step of a reply.
+enum NextStep {
     Perform(Effect),
     End(ResponseEnd),
 }
 
-impl Reply {
+impl JoinedReply {
     fn leg_ended(&mut self, body: Bytes, report: LegReport) {
-        self.exchange.count(&report);
+        self.exchange.writer().count(&report);
         self.legs.push(Leg {
             body,
             report: report.clone(),
@@ -120,7 +101,7 @@ impl Reply {
     }
 
     /// Shows what is to be shown, up to what has to be waited for.
-    fn next(&mut self) -> Next {
+    fn next(&mut self) -> NextStep {
         loop {
             match self.course.poll_action() {
                 Some(Action::Say(text)) => {
@@ -128,10 +109,10 @@ impl Reply {
                         last.then = Some(text);
                     }
                 }
-                Some(Action::Perform(effect)) => return Next::Perform(effect),
-                Some(Action::End(close)) => return Next::End(close),
+                Some(Action::Perform(effect)) => return NextStep::Perform(effect),
+                Some(Action::End(close)) => return NextStep::End(close),
                 // Nothing of a leg is shown before its end, so nothing is ever broken off.
-                Some(Action::EndAsItIs | Action::BreakOff) | None => return Next::End(ResponseEnd::Own),
+                Some(Action::EndAsItIs | Action::BreakOff) | None => return NextStep::End(ResponseEnd::Own),
             }
         }
     }
@@ -143,15 +124,15 @@ impl Reply {
             let last = self.legs.last().filter(|_| asks);
             let spoken = last.map(|leg| LegOutput::Reply(leg.body.clone()));
             match self.exchange.perform(effect, spoken, false).await {
-                Done::Event(event) => self.course.handle_event(event),
-                Done::Leg(body) => {
+                EffectResult::Event(event) => self.course.handle_event(event),
+                EffectResult::Leg(body) => {
                     self.course.handle_event(CourseEvent::LegBegun);
                     self.read_leg(body).await;
                 }
             }
             match self.next() {
-                Next::Perform(next) => effect = next,
-                Next::End(close) => return close,
+                NextStep::Perform(next) => effect = next,
+                NextStep::End(close) => return close,
             }
         }
     }
@@ -163,7 +144,7 @@ impl Reply {
             Ok(body) => match self.exchange.read_reply(&body) {
                 Some(report) if report.stop != StopReason::Error => return self.leg_ended(body, report),
                 Some(report) => {
-                    self.exchange.count(&report);
+                    self.exchange.writer().count(&report);
                     tracing::warn!(exchange, "leg answered with an error under a status of success");
                     true
                 }
@@ -195,11 +176,12 @@ impl Reply {
     }
 
     /// The reply as the agent gets it; upstream's own bytes where nothing is to be changed.
-    fn joined(&self, close: &ResponseEnd, opening: Option<&Handoff>) -> Bytes {
+    fn joined(&self, close: &ResponseEnd, sentinel_of: Option<&Handoff>) -> Bytes {
         let wire = self.exchange.offered.agent.wire;
         let view = self.exchange.offered.agent.request.view();
-        let ending = self.exchange.ending(close);
-        let opening = self.exchange.beginning(opening);
+        let size = |leg: &_| splice::len(&self.exchange.offered.later_leg(&self.exchange.app, leg).rope);
+        let ending = effects::ending(close, size);
+        let opening = self.exchange.first_text(sentinel_of);
         if let ([leg], None, Ending::Own) = (&self.legs[..], &opening, ending)
             && leg.report.hidden.is_empty()
             && leg.report.broken_up == 0

@@ -11,8 +11,8 @@ const JOINED: usize = 16 << 10;
 /// Chunks of upstream's that are taken before anything is sent, at most.
 const CHUNKS: usize = 64;
 
-/// How often it is asked for more without an answer: a server on HTTP/1 asks twice before others get to run.
-const ASKS: u32 = 2;
+/// Polls for more without a result: a server on HTTP/1 polls twice before others get to run.
+const MOST_POLLS: u32 = 2;
 
 /// So many of a response's first events are sent without asking for more.
 const FIRST: u32 = 3;
@@ -28,10 +28,10 @@ pub(super) struct WriteCoalescer {
     /// Chunks and bytes of upstream's that were taken since something was sent.
     chunks: usize,
     bytes: usize,
-    /// How often more was asked for since the last chunk.
-    asks: u32,
-    /// Whether more was asked for since something was sent.
-    asked: bool,
+    /// Polls for more since the last chunk.
+    polls: u32,
+    /// Whether more was polled for since something was sent.
+    polled: bool,
     /// There is no more for now.
     due: bool,
     /// How many are sent without asking, and how many it will be after the next one that came alone.
@@ -46,8 +46,8 @@ impl Default for WriteCoalescer {
             sent: 0,
             chunks: 0,
             bytes: 0,
-            asks: 0,
-            asked: false,
+            polls: 0,
+            polled: false,
             due: false,
             pass: FIRST,
             next_pass: 0,
@@ -68,7 +68,7 @@ impl WriteCoalescer {
     pub(super) fn chunk(&mut self, bytes: usize) -> &mut Vec<Bytes> {
         self.chunks += 1;
         self.bytes += bytes;
-        self.asks = 0;
+        self.polls = 0;
         &mut self.all
     }
 
@@ -80,16 +80,16 @@ impl WriteCoalescer {
 
     /// Upstream's client has no more: whether to let it run once more before what waits is sent. Never waits for
     /// the network: the task is woken at once.
-    pub(super) fn asks_for_more(&mut self, cx: &Context<'_>) -> bool {
+    pub(super) fn polls_for_more(&mut self, cx: &Context<'_>) -> bool {
         if self.is_empty() {
             return false;
         }
-        if self.pass > 0 || self.asks >= ASKS {
+        if self.pass > 0 || self.polls >= MOST_POLLS {
             self.due = true;
             return false;
         }
-        self.asks += 1;
-        self.asked = true;
+        self.polls += 1;
+        self.polled = true;
         cx.waker().wake_by_ref();
         true
     }
@@ -125,14 +125,14 @@ impl WriteCoalescer {
     fn learn(&mut self) {
         if self.chunks > 1 {
             (self.pass, self.next_pass) = (0, 0);
-        } else if self.asked {
+        } else if self.polled {
             self.next_pass = (2 * self.next_pass + 1).min(PATIENCE);
             self.pass = self.next_pass;
         } else {
             self.pass = self.pass.saturating_sub(self.chunks as u32);
         }
-        (self.chunks, self.bytes, self.asks) = (0, 0, 0);
-        (self.asked, self.due) = (false, false);
+        (self.chunks, self.bytes, self.polls) = (0, 0, 0);
+        (self.polled, self.due) = (false, false);
     }
 }
 
@@ -153,40 +153,40 @@ mod tests {
         vec![b'x'; bytes].into()
     }
 
-    fn asks(pieces: &mut WriteCoalescer) -> u32 {
+    fn polls(pieces: &mut WriteCoalescer) -> u32 {
         let cx = Context::from_waker(Waker::noop());
-        (0..10).take_while(|_| pieces.asks_for_more(&cx)).count() as u32
+        (0..10).take_while(|_| pieces.polls_for_more(&cx)).count() as u32
     }
 
     fn alone(pieces: &mut WriteCoalescer) -> u32 {
         pieces.chunk(1).push(piece(1));
-        let asked = asks(pieces);
+        let polled = polls(pieces);
         assert!(pieces.are_due());
         assert_eq!(pieces.take().map(|p| p.len()), Some(1));
         assert!(pieces.is_empty() && !pieces.are_due());
-        asked
+        polled
     }
 
     #[test]
     fn events_that_come_alone_hardly_ever_wait_for_more() {
         let mut pieces = WriteCoalescer::default();
-        let asked: Vec<u32> = (0..100).map(|_| alone(&mut pieces)).collect();
-        assert_eq!(asked[..3], [0; 3]);
-        assert!(asked.iter().all(|a| *a <= ASKS));
-        assert!(asked.iter().filter(|a| **a > 0).count() <= 10, "{asked:?}");
+        let polled: Vec<u32> = (0..100).map(|_| alone(&mut pieces)).collect();
+        assert_eq!(polled[..3], [0; 3]);
+        assert!(polled.iter().all(|a| *a <= MOST_POLLS));
+        assert!(polled.iter().filter(|a| **a > 0).count() <= 10, "{polled:?}");
     }
 
     #[test]
-    fn where_more_comes_it_is_asked_for_each_time() {
+    fn where_more_comes_it_is_polled_for_each_time() {
         let mut pieces = WriteCoalescer::default();
         for _ in 0..5 {
             pieces.chunk(1).push(piece(1));
             pieces.chunk(1).push(piece(1));
-            asks(&mut pieces);
+            polls(&mut pieces);
             assert_eq!(pieces.take().map(|p| p.len()), Some(2));
         }
         pieces.chunk(1).push(piece(1));
-        assert_eq!(asks(&mut pieces), ASKS);
+        assert_eq!(polls(&mut pieces), MOST_POLLS);
     }
 
     #[test]

@@ -1,0 +1,166 @@
+//! Sixth stage: shows the agent an answer, streamed or in one piece. Both drive the same course.
+
+mod answered;
+mod coalesce;
+mod effects;
+mod ends;
+mod stream;
+mod whole;
+
+use std::sync::Arc;
+
+use http::Response;
+
+use self::answered::Answered;
+use super::send::{LegSender, Sent};
+use super::{Exchange, is_model_call};
+use crate::serve::proxy::download::UpstreamBody;
+use crate::serve::proxy::relay;
+use crate::serve::proxy::response_body::ResponseBody;
+use baton_core::course::{Course, CourseTerms, RepeatedHandoff, VerdictInput};
+use baton_core::record::Handoff;
+use baton_core::rewrite::RewriteOutcome;
+use baton_core::tools::ToolNames;
+use baton_core::wire::ResponseWatch;
+
+/// Answers the agent with the first leg's response, and with what follows from it.
+pub(super) async fn first(sent: Sent) -> Response<ResponseBody> {
+    let Sent {
+        exchange,
+        request,
+        response,
+    } = sent;
+    if !response.status().is_success() || !is_model_call(exchange.ctx.endpoint) {
+        return relay::answer(&exchange.ctx, Ok(response));
+    }
+    let verdict = verdict_input(&exchange, &request);
+    show(exchange, response, verdict, None).await
+}
+
+/// Answers with a handoff's sentinel, then the leg after it; with the sentinel alone where responses stop there.
+pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> Response<ResponseBody> {
+    exchange.leg.fresh = true;
+    if exchange.stops() {
+        return match exchange.begun_draft() {
+            Some(shown) => exchange.end_shown(shown),
+            None => exchange.local_answer(
+                &exchange.opening.with_sentinel(&exchange.sentinel(handoff)),
+                Some(handoff.id),
+            ),
+        };
+    }
+    let (app, offered) = (&exchange.app, &exchange.offered);
+    let fresh = offered.fresh(app, &handoff.head).cut_at(Some(handoff.id));
+    let response = match LegSender::of(&exchange).later(&fresh).await {
+        Ok(response) => response,
+        Err(fault) => return exchange.ctx.refuse(fault.into()),
+    };
+    exchange.ctx.recorder.first_byte();
+    if !response.status().is_success() {
+        return relay::answer(&exchange.ctx, Ok(response));
+    }
+    let verdict = VerdictInput {
+        legs: 2,
+        pending: None,
+        ..verdict_input(&exchange, &offered.first(app, true))
+    };
+    show(exchange, response, verdict, Some(Arc::new(handoff.clone()))).await
+}
+
+/// Shows an answer in the form that it has; what is of neither form is relayed.
+async fn show(
+    exchange: Exchange,
+    response: Response<UpstreamBody>,
+    verdict: VerdictInput,
+    sentinel_of: Option<Arc<Handoff>>,
+) -> Response<ResponseBody> {
+    let (parts, body) = response.into_parts();
+    let form = exchange.form();
+    let (body, is_readable) = match LegSender::of(&exchange).readable(&parts, body) {
+        Ok(body) => (body, true),
+        Err(body) => (body, false),
+    };
+    let (streamed, whole) = (form.is_stream(&parts.headers), form.is_whole(&parts.headers));
+    if !is_readable || !(streamed || whole) {
+        return relay::answer(&exchange.ctx, Ok(Response::from_parts(parts, body)));
+    }
+    let answered = Answered {
+        exchange,
+        parts,
+        body,
+        verdict,
+        sentinel_of,
+    };
+    match streamed {
+        true => stream::answer(answered),
+        false => whole::answer(answered).await,
+    }
+}
+
+fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
+    let Exchange {
+        app, offered, leg, ..
+    } = exchange;
+    let agent = &offered.agent;
+    if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {
+        live.spoken.saw(first.messages);
+    }
+    let pending = first.pending.clone().or_else(|| offered.stored_pending());
+    VerdictInput {
+        messages: first.messages,
+        legs: 1,
+        max_chain: app.config.handoff.max_chain.max(1),
+        refused: 0,
+        answered: Vec::new(),
+        tools: app.recall_tools.clone(),
+        pending: pending.filter(|_| leg.tooled && !agent.side_call),
+        structured: agent.request.view().facts.structured || agent.side_call,
+    }
+}
+
+impl Exchange {
+    /// What is looked for in the response.
+    pub(super) fn watch(&self) -> ResponseWatch {
+        ResponseWatch {
+            hide: self.hidden(),
+            buffered_bytes: self.app.config.limits.held_bytes,
+        }
+    }
+
+    /// The tools of ours that the present leg was offered.
+    pub(super) fn hidden(&self) -> ToolNames {
+        let recall = match self.leg.fresh {
+            true => self.offered.offer.recall_next,
+            false => self.offered.offer.recall,
+        };
+        match self.leg.tooled {
+            true => self.app.tools_with(recall).names(),
+            false => ToolNames::NONE,
+        }
+    }
+
+    /// The course of this answer, its first leg being read.
+    fn course(&self, first: VerdictInput, sentinel_of: Option<&Handoff>) -> Course {
+        let offered = &self.offered;
+        Course::new(CourseTerms {
+            first,
+            stops: self.stops(),
+            goes_on_by_id: offered.agent.wire.goes_on_by_id() && !offered.agent.request.view().facts.unstored,
+            retries: self.app.config.handoff.retries,
+            active: offered.active_id(),
+            opening: sentinel_of.map(|handoff| RepeatedHandoff {
+                id: handoff.id,
+                head: handoff.head.clone(),
+            }),
+            opens_with_text: self.opening.before_model().is_some(),
+        })
+    }
+
+    /// What is shown at an answer's start: the sentinel of this handoff, or what else the answer begins with.
+    fn first_text(&self, sentinel_of: Option<&Handoff>) -> Option<String> {
+        match sentinel_of {
+            Some(handoff) => Some(self.opening.with_sentinel(&self.sentinel(handoff))),
+            None => self.opening.before_model().map(str::to_owned),
+        }
+    }
+}

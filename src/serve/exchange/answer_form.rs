@@ -1,0 +1,139 @@
+//! The form of an answer: a stream or one JSON document, by the request and by the head of upstream's response. No IO.
+
+use http::{HeaderMap, header};
+
+use crate::serve::proxy::{headers, route};
+use baton_core::wire::Framing;
+
+/// The form in which a request's answer is expected.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AnswerForm {
+    /// The framing that the path requests, where it is not the wire's usual one.
+    by_path: Option<Framing>,
+    usual: Framing,
+    wants_stream: bool,
+}
+
+impl AnswerForm {
+    /// The form that a request to `target` expects on a wire whose streams are framed as `usual`.
+    pub(super) fn of(target: &str, usual: Framing, wants_stream: bool) -> Self {
+        Self {
+            by_path: route::streams_array(target).then_some(Framing::JsonArray),
+            usual,
+            wants_stream,
+        }
+    }
+
+    /// The framing that the path requests, where it is not the wire's usual one.
+    pub(super) fn by_path(self) -> Option<Framing> {
+        self.by_path
+    }
+
+    /// The framing of a streamed answer.
+    pub(super) fn framing(self) -> Framing {
+        self.by_path.unwrap_or(self.usual)
+    }
+
+    /// Whether an answer with these headers is a stream: by its content type, or the array that the path requests. Without
+    /// a content type it is what the request wants: ChatGPT's server for Codex sends none.
+    pub(super) fn is_stream(self, headers: &HeaderMap) -> bool {
+        headers::is_stream(headers)
+            || self.by_path == Some(Framing::JsonArray) && is_json(headers)
+            || is_untyped(headers) && self.wants_stream
+    }
+
+    /// Whether an answer with these headers is one JSON document, by the same rule.
+    pub(super) fn is_whole(self, headers: &HeaderMap) -> bool {
+        is_json(headers) || is_untyped(headers) && !self.wants_stream
+    }
+}
+
+/// The content type of a stream of our own.
+pub(super) fn content_type(framing: Framing) -> &'static str {
+    match framing {
+        Framing::JsonArray => "application/json",
+        Framing::Sse => "text/event-stream; charset=utf-8",
+        Framing::Lines => "application/x-ndjson",
+    }
+}
+
+fn is_json(headers: &HeaderMap) -> bool {
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|value| value.to_str().ok());
+    kind.and_then(|kind| kind.split(';').next())
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("application/json"))
+}
+
+fn is_untyped(headers: &HeaderMap) -> bool {
+    !headers.contains_key(header::CONTENT_TYPE)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    const GENERATE: &str = "/v1beta/models/gemini-3-pro:generateContent";
+    const STREAM: &str = "/v1beta/models/gemini-3-pro:streamGenerateContent";
+    const STREAM_SSE: &str = "/v1beta/models/gemini-3-pro:streamGenerateContent?alt=sse";
+
+    fn typed(kind: Option<&'static str>) -> HeaderMap {
+        let value = kind.map(HeaderValue::from_static);
+        value
+            .into_iter()
+            .map(|value| (header::CONTENT_TYPE, value))
+            .collect()
+    }
+
+    /// Path, whether the request wants a stream, content type; whether the answer is read as a stream, or as one document.
+    type Row = (&'static str, bool, Option<&'static str>, bool, bool);
+
+    #[test]
+    fn an_answer_is_read_by_its_content_type_or_without_one_as_it_was_requested() {
+        let sse = Some("text/event-stream; charset=utf-8");
+        let json = Some("Application/JSON; charset=utf-8");
+        let rows: &[Row] = &[
+            ("/v1/messages", true, sse, true, false),
+            ("/v1/messages", false, json, false, true),
+            // An error in one piece, where a stream was requested.
+            ("/v1/messages", true, json, false, true),
+            ("/v1/responses", true, None, true, false),
+            ("/v1/responses", false, None, false, true),
+            ("/v1/messages", true, Some("text/html"), false, false),
+            ("/v1/messages", false, Some("application/jsonlines"), false, false),
+            (STREAM_SSE, true, sse, true, false),
+            (GENERATE, false, json, false, true),
+        ];
+        for (target, wants_stream, kind, stream, whole) in rows {
+            let form = AnswerForm::of(target, Framing::Sse, *wants_stream);
+            let headers = typed(*kind);
+            let read = (form.is_stream(&headers), form.is_whole(&headers));
+            assert_eq!(read, (*stream, *whole), "{target} {kind:?}");
+        }
+    }
+
+    #[test]
+    fn a_path_that_requests_an_array_streams_json() {
+        let array = AnswerForm::of(STREAM, Framing::Sse, true);
+        assert_eq!(array.framing(), Framing::JsonArray);
+        assert!(array.is_stream(&typed(Some("application/json"))));
+        assert!(array.is_stream(&typed(Some("text/event-stream"))));
+        let sse = AnswerForm::of(STREAM_SSE, Framing::Sse, true);
+        assert_eq!((sse.framing(), sse.by_path()), (Framing::Sse, None));
+        assert!(!sse.is_stream(&typed(Some("application/json"))));
+    }
+
+    #[test]
+    fn streams_of_our_own_name_what_they_are() {
+        let kinds = [Framing::Sse, Framing::JsonArray, Framing::Lines].map(content_type);
+        assert_eq!(
+            kinds,
+            [
+                "text/event-stream; charset=utf-8",
+                "application/json",
+                "application/x-ndjson"
+            ]
+        );
+    }
+}

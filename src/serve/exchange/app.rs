@@ -1,0 +1,175 @@
+//! What all exchanges share.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::clock::Clock;
+use crate::serve::proxy::BodyMemory;
+use crate::serve::proxy::spill::Spill;
+use crate::state::config::{Config, Secret};
+use crate::state::files::documents::DocumentWriter;
+use crate::state::jobs::drafts::DraftQueue;
+use crate::state::jobs::recalls::{CallAnswerer, Recaller};
+use crate::state::journal::Recorder;
+use crate::state::session::Sessions;
+use crate::state::store::SharedStore;
+use crate::state::store::seals::Seals;
+use baton_core::handoffs::draft::Prompts;
+use baton_core::handoffs::recall::RecallIndexSettings;
+use baton_core::redact::Redactor;
+use baton_core::tools::{RECALL_NAME, Tool, ToolTable};
+use baton_core::wire::View;
+
+/// Conversations kept in memory in front of the store: each takes about a kilobyte.
+const LIVE_CONVERSATIONS: usize = 16_384;
+
+/// The text to put after a request of a conversation, if any; called with its key and the request.
+pub type Reminder = Arc<dyn Fn(&str, &View) -> Option<String> + Send + Sync>;
+
+/// What all exchanges share.
+pub struct App {
+    /// The checked config.
+    pub config: Arc<Config>,
+    /// The conversations, in front of the store.
+    pub sessions: Arc<Sessions>,
+    /// The keys of the sentinels' seals.
+    pub seals: Seals,
+    /// The time of what is recorded.
+    pub clock: Clock,
+    /// Our tools, as the model sees them.
+    pub tools: Arc<ToolTable>,
+    /// Those of requests after a cut that was made with recall: one more. Where recall was turned off since then such
+    /// requests still have it, since their prefix has.
+    pub recall_tools: Arc<ToolTable>,
+    /// Answers the tools that are answered with a text.
+    pub answers: Arc<dyn CallAnswerer>,
+    /// Puts texts after requests.
+    pub reminder: Option<Reminder>,
+    /// The drafts of all conversations.
+    pub drafting: Arc<DraftQueue>,
+    /// The prompts that request the document of a handoff.
+    pub prompts: Prompts,
+    /// Gets a copy of what goes by.
+    pub journal: Recorder,
+    /// Writes documents of handoffs.
+    pub documents: DocumentWriter,
+    /// Keeps requests while their responses stream.
+    pub(crate) spill: Spill,
+    /// The memory of requests' bodies.
+    pub bodies: BodyMemory,
+    /// Knows the config's keys and patterns, and removes them from events and logs.
+    pub redactor: Redactor,
+}
+
+impl App {
+    /// The parts that follow from the config, over this store.
+    ///
+    /// # Errors
+    /// A file of `draft.prompts_dir` cannot be read.
+    pub fn new(config: Config, store: SharedStore, seals: impl Into<Seals>) -> io::Result<Self> {
+        let secrets = config.journal.secrets.iter().map(Secret::reveal);
+        let redactor = Redactor::lazy(&config.journal.redact)
+            .knowing(secrets)
+            .with_secret_files(&config.draft.secret_files);
+        let handoff = Tool::handoff(config.handoff.description.as_deref());
+        let recall = Tool::recall(config.recall.per_turn);
+        let recall_tools = Arc::new(ToolTable::new(vec![handoff.clone(), recall]));
+        let answers = recaller(&config, &redactor);
+        let drafting = DraftQueue::expiring_after(config.draft.expires);
+        let prompts = prompts(config.draft.prompts_dir.as_deref())?;
+        let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
+        let bodies = BodyMemory::new(&config.limits);
+        Ok(Self {
+            config: Arc::new(config),
+            redactor,
+            bodies,
+            tools: Arc::new(ToolTable::new(vec![handoff])),
+            recall_tools,
+            answers,
+            reminder: None,
+            drafting: Arc::new(drafting),
+            prompts,
+            sessions: Arc::new(Sessions::new(store, LIVE_CONVERSATIONS)),
+            seals: seals.into(),
+            clock: Clock::default(),
+            journal: Recorder::off(),
+            documents: DocumentWriter::off(),
+            spill,
+        })
+    }
+
+    /// Sets the journal's recorder.
+    pub fn with_journal(self, journal: Recorder) -> Self {
+        Self { journal, ..self }
+    }
+
+    /// Sets the writer of documents.
+    pub fn with_documents(self, documents: DocumentWriter) -> Self {
+        Self { documents, ..self }
+    }
+
+    /// Adds these tools after `session_handoff`, and what answers their calls.
+    pub fn with_tools(self, more: Vec<Tool>, answers: Arc<dyn CallAnswerer>) -> Self {
+        let all: Vec<Tool> = self.tools.iter().cloned().chain(more).collect();
+        let recall = self.recall_tools.get(RECALL_NAME).cloned();
+        Self {
+            tools: Arc::new(ToolTable::new(all.clone())),
+            recall_tools: Arc::new(ToolTable::new(all.into_iter().chain(recall).collect())),
+            answers,
+            ..self
+        }
+    }
+
+    /// Sets another clock.
+    pub fn with_clock(self, clock: Clock) -> Self {
+        Self { clock, ..self }
+    }
+
+    /// Sets what is put after requests.
+    pub fn with_reminder(self, reminder: Reminder) -> Self {
+        Self {
+            reminder: Some(reminder),
+            ..self
+        }
+    }
+
+    /// Our tools that a request is offered: after a cut that was made with recall one more.
+    pub(crate) fn tools_with(&self, recall: bool) -> &ToolTable {
+        match recall {
+            true => &self.recall_tools,
+            false => &self.tools,
+        }
+    }
+}
+
+/// The built-in texts, or in their place the files of this folder.
+fn prompts(dir: Option<&Path>) -> io::Result<Prompts> {
+    let Some(dir) = dir else {
+        return Ok(Prompts::default());
+    };
+    let mut failed = None;
+    let prompts = Prompts::with(|name| {
+        let file = dir.join(name);
+        match std::fs::read_to_string(&file) {
+            Ok(text) => Some(text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound && dir.is_dir() => None,
+            Err(error) => {
+                failed = Some(io::Error::new(
+                    error.kind(),
+                    format!("{}: {error}", file.display()),
+                ));
+                None
+            }
+        }
+    });
+    failed.map_or(Ok(prompts), Err)
+}
+
+fn recaller(config: &Config, redactor: &Redactor) -> Arc<dyn CallAnswerer> {
+    let settings = RecallIndexSettings {
+        tags: config.handoff.preamble_tags.clone(),
+        redactor: redactor.clone(),
+    };
+    Arc::new(Recaller::new(settings, config.recall.index_bytes))
+}

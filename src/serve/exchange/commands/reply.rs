@@ -1,0 +1,133 @@
+//! The reply to a command: its text, what it changes, and how it is shown.
+
+use http::Response;
+use uuid::Uuid;
+
+use crate::serve::exchange::Exchange;
+use crate::serve::exchange::local_answer::{self, LocalText};
+use crate::serve::exchange::offer::Offered;
+use crate::serve::proxy::RequestContext;
+use crate::serve::proxy::fault::{Code, Fault};
+use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::store::{SharedStore, StoreError};
+use baton_core::commands::UndoOutcome;
+use baton_core::mark::note;
+use baton_core::record::HandoffId;
+
+/// The reply to a command.
+pub(in crate::serve::exchange) struct CommandReply {
+    pub(in crate::serve::exchange) text: String,
+    /// The note's id; an undo's is the handoff's.
+    pub(in crate::serve::exchange) note: Uuid,
+    /// The handoff that the model knows from here on.
+    pub(super) sentinel: Option<ReplySentinel>,
+    /// A text that it pins.
+    pub(super) pinned: Option<String>,
+    /// A text that is pinned no longer.
+    pub(super) unpinned: Option<String>,
+    pub(super) undo: Option<UndoOutcome>,
+}
+
+/// A handoff's sentinel at a reply's end.
+#[derive(Debug, Clone)]
+pub(super) struct ReplySentinel {
+    pub(super) handoff: HandoffId,
+    pub(super) text: String,
+}
+
+impl CommandReply {
+    pub(super) fn new(text: impl Into<String>) -> Self {
+        Self {
+            text: text.into(),
+            note: Uuid::now_v7(),
+            sentinel: None,
+            pinned: None,
+            unpinned: None,
+            undo: None,
+        }
+    }
+
+    /// The reply as it is shown: its note takes it out of every later request, and the sentinel after the note stays.
+    pub(super) fn shown(&self) -> String {
+        let line = note::line(self.note);
+        let mut text = format!("{}{}\n\n{line}", note::BEGINS, self.text);
+        if let Some(sentinel) = &self.sentinel {
+            text.push_str("\n\n");
+            text.push_str(sentinel.text.trim());
+        }
+        text
+    }
+}
+
+impl Exchange {
+    /// Answers with a reply, after the draft that the answer may show.
+    pub(super) async fn reply(&self, reply: &CommandReply) -> Response<ResponseBody> {
+        if let Some(shown) = self.begun_draft() {
+            let sentinel = reply.sentinel.as_ref().map_or("", |sentinel| &sentinel.text);
+            shown.end(&reply.text, sentinel.trim());
+            return self.end_shown(shown);
+        }
+        let id = Uuid::now_v7();
+        let store = self.app.sessions.store();
+        if let Err(error) = remember_answer(store, &self.ctx, &self.offered, id).await {
+            tracing::error!(exchange = self.ctx.id, %error, "a command's answer cannot be written");
+            return self.ctx.refuse(Fault::from(Code::STORE));
+        }
+        let text = LocalText {
+            id,
+            text: &reply.shown(),
+            handoff: reply.sentinel.as_ref().map(|sentinel| sentinel.handoff),
+        };
+        local_answer::answer(&self.ctx, &self.offered, &text)
+    }
+}
+
+/// Maps the answer's id to the response before it: a later request may go on from the answer by its id alone.
+async fn remember_answer(
+    store: &SharedStore,
+    ctx: &RequestContext,
+    offered: &Offered,
+    id: Uuid,
+) -> Result<(), StoreError> {
+    let facts = &offered.agent.request.view().facts;
+    // What resends its history does not go on by an id.
+    if !offered.agent.wire.goes_on_by_id() || facts.unstored {
+        return Ok(());
+    }
+    let named = facts.previous.as_ref().map(|previous| previous.id.as_str());
+    let origin = match &offered.pin.previous {
+        Some(origin) => origin.written(),
+        None => named.unwrap_or_default().to_owned(),
+    };
+    let shown = format!("resp_baton_{}", id.simple());
+    store.put_response_id(&ctx.principal, &shown, &origin).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::mark::sentinel;
+
+    #[test]
+    fn a_sentinel_stands_after_the_note_that_takes_the_reply_out() {
+        let handoff = Uuid::from_u128(9);
+        let reply = CommandReply {
+            sentinel: Some(ReplySentinel {
+                handoff,
+                text: format!("\n\n{}", sentinel::short(handoff, None)),
+            }),
+            ..CommandReply::new("done.")
+        };
+        let shown = reply.shown();
+        let places = [
+            note::BEGINS,
+            "done.",
+            &note::line(reply.note),
+            &sentinel::short(handoff, None),
+        ]
+        .map(|part| shown.find(part));
+        assert!(places.iter().all(Option::is_some), "{shown}");
+        assert!(places.is_sorted(), "{shown}");
+        assert!(!shown.contains("\n\n\n"), "{shown}");
+    }
+}

@@ -1,0 +1,229 @@
+//! How full the model's context is in one thread of a conversation, and what follows from that: a notice to the model, or an
+//! automatic handoff.
+
+use std::collections::HashSet;
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use super::offer::Offered;
+use super::{insertions, is_model_call};
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::{RequestContext, headers};
+use crate::state::session::{LiveConversation, ThreadId, ThreadTurns, digest};
+use baton_core::nudge::{
+    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, WindowQuery,
+};
+use baton_core::record::HandoffId;
+use baton_core::rewrite::positions::without_breakpoints;
+use baton_core::wire::{Usage, View};
+
+/// Headers that the requests of subagents alone have: Claude Code's, Codex's.
+const OF_SUBAGENTS: [&str; 2] = ["x-claude-code-agent-id", "x-openai-subagent"];
+
+/// Turns at a transcript's end by which its thread is found again.
+const TAIL: usize = 4;
+
+/// Models without a known window that the log names, once each.
+const MOST_UNKNOWN: usize = 64;
+
+/// The thread of an exchange, and its thresholds.
+#[derive(Clone)]
+pub(super) struct ContextThread {
+    live: Arc<LiveConversation>,
+    thread: ThreadId,
+    limits: ModelThresholds,
+    window: Option<u64>,
+}
+
+/// A thread that a request belongs to.
+pub(super) struct EnteredThread {
+    pub(super) thread: ContextThread,
+    /// The request was not sent before in this thread.
+    pub(super) is_new: bool,
+}
+
+/// What is due with a request.
+pub(super) enum DueStep {
+    /// A notice to the model.
+    Nudge(String),
+    /// A handoff, since the context has this many tokens.
+    HandOff { tokens: u64 },
+}
+
+/// Finds the request's thread; `None` where its model gets no notices.
+pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Option<EnteredThread> {
+    let policy = &app.config.handoff;
+    let thresholds = policy.thresholds_of(is_subagent(ctx));
+    let view = offered.agent.request.view();
+    let facts = &view.facts;
+    let in_the_loop = offered.offer.tooled
+        && is_model_call(ctx.endpoint)
+        && !offered.agent.side_call
+        && !facts.structured
+        // The size of a transcript that upstream stores is not known here.
+        && facts.previous.is_none();
+    if !in_the_loop || thresholds.are_off() {
+        return None;
+    }
+    let live = offered.agent.live.as_ref()?;
+    let model = facts.model.as_deref().unwrap_or_default();
+    let window = policy.windows.of(&window_query(ctx, model));
+    if window.is_none() && thresholds.nudge_at > 0.0 {
+        note_unknown(model);
+    }
+    let from = offered.kept_from();
+    let mut visible = offered
+        .places
+        .insertions
+        .iter()
+        .filter(|placed| placed.turn >= from);
+    let notified = visible.any(|placed| nudge::is_nudge(&placed.text));
+    let request = ThreadTurns {
+        turns: view.turns.len(),
+        digest: &|last| tail_digest(view, last),
+        named: offered.agent.named,
+    };
+    let (thread, is_new) = live.context_exchange(&request, offered.active_id(), notified);
+    let thread = ContextThread {
+        live: Arc::clone(live),
+        thread,
+        limits: thresholds.of(window),
+        window,
+    };
+    Some(EnteredThread { thread, is_new })
+}
+
+/// Whether a handoff that the model has called for is pending until the end of its turn.
+pub(super) fn waits_for_turn_end(offered: &Offered) -> bool {
+    let mut pending = offered.places.pairs.iter().filter(|pair| pair.pending.is_some());
+    pending.any(|pair| offered.places.beside_calls.contains(&pair.id))
+}
+
+impl ContextThread {
+    /// What is due with a new request of this thread.
+    pub(super) fn due(&self, offered: &Offered) -> Option<DueStep> {
+        let view = offered.agent.request.view();
+        let step_done = || nudge::step_done(view, offered.kept_from());
+        let context = self.with(|context| context.clone())?;
+        match context.decide(&self.limits, step_done) {
+            NudgeDecision::Nudge { tokens } => Some(DueStep::Nudge(nudge::text(tokens, self.window))),
+            NudgeDecision::HandOff { tokens } => Some(DueStep::HandOff { tokens }),
+            NudgeDecision::Nothing => None,
+        }
+    }
+
+    /// Puts a notice after the request, before anything is sent.
+    pub(super) async fn nudge(&self, app: &App, ctx: &RequestContext, offered: &mut Offered, text: &str) {
+        match insertions::append(app, ctx, offered, text).await {
+            Ok(true) => {
+                self.with(ContextUse::nudged);
+                note_nudge(ctx, NudgeOutcome::Notified);
+                tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
+            }
+            // It has no place here: the next request may have one.
+            Ok(false) => {}
+            Err(error) => {
+                note_nudge(ctx, NudgeOutcome::NotWritten);
+                tracing::error!(exchange = ctx.id, %error, "a nudge was not written: not sent");
+            }
+        }
+    }
+
+    /// Measures the context by the usage of a leg that was answered, in a request cut at `cut`.
+    pub(super) fn measure(&self, ctx: &RequestContext, cut: Option<HandoffId>, usage: Usage) {
+        let answer = answer_usage(cut, usage);
+        let stopped = self.with(|context| context.measured(answer, &self.limits));
+        note_stopped(ctx, stopped.flatten());
+    }
+
+    /// A handoff has taken effect.
+    pub(super) fn handed_over(&self, ctx: &RequestContext, handoff: HandoffId) {
+        let mut stopped = None;
+        let nudged = self.with(|context| {
+            let nudged = context.was_nudged();
+            stopped = context.handed_over(handoff);
+            nudged
+        });
+        if nudged == Some(true) {
+            note_nudge(ctx, NudgeOutcome::Followed);
+        }
+        note_stopped(ctx, stopped);
+    }
+
+    /// A draft failed: none is begun by a threshold again until the context has grown further.
+    pub(super) fn draft_failed(&self) {
+        self.with(ContextUse::tried);
+    }
+
+    fn with<T>(&self, change: impl FnOnce(&mut ContextUse) -> T) -> Option<T> {
+        self.live.context(self.thread, change)
+    }
+}
+
+/// What a leg's usage states of the context: its input with all of it that was cached, and its output.
+fn answer_usage(cut: Option<HandoffId>, usage: Usage) -> AnswerUsage {
+    let input = usage
+        .input
+        .saturating_add(usage.cache_read)
+        .saturating_add(usage.cache_write);
+    AnswerUsage {
+        cut,
+        tokens: input.saturating_add(usage.output),
+        input,
+    }
+}
+
+pub(super) fn note_nudge(ctx: &RequestContext, outcome: NudgeOutcome) {
+    ctx.recorder.note(|e| e.nudges.push(outcome));
+}
+
+fn note_stopped(ctx: &RequestContext, stopped: Option<HandoffLoop>) {
+    let Some(why) = stopped else { return };
+    note_nudge(ctx, NudgeOutcome::Stopped(why));
+    let why = why.name();
+    tracing::warn!(exchange = ctx.id, why, "nudging stops in this task");
+}
+
+/// Digest of the transcript's last turns up to this one.
+fn tail_digest(view: &View, last: usize) -> u128 {
+    let turns = &view.turns[(last + 1).saturating_sub(TAIL)..=last];
+    let mut digests = [0; TAIL * size_of::<u128>()];
+    for (turn, place) in turns.iter().zip(digests.chunks_exact_mut(size_of::<u128>())) {
+        let one = digest(&without_breakpoints(view.text(turn.span)));
+        place.copy_from_slice(&one.to_ne_bytes());
+    }
+    digest(&digests)
+}
+
+fn is_subagent(ctx: &RequestContext) -> bool {
+    OF_SUBAGENTS
+        .iter()
+        .any(|name| headers::value(&ctx.headers, name).is_some())
+}
+
+/// What a request states of its model's window.
+pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> WindowQuery<'a> {
+    let text = |name| {
+        let value = headers::value(&ctx.headers, name);
+        value.and_then(|value| value.to_str().ok()).unwrap_or_default()
+    };
+    WindowQuery {
+        model,
+        betas: text("anthropic-beta"),
+        user_agent: text("user-agent"),
+        declared: text(headers::DECLARED_WINDOWS),
+    }
+}
+
+/// Logs once that a model's window is not known.
+fn note_unknown(model: &str) {
+    static LOGGED: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
+    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
+    if logged.len() < MOST_UNKNOWN && !logged.contains(model) {
+        logged.insert(model.to_owned());
+        drop(logged);
+        tracing::info!(
+            model,
+            "the window of this model is not known: of the thresholds only handoff.nudge_tokens holds (handoff.windows)"
+        );
+    }
+}

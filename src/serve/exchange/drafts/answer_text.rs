@@ -1,0 +1,76 @@
+//! Reads a model's answer as the document of a handoff. No IO.
+
+use baton_core::handoffs::draft::{DraftEnd, DraftFailure};
+use baton_core::transcript::{AnswerContent, AnswerPartKind};
+use baton_core::wire::{LegReport, StopReason};
+
+/// The draft that an answer is: its texts, one line apart; or why it is none.
+pub(super) fn draft_of(raw: &[u8], report: &LegReport) -> DraftEnd {
+    let parts = AnswerContent::of(raw).parts;
+    let first = |kind| parts.iter().find(|part| part.kind == kind);
+    if report.stop == StopReason::Error {
+        let error = first(AnswerPartKind::Error).and_then(|part| part.pieces.first());
+        let error = error.map_or(&b"null"[..], |piece| piece.of(raw));
+        let event = [&br#"{"error":"#[..], error, b"}"].concat();
+        return DraftEnd::Failed(DraftFailure::of_event(&event));
+    }
+    if first(AnswerPartKind::Refusal).is_some() {
+        return DraftEnd::Failed(DraftFailure::Refused);
+    }
+    let texts = parts.iter().filter(|part| part.kind == AnswerPartKind::Text);
+    let texts: Vec<String> = texts
+        .map(|part| part.text().trim().to_owned())
+        .filter(|text| !text.is_empty())
+        .collect();
+    DraftEnd::of(report.stop, &texts.join("\n"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::tools::ToolNames;
+    use baton_core::wire::{Operation, ResponseWatch, wire};
+    use serde_json::{Value, json};
+
+    /// A whole answer of Anthropic's, as the wire reports it.
+    fn read(answer: &Value) -> DraftEnd {
+        let wire = wire(baton_core::record::WireId::Anthropic);
+        let request = json!({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "x"}]});
+        let view = wire
+            .read(&request.to_string().into(), Operation::Generate)
+            .unwrap();
+        let watch = ResponseWatch {
+            hide: ToolNames::NONE,
+            buffered_bytes: 1 << 20,
+        };
+        let raw = answer.to_string().into();
+        let report = wire.reply_to(&view, &raw, watch).unwrap();
+        draft_of(&raw, &report)
+    }
+
+    fn answer(stop: &str, content: Value) -> Value {
+        json!({
+            "id": "msg_1", "type": "message", "role": "assistant", "model": "m", "content": content,
+            "stop_reason": stop, "stop_sequence": null, "usage": {"input_tokens": 1, "output_tokens": 1},
+        })
+    }
+
+    fn text(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    #[test]
+    fn texts_are_joined_and_thinking_is_none_of_them() {
+        let thinking = json!({"type": "thinking", "thinking": "hm", "signature": "s"});
+        let content = json!([thinking, text(" # Goal\n"), text(" "), text("Mend it.")]);
+        let end = read(&answer("end_turn", content));
+        assert_eq!(end, DraftEnd::Complete("# Goal\nMend it.".to_owned()));
+    }
+
+    #[test]
+    fn an_answer_without_text_is_empty_and_one_that_was_cut_short_is_no_draft() {
+        assert_eq!(read(&answer("end_turn", json!([]))), DraftEnd::Empty);
+        let cut = read(&answer("max_tokens", json!([text("# Go")])));
+        assert!(!matches!(cut, DraftEnd::Complete(_) | DraftEnd::Empty), "{cut:?}");
+    }
+}

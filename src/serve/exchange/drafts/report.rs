@@ -1,0 +1,106 @@
+//! The report of a handoff to a person. No IO.
+
+use baton_core::record::{HandoffId, HandoffOrigin};
+
+/// A handoff and what it changed.
+pub(super) struct HandoffReport {
+    pub(super) id: HandoffId,
+    pub(super) origin: HandoffOrigin,
+    /// Bytes of the request before its cut.
+    pub(super) before: u64,
+    /// Bytes of the next request.
+    pub(super) after: u64,
+}
+
+impl HandoffReport {
+    /// The text for a person. `prefix`: of chat commands; empty where there are none.
+    pub(super) fn text(&self, prefix: &str) -> String {
+        let undo = match prefix {
+            "" => "To undo it, go back in your agent to before this answer.".to_owned(),
+            prefix => format!("To undo it: `{prefix}handoff undo`."),
+        };
+        format!(
+            "baton: handed over ({}), {} before, {} now, {}. {undo}",
+            how(self.origin),
+            size(self.before),
+            size(self.after),
+            self.id
+        )
+    }
+}
+
+/// How a person approves or rejects a draft.
+pub(in crate::serve::exchange) fn approval_commands(prefix: &str) -> String {
+    match prefix {
+        "" => "on the inspector's page of the conversation".to_owned(),
+        prefix => {
+            format!("`{prefix}handoff accept`, `{prefix}handoff edit TEXT` or `{prefix}handoff reject`")
+        }
+    }
+}
+
+/// How a handoff was made.
+fn how(origin: HandoffOrigin) -> &'static str {
+    match origin {
+        HandoffOrigin::Model => "by the model",
+        HandoffOrigin::Oneshot => "written by the model",
+        HandoffOrigin::Bundle => "written from a selection",
+        HandoffOrigin::Local => "composed without a model",
+        HandoffOrigin::Person => "as given",
+        HandoffOrigin::Auto => "by a threshold",
+        HandoffOrigin::Api => "by the API",
+        HandoffOrigin::Other => "by a newer version of baton",
+    }
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..1_048_576 => format!("{} KiB", bytes / 1024),
+        _ => format!("{:.1} MiB", bytes as f64 / 1_048_576.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_report_names_sizes_origin_and_the_way_back_that_exists() {
+        let report = HandoffReport {
+            id: HandoffId::from_u128(7),
+            origin: HandoffOrigin::Auto,
+            before: 3 << 19,
+            after: 1023,
+        };
+        assert_eq!(
+            report.text("::"),
+            "baton: handed over (by a threshold), 1.5 MiB before, 1023 B now, 00000000-0000-0000-0000-000000000007. To undo it: \
+             `::handoff undo`."
+        );
+        assert!(
+            report
+                .text("")
+                .ends_with("To undo it, go back in your agent to before this answer.")
+        );
+        let small = HandoffReport {
+            before: (1 << 20) - 1,
+            after: 1024,
+            ..report
+        };
+        assert!(
+            small.text("").contains("1023 KiB before, 1 KiB now"),
+            "{}",
+            small.text("")
+        );
+    }
+
+    #[test]
+    fn a_draft_is_approved_in_the_chat_where_there_are_commands() {
+        assert_eq!(
+            approval_commands("/b "),
+            "`/b handoff accept`, `/b handoff edit TEXT` or `/b handoff reject`"
+        );
+        assert!(!approval_commands("").contains("accept"));
+    }
+}

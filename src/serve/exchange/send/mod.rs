@@ -1,0 +1,40 @@
+//! Fifth stage: sends a request's first leg upstream. Later legs and the requests for drafts go through the same sender.
+
+mod refusal;
+mod retry;
+mod sender;
+mod sent;
+
+use http::StatusCode;
+
+use super::{Exchange, recording};
+
+pub(super) use self::refusal::{is_retryable, requested_pause};
+pub(super) use self::sender::LegSender;
+pub(super) use self::sent::{FirstLeg, Sent};
+
+/// Sends the first leg; once more where upstream refuses it for a reason that has a remedy.
+pub(super) async fn send(exchange: Exchange) -> FirstLeg {
+    let Exchange {
+        app, ctx, offered, ..
+    } = &exchange;
+    let request = offered.first(app, offered.offer.tooled);
+    recording::note_lost(ctx, offered, &request);
+    let response = match LegSender::of(&exchange).first(offered, &request).await {
+        Ok(response) => response,
+        Err(fault) => return FirstLeg::Refused(ctx.refuse(fault.into())),
+    };
+    ctx.recorder.first_byte();
+    let wire = offered.agent.wire;
+    let may_retry = wire.binds_prefixes() || offered.pin.active.is_some() && wire.may_refuse_thinking();
+    let refused = response.status() == StatusCode::BAD_REQUEST && may_retry;
+    let sent = Sent {
+        exchange,
+        request,
+        response,
+    };
+    match refused {
+        true => Box::pin(retry::retry(sent)).await,
+        false => FirstLeg::Sent(sent),
+    }
+}

@@ -1,0 +1,167 @@
+//! Decides what a refusal by upstream means. No IO.
+
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+/// A change with which a refused request is sent once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Remedy {
+    /// With the tool, or without it.
+    Tooled(bool),
+    /// Without the thinking after its cut.
+    WithoutThinking,
+}
+
+/// What is known of a request that upstream refused with a 400.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct RefusedRequest {
+    /// The request is cut at a handoff.
+    pub(super) is_pinned: bool,
+    pub(super) was_tooled: bool,
+    /// The request has room for the tool.
+    pub(super) has_room: bool,
+    /// The config or the request's header rules the tool out.
+    pub(super) is_tool_forbidden: bool,
+    /// Upstream's error refuses thinking in the request.
+    pub(super) refuses_thinking: bool,
+    /// Upstream's error reports that thinking does not fit its prefix.
+    pub(super) is_prefix_mismatch: bool,
+}
+
+impl RefusedRequest {
+    /// The change that may help; `None`: the error is passed on. The tool of a pinned request stays, since its prefix has it.
+    pub(super) fn remedy(&self) -> Option<Remedy> {
+        if self.is_pinned {
+            return self.refuses_thinking.then_some(Remedy::WithoutThinking);
+        }
+        let tooled = !self.was_tooled;
+        let may_toggle = self.has_room && !(tooled && self.is_tool_forbidden);
+        (may_toggle && self.is_prefix_mismatch).then_some(Remedy::Tooled(tooled))
+    }
+}
+
+/// Whether the status is retryable.
+pub(in crate::serve::exchange) fn is_retryable(status: StatusCode) -> bool {
+    status == StatusCode::TOO_MANY_REQUESTS
+        || status == StatusCode::REQUEST_TIMEOUT
+        || status.is_server_error()
+}
+
+/// Whether the answer to a retry replaces the refusal: a retryable status lets the agent try again, and a 400 does not.
+pub(super) fn replaces_refusal(status: StatusCode) -> bool {
+    status.is_success() || is_retryable(status)
+}
+
+/// The pause that a response requests: `retry-after-ms`, or `retry-after` in seconds. No provider uses dates.
+pub(in crate::serve::exchange) fn requested_pause(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let millis = number("retry-after-ms").or_else(|| number("retry-after").map(|s| s * 1000.0))?;
+    (millis >= 0.0 && millis.is_finite()).then(|| Duration::from_millis(millis as u64))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http::HeaderValue;
+
+    /// An unpinned request without the tool, whose prefix does not match.
+    const MISMATCH: RefusedRequest = RefusedRequest {
+        is_pinned: false,
+        was_tooled: false,
+        has_room: true,
+        is_tool_forbidden: false,
+        refuses_thinking: true,
+        is_prefix_mismatch: true,
+    };
+
+    #[test]
+    fn a_mismatched_prefix_toggles_the_tool_where_the_request_may_have_it() {
+        let with_tool = RefusedRequest {
+            was_tooled: true,
+            ..MISMATCH
+        };
+        let rows = [
+            (MISMATCH, Some(Remedy::Tooled(true))),
+            (with_tool, Some(Remedy::Tooled(false))),
+            (
+                RefusedRequest {
+                    is_tool_forbidden: true,
+                    ..MISMATCH
+                },
+                None,
+            ),
+            // It was given the tool before it was forbidden: taking the tool out stays possible.
+            (
+                RefusedRequest {
+                    is_tool_forbidden: true,
+                    ..with_tool
+                },
+                Some(Remedy::Tooled(false)),
+            ),
+            (
+                RefusedRequest {
+                    has_room: false,
+                    ..MISMATCH
+                },
+                None,
+            ),
+            (
+                RefusedRequest {
+                    is_prefix_mismatch: false,
+                    ..MISMATCH
+                },
+                None,
+            ),
+        ];
+        for (refused, remedy) in rows {
+            assert_eq!(refused.remedy(), remedy, "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_pinned_request_keeps_its_tool_and_loses_only_refused_thinking() {
+        let pinned = RefusedRequest {
+            is_pinned: true,
+            ..MISMATCH
+        };
+        assert_eq!(pinned.remedy(), Some(Remedy::WithoutThinking));
+        let other_error = RefusedRequest {
+            refuses_thinking: false,
+            ..pinned
+        };
+        assert_eq!(other_error.remedy(), None);
+    }
+
+    #[test]
+    fn only_a_status_that_helps_the_agent_more_replaces_a_400() {
+        let status = |code| StatusCode::from_u16(code).unwrap();
+        for code in [200, 201, 408, 429, 500, 503, 529] {
+            assert!(replaces_refusal(status(code)), "{code}");
+        }
+        for code in [400, 401, 403, 404, 413, 422] {
+            assert!(!replaces_refusal(status(code)), "{code}");
+        }
+        assert!(!is_retryable(StatusCode::OK));
+    }
+
+    #[test]
+    fn the_pause_is_the_requested_one() {
+        let millis = |headers: &[(&'static str, &'static str)]| {
+            let headers = headers.iter();
+            let headers =
+                headers.map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value)));
+            requested_pause(&headers.collect()).map(|pause| pause.as_millis())
+        };
+        assert_eq!(millis(&[("retry-after", "2")]), Some(2000));
+        assert_eq!(millis(&[("retry-after", " 0.5 ")]), Some(500));
+        assert_eq!(
+            millis(&[("retry-after-ms", "250"), ("retry-after", "2")]),
+            Some(250)
+        );
+        assert_eq!(millis(&[("retry-after", "Wed, 21 Oct 2026 07:28:00 GMT")]), None);
+        assert_eq!(millis(&[("retry-after", "-1")]), None);
+        assert_eq!(millis(&[("retry-after", "inf")]), None);
+        assert_eq!(millis(&[]), None);
+    }
+}

@@ -1,0 +1,133 @@
+//! Retries a first leg that upstream refused with a 400, where a remedy is known. The conversation's record follows what
+//! worked.
+
+use std::sync::Arc;
+
+use http::Response;
+
+use super::refusal::{RefusedRequest, Remedy, replaces_refusal};
+use super::sender::LegSender;
+use super::sent::{FirstLeg, Sent};
+use crate::serve::exchange::thinking;
+use crate::serve::exchange::{Exchange, shaped};
+use crate::serve::proxy::relay;
+use crate::serve::proxy::response_body::ResponseBody;
+use crate::state::telemetry::{ExchangeOutcome, ThinkingRetry};
+use baton_core::rewrite::RewriteOutcome;
+use baton_core::rewrite::untooled::{self, ToolOmission};
+
+/// A request that is sent once more.
+struct Retry {
+    request: RewriteOutcome,
+    remedy: Remedy,
+}
+
+/// Sends a refused request once more where that may help; else passes the refusal on.
+pub(super) async fn retry(sent: Sent) -> FirstLeg {
+    let Sent {
+        mut exchange,
+        request,
+        response,
+    } = sent;
+    let (parts, body) = response.into_parts();
+    let sender = LegSender::of(&exchange);
+    let read = match sender.readable(&parts, body) {
+        Ok(body) => {
+            let limit = sender.app.config.limits.body_bytes;
+            body.whole(limit, &sender.app.bodies.budget).await
+        }
+        Err(body) => {
+            let response = Response::from_parts(parts, body);
+            return FirstLeg::Refused(relay::answer(&exchange.ctx, Ok(response)));
+        }
+    };
+    let error = match read {
+        Ok(error) => error,
+        Err(fault) => return FirstLeg::Refused(exchange.ctx.refuse(fault)),
+    };
+    if let Some(Retry { request, remedy }) = changed(&mut exchange, &error, &request) {
+        let answered = LegSender::of(&exchange).first(&exchange.offered, &request).await;
+        let status = answered.as_ref().ok().map(Response::status);
+        let accepted = status.is_some_and(|status| status.is_success());
+        match remedy {
+            Remedy::WithoutThinking => settle_thinking(&exchange, accepted).await,
+            Remedy::Tooled(tooled) if accepted => settle_tool(&mut exchange, tooled).await,
+            Remedy::Tooled(_) => {}
+        }
+        if let Some(response) = answered
+            .ok()
+            .filter(|response| replaces_refusal(response.status()))
+        {
+            return FirstLeg::Sent(Sent {
+                exchange,
+                request,
+                response,
+            });
+        }
+    }
+    exchange.ctx.recorder.decide(ExchangeOutcome::UpstreamError);
+    FirstLeg::Refused(shaped(parts.status, &parts.headers, ResponseBody::whole(error)))
+}
+
+/// The request with the change that may help against this error.
+fn changed(exchange: &mut Exchange, error: &[u8], first: &RewriteOutcome) -> Option<Retry> {
+    let offered = &exchange.offered;
+    let wire = offered.agent.wire;
+    let refused = RefusedRequest {
+        is_pinned: offered.pin.active.is_some(),
+        was_tooled: offered.offer.tooled,
+        has_room: untooled::no_room(offered.agent.request.view()).is_none(),
+        is_tool_forbidden: offered.agent.forbidden.is_some(),
+        refuses_thinking: wire.refuses_thinking(error),
+        is_prefix_mismatch: wire.is_prefix_mismatch(error),
+    };
+    let remedy = refused.remedy()?;
+    let request = match remedy {
+        Remedy::WithoutThinking => {
+            let offered = Arc::make_mut(&mut exchange.offered);
+            let request = thinking::leave_out(&exchange.app, offered, first)?;
+            tracing::warn!(
+                exchange = exchange.ctx.id,
+                "upstream refuses the thinking of a pinned request: retried without it"
+            );
+            request
+        }
+        Remedy::Tooled(tooled) => {
+            tracing::warn!(
+                exchange = exchange.ctx.id,
+                tooled,
+                "the prefix does not match: retried with the tool toggled"
+            );
+            offered.first(&exchange.app, tooled)
+        }
+    };
+    Some(Retry { request, remedy })
+}
+
+async fn settle_thinking(exchange: &Exchange, accepted: bool) {
+    let Exchange {
+        app, ctx, offered, ..
+    } = exchange;
+    let outcome = match accepted {
+        true => ThinkingRetry::Accepted,
+        false => ThinkingRetry::Refused,
+    };
+    ctx.recorder.note(|e| e.thinking_retry = Some(outcome));
+    if accepted {
+        thinking::remember_omission(app, ctx, offered).await;
+    }
+}
+
+async fn settle_tool(exchange: &mut Exchange, tooled: bool) {
+    let app = &exchange.app;
+    if let Some(live) = &exchange.offered.agent.live
+        && let Err(error) = app.sessions.decide_tooled(live, tooled, app.clock.now_ms()).await
+    {
+        tracing::error!(%error, "what worked could not be written down");
+    }
+    exchange.ctx.recorder.note(|e| {
+        e.tooled = tooled;
+        e.untooled = (!tooled).then_some(ToolOmission::PrefixRefused);
+    });
+    exchange.leg.tooled = tooled;
+}

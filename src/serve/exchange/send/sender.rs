@@ -1,0 +1,116 @@
+//! Sends the requests of an exchange, and records them.
+
+use bytes::Bytes;
+use http::Response;
+use http::response::Parts;
+
+use crate::serve::exchange::app::App;
+use crate::serve::exchange::offer::Offered;
+use crate::serve::exchange::{Exchange, is_model_call};
+use crate::serve::proxy::RequestContext;
+use crate::serve::proxy::download::UpstreamBody;
+use crate::serve::proxy::headers::Sending;
+use crate::serve::proxy::upload::RopeBody;
+use crate::serve::proxy::upstream::UpstreamFault;
+use crate::state::journal::{PackedHeaders, SentLeg};
+use baton_core::rewrite::RewriteOutcome;
+
+/// Sends requests upstream, and records them.
+#[derive(Clone, Copy)]
+pub(in crate::serve::exchange) struct LegSender<'a> {
+    pub(in crate::serve::exchange) app: &'a App,
+    pub(in crate::serve::exchange) ctx: &'a RequestContext,
+}
+
+impl<'a> LegSender<'a> {
+    pub(in crate::serve::exchange) fn of(exchange: &'a Exchange) -> Self {
+        Self {
+            app: &exchange.app,
+            ctx: &exchange.ctx,
+        }
+    }
+
+    /// Sends the first leg. Where nothing of the body changes, it goes out as it came, compressed where it was.
+    pub(super) async fn first(
+        self,
+        offered: &Offered,
+        request: &RewriteOutcome,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let as_it_came = offered.agent.request.as_it_came(&request.rope);
+        let raw = as_it_came.filter(|_| offered.pin.taken_out.removed.is_none());
+        let sending = Sending {
+            read: is_model_call(self.ctx.endpoint),
+            plain: raw.is_none(),
+            later_leg: false,
+        };
+        let rope = match raw {
+            Some(raw) => vec![raw.clone()],
+            None => request.rope.clone(),
+        };
+        self.send(request, &self.ctx.target, rope, sending).await
+    }
+
+    /// Sends a later leg, once.
+    pub(in crate::serve::exchange) async fn later(
+        self,
+        leg: &RewriteOutcome,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        self.later_to(leg, &self.ctx.target).await
+    }
+
+    /// The same, to another path and query than the agent's.
+    pub(in crate::serve::exchange) async fn later_to(
+        self,
+        leg: &RewriteOutcome,
+        target: &str,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let sending = Sending {
+            read: true,
+            plain: true,
+            later_leg: true,
+        };
+        self.send(leg, target, leg.rope.clone(), sending).await
+    }
+
+    /// Sends `rope`, which is `leg`'s body as it goes over the wire.
+    async fn send(
+        self,
+        leg: &RewriteOutcome,
+        target: &str,
+        rope: Vec<Bytes>,
+        sending: Sending,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        if self.app.config.log.requests {
+            let body = rope.concat();
+            tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
+        }
+        let body = RopeBody::new(rope);
+        self.ctx.recorder.leg_sent(body.left());
+        let headers = self.ctx.onward(sending);
+        let method = &self.ctx.method;
+        let recording = &self.ctx.recording;
+        recording.sent(|| SentLeg {
+            url: self.ctx.upstream.address(target),
+            headers: PackedHeaders::without_sensitive(&headers),
+            rope: leg.rope.clone(),
+            changes: leg.changes.clone(),
+        });
+        let again = || self.ctx.onward(sending);
+        let sent = self.ctx.upstream.send(method, target, headers, again, body).await;
+        match &sent {
+            Ok(response) => recording.answered(response.status().as_u16(), response.headers()),
+            Err(_) => recording.unanswered(),
+        }
+        sent
+    }
+
+    /// The body as plain text, copied for the journal; or unchanged where its coding is unknown.
+    pub(in crate::serve::exchange) fn readable(
+        self,
+        parts: &Parts,
+        body: UpstreamBody,
+    ) -> Result<UpstreamBody, UpstreamBody> {
+        let body = body.decoded(&parts.headers)?;
+        Ok(body.copied(self.ctx.recording.capture_leg()))
+    }
+}
