@@ -36,7 +36,7 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
 
 /// This replica's own answer.
 async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullResponse {
-    let told = match path.split('/').collect::<Vec<_>>().as_slice() {
+    let reply = match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(inspector).await,
         ["conversations"] => conversations(inspector, params).await,
         ["conversations", key] => conversation(inspector, key).await,
@@ -55,7 +55,7 @@ async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullRe
         ["search"] => search(inspector, params).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
-    told.unwrap_or_else(Unanswered::answer)
+    reply.unwrap_or_else(Unanswered::answer)
 }
 
 async fn status(inspector: &Inspector) -> ApiResult {

@@ -193,7 +193,7 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     shown(&json!({"handoff": value}))
 }
 
-/// A handoff in the map of chains and forks that the one asked for stands in.
+/// A handoff in the map of chains and forks that the requested one stands in.
 #[derive(Debug, Serialize)]
 struct Branch {
     id: String,

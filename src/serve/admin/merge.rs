@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 /// One replica's answer.
 pub(super) struct Part {
     pub(super) replica: String,
-    pub(super) said: Value,
+    pub(super) body: Value,
 }
 
 /// Conversations of all replicas, the one used last first. Where several replicas have one, their counts are added.
@@ -16,7 +16,7 @@ pub(super) fn conversations(parts: &[Part], limit: usize) -> Vec<Value> {
     let mut all: Vec<Map<String, Value>> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for part in parts {
-        for row in list(&part.said, "conversations") {
+        for row in list(&part.body, "conversations") {
             let Some(row) = row.as_object() else { continue };
             let key = row.get("key").and_then(Value::as_str).unwrap_or_default();
             match places.entry(key.to_owned()) {
@@ -72,10 +72,10 @@ fn add_conversation(known: &mut Map<String, Value>, more: &Map<String, Value>, r
 pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
     let shorts = parts
         .iter()
-        .filter(|part| part.said.get("conversation").is_some());
+        .filter(|part| part.body.get("conversation").is_some());
     let shorts = shorts.map(|part| Part {
         replica: part.replica.clone(),
-        said: json!({"conversations": [part.said["conversation"]]}),
+        body: json!({"conversations": [part.body["conversation"]]}),
     });
     let conversation = conversations(&shorts.collect::<Vec<_>>(), 1).pop()?;
     let mut exchanges = exchanges(parts, 0);
@@ -93,14 +93,14 @@ pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
 
 /// What the first replica says that says anything.
 fn first(parts: &[Part], name: &str) -> Value {
-    let mut said = parts.iter().filter_map(|part| part.said.get(name));
-    said.find(|said| !said.is_null()).cloned().unwrap_or_default()
+    let mut body = parts.iter().filter_map(|part| part.body.get(name));
+    body.find(|body| !body.is_null()).cloned().unwrap_or_default()
 }
 
 /// Exchanges, newest first, each with its replica. Ids begin with their time.
 pub(super) fn exchanges(parts: &[Part], limit: usize) -> Vec<Value> {
     let rows = parts.iter().flat_map(|part| {
-        let rows = list(&part.said, "exchanges").iter();
+        let rows = list(&part.body, "exchanges").iter();
         rows.map(|row| of_replica(row.clone(), &part.replica))
     });
     by_id(rows.collect(), limit)
@@ -111,7 +111,7 @@ pub(super) fn handoffs(parts: &[Part], limit: usize) -> Vec<Value> {
     let mut all = by_id(
         parts
             .iter()
-            .flat_map(|part| list(&part.said, "handoffs").to_vec())
+            .flat_map(|part| list(&part.body, "handoffs").to_vec())
             .collect(),
         0,
     );
@@ -122,10 +122,10 @@ pub(super) fn handoffs(parts: &[Part], limit: usize) -> Vec<Value> {
 /// Places where something was found, newest first, each with its replica, and whether everything was searched.
 pub(super) fn hits(parts: &[Part], limit: usize) -> (Vec<Value>, bool) {
     let hits = parts.iter().flat_map(|part| {
-        let hits = list(&part.said, "hits").iter();
+        let hits = list(&part.body, "hits").iter();
         hits.map(|hit| of_replica(hit.clone(), &part.replica))
     });
-    let complete = parts.iter().all(|part| part.said["complete"] != json!(false));
+    let complete = parts.iter().all(|part| part.body["complete"] != json!(false));
     (newest_first(hits.collect(), "at_ms", limit), complete)
 }
 
@@ -137,8 +137,8 @@ pub(super) fn of_replica(mut row: Value, replica: &str) -> Value {
     row
 }
 
-fn list<'a>(said: &'a Value, name: &str) -> &'a [Value] {
-    said.get(name)
+fn list<'a>(body: &'a Value, name: &str) -> &'a [Value] {
+    body.get(name)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
 }
@@ -157,7 +157,7 @@ pub(super) fn totals(parts: &[Part], shared_store: bool) -> Map<String, Value> {
     let of = |name: &str| {
         parts
             .iter()
-            .map(|part| signed(part.said.get(name)))
+            .map(|part| signed(part.body.get(name)))
             .collect::<Vec<_>>()
     };
     let mut totals: Map<String, Value> = TOTALS
@@ -203,10 +203,10 @@ fn cut(mut all: Vec<Value>, limit: usize) -> Vec<Value> {
 mod tests {
     use super::*;
 
-    fn part(replica: &str, said: Value) -> Part {
+    fn part(replica: &str, body: Value) -> Part {
         Part {
             replica: replica.to_owned(),
-            said,
+            body,
         }
     }
 
@@ -237,8 +237,8 @@ mod tests {
 
     #[test]
     fn totals_are_added_and_a_shared_store_counts_once() {
-        let said = |unsent: i64| json!({"conversations": 2, "handoffs": 5, "received_bytes": 10, "sent_bytes": 20, "unsent_tokens": unsent});
-        let parts = [part("one", said(-7)), part("two", said(3))];
+        let body = |unsent: i64| json!({"conversations": 2, "handoffs": 5, "received_bytes": 10, "sent_bytes": 20, "unsent_tokens": unsent});
+        let parts = [part("one", body(-7)), part("two", body(3))];
         let sums = totals(&parts, false);
         assert_eq!(
             (&sums["unsent_tokens"], &sums["handoffs"]),
@@ -269,8 +269,8 @@ mod tests {
 
     #[test]
     fn a_search_is_complete_where_all_are() {
-        let said = |at: u64, complete: bool| json!({"hits": [{"at_ms": at}], "complete": complete});
-        let (found, complete) = hits(&[part("one", said(1, true)), part("two", said(2, false))], 1);
+        let body = |at: u64, complete: bool| json!({"hits": [{"at_ms": at}], "complete": complete});
+        let (found, complete) = hits(&[part("one", body(1, true)), part("two", body(2, false))], 1);
         assert_eq!(
             (found, complete),
             (vec![json!({"at_ms": 2, "replica": "two"})], false)

@@ -62,7 +62,7 @@ pub struct Inspector {
     pub dir: PathBuf,
     /// The handoffs.
     pub store: SharedStore,
-    /// The other processes behind the same balancer.
+    /// The other processes of the same balancer.
     pub peers: Arc<Peers>,
     /// The drafts.
     pub drafting: Arc<DraftQueue>,

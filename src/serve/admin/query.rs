@@ -28,7 +28,7 @@ pub(super) enum Unanswered {
 }
 
 impl Unanswered {
-    /// What is told.
+    /// The response.
     pub(super) fn answer(self) -> FullResponse {
         match self {
             Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),

@@ -36,7 +36,7 @@ pub(super) fn field_error(field: &str, message: &str) -> FullResponse {
     respond(StatusCode::UNPROCESSABLE_ENTITY, JSON, format!("{body}\n"))
 }
 
-/// No proxy runs that could do what is asked for.
+/// No proxy runs that could do this.
 pub(super) fn no_proxy() -> FullResponse {
     let message = "no proxy is running: this page is read only";
     error(StatusCode::SERVICE_UNAVAILABLE, "no_proxy", message)

@@ -126,8 +126,8 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
     let (method, headers) = (request.method(), request.headers());
     let body = body.to_bytes();
     if let (&Method::POST, ["handoffs", id, "undo"]) = (method, &path.split('/').collect::<Vec<_>>()[..]) {
-        let told = api_undo::ask(inspector, id, headers, &body).await;
-        return told.unwrap_or_else(Unanswered::answer);
+        let reply = api_undo::ask(inspector, id, headers, &body).await;
+        return reply.unwrap_or_else(Unanswered::answer);
     }
     let changed = api_drafts::change(inspector, (method, path), headers, &body).await;
     changed.unwrap_or_else(only_read)
@@ -188,8 +188,8 @@ fn readiness(report: &Report, json: bool) -> FullResponse {
         let body = serde_json::to_string(report).unwrap_or_default();
         return respond(status, JSON, format!("{body}\n"));
     }
-    let said = failure.map_or("ready\n".to_owned(), |(what, _)| format!("not ready: {what}\n"));
-    respond(status, TEXT, said)
+    let text = failure.map_or("ready\n".to_owned(), |(what, _)| format!("not ready: {what}\n"));
+    respond(status, TEXT, text)
 }
 
 async fn show(state: &AdminState, page: Page, accept: &[&str]) -> FullResponse {

@@ -64,7 +64,7 @@ impl SearchPattern {
                 .is_none_or(|word| AnswerContent::may_hold(chunk, |text| word.is_match(text)))
             && let Some(text) = AnswerContent::of(chunk).as_read()
         {
-            // The frames around what was said are not what a person looks for.
+            // The frames around the text are not what a person looks for.
             let found = self.snippet(&text);
             if found.is_some() || is_stream(chunk) {
                 return found;
