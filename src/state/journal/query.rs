@@ -177,7 +177,7 @@ impl JournalReader {
     /// The journal cannot be read.
     pub fn fired_in(&self, conversation: &str, handoff: &str) -> Result<Option<String>, JournalError> {
         let mut ask = self.conn.prepare_cached(
-            "SELECT e.id FROM exchanges e, json_each(e.event, '$.fired') f
+            "SELECT e.id FROM exchanges e, json_each(CASE WHEN json_valid(e.event) THEN e.event ELSE '{}' END, '$.fired') f
              WHERE e.conversation = ?1 AND e.fired > 0 AND f.value = ?2 LIMIT 1",
         )?;
         Ok(ask
