@@ -33,8 +33,29 @@ pub struct CleanedTranscript {
     pub undone: UndoneHandoffs,
 }
 
+/// Which handoffs' sentinels leave the transcript with the notes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SentinelState {
+    /// Those that are undone by its last note.
+    Now,
+    /// Those that were undone at any time.
+    EverUndone,
+    /// None: as before any undo.
+    NeverUndone,
+}
+
 /// The transcript without commands, answers and undone sentinels; `None` where it has none of them, or nothing else.
 pub fn take_out(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    look: NoteSearch<'_>,
+) -> Option<CleanedTranscript> {
+    take_out_in(SentinelState::Now, wire, reading, look)
+}
+
+/// The same with the handoffs in this state.
+pub(super) fn take_out_in(
+    state: SentinelState,
     wire: &dyn Wire,
     reading: &RequestReading,
     look: NoteSearch<'_>,
@@ -72,7 +93,12 @@ pub fn take_out(
         gone.command(wire, view, turn, look);
     }
     let history = UndoHistory::of(view, &marks, look.next_note);
-    for open in marks.opens.iter().filter(|o| history.undone.is_undone(o.id)) {
+    let is_gone = |id: Uuid| match state {
+        SentinelState::Now => history.undone.is_undone(id),
+        SentinelState::EverUndone => history.undone.ever.contains(&id),
+        SentinelState::NeverUndone => false,
+    };
+    for open in marks.opens.iter().filter(|open| is_gone(open.id)) {
         match open.span {
             Some(span) => gone.text(open.turn, open.part, span),
             None => {

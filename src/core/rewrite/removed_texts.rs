@@ -128,10 +128,21 @@ impl RemovedTexts {
                 }
             }
         }
-        let says = |(n, part): (usize, &TurnPart)| !lost[n] && part.kind != TurnPartKind::Thinking;
         if !lost.contains(&true) {
             return Some(edits);
         }
+        // What the model thought before a text that is gone goes with it: no message may end with it (Anthropic).
+        if is_models {
+            let is_thinking = |n: &usize| lost[*n] || content.parts[*n].kind == TurnPartKind::Thinking;
+            for n in (0..content.parts.len())
+                .rev()
+                .take_while(is_thinking)
+                .collect::<Vec<_>>()
+            {
+                lost[n] = true;
+            }
+        }
+        let says = |(n, part): (usize, &TurnPart)| !lost[n] && part.kind != TurnPartKind::Thinking;
         if !content.parts.iter().enumerate().any(says) {
             return None;
         }

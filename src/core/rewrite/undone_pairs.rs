@@ -1,30 +1,33 @@
 //! Effects of an undo on hidden pairs, which reappear in the model's view or change their prefix.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use bytes::Bytes;
 
 use super::RequestReading;
+use super::notes::{NoteSearch, SentinelState, take_out_in};
 use super::undone::UndoneHandoffs;
 use crate::mark::MarkKind;
-use crate::record::{HiddenPair, InsertionPlace};
-use crate::wire::view::{OwnKind, View};
-use crate::wire::{Operation, Wire};
+use crate::record::{HiddenPair, InsertionPlace, sibling_key};
+use crate::wire::view::{OwnKind, Role, View};
+use crate::wire::{CallMemo, Operation, Wire};
 
 /// Changes the pairs of a transcript in which handoffs were undone. A call that was queued before an undo, or before the place
 /// where one was taken back, is void and must not fire again. A call with a changed prefix loses its binding, as the model's
 /// own calls do. `received`: the transcript as the agent sent it; `now`: the same without notes and undone sentinels, in
-/// which calls without ids are known. Returns of each whether it stands there.
+/// which calls without ids are known; `look`: how notes are found. Returns of each whether it stands there.
 pub fn settle(
     wire: &dyn Wire,
     received: &Bytes,
     now: &View,
+    look: NoteSearch<'_>,
     undone: &UndoneHandoffs,
     pairs: &mut [HiddenPair],
 ) -> Vec<bool> {
     let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
         return vec![false; pairs.len()];
     };
+    relocate(wire, &reading, now, look, pairs);
     let places = offsets(wire, &reading, now, pairs);
     for (pair, at) in pairs.iter_mut().zip(&places) {
         let Some(at) = *at else { continue };
@@ -38,6 +41,74 @@ pub fn settle(
         }
     }
     places.iter().map(Option::is_some).collect()
+}
+
+/// Keys that the transcript's calls had while other handoffs counted than do now, where they had others: pairs that were made
+/// then are looked up by them. `received` and `look` as of [`settle`].
+pub fn other_keys(wire: &dyn Wire, received: &Bytes, now: &View, look: NoteSearch<'_>) -> Vec<String> {
+    let Ok(reading) = RequestReading::new(wire, received, Operation::Generate) else {
+        return Vec::new();
+    };
+    let keys = |view: &View| {
+        let mut memo = CallMemo::default();
+        let models = (0..view.turns.len()).filter(|&turn| view.turns[turn].role == Role::Assistant);
+        let names = models.flat_map(|turn| wire.call_names(view, turn, &mut memo));
+        names
+            .map(|name| sibling_key(&name).to_owned())
+            .collect::<BTreeSet<_>>()
+    };
+    let present = keys(now);
+    let mut others = BTreeSet::new();
+    for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
+        if let Some(then) = take_out_in(state, wire, &reading, look) {
+            others.extend(keys(&then.reading.view));
+        }
+    }
+    others.difference(&present).cloned().collect()
+}
+
+/// A call without an id is known by the messages before it, and a sentinel may be a message of its own. So a call that was
+/// made while a handoff was undone, and stands behind it again, is looked for in the transcript of that time.
+fn relocate(
+    wire: &dyn Wire,
+    reading: &RequestReading,
+    now: &View,
+    look: NoteSearch<'_>,
+    pairs: &mut [HiddenPair],
+) {
+    for state in [SentinelState::EverUndone, SentinelState::NeverUndone] {
+        let siblings: Vec<&str> = pairs.iter().map(sibling).collect();
+        let found = wire.find_calls(now, &siblings, 0);
+        let lost: Vec<usize> = (0..pairs.len())
+            .filter(|&n| found[n].is_none() && !siblings[n].is_empty())
+            .collect();
+        if lost.is_empty() {
+            return;
+        }
+        let Some(then) = take_out_in(state, wire, reading, look) else {
+            continue;
+        };
+        let wanted: Vec<&str> = lost.iter().map(|&n| siblings[n]).collect();
+        let Some(distances) = wire.settled(&then.reading.view, &wanted, 0) else {
+            return;
+        };
+        // What is taken out has no calls, so in both transcripts a call is equally far from the end.
+        let names: Vec<&str> = distances.iter().map(String::as_str).collect();
+        let here = wire.find_calls(now, &names, 0);
+        for ((n, distance), here) in lost.into_iter().zip(&distances).zip(here) {
+            if let (Some(_), InsertionPlace::Beside { sibling, .. }) = (here, &mut pairs[n].place) {
+                sibling.clone_from(distance);
+            }
+        }
+    }
+}
+
+/// The call that a pair stands beside; empty for others.
+fn sibling(pair: &HiddenPair) -> &str {
+    match &pair.place {
+        InsertionPlace::Beside { sibling, .. } => sibling,
+        InsertionPlace::Aside | InsertionPlace::After(_) => "",
+    }
 }
 
 /// Where each pair stands.
@@ -55,11 +126,7 @@ fn offsets(
     let items = reading.items.iter().filter(|item| item.kind == OwnKind::Aside);
     let items = items.map(|item| (item.id, view.turns[item.turn].span.start));
     let asides: HashMap<_, _> = marks.chain(items).collect();
-    let siblings = pairs.iter().map(|pair| match &pair.place {
-        InsertionPlace::Beside { sibling, .. } => sibling.as_str(),
-        InsertionPlace::Aside | InsertionPlace::After(_) => "",
-    });
-    let siblings: Vec<&str> = siblings.collect();
+    let siblings: Vec<&str> = pairs.iter().map(sibling).collect();
     let mut calls = wire.find_calls(view, &siblings, 0);
     // A call without an id is known by the number of its message, and notes are messages, too. What is taken out has no
     // calls, so in both transcripts a call is equally far from the end.
@@ -89,10 +156,16 @@ mod tests {
     use serde_json::json;
     use uuid::Uuid;
 
-    use super::super::notes::{self, NoteSearch};
+    use super::super::notes;
     use super::*;
     use crate::record::{HiddenResult, WireId};
     use crate::wire::wire;
+
+    const LOOK: NoteSearch<'static> = NoteSearch {
+        prefix: "::",
+        tags: &[],
+        next_note: None,
+    };
 
     fn beside(call: &str, created_ms: u64) -> HiddenPair {
         HiddenPair {
@@ -116,12 +189,7 @@ mod tests {
     /// The transcript without notes and undone sentinels.
     fn cleaned(side: &dyn Wire, body: &Bytes) -> notes::CleanedTranscript {
         let reading = RequestReading::new(side, body, Operation::Generate).unwrap();
-        let look = NoteSearch {
-            prefix: "::",
-            tags: &[],
-            next_note: None,
-        };
-        notes::take_out(side, &reading, look).unwrap()
+        notes::take_out(side, &reading, LOOK).unwrap()
     }
 
     /// Machines that share a store have clocks of their own: a call is queued in front of an undo, or behind it, by where it
@@ -148,7 +216,7 @@ mod tests {
             beside("toolu_2", 0),
             beside("gone", 0),
         ];
-        let found = settle(side, &body, now, undone, &mut pairs);
+        let found = settle(side, &body, now, LOOK, undone, &mut pairs);
         assert_eq!(found, [true, true, false]);
         let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
         assert_eq!(waits, [false, true, true]);
@@ -198,7 +266,14 @@ mod tests {
             ..beside(name, if n < 2 { u64::MAX } else { 0 })
         };
         let mut pairs: Vec<HiddenPair> = names.iter().enumerate().map(of).collect();
-        let found = settle(side, &body, &cleaned.reading.view, &cleaned.undone, &mut pairs);
+        let found = settle(
+            side,
+            &body,
+            &cleaned.reading.view,
+            LOOK,
+            &cleaned.undone,
+            &mut pairs,
+        );
         assert_eq!(found, [true; 5]);
         let waits: Vec<bool> = pairs.iter().map(|pair| pair.pending.is_some()).collect();
         assert_eq!(waits, [false, false, true, true, true]);

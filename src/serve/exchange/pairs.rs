@@ -14,6 +14,7 @@ use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::record::{HiddenPair, InsertionPlace};
+use baton_core::rewrite::notes::NoteSearch;
 use baton_core::rewrite::undone_pairs;
 
 /// The conversation's pairs, and those that another branch or another conversation left in this transcript.
@@ -61,18 +62,43 @@ pub(super) async fn find_pairs(
         let found = store.pairs(&ctx.principal, &asides).await?;
         all.extend(found.into_iter().map(Arc::new));
     }
+    let look = NoteSearch {
+        prefix: &app.config.commands.prefix,
+        tags: &app.config.handoff.preamble_tags,
+        next_note: None,
+    };
+    let of_then = match &placed.pin.taken_out.original {
+        Some(received) if !placed.pin.undone.ever().is_empty() => undone_pairs::other_keys(
+            placed.agent.wire,
+            &received.text,
+            placed.agent.request.view(),
+            look,
+        ),
+        _ => Vec::new(),
+    };
+    let mut uncertain = HashSet::new();
+    if !of_then.is_empty() {
+        let mut beside = store.pairs_beside(&ctx.principal, &of_then).await?;
+        beside.retain(|pair| pair.conversation == live.key() && known.insert(pair.id));
+        uncertain.extend(beside.iter().map(|pair| pair.id));
+        all.extend(beside.into_iter().map(Arc::new));
+    }
     all.sort_by_key(|p| p.id);
     placed.places.pairs = all.iter().map(|p| (**p).clone()).collect();
-    settle_undone(placed);
+    let mut settled = settle_undone(placed, look).into_iter();
+    placed.places.pairs.retain(|pair| {
+        let stands_here = settled.next().unwrap_or(true);
+        stands_here || !uncertain.contains(&pair.id)
+    });
     Ok(())
 }
 
 /// A handoff that was undone, and every call that waited in front of it, must not fire again; nor is a call bound to a prefix that
-/// it has no more.
-fn settle_undone(placed: &mut Placed) {
+/// it has no more. Returns of each pair whether it stands in the transcript.
+fn settle_undone(placed: &mut Placed, look: NoteSearch<'_>) -> Vec<bool> {
     let undone = placed.pin.undone.ever().iter();
     let Some(last) = undone.filter_map(|id| id.get_timestamp()).map(millis).max() else {
-        return;
+        return vec![true; placed.places.pairs.len()];
     };
     let wire = placed.agent.wire;
     let (undone, pairs, now) = (
@@ -81,14 +107,15 @@ fn settle_undone(placed: &mut Placed) {
         placed.agent.request.view(),
     );
     let settled = match &placed.pin.taken_out.original {
-        Some(received) => undone_pairs::settle(wire, &received.text, now, undone, pairs),
+        Some(received) => undone_pairs::settle(wire, &received.text, now, look, undone, pairs),
         None => vec![false; pairs.len()],
     };
     // A pair that is not in the transcript is judged by its time alone, since clocks of several machines differ.
-    let unsettled = pairs.iter_mut().zip(settled).filter(|(_, settled)| !settled);
+    let unsettled = pairs.iter_mut().zip(&settled).filter(|(_, settled)| !**settled);
     for (pair, _) in unsettled.filter(|(pair, _)| pair.created_ms <= last) {
         pair.pending = None;
     }
+    settled
 }
 
 fn millis(stamp: Timestamp) -> u64 {

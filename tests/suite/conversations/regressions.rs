@@ -436,3 +436,95 @@ fn a_mended_call_behind_an_undone_handoff_is_content() {
         holds(vec![plain(2), plain(2), fires, undo, plain(2)]);
     }
 }
+
+/// A sentinel may be a message of its own, and a call without an id is known by the messages before it: a call that was made
+/// while the handoff was undone is found when the handoff counts again.
+#[test]
+fn a_hidden_call_without_an_id_keeps_its_place_when_an_undo_is_taken_back() {
+    let quirks = AgentQuirks {
+        no_ids: true,
+        ..AgentQuirks::default()
+    };
+    let mixed = leg(&[Piece::Good(0), Piece::Call], End::Natural);
+    for (stream, stops) in [(true, true), (false, true), (true, false), (false, false)] {
+        let undo = Step::UndoOutside {
+            who: 2,
+            legs: vec![mixed.clone()],
+            stream,
+            twice: true,
+        };
+        let fires = turn(2, stream, vec![leg(&[Piece::Good(0)], End::Natural)]);
+        for opening in 0..4 {
+            goes_well(&Plan {
+                opening,
+                quirks,
+                recall: false,
+                stops,
+                steps: vec![
+                    plain(0),
+                    plain(2),
+                    plain(0),
+                    fires.clone(),
+                    undo.clone(),
+                    plain(2),
+                ],
+                nudge_from: 0,
+                auto_from: 0,
+            });
+        }
+    }
+}
+
+/// The same when a later handoff is undone.
+#[test]
+fn a_hidden_call_without_an_id_keeps_its_place_when_a_later_handoff_is_undone() {
+    let mixed = leg(&[Piece::Call, Piece::Good(0)], End::Natural);
+    let undo = |legs: Vec<LegPlan>, twice| Step::UndoOutside {
+        who: 3,
+        legs,
+        stream: false,
+        twice,
+    };
+    let thinks = || leg(&[Piece::Think], End::Natural);
+    goes_well(&Plan {
+        opening: 0,
+        quirks: AgentQuirks::default(),
+        recall: true,
+        stops: true,
+        steps: vec![
+            plain(3),
+            turn(3, false, vec![leg(&[Piece::Good(0)], End::Natural)]),
+            undo(vec![mixed], true),
+            turn(3, false, vec![thinks()]),
+            undo(vec![thinks()], false),
+        ],
+        nudge_from: 1,
+        auto_from: 2169,
+    });
+}
+
+/// A call was refused, the model thought and handed over, and that was undone: what is left of its message is the refused call
+/// alone.
+#[test]
+fn a_thought_before_a_handoff_that_was_undone_does_not_end_a_message() {
+    let fires = vec![
+        leg(&[Piece::Empty], End::Natural),
+        leg(&[Piece::Think, Piece::Good(0)], End::Natural),
+    ];
+    for (stream, stops) in [(true, true), (false, true), (true, false), (false, false)] {
+        goes_well(&Plan {
+            opening: 0,
+            quirks: AgentQuirks::default(),
+            recall: false,
+            stops,
+            steps: vec![
+                plain(0),
+                turn(0, stream, fires.clone()),
+                Step::Undo { who: 0, stream },
+                plain(0),
+            ],
+            nudge_from: 0,
+            auto_from: 0,
+        });
+    }
+}
