@@ -25,6 +25,7 @@ use crate::state::store::SharedStore;
 use crate::state::store::records::Retention;
 use crate::state::store::seals::Seals;
 use crate::state::telemetry::{ExchangeEvent, Metrics, Traces};
+use baton_core::bill::PriceTable;
 
 /// An event on its way to the log, the metrics, the journal and the traces. Dropping it delivers it, so that none is
 /// lost with a cancelled task.
@@ -165,6 +166,7 @@ impl DataListener {
 pub(crate) struct ServiceParts {
     pub(crate) config: Config,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) prices: Arc<PriceTable>,
     pub(crate) store: SharedStore,
     pub(crate) seals: Seals,
     pub(crate) data: Bound,
@@ -197,6 +199,7 @@ impl Service {
         let ServiceParts {
             config,
             metrics,
+            prices,
             store,
             seals,
             data,
@@ -230,8 +233,10 @@ impl Service {
             drafting: Arc::clone(&data.app.drafting),
             sessions: Arc::clone(&data.app.sessions),
             windows: config.handoff.windows.clone(),
+            thresholds: config.handoff.thresholds,
             command_prefix: config.commands.prefix.clone(),
-            data_listener: data.bound.addr(),
+            prices,
+            data_listener: Some(data.bound.addr()),
             started: Instant::now(),
         };
         let state = Arc::new(AdminState {

@@ -56,6 +56,10 @@ pub(super) enum CliCommand {
     SealKey(SealKeyArgs),
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
+    /// Open the inspector over the journal, read only, without a proxy
+    // Hidden for as long as the command tree is full: it has at most 24 visible leaves.
+    #[command(hide = true)]
+    Ui(UiArgs),
     /// Copy the store to another one, or check it
     Store(StoreArgs),
 }
@@ -68,9 +72,14 @@ has lost its sentinel.
 Examples:
   baton log
   baton log --follow
+  baton log error since:1h
+  baton log --limit 0 'tool:Bash model:opus* cost>0.5'
   baton log --conversation 3f2a --limit 0 --jsonl | jq -c '[.id, .received_bytes, .sent_bytes]'
   baton log --json | jq 'map(.outcome)'")]
 pub(super) struct LogArgs {
+    /// Only exchanges for which every term holds: error, handoff, tool:Bash, model:opus*, since:1h, cost>0.5 (docs/inspector.md)
+    #[arg(value_name = "FILTER")]
+    pub(super) filter: Vec<String>,
     #[command(flatten)]
     pub(super) state: StateArgs,
     /// Go on and list what ends from now on
@@ -128,6 +137,21 @@ pub(super) struct ShowWhat {
     /// HAR 1.2
     #[arg(long)]
     pub(super) har: bool,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = "\
+Where a proxy is running from this state directory, its own page is named instead.
+
+Examples:
+  baton ui
+  baton ui --no-browser --state-dir ~/copy-of-a-journal")]
+pub(super) struct UiArgs {
+    #[command(flatten)]
+    pub(super) state: StateArgs,
+    /// Only print the page's address
+    #[arg(long)]
+    pub(super) no_browser: bool,
 }
 
 #[derive(Debug, ClapArgs)]

@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Style};
 use super::args::LogArgs;
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
+use super::log_filter::FilterTerms;
 use super::output::{Out, first_line, short, size, visible};
 use super::state_args::ListFormat;
 use crate::state::journal::{ExchangeFilter, ExchangeRow, JournalError, JournalReader};
@@ -21,7 +22,7 @@ const BATCH: usize = 500;
 
 pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
-    let dir = config.state_dir;
+    let dir = config.state_dir.clone();
     let query = open(&dir)?;
     // An array that goes on has no end.
     let format = match args.follow && args.format.json {
@@ -40,6 +41,11 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
         return Ok(());
     }
     let mut last = 0;
+    let terms = FilterTerms::of(
+        &args.filter,
+        config.bill.prices.as_deref(),
+        &config.commands.prefix,
+    )?;
     if let Some(query) = &query {
         let conversation = args
             .conversation
@@ -47,12 +53,12 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
             .map(|key| full_key(query, key))
             .transpose()?;
         last = query.last_end().map_err(unread)?;
-        let filter = ExchangeFilter {
+        let range = ExchangeFilter {
             conversation,
-            before: None,
             limit: args.limit,
+            ..ExchangeFilter::default()
         };
-        let mut rows = query.list(&filter).map_err(unread)?;
+        let mut rows = terms.rows(query, range).map_err(unread)?;
         rows.reverse();
         if format.is_for_programs() {
             out.rows(&rows, format)?;
@@ -63,9 +69,19 @@ pub(super) fn run(args: &LogArgs, out: &mut Out) -> Result<(), CommandFailure> {
         }
     }
     if args.follow {
-        follow(&dir, query, (last, format), args, out)?;
+        let wanted = Followed {
+            terms: &terms,
+            conversation: args.conversation.as_deref(),
+        };
+        follow(&dir, query, (last, format), &wanted, out)?;
     }
     Ok(())
+}
+
+/// Which exchanges are listed as they end.
+struct Followed<'a> {
+    terms: &'a FilterTerms,
+    conversation: Option<&'a str>,
 }
 
 /// Lists exchanges as they end, until interrupted.
@@ -73,7 +89,7 @@ fn follow(
     dir: &Path,
     mut query: Option<JournalReader>,
     (mut last, format): (i64, ListFormat),
-    args: &LogArgs,
+    wanted: &Followed<'_>,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     loop {
@@ -84,7 +100,7 @@ fn follow(
         let Some(query) = &query else { continue };
         for (ended, row) in query.ended_after(last, BATCH).map_err(unread)? {
             last = ended;
-            if of(args.conversation.as_deref(), &row) {
+            if of(wanted.conversation, &row) && wanted.terms.holds(query, &row).map_err(unread)? {
                 print(&row, format, out)?;
             }
         }
@@ -341,6 +357,9 @@ mod tests {
                 total_ms: 1234.6,
                 ..EventColumns::default()
             },
+            answer: None,
+            user_line: None,
+            fixed_bytes: 0,
             received_messages: 41,
             sent_messages: vec![41, 1],
             statuses: vec![Some(200), Some(200)],
@@ -353,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_what_happened_and_nothing_acts() {
+    fn a_line_shows_what_happened_and_nothing_acts() {
         let shown = all(&row());
         let plain: String = anstream::adapter::strip_str(&shown).to_string();
         assert!(!plain.contains('\u{1b}'));
@@ -368,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_said() {
+    fn what_went_wrong_is_named() {
         let mut bad = row();
         bad.event.outcome = "truncated".into();
         assert!(all(&bad).contains("truncated 200"));

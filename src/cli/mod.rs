@@ -17,6 +17,7 @@ mod foreground;
 mod handoff_args;
 mod handoffs;
 mod log;
+mod log_filter;
 mod newest;
 mod old_names;
 mod output;
@@ -36,6 +37,7 @@ mod state_args;
 mod status;
 mod store;
 mod stored;
+mod ui;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -73,6 +75,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Export(args) => export::run(&args, &mut out),
         CliCommand::SealKey(args) => seal_key::run(&args, &mut out),
         CliCommand::Status(args) => status::run(&args, &mut out),
+        CliCommand::Ui(args) => ui::run(&args, &mut out),
         CliCommand::Store(args) => store::run(&args.command, &mut out),
     };
     match done {

@@ -1,14 +1,13 @@
 //! `baton savings`: what the exchanges in the journal cost, and what they would have cost without baton.
 
 use anstyle::{AnsiColor, Style};
-use serde::Serialize;
 
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{full_key, open, unread};
 use super::output::{Out, first_line, plural, short};
 use super::savings_args::{GroupArg, SavingsArgs};
-use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, now_ms};
+use crate::state::journal::{BillEntry, BillFilter, BillGroup, BillSum, SavingsReport, now_ms};
 use crate::state::prices;
 use baton_core::bill::{PriceTable, TokenCounts};
 
@@ -18,29 +17,12 @@ const BAR: f64 = 24.0;
 /// Columns of a group's name.
 const NAME: usize = 28;
 
-/// The output of `--json`. The names are API.
-#[derive(Debug, Serialize)]
-struct SavingsReport {
-    /// The source and the date of the prices.
-    prices: PriceSource,
-    /// Models without a price.
-    unpriced_models: Vec<String>,
-    total: BillSum,
-    groups: Vec<BillSum>,
-}
-
-#[derive(Debug, Serialize)]
-struct PriceSource {
-    source: String,
-    date: String,
-}
-
 pub(super) fn run(args: &SavingsArgs, out: &mut Out) -> Result<(), CommandFailure> {
     let config = load_state(&args.state)?;
     let file = args.prices.as_deref().or(config.bill.prices.as_deref());
     let prices = prices::table(file).map_err(|error| CommandFailure::new(Exit::CONFIG, error))?;
     let entries = entries(args, &config.state_dir, &prices)?;
-    let report = SavingsReport::of(&entries, args.by.group(), prices);
+    let report = SavingsReport::of(&entries, args.by.group(), &prices);
     if args.json {
         out.json(&report)?;
     } else if args.csv {
@@ -103,26 +85,6 @@ impl GroupArg {
             Self::Conversation => "conversation",
             Self::Handoff => "handoff",
             Self::Client => "client",
-        }
-    }
-}
-
-impl SavingsReport {
-    fn of(entries: &[BillEntry], group: BillGroup, prices: PriceTable) -> Self {
-        let unpriced = entries
-            .iter()
-            .filter(|entry| entry.cost.is_none() && !entry.subscription);
-        let mut models: Vec<_> = unpriced.filter_map(|entry| entry.model.clone()).collect();
-        models.sort();
-        models.dedup();
-        Self {
-            prices: PriceSource {
-                source: prices.source,
-                date: prices.date,
-            },
-            unpriced_models: models,
-            total: BillSum::of(entries),
-            groups: BillSum::by(group, entries),
         }
     }
 }
@@ -305,6 +267,7 @@ mod tests {
                 ..TokenCounts::default()
             },
             cost,
+            input_cost: None,
             without_tokens: None,
             without_cost: cost.map(|_| without),
             saved: cost.map(|cost| without - cost),
@@ -320,7 +283,7 @@ mod tests {
             entry("b", day, Some(2.0), 1.5),
             entry("odd\u{1b}[31m", day, None, 0.0),
         ];
-        SavingsReport::of(&entries, by, PriceTable::default())
+        SavingsReport::of(&entries, by, &PriceTable::default())
     }
 
     #[test]

@@ -25,6 +25,7 @@ use crate::state::prices;
 use crate::state::store::seals::Seals;
 use crate::state::store::{self, SharedStore};
 use crate::state::telemetry::{self, Metrics, ModelPricing};
+use baton_core::bill::PriceTable;
 use baton_core::mark::seal::{SealKey, SealKeys};
 
 pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -46,23 +47,27 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
     runtime.block_on(serve(config, args.for_agents, out))
 }
 
+fn bill_prices(config: &Config) -> Result<PriceTable, CommandFailure> {
+    prices::table(config.bill.prices.as_deref()).map_err(|error| CommandFailure::new(Exit::CONFIG, error))
+}
+
 /// The prices of the metrics of costs.
-fn pricing(config: &Config) -> Result<ModelPricing, CommandFailure> {
-    let table = prices::table(config.bill.prices.as_deref());
+fn pricing(config: &Config, table: PriceTable) -> ModelPricing {
     let hosts = config.upstreams.iter().filter_map(|(name, upstream)| {
         let url: http::Uri = upstream.base_url.parse().ok()?;
         Some((name.clone(), url.host()?.to_owned()))
     });
-    Ok(ModelPricing {
-        table: table.map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
+    ModelPricing {
+        table,
         hosts: hosts.collect(),
-    })
+    }
 }
 
 async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<(), CommandFailure> {
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
-    let metrics = Arc::new(Metrics::priced(pricing(&config)?));
+    let prices = bill_prices(&config)?;
+    let metrics = Arc::new(Metrics::priced(pricing(&config, prices.clone())));
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
     let (data, admin) = listen(&mut config, for_agents).await?;
@@ -71,6 +76,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     let service = Service::new(ServiceParts {
         config: config.clone(),
         metrics,
+        prices: Arc::new(prices),
         store,
         seals,
         data,

@@ -160,17 +160,29 @@ fn rows(status: &Status) -> Vec<String> {
         ),
         (None, None) => "no".to_owned(),
     };
-    // The existing path, else the default one.
-    let place = |found: fn(&Process) -> &String, configured: &str| match &status.running {
+    // Without a proxy there is nothing at the configured addresses.
+    let place = |found: fn(&Process) -> &String, without: String| match &status.running {
         Some(process) => first_line(found(process), None),
-        None => format!("http://{configured}"),
+        None => without,
     };
     [
         ("version", status.version.to_owned()),
         ("running", running),
         ("state", first_line(&status.state_dir, None)),
-        ("agents at", place(|process| &process.data, &status.listen)),
-        ("inspector", place(|process| &process.admin, &status.admin)),
+        (
+            "agents at",
+            place(
+                |process| &process.data,
+                format!("nothing listens; `baton serve` would at http://{}", status.listen),
+            ),
+        ),
+        (
+            "inspector",
+            place(
+                |process| &process.admin,
+                "not open; `baton ui` opens it over the journal".to_owned(),
+            ),
+        ),
         (
             "journal",
             format!(

@@ -2,6 +2,7 @@
 
 import assert from "node:assert/strict";
 import test from "node:test";
+import { lineDiff } from "../../src/serve/admin/page/lines.js";
 import { align, differ, fold } from "../../src/serve/admin/page/align.js";
 
 const STATES = { k: "kept", c: "cut", n: "new", e: "changed" };
@@ -37,4 +38,13 @@ test("the place where two texts differ", () => {
   assert.deepEqual(differ("same", "same"), { head: 4, tail: 0 });
   assert.deepEqual(differ("aa", "aaa"), { head: 2, tail: 0 });
   assert.deepEqual(differ("", "x"), { head: 0, tail: 0 });
+});
+
+test("lines that came and went", () => {
+  const diff = (a, b) => lineDiff(a, b).map(([kind, line]) => kind + line).join("|");
+  assert.equal(diff("a\nb\nc", "a\nx\nc\nd"), " a|-b|+x| c|+d");
+  assert.equal(diff("", "a"), "-|+a");
+  assert.equal(diff("a\nb", "a\nb"), " a| b");
+  const many = (word) => Array.from({ length: 3000 }, (_, n) => word + n).join("\n");
+  assert.equal(lineDiff(many("a"), many("b")).length, 6000, "a large pair is all gone and all new");
 });

@@ -28,6 +28,11 @@ const VIEWS = [
   ["headers", `#/e/${exchangeId(17)}`, click("Headers")],
   ["usage", `#/e/${exchangeId(17)}`, click("Usage and times")],
   ["handoffs", "#/h", null],
+  ["savings", "#/s?by=conversation", null],
+  ["exchanges", "#/x", null],
+  ["a wrong filter", "#/x?filter=toll:x", null],
+  ["cost", `#/c/${encodeURIComponent("claude-code:6f1c2a")}`, (page) => page.locator(".bill summary").click()],
+  ["changed lines", `#/h/${handoffId(3)}`, (page) => page.locator(".changed-lines summary").click().then(() => page.waitForSelector(".line-diff"))],
   ["handoff", `#/h/${handoffId(3)}`, null],
   ["nothing there", "#/e/none", null],
   ["search", "", async (page) => {

@@ -32,6 +32,15 @@ async function visit(id) {
   await page.waitForFunction((id) => document.querySelector(".links .mono")?.textContent === id && document.querySelector(".diff .cell"), id);
 }
 
+/** Shows one of several requests of an exchange, by its number from 0. */
+async function pick(leg) {
+  await page.getByRole("tab", { name: "Request" }).click();
+  const fold = page.locator(".legs");
+  if (!(await fold.count())) return;
+  await fold.locator("summary").click();
+  await fold.getByRole("button", { name: `Request ${leg + 1}`, exact: true }).click();
+}
+
 const text = (selector) => page.locator(selector).first().innerText();
 
 test("an empty journal, an agent at work, a handoff, its exchange", { skip: !ADMIN && "BATON_ADMIN is not set" }, async () => {
@@ -91,7 +100,7 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   assert.ok(paired.length > 0, "an exchange with a hidden pair");
   for (const [at, row] of paired.slice(0, 2).entries()) {
     await visit(row.id);
-    await page.getByRole("tab").first().click();
+    await pick(row.changes.find((change) => change.why === "pair").leg);
     assert.match(await page.locator(".diff").innerText(), /agent never saw/, row.id);
     await page.locator(".cell.new[data-side=sent] .head, .cell.changed[data-side=sent] .head").first().click();
     await page.waitForSelector(".cell.open pre");
@@ -100,7 +109,7 @@ test("hidden pairs are explained where they stand", { skip: !ADMIN && "BATON_ADM
   const again = (change) => change.why === "ask_again";
   const asked = await written("an exchange that was asked again", (row) => row.conversation === talks.refuse && row.changes.some(again));
   await visit(asked.id);
-  await page.getByRole("tab", { name: `Leg ${asked.changes.find(again).leg + 1}` }).click();
+  await pick(asked.changes.find(again).leg);
   assert.match(await page.locator(".diff").innerText(), /answered or refused, and the model went on/);
   await shot(page, "running-asked-again");
 });

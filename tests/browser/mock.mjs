@@ -21,8 +21,15 @@ export class Mock {
   /** Drafts by id, as `{ draft, document }`; the first one is its conversation's. */
   drafts = new Map();
   prefix = "::";
+  /** What there is of every answer under way. */
+  live = [];
+  limits = { window_tokens: 200_000, nudge_tokens: 120_000 };
+  /** Exchanges of no conversation. */
+  strays = [];
   /** Where there are several: what the status says of them, as `{ replicas, away }`. */
   several = null;
+  /** Members of the status that are not computed from the stories. */
+  status = {};
 
   constructor({ admin = process.env.BATON_ADMIN } = {}) {
     this.admin = admin;
@@ -65,6 +72,7 @@ export class Mock {
     if (request.method !== "GET") return this.change(request, url, response);
     const found = this.find(url.pathname.slice(5).split("/").map(decodeURIComponent), url.searchParams);
     if (typeof found === "string") return response.writeHead(200, { "content-type": "text/plain; charset=utf-8" }).end(found);
+    if (found?.error) return json(response, 400, found);
     return found ? json(response, 200, found) : json(response, 404, { error: { code: "not_found", message: "the journal has no such thing" } });
   }
 
@@ -112,14 +120,15 @@ export class Mock {
     const short = ({ prompt, lineage, ...rest }) => rest;
     if (what === "status") {
       const rows = this.stories.reduce((sum, story) => sum + story.rows.length, 0);
-      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, ...this.several };
+      return { version: "0.1.0", uptime_s: 3600, store: "sqlite", journal: { enabled: true, exchanges: rows, bytes: rows * 31_000, dropped: 0 }, data_listener: "127.0.0.1:8787", conversations: this.stories.length, handoffs: handoffs.length, failures: this.rows().filter(failed).length, command_prefix: this.prefix, ...this.totals(), ...this.status, ...this.several };
     }
-    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms), away: this.several?.away };
+    if (what === "conversations" && !id) return { conversations: this.stories.map((story) => ({ ...story.conversation, replicas: this.several?.replicas.map((it) => it.name) })).sort((a, b) => b.last_ms - a.last_ms).slice(0, Number(query.get("limit")) || 100), away: this.several?.away };
+    if (what === "conversations" && more === "carried") return this.carried;
     if (what === "conversations") {
       const story = this.stories.find((it) => it.conversation.key === id);
       const rows = story?.rows.map((row, i) => ({ ...row, replica: this.several?.replicas[i % this.several.replicas.length].name }));
       const draft = [...this.drafts.values()].map((it) => it.draft).find((it) => it.conversation === id);
-      return story && { conversation: story.conversation, exchanges: rows, handoffs: story.handoffs.map(short), draft: draft ?? null, undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: this.prefix ? `${this.prefix}handoff undo` : null } };
+      return story && { conversation: story.conversation, limits: this.limits, exchanges: rows, handoffs: story.handoffs.map(short), draft: draft ?? null, undo: { active: story.handoffs.at(-1)?.id ?? null, undone: story.handoffs[0]?.id ?? null, waits: story.waits ?? null, command: this.prefix ? `${this.prefix}handoff undo` : null } };
     }
     if (what === "handoffs" && !id) return { handoffs: handoffs.slice(0, Number(query.get("limit") ?? 100)).map(short) };
     if (what === "handoffs") {
@@ -128,12 +137,58 @@ export class Mock {
     }
     if (what === "drafts") return id ? this.drafts.get(id) : { drafts: [...this.drafts.values()].map((it) => it.draft) };
     if (what === "search") return { hits: this.search(query.get("q").toLowerCase()), complete: true };
+    if (what === "savings") return this.bill && this.savings(query);
+    if (what === "exchanges" && !id) return this.filtered(query);
     const story = this.stories.find((it) => it.details.has(id));
     if (what !== "exchanges" || !story) return null;
     return this.exchange(story, id, more, query);
   }
 
+  rows() {
+    return [...this.stories.flatMap((story) => story.rows), ...this.strays].sort((a, b) => b.at_ms - a.at_ms);
+  }
+
+  /** Of the filter language only `error`; `toll:` is the word that the server does not know. */
+  filtered(query) {
+    const filter = query.get("filter") ?? "";
+    const at = filter.indexOf("toll:");
+    if (at >= 0) return { error: { code: "bad_filter", position: at + 1, message: '"toll" is no field; there are tool, model' } };
+    const of = query.get("conversation");
+    const rows = this.rows().filter((row) => !of || row.conversation === of).filter((row) => !/\berror\b/.test(filter) || failed(row));
+    return { exchanges: rows.slice(0, Number(query.get("limit") ?? 100)) };
+  }
+
+  /** What carrying costs in every conversation. */
+  carried = { input_cost: 4.9, carried_cost: 1.72, sent_bytes: 617_000, carried_bytes: 216_000, tools: [{ tool: "read_file", argument: null, results: 12, bytes: 63_000, again: 38, again_bytes: 206_000, again_cost: 1.64 }], results: [{ tool: "read_file", argument: "src/store/mod.rs", results: 3, bytes: 18_000, again: 12, again_bytes: 70_000, again_cost: 0.56 }] };
+
+  /** Whether there are prices. */
+  bill = true;
+
+  /** Costs in proportion to output, with a loss in the second group. */
+  savings(query) {
+    const [by, only] = [query.get("by"), query.get("conversation")];
+    const groups = new Map();
+    for (const row of this.rows().filter((row) => row.tokens_sum && (!only || row.conversation === only))) {
+      const key = { day: new Date(row.at_ms).toISOString().slice(0, 10), model: row.model, conversation: row.conversation }[by];
+      groups.set(key, [...(groups.get(key) ?? []), row]);
+    }
+    const of = (rows, at) => {
+      const sum = (part) => rows.reduce((total, row) => total + row.tokens_sum[part], 0);
+      const cost = sum("output") / 1000;
+      return { exchanges: rows.length, unpriced: 0, subscription: 0, compacted: 1, tokens: { input: sum("input"), cache_read: sum("cache_read"), cache_write: sum("cache_write"), cache_write_1h: 0, output: sum("output") }, cost, without_cost: cost * (at === 1 ? 0.5 : 2), saved: cost * (at === 1 ? -0.5 : 1), saved_error: cost / 10 };
+    };
+    const all = [...groups.values()].flat();
+    return { prices: { source: "genai-prices", date: "2026-11-20" }, unpriced_models: [], total: { key: "", ...of(all, 0) }, groups: [...groups].map(([key, rows], at) => ({ key, ...of(rows, at) })) };
+  }
+
+  /** The server's sums over all conversations. */
+  totals() {
+    const sum = (key) => this.stories.reduce((total, story) => total + story.conversation[key], 0);
+    return { received_bytes: sum("received_bytes"), sent_bytes: sum("sent_bytes"), unsent_tokens: sum("unsent_tokens") };
+  }
+
   exchange(story, id, more, query) {
+    if (more === "live") return { open: story.details.get(id).exchange.open, parts: this.live };
     if (!more) return story.details.get(id);
     const { received, sent } = story.messages.get(id);
     const leg = Number(query.get("leg") ?? 0);
@@ -165,6 +220,8 @@ export class Mock {
     return hits;
   }
 }
+
+const failed = (row) => row.status >= 400 || !["complete", "cancelled"].includes(row.outcome);
 
 function json(response, status, value) {
   response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(value));

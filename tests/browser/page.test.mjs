@@ -41,6 +41,131 @@ test("conversations are listed, with what was saved", async () => {
   await shot(page, "home");
 });
 
+test("the home page shows the server's totals, whatever is in the lists", async () => {
+  const [story] = examples();
+  mock.stories = Array.from({ length: 309 }, (_, n) => ({ ...story, handoffs: n < 60 ? [{ ...story.handoffs[0], id: handoffId(n) }] : [], conversation: { ...story.conversation, key: `c${n}`, last_ms: n, unsent_tokens: -20 } }));
+  await go();
+  const shown = await text(".facts");
+  assert.match(shown, /309\s*conversations\s*60\s*handoffs/);
+  // 309 times 20 tokens more than were received.
+  assert.match(shown, /6\.2.k tokens more\s*sent on than received/);
+});
+
+test("an exchange that sent more than it received says so", async () => {
+  const story = tell({ tasks: 2, turns: 3 });
+  const row = story.rows[3];
+  assert.ok(row.legs === 2 && row.unsent_tokens < 0);
+  mock.stories = [story];
+  await go(`#/e/${row.id}`);
+  assert.match(await text(".facts"), /sent in 2 requests, the last of [\s\S]*tokens more\s*sent on than received/);
+});
+
+test("rows say what happened: calls, the first words, a command, an error in the provider's words", async () => {
+  const story = tell({ tasks: 1, turns: 6 });
+  Object.assign(story.rows[3], { answer: { text: "Handed off.", calls: [] }, user_line: "::handoff --focus x" });
+  Object.assign(story.rows[4], { status: 529, outcome: "upstream_error", answer: { error: "Overloaded \u001b[1m<b>come back</b>" } });
+  Object.assign(story.rows[5], { answer: { calls: ["a", "b", "c", "d"].map((name) => ({ name })), more_calls: 5 } });
+  mock.stories = [story];
+  await go(talk());
+  const did = await page.locator(".exchange .did").allInnerTexts();
+  assert.equal(did[3], "All is well. ⏎ So be it.");
+  assert.match(did[5], /^read_file src\/store\/mod\.rs$/);
+  assert.equal(did[2], "::handoff --focus x");
+  assert.equal(did[1], "Overloaded ⟨ESC⟩[1m<b>come back</b>");
+  assert.match(did[0], /^a\s*b\s*c\s*\+6$/);
+  await shot(page, "rows");
+});
+
+test("failures are listed on the home page and counted in the column, with and without a conversation", async () => {
+  mock.stories = examples();
+  const [story] = mock.stories;
+  Object.assign(story.rows.at(-1), { status: 400, outcome: "upstream_error", answer: { error: "max_tokens: Field required" } });
+  story.conversation.failures = 1;
+  mock.strays = [{ ...story.rows[0], id: exchangeId(900, 9), at_ms: Date.now(), conversation: null, wire: null, route: "GET /v1/nope", status: 404, outcome: "refused", answer: null, tokens_sum: null, fired: [], pinned: null }];
+  await go();
+  const rows = page.locator(".failures .found-row");
+  assert.equal(await rows.count(), 2);
+  assert.match(await rows.nth(0).innerText(), /GET \/v1\/nope[\s\S]*404 refused by baton/);
+  assert.match(await rows.nth(1).innerText(), /max_tokens: Field required\s*Work through docs[\s\S]*400/);
+  assert.match(await text("#places"), /Failures\s*2/);
+  assert.equal(await page.locator("#list .bad-badge").count(), 1);
+  await shot(page, "failures");
+  await page.locator("#places").getByText("Failures").click();
+  await page.waitForFunction(() => document.querySelector("h1")?.textContent === "Failures");
+  assert.equal(await page.locator(".found-row").count(), 2);
+});
+
+test("the bill is a table that is sorted, by day, model and conversation", async () => {
+  mock.stories = examples();
+  await go("#/s?by=model");
+  assert.match(await text(".facts"), /\$[\d.]+\s*cost\s*\$[\d.]+\s*without baton, estimated\s*\+\$[\d.]+\s*saved \(50 %\), ± \$/);
+  const column = async (n) => (await page.locator(`.sums tbody tr td:nth-child(${n})`).allInnerTexts()).map((it) => Number(it.replace(/[^\d.]/g, "")));
+  await page.getByRole("button", { name: "cost" }).click();
+  const falling = await column(7);
+  assert.deepEqual(falling, [...falling].sort((a, b) => b - a));
+  assert.equal(await page.locator("th[aria-sort=descending]").innerText(), "cost");
+  await page.getByRole("button", { name: "cost" }).click();
+  assert.deepEqual(await column(7), [...falling].reverse());
+  assert.equal(await page.locator(".sums td.bad").count(), 1, "a loss is a loss");
+  assert.match(await text(".view"), /prices of 2026-11-20 \(genai-prices\)[\s\S]*would have been too long without baton/);
+  await shot(page, "savings");
+  await page.getByRole("link", { name: "conversation", exact: true }).click();
+  await page.waitForFunction(() => document.querySelector(".sums tbody th a")?.textContent.startsWith("Work through"));
+  await page.getByRole("link", { name: "7 days" }).click();
+  await page.waitForFunction(() => location.hash === "#/s?by=conversation&since=7d");
+});
+
+test("a conversation says what it cost, and what carrying cost", async () => {
+  mock.stories = examples();
+  await go(talk());
+  await page.waitForSelector(".bill:not([hidden])");
+  assert.match(await text(".bill .facts"), /cost[\s\S]*\$1\.72\s*carried results again, 12 results of read_file most/);
+  await page.locator(".bill summary").click();
+  assert.match(await text(".bill"), /What carrying costs[\s\S]*read_file\s*12[\s\S]*read_file src\/store\/mod\.rs\s*3[\s\S]*\$0\.56/);
+  await shot(page, "bill");
+});
+
+test("conversations that begin alike are named by what tells them apart", async () => {
+  const [story] = examples();
+  const title = (n, title) => ({ ...story, handoffs: [], conversation: { ...story.conversation, key: `k${n}`, last_ms: 100 - n, title } });
+  const plan = "Work through docs/plan.md: tasks one after the other.";
+  mock.stories = [title(1, `${plan} Next: task 1: survey`), title(2, `${plan} Next: task 2: put a trait`), title(3, "Mend it"), title(4, "Mend it"), title(5, plan)];
+  await go();
+  assert.deepEqual(await page.locator("#list .talk-title").allInnerTexts(), ["…1: survey", "…2: put a trait", "Mend it", "Mend it", plan]);
+  assert.match(await page.locator("#list .talk-title").first().getAttribute("title"), /^Work through/);
+});
+
+test("the search box jumps to an exchange by its number, and offers a filter as one", async () => {
+  mock.stories = examples();
+  await go(talk());
+  await page.locator("#search").fill("#7");
+  assert.match(await text("#list"), /Enter: exchange #7 of this conversation/);
+  await page.keyboard.press("Enter");
+  await page.waitForFunction((id) => location.hash === `#/e/${id}`, exchangeId(7));
+  await ready(page);
+  assert.equal(await text("h1"), "Exchange 7");
+  await page.locator("#search").fill("#700");
+  await page.keyboard.press("Enter");
+  await page.getByText("This conversation has 32 exchanges").waitFor();
+  await page.locator("#search").fill("tool:Bash since:1h");
+  await page.locator("#list .hit").first().click();
+  await page.waitForFunction(() => location.hash === "#/x?filter=tool%3ABash%20since%3A1h");
+});
+
+test("exchanges are filtered, and a wrong term is shown where it stands", async () => {
+  mock.stories = examples();
+  await go("#/x");
+  assert.match(await text("#filter-said"), /\d+ exchanges/);
+  await page.locator("#filter").fill("error toll:Bash");
+  await page.keyboard.press("Enter");
+  await page.waitForSelector("mark.wrong");
+  assert.equal(await text("mark.wrong"), "toll:Bash");
+  assert.match(await text("#filter-said"), /"toll" is no field; there are tool, model/);
+  assert.equal(await page.locator("#filter").inputValue(), "error toll:Bash");
+  await page.getByRole("button", { name: "!error" }).click();
+  await page.waitForFunction(() => location.hash.includes("toll%3ABash%20!error"));
+});
+
 test("several replicas: whose an exchange is, and who is away", async () => {
   mock.stories = examples();
   mock.several = { replicas: [{ name: "one", here: true }, { name: "two", here: false }], away: [{ replica: "three", why: "it cannot be reached" }] };
@@ -62,13 +187,66 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.equal(falls.length, 3, "the sawtooth falls straight down at each handoff");
   await page.locator(".chart svg").focus();
   await page.keyboard.press("End");
-  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* input not sent so far/);
+  assert.match(await page.locator(".chart [aria-live]").innerText(), /Request 32: agent sent .* model saw .* sent on so far about [\d.]+.k tokens less/);
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
-  assert.match(await text(".exchange"), /32[\s\S]*cut at 3/);
+  // The stretch after a handoff is named once, where it begins; each row says what the model did.
+  assert.deepEqual((await page.locator(".exchange .tags").allInnerTexts()).flatMap((it) => it.match(/cut at \d/) ?? []), ["cut at 3", "cut at 2", "cut at 1"]);
+  assert.match(await text(".exchange"), /32[\s\S]*(read_file|edit_file|run) (src|cargo)/);
   assert.equal(await page.locator(".chain .step").count(), 3);
   assert.match(await text(".chain .step"), /kept 900 B[\s\S]*dropped [\s\S]*exchange[\s\S]*Copy resume line[\s\S]*Copy undo/);
   await shot(page, "conversation");
+});
+
+test("the chart is drawn in bytes or tokens, zoomed, with the window and the nudge", async () => {
+  mock.stories = examples();
+  mock.limits = { window_tokens: 8000, nudge_tokens: 5000 };
+  for (const row of mock.stories[0].rows) row.fixed_bytes = 2100;
+  await go(talk());
+  const points = async (name) => (await page.locator(`.${name}`).getAttribute("points")).split(" ").filter(Boolean).length;
+  assert.equal(await points("ramp-line"), 32);
+  assert.equal(await page.locator(".level").count(), 0, "limits are in tokens");
+  assert.match(await text(".legend"), /fixed part 2\.1 KiB/);
+  await page.getByRole("button", { name: "tokens", exact: true }).click();
+  assert.match(await text(".legend"), /The model sees [\d.]+.k tokens/);
+  // The provider counted what was sent with the last request.
+  const last = mock.stories[0].rows.at(-1).tokens.at(-1);
+  assert.match(await text(".legend"), new RegExp(`The model sees ${((last.input + last.cache_read + last.cache_write) / 1000).toFixed(1)}`));
+  assert.deepEqual(await page.locator(".level text").allTextContents(), ["window, 8.0\u202fk tokens", "nudge, 5.0\u202fk tokens"]);
+  await shot(page, "chart-tokens");
+  await page.getByRole("button", { name: "model alone" }).click();
+  assert.equal(await points("ramp-line"), 0);
+  await page.getByRole("button", { name: "model alone" }).click();
+  await page.locator(".chart svg").focus();
+  await page.keyboard.press("+");
+  assert.equal(await points("ramp-line"), 16);
+  const box = await page.locator(".chart svg").boundingBox();
+  await page.mouse.move(box.x + 80, box.y + 100);
+  await page.mouse.down();
+  await page.mouse.move(box.x + box.width / 2, box.y + 100, { steps: 4 });
+  await page.mouse.up();
+  const dragged = await points("ramp-line");
+  assert.ok(dragged > 2 && dragged < 16, `${dragged}`);
+  assert.match(page.url(), /#\/c\//, "a drag opens nothing");
+  await page.keyboard.press("0");
+  assert.equal(await points("ramp-line"), 32);
+});
+
+test("a conversation of 10,000 exchanges opens in less than two seconds", async () => {
+  const story = tell({ tasks: 5, turns: 10 });
+  const rows = Array.from({ length: 10_000 }, (_, n) => ({ ...story.rows[n % story.rows.length], id: exchangeId(n + 1), fired: [] }));
+  mock.stories = [{ ...story, rows, conversation: { ...story.conversation, exchanges: rows.length } }];
+  await go();
+  const took = await page.evaluate(async (hash) => {
+    const began = performance.now();
+    location.hash = hash;
+    while (!document.querySelector(".exchange") || !document.querySelector(".saw-line")?.getAttribute("points")) await new Promise(requestAnimationFrame);
+    await new Promise((painted) => requestAnimationFrame(() => setTimeout(painted)));
+    return performance.now() - began;
+  }, talk());
+  console.log(`10,000 exchanges: open in ${Math.round(took)} ms`);
+  assert.ok(took < 2000, `${took} ms`);
+  assert.ok((await page.locator(".exchange").count()) < 400);
 });
 
 test("an exchange that hands off says whether what baton saw stands behind the prompt", async () => {
@@ -133,23 +311,70 @@ test("an exchange that hands off has both legs, the response and the sentinel as
   mock.stories = examples();
   await go(`#/e/${exchangeId(17)}`);
   const tabs = page.getByRole("tab");
-  assert.deepEqual(await tabs.allInnerTexts(), ["Leg 1", "Leg 2", "Response", "Headers", "Usage and times"]);
-  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Leg 2");
-  await tabs.nth(2).click();
+  assert.deepEqual(await tabs.allInnerTexts(), ["Request", "Response", "Headers", "Usage and times"]);
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Request");
+  assert.match(await text(".sentence"), /^The model handed over: baton stored the handoff/);
+  assert.equal(await text(".legs summary"), "request 2 of 2");
+  await page.locator(".legs summary").click();
+  await page.getByRole("button", { name: "Request 1" }).click();
+  assert.equal(await text(".legs summary"), "request 1 of 2");
+  assert.match(await text(".leg-line"), /What the agent sent, beside what went on/);
+  await tabs.nth(1).click();
   await page.waitForSelector(".answer pre");
   assert.match(await text(".answers"), /call · session_handoff/);
   assert.equal(await page.locator(".answers a.sentinel").first().getAttribute("href"), `#/h/${handoffId(2)}`);
   await shot(page, "response");
-  await tabs.nth(3).click();
+  await tabs.nth(2).click();
   assert.match(await text(".headers"), /x-api-key\s+\[redacted\]/);
-  assert.match(await page.locator(".two").innerText(), /To the model, leg 2\s+https:\/\/api\.anthropic\.com\/v1\/messages\s+accept-encoding\s+identity/);
+  assert.match(await page.locator(".two").innerText(), /To the model, request 2 of 2\s+https:\/\/api\.anthropic\.com\/v1\/messages\s+accept-encoding\s+identity/);
+});
+
+test("an answer under way is shown as it comes", async () => {
+  const story = tell({ tasks: 1, turns: 3 });
+  const row = story.rows[2];
+  Object.assign(row, { open: true, outcome: "", status: 0 });
+  mock.stories = [story];
+  await go(`#/e/${row.id}`);
+  assert.match(await text(".live-answer"), /The answer is shown as it comes/);
+  mock.live = [{ kind: "thinking", name: null, text: "hm" }, { kind: "text", name: null, text: "I look at <b>it" }];
+  await page.getByText("I look at <b>it").waitFor();
+  mock.live = [...mock.live, { kind: "call", name: "Bash", text: "cargo test" }];
+  await page.getByText("call · Bash").waitFor();
+  assert.equal(await page.locator(".live-answer b").count(), 0, "text alone");
+  await shot(page, "under-way");
+  Object.assign(row, { open: false, outcome: "complete", status: 200 });
+  await page.waitForFunction(() => !document.querySelector(".live-answer"));
+});
+
+test("the next exchange opens at the tab that is looked at, and one sentence says what baton did", async () => {
+  mock.stories = examples();
+  await go(`#/e/${exchangeId(20)}`);
+  assert.match(await text(".sentence"), /^The history was cut at its handoff: \d+ messages gave way/);
+  assert.ok(!(await page.locator(".notes li").first().isVisible()), "the steps are folded");
+  await page.getByRole("tab", { name: "Headers" }).click();
+  await page.keyboard.press("]");
+  await page.waitForFunction((id) => location.hash === `#/e/${id}?tab=headers`, exchangeId(21));
+  await ready(page);
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Headers");
+  const [story] = mock.stories;
+  Object.assign(story.rows[0], { user_line: "::handoff list", sent_bytes: [], changes: [] });
+  story.details.get(story.rows[0].id).legs = [];
+  await page.goto(`${mock.url}/#/e/${story.rows[0].id}`);
+  await page.waitForFunction(() => document.querySelector(".sentence")?.textContent.startsWith("baton answered ::handoff list by itself"));
+  assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Response");
 });
 
 test("a handoff has its prompt, its lineage and the line to go on from", async () => {
   mock.stories = examples();
   await go(`#/h/${handoffId(3)}`, { permissions: ["clipboard-read", "clipboard-write"] });
-  assert.match(await text(".prompt pre"), /Next: task 4/);
+  assert.match(await text(".prompt .markdown"), /Next: task 4/);
   assert.equal(await page.locator(".lineage li").count(), 3);
+  assert.match(await text(".head-of-view"), /KiB of history gave way to a prompt of \d+ B\./);
+  assert.match(await page.getByText("The exchange in which it fired").getAttribute("href"), /^#\/e\//);
+  await page.getByText("What changed since the handoff before").click();
+  await page.waitForSelector(".line-diff");
+  assert.match(await text(".changed-lines"), /2 lines came, 1 line went since task 2/);
+  assert.deepEqual((await page.locator(".line.went").allInnerTexts()).map((it) => it.trim()), ["- Next: task 3: write the SQLite store. Start with src/store/sqlite/mod.rs."]);
   await page.locator("#copy-resume").click();
   await page.waitForFunction(() => document.getElementById("said").textContent === "Copied");
   assert.equal(await page.evaluate(() => navigator.clipboard.readText()), `[[handoff-resume:${handoffId(3)}]]`);
@@ -189,6 +414,27 @@ test("a handoff shows its packet: what was seen, what was only claimed, what com
   await ready(page);
   assert.match(await text(".packet"), /no next_action recorded; needs a human/);
   assert.equal(await claims.count(), 0);
+});
+
+test("a prompt is read as Markdown, in text alone", async () => {
+  mock.stories = [tell({ tasks: 2, turns: 2, prompt: "# Goal\nMend **the <i>reader</i>**.\n\n- `src/a.rs`: [x](javascript:alert(1))\n  - deeper\n- ![y](http://evil/z.png)\n\n1. first\n2. second\n\n```sh\ncargo test # <b>\n```\n> quoted\n| a | b |\n|---|---|\n" })];
+  await go(`#/h/${handoffId(1)}`);
+  const all = await page.locator(".markdown > *").evaluateAll((nodes) => nodes.map((node) => [node.tagName, node.textContent]));
+  assert.deepEqual(all, [["H3", "Goal"], ["P", "Mend the <i>reader</i>."], ["UL", "src/a.rs: [x](javascript:alert(1))deeper![y](http://evil/z.png)"], ["OL", "firstsecond"], ["PRE", "cargo test # <b>"], ["BLOCKQUOTE", "quoted"], ["PRE", "| a | b |\n|---|---|"]]);
+  assert.deepEqual(await page.locator(".markdown b, .markdown code").allTextContents(), ["the <i>reader</i>", "src/a.rs"]);
+  assert.equal(await page.locator(".markdown ul ul li").innerText(), "deeper");
+  assert.equal(await page.locator(".markdown a, .markdown img, .markdown i").count(), 0);
+  await shot(page, "markdown");
+});
+
+test("handoffs beyond the last three are folded", async () => {
+  mock.stories = [tell({ tasks: 6, turns: 2 })];
+  await go(talk());
+  assert.equal(await page.locator(".handed > .chain .step").count(), 3);
+  assert.ok(!(await page.locator(".handed details .step").first().isVisible()));
+  await page.getByText("2 earlier handoffs").click();
+  assert.equal(await page.locator(".handed .step").count(), 5);
+  assert.match(await page.locator(".handed .step .badge").first().innerText(), /^1$/);
 });
 
 test("a handoff stands in a map of chains and forks", async () => {
@@ -448,7 +694,9 @@ test("the system prompt and the tools are the diff's first rows", async () => {
   assert.match(await own.innerText(), /Call this when a task is finished[\s\S]*"type": "object"/);
   // A kept preamble is called so, beside the prompt in the same message.
   await page.waitForSelector(".cell.new[data-at*=messages] pre");
-  assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allInnerTexts(), ["preamble", "carry-over prompt"]);
+  assert.deepEqual(await page.locator(".cell.new[data-at*=messages] .part-head > :first-child").allTextContents(), ["carry-over prompt", "preamble"]);
+  assert.match(await text(".cell.new .preamble summary"), /^Preamble in front of it: 1 part, \d+ B$/);
+  assert.ok(!(await page.locator(".cell.new .preamble .part").isVisible()), "folded");
 });
 
 test("tokens stand with their leg, and a leg that failed shows its status", async () => {
@@ -461,7 +709,10 @@ test("tokens stand with their leg, and a leg that failed shows its status", asyn
   detail.legs.push({ ...again, n: 2 });
   mock.stories = [story];
   await go(`#/e/${row.id}`);
-  await page.getByRole("tab", { name: "Leg 2" }).click();
+  assert.equal(await text(".legs summary"), "request 3 of 3");
+  await page.locator(".legs summary").click();
+  assert.match(await page.locator(".legs li").nth(1).innerText(), /Request 2 .*429/);
+  await page.getByRole("button", { name: "Request 2" }).click();
   assert.match(await text(".leg-line"), /Upstream answered 429/);
   await page.getByRole("tab", { name: "Usage and times" }).click();
   const cells = await page.locator(".numbers tbody tr").evaluateAll((all) => all.map((tr) => [...tr.children].map((td) => td.textContent)));
@@ -483,10 +734,10 @@ test("where a leg's row was dropped, the others keep their numbers and tokens", 
   mock.stories = [story];
   await go(`#/e/${row.id}?side=sent&of=messages&leg=1&i=0`);
   assert.equal(await page.locator("[role=tab][aria-selected=true]").innerText(), "Request");
-  assert.match(await text(".leg-line"), /A later leg/);
+  assert.match(await text(".leg-line"), /A later request/);
   await page.getByRole("tab", { name: "Usage and times" }).click();
   const cells = await page.locator(".numbers tbody tr").first().locator("th, td").allInnerTexts();
-  assert.deepEqual([cells[0], cells[1], cells[7]], ["Leg 2", "200", String(output)]);
+  assert.deepEqual([cells[0], cells[1], cells[7]], ["Request 2", "200", String(output)]);
 });
 
 const NASTY = '<script>alert(1)</script><img src=x onerror="alert(2)">\n\u001b[31mred\u001b[0m and \u202egnissim\u202c, \u0000\n</pre><style>*{display:none}</style>';
@@ -499,6 +750,10 @@ test("a prompt full of markup and control characters is text", async () => {
   await page.waitForSelector(".exchange");
   assert.match(await text("h1"), /<b>bold<\/b>/);
   await page.goto(`${mock.url}/#/h/${handoffId(1)}`);
+  await page.waitForSelector(".markdown");
+  assert.match(await text(".markdown"), /<script>alert\(1\)<\/script><img src=x onerror="alert\(2\)">[\s\S]*⟨ESC⟩\[31mred/);
+  assert.equal(await page.locator("main script, main img, main style").count(), 0);
+  await page.getByRole("button", { name: "As written" }).click();
   await page.waitForSelector(".prompt pre");
   const shown = await page.locator(".prompt pre").evaluate((pre) => pre.textContent);
   assert.ok(shown.startsWith('<script>alert(1)</script><img src=x onerror="alert(2)">\n⟨ESC⟩[31mred⟨ESC⟩[0m and ⟨U+202E⟩gnissim⟨U+202C⟩, ⟨NUL⟩\n</pre>'), shown);
@@ -672,7 +927,12 @@ test("a draft waits for a person, who ticks, edits and accepts", async () => {
   assert.equal(await page.locator("#document").inputValue(), DOCUMENT);
   const ticks = page.locator(".ticks label");
   assert.deepEqual((await ticks.allInnerTexts()).map((it) => it.trim()), ["- `src/export/writer.rs`: writes rows.", "- `src/import/reader.rs`: is done.", "- `cargo test -p exporter` passes."]);
+  assert.match(await text("#sizes"), /^The model was last sent \d+ KiB\. This document has 180 B\.$/);
+  assert.match(await text("#accept-does"), /^Accept: with the agent's next request the model sees this document[\s\S]*Reject: the draft is dropped/);
+  const wide = await page.locator("#document").evaluate((node) => node.offsetWidth / node.parentNode.offsetWidth);
+  assert.ok(wide > 0.98, "full width");
   await ticks.nth(1).locator("input").uncheck();
+  assert.match(await text("#sizes"), /This document has \d+ B, as drafted 180 B/);
   assert.ok(!(await page.locator("#document").inputValue()).includes("reader.rs"));
   await ticks.nth(2).locator("input").uncheck();
   await ticks.nth(1).locator("input").check();

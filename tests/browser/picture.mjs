@@ -6,6 +6,8 @@ import { examples, Mock } from "./mock.mjs";
 
 const mock = await new Mock().start();
 mock.stories = examples();
+// The story has sizes that agree with one another, and no prices: a picture shows no invented cost.
+mock.bill = null;
 const browser = await launch();
 const page = await open(browser, `${mock.url}/#/c/${encodeURIComponent(mock.stories[0].conversation.key)}`, { viewport: { width: 1280, height: 720 }, deviceScaleFactor: 1.25 });
 await live(page);

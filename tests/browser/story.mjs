@@ -73,6 +73,7 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
   const history = [{ role: "user", kind: "text", parts: [text(PREAMBLE), text(title ?? WISH)] }];
   let cut = null; // {at: index of the message with the sentinel, opening}
   let n = 0;
+  const task = (n) => Math.ceil(n / turns);
   const ask = (fires) => {
     n += 1;
     const id = exchangeId(n, talk);
@@ -100,7 +101,7 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
     const next = TASKS[task % TASKS.length];
     const carried = prompt ?? `Goal: take linkshort off its single JSON file, following docs/plan.md. The HTTP API must not change; \`cargo test\` must pass after every task.\n\nDone:\n${done.join("\n")}\n\nNext: task ${task + 1}: ${next[0]}. Start with ${next[1]}/mod.rs.`;
     const parent = story.handoffs.at(-1)?.id ?? null;
-    story.handoffs.push({ id, conversation: key, at_ms: at + n * 70_000, wire, model, parent, reason: `task ${task} is done: ${TASKS[task - 1][0]}`, prompt_bytes: new TextEncoder().encode(carried).length, first_line: carried.split("\n")[0].slice(0, 160), archived: false, resume_line: `[[handoff-resume:${id}]]`, prompt: carried, lineage: [...story.handoffs.map((it) => it.id), id] });
+    story.handoffs.push({ id, conversation: key, at_ms: at + n * 70_000, wire, model, parent, reason: `task ${task} is done: ${TASKS[task - 1][0]}`, prompt_bytes: new TextEncoder().encode(carried).length, first_line: carried.split("\n")[0].slice(0, 160), archived: false, resume_line: `[[handoff-resume:${id}]]`, history_bytes: 24_000, exchange: exchangeId(n, talk), prompt: carried, lineage: [...story.handoffs.map((it) => it.id), id] });
     history.push({ role: "assistant", kind: "text", parts: [text(`Task ${task} is done: ${TASKS[task - 1][0]}.`), text(`\n\n[[handoff-resume:${id}]]\n${carried}\n[[/handoff-resume:${id}.${SEAL}]]\n\n`)] });
     cut = { id, at: history.length - 1, opening: { role: "user", kind: "text", parts: [text(PREAMBLE), text(carried)] } };
   };
@@ -113,10 +114,11 @@ export function tell({ tasks = 4, turns = 7, talk = 1, key = "claude-code:6f1c2a
       id, conversation: key, at_ms: at + n * 70_000, wire, upstream: wire, route: "POST /v1/messages", model, status: 200, outcome: "complete", streamed: true, tooled: true, pinned, unpinned: false, fired,
       legs: legs.length, retries: 0, refused_calls: 0, broken_up: 0, received_bytes: receivedBytes, sent_bytes: sentBytes, response_bytes: 900 + 37 * n, received_messages: received.length, sent_messages: legs.map((leg) => leg.list.length),
       tokens: sentBytes.map((b) => ({ input: 310, cache_read: Math.round(b / 5), cache_write: 480, output: 140 + 3 * n })), statuses: legs.map(() => 200), first_byte_ms: 812.4 + 13 * n, total_ms: 4100.2 + 97 * n, added_ms: 0.41,
+      answer: n === 3 ? { text: "All is well.\nSo be it." } : { text: "Next.", calls: [step(TASKS[(task(n) - 1) % TASKS.length][1], n - 1)[0].parts.at(-1).json].map(({ name, input }) => ({ name, argument: input.command ?? input.path })) }, user_line: null,
       changes: legs.flatMap((_, leg) => [{ leg, why: "tool", removed: 0, added: 2104 }, ...(pinned || leg > 0 ? [{ leg, why: "cut", removed: receivedBytes - sentBytes[leg], added: 900, handoff: leg > 0 ? cut.id : pinned }] : [])]), partial: false, open: false,
     };
     row.tokens_sum = row.tokens.reduce((sum, leg) => Object.fromEntries(Object.keys(sum).map((key) => [key, sum[key] + leg[key]])));
-    row.unsent_tokens = Math.round(sentBytes.reduce((sum, b) => sum + Math.max(0, receivedBytes - b), 0) / 4);
+    row.unsent_tokens = Math.round((receivedBytes - sentBytes.reduce((sum, b) => sum + b, 0)) / 4);
     story.rows.push(row);
     const notes = ["The tool session_handoff was added to the tools."];
     if (pinned) notes.push(`The transcript was cut at handoff ${pinned}: ${plural(received.filter((m) => m.state === "cut").length)} before it stayed behind, and its carry-over prompt stands in their place.`);

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use baton_core::nudge::Windows;
+use baton_core::nudge::{Thresholds, Windows};
 use baton_core::record::{DocumentRecord, HandoffStatus};
 use baton_proxy::serve::admin::readiness::Report;
 use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::state::journal::Recorder;
+use baton_proxy::state::prices;
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::telemetry::Metrics;
 use baton_strict::Reply;
@@ -99,8 +100,10 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             drafting: Arc::clone(&fixture.baton.drafting),
             sessions: Arc::clone(&fixture.baton.sessions),
             windows: Windows::default(),
+            thresholds: Thresholds::default(),
             command_prefix: "::".to_owned(),
-            data_listener: fixture.baton.addr,
+            prices: prices::table(None).unwrap().into(),
+            data_listener: Some(fixture.baton.addr),
             started: Instant::now(),
         }),
     };

@@ -5,13 +5,14 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use baton_core::nudge::Windows;
+use baton_core::nudge::{Thresholds, Windows};
 use baton_proxy::serve::admin::readiness::Report;
 use baton_proxy::serve::admin::{self, AdminState, Inspector, Peers};
 use baton_proxy::state::config::{Config, Secret};
 use baton_proxy::state::journal::{
     self, BodySide, ExchangeFilter, ExchangeRow, JournalReader, MessageState, Recorder,
 };
+use baton_proxy::state::prices;
 use baton_proxy::state::store::SharedStore;
 use baton_proxy::state::telemetry::Metrics;
 use baton_strict::{Autopilot, Options, Strict};
@@ -256,8 +257,10 @@ impl Listener {
                 drafting: Arc::clone(&run.baton.drafting),
                 sessions: Arc::clone(&run.baton.sessions),
                 windows: Windows::default(),
+                thresholds: Thresholds::default(),
                 command_prefix: "::".to_owned(),
-                data_listener: run.baton.addr,
+                prices: prices::table(None).unwrap().into(),
+                data_listener: Some(run.baton.addr),
                 started: Instant::now(),
             }),
         };

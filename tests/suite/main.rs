@@ -28,6 +28,7 @@ mod handoff_files;
 mod harness;
 mod insertions;
 mod inspector;
+mod inspector_api;
 mod instruction_counts;
 mod joined_texts;
 mod journal;

@@ -212,8 +212,8 @@ impl Sources {
         };
         let filter = ExchangeFilter {
             conversation: conversation.map(str::to_owned),
-            before: None,
             limit,
+            ..ExchangeFilter::default()
         };
         journal.list(&filter).map_err(unread)
     }

@@ -195,8 +195,8 @@ fn print_draft(
 pub(super) fn newest(query: &JournalReader, key: &str) -> Result<JournalRequest, CommandFailure> {
     let filter = ExchangeFilter {
         conversation: Some(key.to_owned()),
-        before: None,
         limit: NEWEST,
+        ..ExchangeFilter::default()
     };
     let rows = query.list(&filter).map_err(unread)?;
     crate::cli::newest::newest(query, rows, crate::cli::newest::RequestForm::Sent)?.ok_or_else(|| {

@@ -62,6 +62,13 @@ impl Thresholds {
     }
 }
 
+impl ModelThresholds {
+    /// The tokens from which on the model is notified.
+    pub fn nudge(&self) -> Option<u64> {
+        self.nudge
+    }
+}
+
 /// The decision for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NudgeDecision {

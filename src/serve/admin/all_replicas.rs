@@ -7,9 +7,9 @@ use http_body_util::BodyExt;
 use serde_json::{Value, json};
 
 use super::merge::{self, Part};
-use super::peers::{Away, Peer, PeerAnswer, Peers};
+use super::peers::{OfflineReplica, Peer, PeerAnswer, Peers};
 use super::query::{QueryParams, Unanswered, shown};
-use super::responses::{FullResponse, JSON, TEXT, error, field_error, respond};
+use super::responses::{FullResponse, JSON, TEXT, error, field_error, filter_error, respond};
 
 /// The replica whose answer this is.
 const REPLICA: HeaderName = HeaderName::from_static("x-baton-replica");
@@ -40,30 +40,30 @@ pub(super) async fn answer(
         return own;
     }
     let own = whole(own, peers.own_name()).await;
-    let (told, mut away) = peers.ask(path, &params.without_replica()).await;
+    let (replies, mut offline) = peers.ask(path, &params.without_replica()).await;
     let mut parts = Vec::new();
-    for told in std::iter::once(own).chain(told) {
-        if told.status == StatusCode::NOT_FOUND {
+    for reply in std::iter::once(own).chain(replies) {
+        if reply.status == StatusCode::NOT_FOUND {
             continue;
         }
-        match serde_json::from_slice(&told.body) {
-            Ok(said) if told.status.is_success() => parts.push(Part {
-                replica: told.replica,
-                said,
+        match serde_json::from_slice(&reply.body) {
+            Ok(body) if reply.status.is_success() => parts.push(Part {
+                replica: reply.replica,
+                body,
             }),
-            _ => away.push(Away {
-                replica: told.replica,
-                why: format!("it answered {}", told.status.as_u16()),
+            _ => offline.push(OfflineReplica {
+                replica: reply.replica,
+                why: format!("it answered {}", reply.status.as_u16()),
             }),
         }
     }
-    list.of(&parts, params, &away, peers.own_name())
+    list.of(&parts, params, &offline, peers.own_name())
 }
 
 /// One other replica's own answer.
 pub(super) async fn of_one(peer: &Peer, path: &str, params: &QueryParams) -> FullResponse {
     match peer.ask(path, &params.without_replica()).await {
-        Ok(told) => passed_on(told, path),
+        Ok(reply) => passed_on(reply, path),
         Err(why) => error(
             StatusCode::BAD_GATEWAY,
             "replica_away",
@@ -84,7 +84,7 @@ enum List {
 }
 
 impl List {
-    fn of(self, parts: &[Part], params: &QueryParams, away: &[Away], own: &str) -> FullResponse {
+    fn of(self, parts: &[Part], params: &QueryParams, offline: &[OfflineReplica], own: &str) -> FullResponse {
         let limit = match params.limit() {
             Ok(limit) => limit,
             Err(_) => {
@@ -96,65 +96,70 @@ impl List {
             }
         };
         let mut merged = match self {
-            Self::Status => status(parts, away, own),
+            Self::Status => status(parts, offline, own),
             Self::Conversations => json!({"conversations": merge::conversations(parts, limit)}),
             Self::Conversation => match merge::conversation(parts) {
                 Some(found) => found,
-                None => return nowhere("there is no such conversation in the journal", away),
+                None => return nowhere("there is no such conversation in the journal", offline),
             },
             Self::Exchanges => json!({"exchanges": merge::exchanges(parts, limit)}),
             Self::Handoffs => json!({"handoffs": merge::handoffs(parts, limit)}),
             Self::Search => {
                 let (hits, complete) = merge::hits(parts, limit);
-                json!({"hits": hits, "complete": complete && away.is_empty()})
+                json!({"hits": hits, "complete": complete && offline.is_empty()})
             }
         };
-        merged["away"] = json!(away);
+        merged["away"] = json!(offline);
         let answer = shown(&merged);
         answer.unwrap_or_else(|why| match why {
             Unanswered::Unavailable(message) | Unanswered::Bad(message) => {
                 error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)
             }
             Unanswered::Field(field, message) => field_error(&field, &message),
+            Unanswered::Filter(why) => filter_error(&why),
             Unanswered::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
         })
     }
 }
 
 /// This replica's state, and that of all.
-fn status(parts: &[Part], away: &[Away], own: &str) -> Value {
+fn status(parts: &[Part], offline: &[OfflineReplica], own: &str) -> Value {
     let here = parts.iter().find(|part| part.replica == own);
-    let mut status = here.map_or_else(|| json!({}), |part| part.said.clone());
+    let mut status = here.map_or_else(|| json!({}), |part| part.body.clone());
     let replicas = parts.iter().map(|part| {
-        let of = |name: &str| part.said.get(name).cloned().unwrap_or_default();
+        let of = |name: &str| part.body.get(name).cloned().unwrap_or_default();
         json!({
             "name": part.replica,
             "here": part.replica == own,
             "version": of("version"),
             "data_listener": of("data_listener"),
             "conversations": of("conversations"),
-            "exchanges": part.said.pointer("/journal/exchanges"),
+            "exchanges": part.body.pointer("/journal/exchanges"),
         })
     });
     status["replicas"] = replicas.collect();
-    status["away"] = json!(away);
+    // One process has the files of a SQLite store; only Redis is shared.
+    for (name, total) in merge::totals(parts, status["store"] == "redis") {
+        status[name] = total;
+    }
+    status["away"] = json!(offline);
     status
 }
 
 /// Asks the other replicas for what this one has not.
 async fn whoever_has_it(peers: &Peers, path: &str, params: &QueryParams, own: FullResponse) -> FullResponse {
-    let (told, away) = peers.ask(path, &params.without_replica()).await;
-    match told.into_iter().find(|told| told.status.is_success()) {
-        Some(told) => passed_on(told, path),
-        None if away.is_empty() => own,
-        None => nowhere("no replica that answers has this", &away),
+    let (replies, offline) = peers.ask(path, &params.without_replica()).await;
+    match replies.into_iter().find(|reply| reply.status.is_success()) {
+        Some(reply) => passed_on(reply, path),
+        None if offline.is_empty() => own,
+        None => nowhere("no replica that answers has this", &offline),
     }
 }
 
-fn nowhere(message: &str, away: &[Away]) -> FullResponse {
-    let names: Vec<_> = away
+fn nowhere(message: &str, offline: &[OfflineReplica]) -> FullResponse {
+    let names: Vec<_> = offline
         .iter()
-        .map(|away| format!("{} ({})", away.replica, away.why))
+        .map(|offline| format!("{} ({})", offline.replica, offline.why))
         .collect();
     let message = match names.is_empty() {
         true => message.to_owned(),
@@ -164,31 +169,31 @@ fn nowhere(message: &str, away: &[Away]) -> FullResponse {
 }
 
 /// A replica's answer as it is, signed with its name. Its headers are this listener's own.
-fn passed_on(told: PeerAnswer, path: &str) -> FullResponse {
+fn passed_on(reply: PeerAnswer, path: &str) -> FullResponse {
     let last = path.rsplit('/').next().unwrap_or_default();
     let kind = match last {
-        "received" | "sent" | "response" | "shown" if told.status.is_success() => TEXT,
+        "received" | "sent" | "response" | "shown" if reply.status.is_success() => TEXT,
         _ => JSON,
     };
     let is_exchange = matches!(path.split('/').collect::<Vec<_>>().as_slice(), ["exchanges", _]);
-    let body = match is_exchange && told.status.is_success() {
-        true => with_replica(&told).unwrap_or(told.body),
-        false => told.body,
+    let body = match is_exchange && reply.status.is_success() {
+        true => with_replica(&reply).unwrap_or(reply.body),
+        false => reply.body,
     };
-    let mut answer = respond(told.status, kind, body);
+    let mut answer = respond(reply.status, kind, body);
     if last == "har" {
         let file = HeaderValue::from_static("attachment; filename=\"exchange.har\"");
         answer.headers_mut().insert(CONTENT_DISPOSITION, file);
     }
-    signed(answer, &told.replica)
+    signed(answer, &reply.replica)
 }
 
 /// An exchange whose row says where it is.
-fn with_replica(told: &PeerAnswer) -> Option<Bytes> {
-    let mut said: Value = serde_json::from_slice(&told.body).ok()?;
-    let row = said.get_mut("exchange")?.take();
-    said["exchange"] = merge::of_replica(row, &told.replica);
-    serde_json::to_vec(&said).ok().map(Bytes::from)
+fn with_replica(reply: &PeerAnswer) -> Option<Bytes> {
+    let mut body: Value = serde_json::from_slice(&reply.body).ok()?;
+    let row = body.get_mut("exchange")?.take();
+    body["exchange"] = merge::of_replica(row, &reply.replica);
+    serde_json::to_vec(&body).ok().map(Bytes::from)
 }
 
 fn signed(mut answer: FullResponse, replica: &str) -> FullResponse {

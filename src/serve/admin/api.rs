@@ -1,5 +1,7 @@
 //! The inspector's JSON API: what is only read. `docs/inspector-api.md` documents it.
 
+use std::sync::Arc;
+
 use http::StatusCode;
 use http::header::{CONTENT_DISPOSITION, HeaderValue};
 use serde_json::{Value, json};
@@ -7,8 +9,11 @@ use serde_json::{Value, json};
 use super::peers::Scope;
 use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use super::responses::{FullResponse, TEXT, error, respond};
-use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_undo};
-use crate::state::journal::{BodySide, ExchangeFilter, JournalReader};
+use super::{Inspector, all_replicas, api_drafts, api_handoffs, api_savings, api_undo};
+use crate::state::journal::{
+    BodySide, ExchangeFilter, ExchangeRow, JournalReader, RowFilter, RowQuery, now_ms,
+};
+use baton_core::nudge::WindowQuery;
 
 /// Answers `/api/{path}?{query}`: for all replicas, where there are peers and none is named.
 pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str>) -> FullResponse {
@@ -31,23 +36,26 @@ pub(super) async fn answer(inspector: &Inspector, path: &str, query: Option<&str
 
 /// This replica's own answer.
 async fn here(inspector: &Inspector, path: &str, params: &QueryParams) -> FullResponse {
-    let told = match path.split('/').collect::<Vec<_>>().as_slice() {
+    let reply = match path.split('/').collect::<Vec<_>>().as_slice() {
         ["status"] => status(inspector).await,
         ["conversations"] => conversations(inspector, params).await,
         ["conversations", key] => conversation(inspector, key).await,
+        ["conversations", key, "carried"] => api_savings::carried(inspector, key).await,
         ["exchanges"] => exchanges(inspector, params).await,
         ["exchanges", id] => exchange(inspector, id).await,
         ["exchanges", id, "message"] => message(inspector, id, params).await,
+        ["exchanges", id, "live"] => live(inspector, id).await,
         ["exchanges", id, "har"] => har(inspector, id).await,
         ["exchanges", id, side] => body(inspector, id, side, params).await,
         ["handoffs"] => api_handoffs::list(inspector, params).await,
         ["handoffs", id] => api_handoffs::one(inspector, id).await,
         ["drafts"] => api_drafts::list(inspector),
         ["drafts", id] => api_drafts::one(inspector, id).await,
+        ["savings"] => api_savings::report(inspector, params).await,
         ["search"] => search(inspector, params).await,
         _ => Err(Unanswered::NotFound("there is nothing at this path")),
     };
-    told.unwrap_or_else(Unanswered::answer)
+    reply.unwrap_or_else(Unanswered::answer)
 }
 
 async fn status(inspector: &Inspector) -> ApiResult {
@@ -58,14 +66,20 @@ async fn status(inspector: &Inspector) -> ApiResult {
         "uptime_s": inspector.started.elapsed().as_secs(),
         "store": inspector.store.kind(),
         "journal": {
-            "enabled": inspector.journal.is_on(),
+            "enabled": inspector.journal.is_on() || inspector.data_listener.is_none(),
             "exchanges": totals.exchanges,
             "bytes": totals.bytes,
             "dropped": inspector.journal.dropped(),
         },
-        "data_listener": inspector.data_listener.to_string(),
+        "data_listener": inspector.data_listener.map(|address| address.to_string()),
+        "read_only": inspector.data_listener.is_none(),
         "conversations": totals.conversations,
         "handoffs": handoffs.len(),
+        "received_bytes": totals.received_bytes,
+        "sent_bytes": totals.sent_bytes,
+        "unsent_tokens": totals.unsent_tokens,
+        "failures": totals.failures,
+        "command_prefix": inspector.command_prefix,
         "drafts": api_drafts::open(inspector),
     }))
 }
@@ -97,20 +111,45 @@ async fn conversation(inspector: &Inspector, key: &str) -> ApiResult {
     let record = inspector.store.conversation(key).await?;
     shown(&json!({
         "conversation": conversation,
+        "limits": limits(inspector, exchanges.last()),
         "exchanges": exchanges,
         "handoffs": handoffs,
         "draft": draft.as_ref().map(api_drafts::value),
-        "undo": api_undo::state(record.as_ref(), &inspector.command_prefix),
+        "undo": inspector.data_listener.map(|_| api_undo::state(record.as_ref(), &inspector.command_prefix)),
     }))
 }
 
+/// The window of a conversation's model, and from how many tokens on the model is notified; each null where there is none.
+fn limits(inspector: &Inspector, newest: Option<&ExchangeRow>) -> Value {
+    let window = newest.and_then(|row| {
+        inspector.windows.of(&WindowQuery {
+            model: row.model.as_deref().unwrap_or_default(),
+            user_agent: row.event.agent.as_deref().unwrap_or_default(),
+            ..WindowQuery::default()
+        })
+    });
+    json!({"window_tokens": window, "nudge_tokens": inspector.thresholds.of(window).nudge()})
+}
+
 async fn exchanges(inspector: &Inspector, params: &QueryParams) -> ApiResult {
-    let filter = ExchangeFilter {
+    let range = ExchangeFilter {
         conversation: params.text("conversation"),
         before: params.text("before"),
         limit: params.limit()?,
+        ..ExchangeFilter::default()
     };
-    let rows = read(inspector, move |q| q.list(&filter)).await?;
+    let filter = RowFilter::parse(&params.text("filter").unwrap_or_default()).map_err(Unanswered::Filter)?;
+    let (prices, prefix) = (Arc::clone(&inspector.prices), inspector.command_prefix.clone());
+    let rows = read(inspector, move |q| {
+        q.filtered(&RowQuery {
+            range,
+            filter: &filter,
+            prices: &prices,
+            command_prefix: &prefix,
+            now_ms: now_ms(),
+        })
+    });
+    let rows = rows.await?;
     shown(&json!({"exchanges": rows.unwrap_or_default()}))
 }
 
@@ -163,6 +202,17 @@ async fn body(inspector: &Inspector, id: &str, side: &str, params: &QueryParams)
     let found = read(inspector, move |q| q.body(&wanted, side)).await?.flatten();
     let body = found.ok_or(Unanswered::NotFound("the journal has no such body"))?;
     Ok(respond(StatusCode::OK, TEXT, body))
+}
+
+/// What there is of an answer under way.
+async fn live(inspector: &Inspector, id: &str) -> ApiResult {
+    let wanted = id.to_owned();
+    let row = read(inspector, move |q| q.row(&wanted)).await?.flatten();
+    match row {
+        None => Err(NO_EXCHANGE),
+        Some(row) if !row.open => shown(&json!({"open": false, "parts": []})),
+        Some(_) => shown(&json!({"open": true, "parts": inspector.journal.live_answer(id)})),
+    }
 }
 
 async fn har(inspector: &Inspector, id: &str) -> ApiResult {

@@ -26,7 +26,7 @@ fn bad<T>(field: &str, why: impl Into<String>) -> Result<T, BadField> {
     Err((field.to_owned(), why.into()))
 }
 
-/// The members of a body, each asked for once.
+/// The members of a body, each requested once.
 struct Fields(Map<String, Value>);
 
 impl Fields {
@@ -76,7 +76,7 @@ impl Fields {
         }
     }
 
-    /// Nothing is left that nobody asked for.
+    /// Nothing is left that nobody requested.
     fn no_more(self, known: &str) -> Result<(), BadField> {
         match self.0.keys().next() {
             Some(field) => bad(field, format!("there is no such field; there are {known}")),
@@ -133,14 +133,14 @@ pub(super) async fn change(
     headers: &HeaderMap,
     body: &[u8],
 ) -> Option<FullResponse> {
-    let told = match (method, &path.split('/').collect::<Vec<_>>()[..]) {
+    let reply = match (method, &path.split('/').collect::<Vec<_>>()[..]) {
         (&Method::POST, ["conversations", key, "handoff"]) => ask(inspector, key, headers, body).await,
         (&Method::DELETE, ["drafts", id]) => cancel(inspector, id).await,
         (&Method::POST, ["drafts", id, "accept"]) => accept(inspector, id, headers, body).await,
         (&Method::POST, ["drafts", id, "reject"]) => reject(inspector, id).await,
         _ => return None,
     };
-    Some(told.unwrap_or_else(Unanswered::answer))
+    Some(reply.unwrap_or_else(Unanswered::answer))
 }
 
 async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8]) -> ApiResult {
@@ -165,10 +165,10 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
             &DraftFailure::NothingYet.to_string(),
         ));
     }
-    let asked = inspector
+    let requested = inspector
         .drafting
         .request(key, &conversation.principal, wanted, repeated);
-    Ok(match asked {
+    Ok(match requested {
         Ok(draft) => respond(
             StatusCode::ACCEPTED,
             JSON,
@@ -185,10 +185,10 @@ async fn ask(inspector: &Inspector, key: &str, headers: &HeaderMap, body: &[u8])
     })
 }
 
-/// Whether so little has been said since the last handoff that there is nothing to hand off; `false` where that is not known here.
+/// Whether so little was written since the last handoff that there is nothing to hand off; `false` where that is not known here.
 fn is_too_short(inspector: &Inspector, key: &str, principal: &str) -> bool {
     let (live, _) = inspector.sessions.peek(key, principal);
-    live.spoken.known().is_some_and(|said| !draft::enough(said))
+    live.spoken.known().is_some_and(|text| !draft::enough(text))
 }
 
 fn in_field((field, why): BadField) -> Unanswered {
@@ -358,7 +358,7 @@ mod tests {
             (drafted.ask.origin, drafted.ask.git, drafted.ask.why),
             (HandoffOrigin::Api, false, true)
         );
-        for (body, told) in [
+        for (body, reply) in [
             (r#"{"prompt": " "}"#, "prompt: it is empty"),
             (
                 r#"{"prompt": "a", "focus": "b"}"#,
@@ -381,7 +381,7 @@ mod tests {
             ("[1]", "invalid"),
         ] {
             let why = wanted(body).unwrap_err();
-            assert!(why.contains(told), "{why}");
+            assert!(why.contains(reply), "{why}");
         }
     }
 }

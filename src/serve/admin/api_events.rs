@@ -16,7 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::{mpsc, watch};
 
 use super::query::QueryParams;
-use super::responses::{AnyResponse, boxed, error};
+use super::responses::{AnyResponse, boxed, error, no_proxy};
 use super::{Inspector, peer_events};
 use crate::state::journal::{JournalReader, LiveEvent};
 
@@ -32,6 +32,9 @@ pub(super) fn answer(
     query: Option<&str>,
     closing: watch::Receiver<bool>,
 ) -> AnyResponse {
+    if inspector.data_listener.is_none() {
+        return boxed(no_proxy());
+    }
     let Some(live) = inspector.journal.watch() else {
         return boxed(error(
             StatusCode::SERVICE_UNAVAILABLE,

@@ -6,8 +6,9 @@ use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Inspector;
-use super::query::{ApiResult, QueryParams, Unanswered, shown};
+use super::query::{ApiResult, QueryParams, Unanswered, read, shown};
 use crate::state::files::documents::document_of;
+use crate::state::jobs::drafts::DraftRecord;
 use crate::state::store::{DocumentFilter, HandoffFilter};
 use baton_core::record::lineage::{self, LineageEntry};
 use baton_core::record::{DocumentRecord, Handoff, HandoffId, distinctive_line};
@@ -102,12 +103,23 @@ pub(super) async fn all(
     conversation: Option<&str>,
     limit: usize,
 ) -> Result<Vec<Short>, Unanswered> {
-    let records = records(inspector, conversation, limit).await?;
+    let pending = in_review(inspector);
+    let most = if limit == 0 { 0 } else { limit + pending.len() };
+    let records = records(inspector, conversation, most).await?;
     let packets = packets(inspector).await?;
-    Ok(records
-        .iter()
+    let made = records.iter().filter(|handoff| !pending.contains(&handoff.id));
+    Ok(made
+        .take(if limit == 0 { usize::MAX } else { limit })
         .map(|handoff| Short::of(handoff, &packets))
         .collect())
+}
+
+/// Stored handoffs that are drafts in review: they have not happened yet.
+fn in_review(inspector: &Inspector) -> Vec<HandoffId> {
+    let open = inspector.drafting.all_open().into_iter();
+    open.filter(DraftRecord::is_for_review)
+        .filter_map(|draft| draft.handoff)
+        .collect()
 }
 
 /// The handoffs with these ids that the store still has, in the order of `ids`.
@@ -164,6 +176,10 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
     let children = records.iter().rev().filter(|one| one.parent == Some(found.id));
     let children: Vec<_> = children.map(|one| one.id.to_string()).collect();
     let map = map(&records, found.id, &packets(inspector).await?);
+    let (conversation, wanted) = (found.conversation.clone(), found.id.to_string());
+    let exchange = read(inspector, move |q| q.fired_in(&conversation, &wanted))
+        .await?
+        .flatten();
     let mut value = json!(Short::of(found, &Packets::new()));
     if let Value::Object(members) = &mut value {
         members.insert("prompt".to_owned(), json!(prompt));
@@ -171,11 +187,13 @@ pub(super) async fn one(inspector: &Inspector, id: &str) -> ApiResult {
         members.insert("children".to_owned(), json!(children));
         members.insert("map".to_owned(), json!(map));
         members.insert("packet".to_owned(), packet);
+        members.insert("history_bytes".to_owned(), json!(found.history_bytes));
+        members.insert("exchange".to_owned(), json!(exchange));
     }
     shown(&json!({"handoff": value}))
 }
 
-/// A handoff in the map of chains and forks that the one asked for stands in.
+/// A handoff in the map of chains and forks that the requested one stands in.
 #[derive(Debug, Serialize)]
 struct Branch {
     id: String,

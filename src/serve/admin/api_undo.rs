@@ -1,4 +1,4 @@
-//! Undos in the JSON API: asked for here, done by the conversation's next request.
+//! Undos in the JSON API: requested here, done by the conversation's next request.
 
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
@@ -33,14 +33,14 @@ pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, bo
     let id = Uuid::parse_str(id).map_err(|_| unknown())?;
     let handoff = api_handoffs::record(inspector, id).await?.ok_or_else(unknown)?;
     let (sessions, windows) = (&inspector.sessions, &inspector.windows);
-    let asked = sessions
+    let requested = sessions
         .request_undo(&handoff, conversation.as_deref(), windows, now_ms())
         .await?;
-    Ok(match asked {
+    Ok(match requested {
         Ok(answer) => {
             let key = conversation.as_deref().unwrap_or(&handoff.conversation);
-            let told = json!({"conversation": key, "undo": told(answer)});
-            respond(StatusCode::ACCEPTED, JSON, told.to_string())
+            let reply = json!({"conversation": key, "undo": response(answer)});
+            respond(StatusCode::ACCEPTED, JSON, reply.to_string())
         }
         Err(refused) => {
             let status = match refused {
@@ -52,16 +52,16 @@ pub(super) async fn ask(inspector: &Inspector, id: &str, headers: &HeaderMap, bo
     })
 }
 
-fn told(answer: UndoAnswer) -> Value {
+fn response(answer: UndoAnswer) -> Value {
     match answer {
-        UndoAnswer::Requested(asked) => waiting(asked),
+        UndoAnswer::Requested(requested) => waiting(requested),
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => Value::Null,
     }
 }
 
 /// An undo that waits. The names are API.
-fn waiting(asked: PendingUndo) -> Value {
-    json!({"handoff": asked.handoff, "undone": asked.undone, "at_ms": asked.at_ms})
+fn waiting(requested: PendingUndo) -> Value {
+    json!({"handoff": requested.handoff, "undone": requested.undone, "at_ms": requested.at_ms})
 }
 
 /// What a conversation's newest transcript is cut at, what was undone there last, and what waits. The names are API.

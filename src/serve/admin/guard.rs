@@ -120,7 +120,7 @@ fn is_ours(host: &str, bound: IpAddr) -> bool {
 mod tests {
     use super::*;
 
-    fn asked(host: &str, authorization: Option<&str>) -> Request<()> {
+    fn requested(host: &str, authorization: Option<&str>) -> Request<()> {
         let mut request = Request::builder().uri("/").header(HOST, host);
         if let Some(value) = authorization {
             request = request.header(AUTHORIZATION, value);
@@ -140,7 +140,7 @@ mod tests {
             "baton.localhost",
         ];
         for host in ours {
-            assert_eq!(admit(&asked(host, None), None, bound), Ok(()), "{host}");
+            assert_eq!(admit(&requested(host, None), None, bound), Ok(()), "{host}");
         }
         for host in [
             "evil.example:8788",
@@ -151,7 +151,7 @@ mod tests {
             "[::1",
         ] {
             assert_eq!(
-                admit(&asked(host, None), None, bound),
+                admit(&requested(host, None), None, bound),
                 Err(Denied::Host),
                 "{host}"
             );
@@ -159,10 +159,10 @@ mod tests {
     }
 
     #[test]
-    fn pages_of_others_are_turned_away() {
+    fn pages_of_others_are_refused() {
         let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
         let with = |origin: &str| {
-            let mut request = asked("localhost:8788", None);
+            let mut request = requested("localhost:8788", None);
             request.headers_mut().insert(ORIGIN, origin.parse().unwrap());
             admit(&request, None, bound)
         };
@@ -182,16 +182,16 @@ mod tests {
         let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
         let token = Secret::new("0123456789abcdef");
         let basic = |pair: &str| format!("Basic {}", STANDARD.encode(pair));
-        let ask = |value: &str| admit(&asked("proxy.example", Some(value)), Some(&token), bound);
+        let ask = |value: &str| admit(&requested("proxy.example", Some(value)), Some(&token), bound);
         assert_eq!(ask(&basic("me:0123456789abcdef")), Ok(()));
         assert_eq!(ask(&basic("0123456789abcdef:")), Err(Denied::Token));
     }
 
     #[test]
-    fn a_token_is_asked_for_and_is_enough() {
+    fn a_token_is_required_and_is_enough() {
         let bound: SocketAddr = "127.0.0.1:8788".parse().unwrap();
         let token = Secret::new("0123456789abcdef");
-        let admit = |authorization| admit(&asked("proxy.example", authorization), Some(&token), bound);
+        let admit = |authorization| admit(&requested("proxy.example", authorization), Some(&token), bound);
         assert_eq!(admit(Some("Bearer 0123456789abcdef")), Ok(()));
         assert_eq!(admit(Some("bearer 0123456789abcdef")), Ok(()));
         for wrong in [

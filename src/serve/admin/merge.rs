@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 /// One replica's answer.
 pub(super) struct Part {
     pub(super) replica: String,
-    pub(super) said: Value,
+    pub(super) body: Value,
 }
 
 /// Conversations of all replicas, the one used last first. Where several replicas have one, their counts are added.
@@ -16,7 +16,7 @@ pub(super) fn conversations(parts: &[Part], limit: usize) -> Vec<Value> {
     let mut all: Vec<Map<String, Value>> = Vec::new();
     let mut places: HashMap<String, usize> = HashMap::new();
     for part in parts {
-        for row in list(&part.said, "conversations") {
+        for row in list(&part.body, "conversations") {
             let Some(row) = row.as_object() else { continue };
             let key = row.get("key").and_then(Value::as_str).unwrap_or_default();
             match places.entry(key.to_owned()) {
@@ -34,8 +34,9 @@ pub(super) fn conversations(parts: &[Part], limit: usize) -> Vec<Value> {
 }
 
 /// What two replicas count each for itself.
-const ADDED: [&str; 5] = [
+const ADDED: [&str; 6] = [
     "exchanges",
+    "failures",
     "handoffs",
     "received_bytes",
     "sent_bytes",
@@ -44,7 +45,7 @@ const ADDED: [&str; 5] = [
 
 fn add_conversation(known: &mut Map<String, Value>, more: &Map<String, Value>, replica: &str) {
     for name in ADDED {
-        let sum = number(known.get(name)) + number(more.get(name));
+        let sum = signed(known.get(name)).saturating_add(signed(more.get(name)));
         known.insert(name.to_owned(), json!(sum));
     }
     let is_newer = number(more.get("last_ms")) > number(known.get("last_ms"));
@@ -71,10 +72,10 @@ fn add_conversation(known: &mut Map<String, Value>, more: &Map<String, Value>, r
 pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
     let shorts = parts
         .iter()
-        .filter(|part| part.said.get("conversation").is_some());
+        .filter(|part| part.body.get("conversation").is_some());
     let shorts = shorts.map(|part| Part {
         replica: part.replica.clone(),
-        said: json!({"conversations": [part.said["conversation"]]}),
+        body: json!({"conversations": [part.body["conversation"]]}),
     });
     let conversation = conversations(&shorts.collect::<Vec<_>>(), 1).pop()?;
     let mut exchanges = exchanges(parts, 0);
@@ -84,6 +85,7 @@ pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
         "exchanges": exchanges,
         "handoffs": handoffs(parts, 0),
         // Of replicas that share a store all say the same; of others, one serves the conversation.
+        "limits": first(parts, "limits"),
         "draft": first(parts, "draft"),
         "undo": first(parts, "undo"),
     }))
@@ -91,14 +93,14 @@ pub(super) fn conversation(parts: &[Part]) -> Option<Value> {
 
 /// What the first replica says that says anything.
 fn first(parts: &[Part], name: &str) -> Value {
-    let mut said = parts.iter().filter_map(|part| part.said.get(name));
-    said.find(|said| !said.is_null()).cloned().unwrap_or_default()
+    let mut body = parts.iter().filter_map(|part| part.body.get(name));
+    body.find(|body| !body.is_null()).cloned().unwrap_or_default()
 }
 
 /// Exchanges, newest first, each with its replica. Ids begin with their time.
 pub(super) fn exchanges(parts: &[Part], limit: usize) -> Vec<Value> {
     let rows = parts.iter().flat_map(|part| {
-        let rows = list(&part.said, "exchanges").iter();
+        let rows = list(&part.body, "exchanges").iter();
         rows.map(|row| of_replica(row.clone(), &part.replica))
     });
     by_id(rows.collect(), limit)
@@ -109,7 +111,7 @@ pub(super) fn handoffs(parts: &[Part], limit: usize) -> Vec<Value> {
     let mut all = by_id(
         parts
             .iter()
-            .flat_map(|part| list(&part.said, "handoffs").to_vec())
+            .flat_map(|part| list(&part.body, "handoffs").to_vec())
             .collect(),
         0,
     );
@@ -120,10 +122,10 @@ pub(super) fn handoffs(parts: &[Part], limit: usize) -> Vec<Value> {
 /// Places where something was found, newest first, each with its replica, and whether everything was searched.
 pub(super) fn hits(parts: &[Part], limit: usize) -> (Vec<Value>, bool) {
     let hits = parts.iter().flat_map(|part| {
-        let hits = list(&part.said, "hits").iter();
+        let hits = list(&part.body, "hits").iter();
         hits.map(|hit| of_replica(hit.clone(), &part.replica))
     });
-    let complete = parts.iter().all(|part| part.said["complete"] != json!(false));
+    let complete = parts.iter().all(|part| part.body["complete"] != json!(false));
     (newest_first(hits.collect(), "at_ms", limit), complete)
 }
 
@@ -135,10 +137,43 @@ pub(super) fn of_replica(mut row: Value, replica: &str) -> Value {
     row
 }
 
-fn list<'a>(said: &'a Value, name: &str) -> &'a [Value] {
-    said.get(name)
+fn list<'a>(body: &'a Value, name: &str) -> &'a [Value] {
+    body.get(name)
         .and_then(Value::as_array)
         .map_or(&[], Vec::as_slice)
+}
+
+/// Totals of the status that are added over the replicas. A conversation on two replicas counts in both.
+const TOTALS: [&str; 5] = [
+    "conversations",
+    "failures",
+    "received_bytes",
+    "sent_bytes",
+    "unsent_tokens",
+];
+
+/// Adds up the totals of all replicas. Handoffs are added where each replica has a store of its own.
+pub(super) fn totals(parts: &[Part], shared_store: bool) -> Map<String, Value> {
+    let of = |name: &str| {
+        parts
+            .iter()
+            .map(|part| signed(part.body.get(name)))
+            .collect::<Vec<_>>()
+    };
+    let mut totals: Map<String, Value> = TOTALS
+        .iter()
+        .map(|name| ((*name).to_owned(), json!(of(name).iter().sum::<i64>())))
+        .collect();
+    let handoffs = match shared_store {
+        true => of("handoffs").into_iter().max().unwrap_or_default(),
+        false => of("handoffs").iter().sum(),
+    };
+    totals.insert("handoffs".to_owned(), json!(handoffs));
+    totals
+}
+
+fn signed(value: Option<&Value>) -> i64 {
+    value.and_then(Value::as_i64).unwrap_or_default()
 }
 
 fn number(value: Option<&Value>) -> u64 {
@@ -168,18 +203,18 @@ fn cut(mut all: Vec<Value>, limit: usize) -> Vec<Value> {
 mod tests {
     use super::*;
 
-    fn part(replica: &str, said: Value) -> Part {
+    fn part(replica: &str, body: Value) -> Part {
         Part {
             replica: replica.to_owned(),
-            said,
+            body,
         }
     }
 
     #[test]
     fn a_conversation_on_two_replicas_is_one() {
         let row = |key: &str, title: &str, model: &str, count: u64, first: u64, last: u64| {
-            json!({"key": key, "title": title, "wire": "anthropic", "model": model, "exchanges": count, "handoffs": 1,
-                   "first_ms": first, "last_ms": last, "received_bytes": 10, "sent_bytes": 4, "unsent_tokens": 2})
+            json!({"key": key, "title": title, "wire": "anthropic", "model": model, "exchanges": count, "handoffs": 1, "failures": 1,
+                   "first_ms": first, "last_ms": last, "received_bytes": 10, "sent_bytes": 4, "unsent_tokens": -2})
         };
         let parts = [
             part(
@@ -192,12 +227,24 @@ mod tests {
         let all = conversations(&parts, 0);
         assert_eq!(
             all[0],
-            json!({"key": "a", "title": "A", "wire": "anthropic", "model": "new", "exchanges": 5, "handoffs": 2,
-                   "first_ms": 5, "last_ms": 40, "received_bytes": 20, "sent_bytes": 8, "unsent_tokens": 4,
+            json!({"key": "a", "title": "A", "wire": "anthropic", "model": "new", "exchanges": 5, "handoffs": 2, "failures": 2,
+                   "first_ms": 5, "last_ms": 40, "received_bytes": 20, "sent_bytes": 8, "unsent_tokens": -4,
                    "replicas": ["one", "two"]})
         );
         assert_eq!((all.len(), &all[1]["replicas"]), (2, &json!(["one"])));
         assert_eq!(conversations(&parts, 1).len(), 1);
+    }
+
+    #[test]
+    fn totals_are_added_and_a_shared_store_counts_once() {
+        let body = |unsent: i64| json!({"conversations": 2, "handoffs": 5, "received_bytes": 10, "sent_bytes": 20, "unsent_tokens": unsent});
+        let parts = [part("one", body(-7)), part("two", body(3))];
+        let sums = totals(&parts, false);
+        assert_eq!(
+            (&sums["unsent_tokens"], &sums["handoffs"]),
+            (&json!(-4), &json!(10))
+        );
+        assert_eq!(totals(&parts, true)["handoffs"], 5);
     }
 
     #[test]
@@ -222,8 +269,8 @@ mod tests {
 
     #[test]
     fn a_search_is_complete_where_all_are() {
-        let said = |at: u64, complete: bool| json!({"hits": [{"at_ms": at}], "complete": complete});
-        let (found, complete) = hits(&[part("one", said(1, true)), part("two", said(2, false))], 1);
+        let body = |at: u64, complete: bool| json!({"hits": [{"at_ms": at}], "complete": complete});
+        let (found, complete) = hits(&[part("one", body(1, true)), part("two", body(2, false))], 1);
         assert_eq!(
             (found, complete),
             (vec![json!({"at_ms": 2, "replica": "two"})], false)

@@ -9,6 +9,7 @@ mod api;
 mod api_drafts;
 mod api_events;
 mod api_handoffs;
+mod api_savings;
 mod api_undo;
 mod guard;
 mod merge;
@@ -35,7 +36,8 @@ use crate::state::journal::Recorder;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::telemetry::Metrics;
-use baton_core::nudge::Windows;
+use baton_core::bill::PriceTable;
+use baton_core::nudge::{Thresholds, Windows};
 
 pub use peers::Peers;
 pub use server::serve;
@@ -60,7 +62,7 @@ pub struct Inspector {
     pub dir: PathBuf,
     /// The handoffs.
     pub store: SharedStore,
-    /// The other processes behind the same balancer.
+    /// The other processes of the same balancer.
     pub peers: Arc<Peers>,
     /// The drafts.
     pub drafting: Arc<DraftQueue>,
@@ -68,10 +70,14 @@ pub struct Inspector {
     pub sessions: Arc<Sessions>,
     /// How many tokens models take.
     pub windows: Windows,
+    /// When models are notified how full their context is.
+    pub thresholds: Thresholds,
     /// What commands in the chat begin with.
     pub command_prefix: String,
-    /// Address of the data listener.
-    pub data_listener: SocketAddr,
+    /// The prices of the bill.
+    pub prices: Arc<PriceTable>,
+    /// Address of the data listener; none where no proxy runs. The page is read only then.
+    pub data_listener: Option<SocketAddr>,
     /// When the process started to serve.
     pub started: Instant,
 }

@@ -31,16 +31,21 @@ const ASSETS: &[(&str, &str, &str)] = &assets! {
     "chain.js" SCRIPT
     "chart.js" SCRIPT
     "conversation.js" SCRIPT
+    "did.js" SCRIPT
     "diff.js" SCRIPT
     "dom.js" SCRIPT
     "draft.js" SCRIPT
     "exchange.js" SCRIPT
+    "exchanges.js" SCRIPT
     "frame.css" STYLE
     "handoff.js" SCRIPT
     "home.js" SCRIPT
     "keys.js" SCRIPT
+    "lines.js" SCRIPT
+    "markdown.js" SCRIPT
     "parts.js" SCRIPT
     "reply.js" SCRIPT
+    "savings.js" SCRIPT
     "side.js" SCRIPT
     "views.css" STYLE
     "words.js" SCRIPT

@@ -15,13 +15,13 @@ use tokio::task::{AbortHandle, JoinSet};
 use super::merge;
 use super::peers::{Peer, Peers, TIME};
 
-/// Pause before a replica that is away is asked again.
+/// Pause before a replica that is offline is queried again.
 const AGAIN: Duration = Duration::from_secs(5);
 
 /// Maximum length of one event.
 const EVENT_BYTES: usize = 4 << 20;
 
-/// Tells the page that it may have missed something.
+/// Notifies the page that it may have missed something.
 const MISSED: &[u8] = b"event: missed\ndata: 0\n\n";
 
 /// Passes on the events of all other replicas, also of those that come later, until the reader leaves or the listener
@@ -69,7 +69,7 @@ pub(super) async fn follow_all(
 async fn follow(peer: Peer, out: mpsc::Sender<Bytes>) {
     let mut is_first = true;
     loop {
-        // What happened while it was away has to be asked for.
+        // What happened while it was offline has to be requested.
         let before = (!is_first).then_some(Bytes::from_static(MISSED));
         pass_on(&peer, before, &out).await;
         is_first = false;
@@ -118,8 +118,8 @@ impl Blocks {
         self.rest.extend_from_slice(data);
         let mut found = Vec::new();
         while let Some(at) = memmem::find(&self.rest[self.searched..], b"\n\n") {
-            let behind = self.rest.split_off(self.searched + at + 2);
-            found.push(std::mem::replace(&mut self.rest, behind));
+            let after = self.rest.split_off(self.searched + at + 2);
+            found.push(std::mem::replace(&mut self.rest, after));
             self.searched = 0;
         }
         self.searched = self.rest.len().saturating_sub(1);
@@ -148,16 +148,16 @@ mod tests {
             let mut blocks = Blocks::default();
             let mut found = blocks.add(&text[..at]);
             found.extend(blocks.add(&text[at..]));
-            let told: Vec<_> = found
+            let reply: Vec<_> = found
                 .iter()
                 .filter_map(|block| of_replica(block, "two"))
                 .collect();
             assert_eq!(
-                told[0], "event: begun\ndata: {\"id\":\"1\",\"replica\":\"two\"}\n\n",
+                reply[0], "event: begun\ndata: {\"id\":\"1\",\"replica\":\"two\"}\n\n",
                 "{at}"
             );
             assert_eq!(
-                (told.len(), &told[1][..]),
+                (reply.len(), &reply[1][..]),
                 (2, &b"event: missed\ndata: 3\n\n"[..])
             );
         }

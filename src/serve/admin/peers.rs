@@ -75,7 +75,7 @@ pub(super) struct PeerAnswer {
 
 /// A replica that did not answer, or not as one. The names are API.
 #[derive(Debug, Clone, Serialize)]
-pub(super) struct Away {
+pub(super) struct OfflineReplica {
     pub(super) replica: String,
     pub(super) why: String,
 }
@@ -169,16 +169,16 @@ impl Peers {
             return;
         }
         let heartbeat = async {
-            let mut told = false;
+            let mut reported = false;
             loop {
                 match store.announce(entry).await {
                     Ok(registered) => {
-                        told = false;
+                        reported = false;
                         self.found(&registered);
                     }
                     // Those that are known stay.
-                    Err(error) if !told => {
-                        told = true;
+                    Err(error) if !reported => {
+                        reported = true;
                         tracing::warn!(target: "baton", %error, "other replicas cannot be looked for in the store");
                     }
                     Err(_) => {}
@@ -190,7 +190,7 @@ impl Peers {
             () = heartbeat => {}
             () = ended => {}
         }
-        // One that cannot leave is named as away for a while.
+        // One that cannot leave is named as offline for a while.
         let _ = tokio::time::timeout(LEAVE, store.leave(&entry.name)).await;
     }
 
@@ -230,25 +230,25 @@ impl Peers {
         }
     }
 
-    /// What every other replica says to `/api/{path}?{query}`, in the order of the config, and which are away.
-    pub(super) async fn ask(&self, path: &str, query: &str) -> (Vec<PeerAnswer>, Vec<Away>) {
+    /// What every other replica says to `/api/{path}?{query}`, in the order of the config, and which are offline.
+    pub(super) async fn ask(&self, path: &str, query: &str) -> (Vec<PeerAnswer>, Vec<OfflineReplica>) {
         let all = self.all();
-        let (mut told, mut away) = (Vec::new(), Vec::new());
+        let (mut replies, mut offline) = (Vec::new(), Vec::new());
         let answers = join_all(all.iter().map(|peer| peer.ask(path, query))).await;
         for (peer, answer) in all.iter().zip(answers) {
             match answer {
-                Ok(answer) => told.push(answer),
-                Err(why) => away.push(Away {
+                Ok(answer) => replies.push(answer),
+                Err(why) => offline.push(OfflineReplica {
                     replica: peer.name.clone(),
                     why,
                 }),
             }
         }
-        (told, away)
+        (replies, offline)
     }
 }
 
-/// The replica that is asked, whatever it is called.
+/// The replica that is queried, whatever it is called.
 const HERE: &str = "here";
 
 impl Peer {
@@ -257,7 +257,7 @@ impl Peer {
     /// # Errors
     /// Why it does not answer, for people.
     pub(super) async fn ask(&self, path: &str, query: &str) -> Result<PeerAnswer, String> {
-        let asked = async {
+        let requested = async {
             let response = self.open(path, query, "application/json").await?;
             let status = response.status();
             let body = Limited::new(response.into_body(), ANSWER_BYTES).collect().await;
@@ -268,11 +268,11 @@ impl Peer {
                 body,
             })
         };
-        match tokio::time::timeout(TIME, asked).await {
-            Ok(Ok(told)) if told.status.is_server_error() => {
-                Err(format!("it answered {}", told.status.as_u16()))
+        match tokio::time::timeout(TIME, requested).await {
+            Ok(Ok(reply)) if reply.status.is_server_error() => {
+                Err(format!("it answered {}", reply.status.as_u16()))
             }
-            Ok(told) => told,
+            Ok(reply) => reply,
             Err(_) => Err(format!("no answer within {} s", TIME.as_secs())),
         }
     }

@@ -5,8 +5,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::Inspector;
-use super::responses::{FullResponse, JSON, error, field_error, respond};
-use crate::state::journal::{JournalError, JournalReader};
+use super::responses::{FullResponse, JSON, error, field_error, filter_error, respond};
+use crate::state::journal::{FilterError, JournalError, JournalReader};
 use crate::state::store::StoreError;
 
 /// Default length of a list.
@@ -21,17 +21,20 @@ pub(super) enum Unanswered {
     Bad(String),
     /// A member of its body is: its name, and what is wrong with it.
     Field(String, String),
+    /// A filter cannot be parsed.
+    Filter(FilterError),
     /// The journal or the store cannot be read.
     Unavailable(String),
 }
 
 impl Unanswered {
-    /// What is told.
+    /// The response.
     pub(super) fn answer(self) -> FullResponse {
         match self {
             Self::NotFound(message) => error(StatusCode::NOT_FOUND, "not_found", message),
             Self::Bad(message) => error(StatusCode::BAD_REQUEST, "bad_request", &message),
             Self::Field(field, message) => field_error(&field, &message),
+            Self::Filter(why) => filter_error(&why),
             Self::Unavailable(message) => {
                 tracing::warn!(target: "baton", message, "the inspector cannot answer");
                 error(StatusCode::SERVICE_UNAVAILABLE, "unavailable", &message)

@@ -59,7 +59,7 @@ pub enum State {
     Ok,
     /// It does not.
     Failed,
-    /// It was not asked: a failed dependency stands in front of it, or asking would cost somebody something.
+    /// It was not queried: a failed dependency stands in front of it, or asking would cost somebody something.
     NotChecked,
     /// The config turns it off.
     Off,
@@ -126,7 +126,7 @@ struct Readiness {
     draining: Arc<AtomicBool>,
     holds: Duration,
     time: Duration,
-    /// Locked while the dependencies are asked, so that concurrent callers share one answer.
+    /// Locked while the dependencies are queried, so that concurrent callers share one answer.
     known: Mutex<Known>,
 }
 
@@ -172,21 +172,21 @@ impl Readiness {
     }
 
     /// The answer of a task, or of the one before it that still runs; `None` where it takes too long. What hangs occupies
-    /// one task, however often it is asked.
+    /// one task, however often it is queried.
     async fn ask<T: Send + 'static>(
         &self,
         waiting: &mut Waiting<T>,
         asking: impl Future<Output = T> + Send + 'static,
     ) -> Option<T> {
-        let mut asked = waiting.take().unwrap_or_else(|| {
-            let (answer, asked) = oneshot::channel();
+        let mut requested = waiting.take().unwrap_or_else(|| {
+            let (answer, requested) = oneshot::channel();
             tokio::spawn(async move { answer.send(asking.await) });
-            asked
+            requested
         });
-        match tokio::time::timeout(self.time, &mut asked).await {
+        match tokio::time::timeout(self.time, &mut requested).await {
             Ok(answer) => answer.ok(),
             Err(_) => {
-                *waiting = Some(asked);
+                *waiting = Some(requested);
                 None
             }
         }
@@ -243,7 +243,7 @@ fn check(name: &'static str, state: State, why: Option<String>) -> Check {
     Check {
         name,
         state,
-        // Without a journal, and where upstream does not answer, agents are still served, or told.
+        // Without a journal, and where upstream does not answer, agents are still served, or get an error.
         required: [STORE_READ, STORE_WRITE].contains(&name),
         why,
     }
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_writer_that_hangs_is_asked_once_and_one_that_died_is_missed() {
+    async fn a_writer_that_hangs_is_queried_once_and_one_that_died_is_missed() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(SqliteStore::open(dir.path()).unwrap());
         let readiness = readiness(store.clone(), Duration::ZERO);
@@ -323,7 +323,7 @@ mod tests {
         while !readiness.now().await.ready {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
-        // What held the writer, the one question that waited, and no more than one behind it.
+        // What blocked the writer, the one query that waited, and no more than one after it.
         assert!(store.commits() <= before + 3, "{}", store.commits() - before);
         store.kill_writer();
         while readiness.now().await.ready {
@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_dependency_is_told_and_only_the_store_is_needed() {
+    async fn each_dependency_is_reported_and_only_the_store_is_needed() {
         use State::{Failed, NotChecked, Off, Ok};
 
         let dir = tempfile::tempdir().unwrap();

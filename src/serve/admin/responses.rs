@@ -8,6 +8,8 @@ use http::{HeaderValue, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full};
 
+use crate::state::journal::FilterError;
+
 /// A response with a complete body.
 pub(super) type FullResponse = Response<Full<Bytes>>;
 
@@ -32,6 +34,19 @@ pub(super) fn field_error(field: &str, message: &str) -> FullResponse {
         serde_json::json!({ "code": "bad_field", "field": field, "message": format!("{field}: {message}") });
     let body = serde_json::json!({ "error": error });
     respond(StatusCode::UNPROCESSABLE_ENTITY, JSON, format!("{body}\n"))
+}
+
+/// No proxy runs that could do this.
+pub(super) fn no_proxy() -> FullResponse {
+    let message = "no proxy is running: this page is read only";
+    error(StatusCode::SERVICE_UNAVAILABLE, "no_proxy", message)
+}
+
+/// A filter cannot be parsed: its message, and where the wrong term begins.
+pub(super) fn filter_error(why: &FilterError) -> FullResponse {
+    let error = serde_json::json!({ "code": "bad_filter", "position": why.position, "message": why.message });
+    let body = serde_json::json!({ "error": error });
+    respond(StatusCode::BAD_REQUEST, JSON, format!("{body}\n"))
 }
 
 pub(super) fn respond(status: StatusCode, kind: &'static str, body: impl Into<Bytes>) -> FullResponse {

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use super::guard::{Denied, admit, one_host};
 use super::query::Unanswered;
 use super::readiness::Report;
-use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, respond};
+use super::responses::{AnyResponse, FullResponse, JSON, TEXT, boxed, error, no_proxy, respond};
 use super::{AdminState, api, api_drafts, api_events, api_undo, page};
 
 /// A page that is not part of the inspector.
@@ -113,6 +113,9 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
     let Some((path, inspector)) = wanted else {
         return only_read();
     };
+    if inspector.data_listener.is_none() {
+        return no_proxy();
+    }
     let Ok(body) = Limited::new(body, BODY_BYTES).collect().await else {
         return error(
             StatusCode::PAYLOAD_TOO_LARGE,
@@ -123,8 +126,8 @@ async fn change(state: &AdminState, request: &Request<()>, body: Incoming) -> Fu
     let (method, headers) = (request.method(), request.headers());
     let body = body.to_bytes();
     if let (&Method::POST, ["handoffs", id, "undo"]) = (method, &path.split('/').collect::<Vec<_>>()[..]) {
-        let told = api_undo::ask(inspector, id, headers, &body).await;
-        return told.unwrap_or_else(Unanswered::answer);
+        let reply = api_undo::ask(inspector, id, headers, &body).await;
+        return reply.unwrap_or_else(Unanswered::answer);
     }
     let changed = api_drafts::change(inspector, (method, path), headers, &body).await;
     changed.unwrap_or_else(only_read)
@@ -185,8 +188,8 @@ fn readiness(report: &Report, json: bool) -> FullResponse {
         let body = serde_json::to_string(report).unwrap_or_default();
         return respond(status, JSON, format!("{body}\n"));
     }
-    let said = failure.map_or("ready\n".to_owned(), |(what, _)| format!("not ready: {what}\n"));
-    respond(status, TEXT, said)
+    let text = failure.map_or("ready\n".to_owned(), |(what, _)| format!("not ready: {what}\n"));
+    respond(status, TEXT, text)
 }
 
 async fn show(state: &AdminState, page: Page, accept: &[&str]) -> FullResponse {

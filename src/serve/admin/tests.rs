@@ -18,9 +18,9 @@ async fn start(token: Option<&str>) -> Running {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     let up = Arc::new(AtomicBool::new(true));
-    let asked = Arc::clone(&up);
+    let requested = Arc::clone(&up);
     let ready: Ready = Arc::new(move || {
-        let ready = asked.load(Ordering::SeqCst);
+        let ready = requested.load(Ordering::SeqCst);
         let write = Check {
             name: "store_write",
             state: if ready { State::Ok } else { State::Failed },
@@ -105,16 +105,16 @@ async fn pages_answer_and_the_rest_is_json() {
         "which, and no path: {missing}"
     );
     for accept in ["application/json", "text/plain, application/json;q=0.5"] {
-        let told = running
+        let reply = running
             .ask("GET /readyz", &format!("{LOCAL}accept: {accept}\r\n"))
             .await;
         assert!(
-            told.starts_with("HTTP/1.1 503") && told.contains("content-type: application/json"),
-            "{told}"
+            reply.starts_with("HTTP/1.1 503") && reply.contains("content-type: application/json"),
+            "{reply}"
         );
         let expected = r#"{"ready":false,"stopping":false,"checks":[{"name":"store_write","state":"failed","required":true}]}"#;
         assert_eq!(
-            told.trim_end().lines().last(),
+            reply.trim_end().lines().last(),
             Some(expected),
             "which, and no path"
         );
@@ -153,7 +153,7 @@ async fn a_request_names_one_host() {
 }
 
 #[tokio::test]
-async fn a_token_is_asked_for() {
+async fn a_token_is_required() {
     let running = start(Some("0123456789abcdef")).await;
     assert_eq!(running.status("GET /metrics", LOCAL).await, "401");
     let headers = "host: p.example\r\nauthorization: Bearer 0123456789abcdef\r\n";
@@ -162,7 +162,7 @@ async fn a_token_is_asked_for() {
 }
 
 #[tokio::test]
-async fn it_stops_when_told() {
+async fn it_stops_on_a_signal() {
     let running = start(None).await;
     running.stop.send(()).unwrap();
     running.served.await.unwrap().unwrap();

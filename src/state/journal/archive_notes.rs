@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::answer_summary::AnswerSummary;
 use super::archive::{Archive, MOST_OPEN, PendingExchange};
 use super::chunk_bodies::WrittenBody;
 use super::chunk_store::{FirstSeen, TextKind};
@@ -221,11 +222,23 @@ impl Archive {
         let chunk = self
             .chunk_store
             .blob(&self.conn, &text, TextKind::of(&text), seen)?;
+        self.summarise(id, &text);
         self.change_leg(id, leg, |leg| {
             (leg.response, leg.response_bytes, leg.response_cut) = (chunk, text.len(), cut);
             leg.ended_ms = Some(at_ms.saturating_sub(leg.at_ms));
         });
         Ok(())
+    }
+
+    /// Puts an answer in short into the exchange's row, in place of the one before.
+    fn summarise(&mut self, id: &str, body: &[u8]) {
+        self.chunk_store.slice.look();
+        let redactor = &self.chunk_store.redactor;
+        let Some(open) = self.open.get_mut(id) else { return };
+        let status = open.legs.last().and_then(|leg| leg.status);
+        let failed = status.is_some_and(|status| status >= 400);
+        let summary = AnswerSummary::of(body, failed, |text| redactor.text(text).into_owned());
+        open.row.answer = summary.map(|summary| json(&summary));
     }
 
     fn counted(&mut self, id: &str, leg: u32, usage: Usage, stop: StopReason) {
@@ -253,6 +266,9 @@ impl Archive {
             .chunk_store
             .blob(&self.conn, &text, TextKind::of(&text), seen)?;
         let headers = self.headers(headers, seen)?;
+        if self.open.get(id).is_some_and(|open| open.row.answer.is_none()) {
+            self.summarise(id, &text);
+        }
         if let Some(PendingExchange { row, .. }) = self.change(id) {
             (row.shown, row.shown_cut, row.shown_headers) = (chunk, cut, headers);
         }

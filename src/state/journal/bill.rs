@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::query::JournalReader;
 use super::row::{EventColumns, LegTokens};
 use super::schema::JournalError;
+use super::stored_rows::size_of;
 use baton_core::bill::{
     BilledExchange, BilledRequest, ConversationBill, ExchangeBill, PriceQuery, PriceTable, TokenCounts,
 };
@@ -46,6 +47,8 @@ pub struct BillEntry {
     pub tokens: TokenCounts,
     /// The cost in dollars; none where a price is unknown.
     pub cost: Option<f64>,
+    /// The part of the cost that is for input.
+    pub input_cost: Option<f64>,
     /// Estimated counts without baton.
     pub without_tokens: Option<TokenCounts>,
     /// The estimated cost without baton.
@@ -138,7 +141,7 @@ impl JournalReader {
         Ok(BilledExchange {
             at_ms: row.entry.at_ms,
             received_bytes: row.received_bytes,
-            fixed_bytes: self.size_of(row.head)?,
+            fixed_bytes: size_of(&self.conn, row.head)?,
             handoff: row.entry.handoff.clone(),
             prompt_bytes: row.event.prompt_bytes,
             limit,
@@ -162,17 +165,6 @@ impl JournalReader {
         })?;
         Ok(legs.collect::<Result<_, _>>()?)
     }
-
-    /// Bytes of a row of chunks.
-    fn size_of(&self, node: i64) -> Result<u64, JournalError> {
-        let mut ask = self.conn.prepare_cached(
-            "WITH RECURSIVE chain (id, parent, piece, gap) AS (
-                SELECT id, parent, piece, gap FROM nodes WHERE id = ?1
-                UNION ALL SELECT n.id, n.parent, n.piece, n.gap FROM nodes n JOIN chain c ON n.id = c.parent
-             ) SELECT COALESCE(SUM(p.size + LENGTH(c.gap)), 0) FROM chain c JOIN pieces p ON p.id = c.piece",
-        )?;
-        Ok(ask.query_row([node], |row| row.get(0))?)
-    }
 }
 
 impl BilledRow {
@@ -192,6 +184,7 @@ impl BilledRow {
             subscription: event.subscription,
             tokens: TokenCounts::default(),
             cost: None,
+            input_cost: None,
             without_tokens: None,
             without_cost: None,
             saved: None,
@@ -218,6 +211,7 @@ impl BilledRow {
             model: answered.map(|request| request.model.clone()).or(self.entry.model),
             tokens: bill.tokens,
             cost: bill.cost.map(|cost| cost.total()),
+            input_cost: bill.cost.map(|cost| cost.total() - cost.output),
             without_tokens: without.map(|without| without.tokens),
             without_cost: without.and_then(|without| Some(without.cost?.total())),
             saved: bill.saved(),

@@ -91,6 +91,20 @@ impl BillSum {
 }
 
 impl BillGroup {
+    /// The group of this name, as `--by` and the API have it.
+    pub fn named(name: &str) -> Option<Self> {
+        let all = [
+            ("day", Self::Day),
+            ("model", Self::Model),
+            ("conversation", Self::Conversation),
+            ("handoff", Self::Handoff),
+            ("client", Self::Client),
+        ];
+        all.into_iter()
+            .find(|(known, _)| *known == name)
+            .map(|(_, group)| group)
+    }
+
     fn key(self, entry: &BillEntry) -> String {
         let named = |name: &Option<String>| name.clone().unwrap_or_else(|| "-".to_owned());
         match self {

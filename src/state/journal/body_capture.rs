@@ -65,6 +65,21 @@ impl BodyCapture {
             self.join();
             self.body.chunks.push(chunk.slice(..len));
         }
+        self.publish(&chunk[..len]);
+    }
+
+    /// Gives the chunk to whoever looks at the answer; mostly that is nobody.
+    fn publish(&self, chunk: &[u8]) {
+        let Some((open, CapturedSide::Shown(_))) = &self.to else {
+            return;
+        };
+        let live = &open.queue.live_bodies;
+        if live.is_watched() {
+            live.push(&open.id, chunk, || {
+                let chunks = self.body.chunks.iter().map(|chunk| &chunk[..]);
+                chunks.chain([&self.small[..]]).collect::<Vec<_>>().concat()
+            });
+        }
     }
 
     /// Reserves room for `wanted` more bytes and some beyond, within the bounds of one body and of all together.
@@ -103,6 +118,9 @@ impl Drop for BodyCapture {
         };
         open.queue.load.capturing.fetch_sub(self.room, Relaxed);
         let (id, body) = (open.id.clone(), std::mem::take(&mut self.body));
+        if matches!(side, CapturedSide::Shown(_)) && open.queue.live_bodies.is_watched() {
+            open.queue.live_bodies.ended(&id);
+        }
         open.send(match side {
             CapturedSide::Leg(leg) => JournalNote::Received {
                 id,

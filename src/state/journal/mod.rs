@@ -8,11 +8,14 @@
 //! dropped. A request body is stored as a chain of chunks, one for each message; bodies that begin alike share the beginning
 //! of their chains. Credentials are removed before anything is written. A failing journal never stops the proxy.
 
+mod answer_summary;
 mod archive;
 mod archive_notes;
 mod bill;
+mod bill_report;
 mod bill_sums;
 mod body_capture;
+mod carried;
 mod chunk_bodies;
 mod chunk_store;
 mod chunks;
@@ -22,11 +25,15 @@ mod envelope;
 mod exchange;
 mod exchange_query;
 mod explain;
+mod filter;
+mod filter_terms;
+mod filtered_rows;
 mod har;
 mod headers;
 mod keyed_hash;
 mod known_beginnings;
 mod known_cuts;
+mod live_bodies;
 mod note;
 mod one_message;
 mod packed;
@@ -43,6 +50,7 @@ mod row;
 mod schema;
 mod search;
 mod search_pattern;
+mod stored_rows;
 mod summary;
 mod time_slice;
 mod titles;
@@ -55,18 +63,25 @@ mod tests;
 use std::path::Path;
 use std::thread;
 
+pub use answer_summary::{AnswerSummary, CallSummary};
 pub use baton_core::redact::Redactor;
 pub(crate) use baton_core::text::words::plural;
 pub use bill::{BillEntry, BillFilter};
+pub use bill_report::{PriceSource, SavingsReport};
 pub use bill_sums::{BillGroup, BillSum};
 pub use body_capture::BodyCapture;
+pub use carried::{CarriedGroup, CarriedReport};
 pub use diff::MessageState;
 pub use exchange::{
     BodySize, EnvelopeChange, ExchangeDetail, Headers, LegDetail, LegRequest, LegResponse, MessageList,
     MessageSummary,
 };
+pub use filter::{FilterError, RowFilter};
+pub use filter_terms::{FilteredRow, age_ms};
+pub use filtered_rows::RowQuery;
 pub use keyed_hash::Beginnings;
 pub(crate) use keyed_hash::{BLOCK as BEGINNINGS_BLOCK, KeyedHash};
+pub use live_bodies::LivePart;
 pub use note::{BodyLayout, CapturedBody, ReceivedRequest, SentLeg};
 pub use one_message::FullMessage;
 pub use packed::PackedHeaders;
@@ -104,7 +119,12 @@ pub fn start(settings: &Settings, dir: &Path, tags: &[String]) -> Result<Recorde
         false => None,
     };
     let key = HashKey::new();
-    let (recorder, notes, load) = Recorder::new(settings.queue_bytes, settings.response_bytes, key.clone());
+    let (recorder, notes, load) = Recorder::new(
+        settings.queue_bytes,
+        settings.response_bytes,
+        key.clone(),
+        Redactor::lazy(&settings.redact).knowing(settings.secrets.iter().map(Secret::reveal)),
+    );
     let live = recorder.live_sender();
     let bounds = JournalBounds {
         max_bytes: settings.max_bytes,

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::chunk_bodies::BodyNodes;
 use super::headers::StoredHeaders;
-use super::row::EventColumns;
+use super::row::{EventColumns, has_failed};
 use crate::state::telemetry::ExchangeEvent;
 use baton_core::wire::{Operation, Usage};
 
@@ -35,6 +35,9 @@ pub(super) struct PendingRow {
     /// The number of its end, counted over all exchanges.
     pub(super) ended: Option<i64>,
     pub(super) event: Option<String>,
+    /// The last answer in short.
+    pub(super) answer: Option<String>,
+    pub(super) failed: bool,
 }
 
 /// A leg's row.
@@ -73,12 +76,12 @@ impl<'conn> RowWriter<'conn> {
         let exchange = conn.prepare_cached(
             "INSERT INTO exchanges (seq, id, at_ms, conversation, principal, wire, model, upstream, route, call,
              received_bytes, head, list, tail, messages, headers, sent_bytes, fired, saved_tokens, partial, shown,
-             shown_cut, shown_headers, ended, event, headers_own, shown_headers_own)
+             shown_cut, shown_headers, ended, event, headers_own, shown_headers_own, answer, failed)
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21,
-             ?22, ?23, ?24, ?25, ?26, ?27)
+             ?22, ?23, ?24, ?25, ?26, ?27, ?28, ?29)
              ON CONFLICT (seq) DO UPDATE SET received_bytes = ?11, sent_bytes = ?17, fired = ?18, saved_tokens = ?19,
              partial = ?20, shown = ?21, shown_cut = ?22, shown_headers = ?23, ended = ?24, event = ?25,
-             shown_headers_own = ?27",
+             shown_headers_own = ?27, answer = ?28, failed = ?29",
         )?;
         let leg = conn.prepare_cached(
             "INSERT OR REPLACE INTO legs (exchange, n, at_ms, bytes, messages, head, list, tail, changes, status,
@@ -120,6 +123,8 @@ impl<'conn> RowWriter<'conn> {
             row.event,
             row.headers.own,
             row.shown_headers.own,
+            row.answer,
+            row.failed,
         ])?;
         Ok(())
     }
@@ -163,6 +168,7 @@ impl PendingRow {
         self.fired = event.fired.len();
         self.partial |= partial;
         self.event = Some(json(&EventColumns::of(event)));
+        self.failed = has_failed(event.status, event.outcome.name());
     }
 
     /// Ends the row that is in the file, of an exchange that is no longer in memory; `false` where there is none.
@@ -170,7 +176,7 @@ impl PendingRow {
         let found = conn
             .prepare_cached(
                 "UPDATE exchanges SET ended = ?2, received_bytes = ?3, sent_bytes = ?4, fired = ?5, partial = 1,
-                 event = ?6 WHERE id = ?1",
+                 event = ?6, failed = ?7 WHERE id = ?1",
             )?
             .execute(params![
                 self.id,
@@ -178,7 +184,8 @@ impl PendingRow {
                 self.received_bytes,
                 self.sent_bytes,
                 self.fired,
-                self.event
+                self.event,
+                self.failed
             ])?;
         Ok(found > 0)
     }

@@ -1,20 +1,18 @@
 //! Reads the journal, with or without a running proxy. Never writes.
 
+use std::collections::HashMap;
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension, Row as SqlRow, params};
+use rusqlite::{Connection, OptionalExtension, params};
 use serde::Serialize;
 
 use super::packing::unpack;
-use super::row::{EventColumns, ExchangeRow, LegChange, LegTokens};
+use super::row::ExchangeRow;
 use super::schema::{self, JournalError};
-use baton_core::rewrite::SizeChange;
+use super::stored_rows::{COLUMNS, stored_row, with_legs};
 
 /// Exchanges of one list.
 const MOST_ROWS: usize = 10_000;
-
-/// Legs of one exchange that are listed: more than any has, so that a broken file costs no memory.
-const MOST_LEGS: usize = 10_000;
 
 /// The journal, opened for reading.
 pub struct JournalReader {
@@ -28,6 +26,8 @@ pub struct ExchangeFilter {
     pub conversation: Option<String>,
     /// Only those before this one.
     pub before: Option<String>,
+    /// Only those that failed.
+    pub failed: bool,
     /// At most so many; 0 is as many as may be.
     pub limit: usize,
 }
@@ -47,6 +47,8 @@ pub struct ConversationSummary {
     pub exchanges: u64,
     /// Handoffs that fired in them.
     pub handoffs: u64,
+    /// Exchanges that failed.
+    pub failures: u64,
     /// When the first of them began.
     pub first_ms: u64,
     /// When the last of them began.
@@ -76,6 +78,8 @@ pub struct JournalTotals {
     pub sent_bytes: u64,
     /// *Estimated input not sent*, net, in tokens.
     pub unsent_tokens: i64,
+    /// Exchanges that failed.
+    pub failures: u64,
 }
 
 /// One of an exchange's bodies.
@@ -90,8 +94,6 @@ pub enum BodySide {
     /// The response to the agent.
     Shown,
 }
-
-const COLUMNS: &str = "seq, id, conversation, at_ms, wire, upstream, route, model, messages, partial, ended, event, received_bytes, saved_tokens";
 
 impl JournalReader {
     /// Opens the journal of a state directory; `None` where nothing was ever written.
@@ -108,8 +110,8 @@ impl JournalReader {
     /// The journal cannot be read.
     pub fn list(&self, filter: &ExchangeFilter) -> Result<Vec<ExchangeRow>, JournalError> {
         let sql = format!(
-            "SELECT {COLUMNS} FROM exchanges WHERE (?1 IS NULL OR conversation = ?1) AND (?2 IS NULL OR id < ?2)
-             ORDER BY id DESC LIMIT ?3"
+            "SELECT {COLUMNS} WHERE (?1 IS NULL OR e.conversation = ?1) AND (?2 IS NULL OR e.id < ?2)
+             AND (NOT ?4 OR e.failed) ORDER BY e.id DESC LIMIT ?3"
         );
         let limit = if filter.limit == 0 {
             MOST_ROWS
@@ -117,8 +119,12 @@ impl JournalReader {
             filter.limit.min(MOST_ROWS)
         };
         let mut ask = self.conn.prepare_cached(&sql)?;
-        let rows = ask.query_map(params![filter.conversation, filter.before, limit], head)?;
-        rows.map(|row| self.with_legs(row?)).collect()
+        let rows = ask.query_map(
+            params![filter.conversation, filter.before, limit, filter.failed],
+            stored_row,
+        )?;
+        let mut sizes = HashMap::new();
+        rows.map(|row| with_legs(&self.conn, row?, &mut sizes)).collect()
     }
 
     /// Exchanges that ended after the `last`-th end, in the order of their ends, each with its number.
@@ -126,12 +132,12 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn ended_after(&self, last: i64, limit: usize) -> Result<Vec<(i64, ExchangeRow)>, JournalError> {
-        let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE ended > ?1 ORDER BY ended LIMIT ?2");
+        let sql = format!("SELECT {COLUMNS} WHERE e.ended > ?1 ORDER BY e.ended LIMIT ?2");
         let mut ask = self.conn.prepare_cached(&sql)?;
-        let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, head(row)?)))?;
+        let rows = ask.query_map(params![last, limit], |row| Ok((row.get(10)?, stored_row(row)?)))?;
         rows.map(|row| {
             let (ended, row) = row?;
-            Ok((ended, self.with_legs(row)?))
+            Ok((ended, with_legs(&self.conn, row, &mut HashMap::new())?))
         })
         .collect()
     }
@@ -154,9 +160,29 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn row(&self, id: &str) -> Result<Option<ExchangeRow>, JournalError> {
-        let sql = format!("SELECT {COLUMNS} FROM exchanges WHERE id = ?1");
-        let found = self.conn.prepare_cached(&sql)?.query_row([id], head).optional()?;
-        found.map(|row| self.with_legs(row)).transpose()
+        let sql = format!("SELECT {COLUMNS} WHERE e.id = ?1");
+        let found = self
+            .conn
+            .prepare_cached(&sql)?
+            .query_row([id], stored_row)
+            .optional()?;
+        found
+            .map(|row| with_legs(&self.conn, row, &mut HashMap::new()))
+            .transpose()
+    }
+
+    /// The exchange of a conversation in which a handoff fired.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn fired_in(&self, conversation: &str, handoff: &str) -> Result<Option<String>, JournalError> {
+        let mut ask = self.conn.prepare_cached(
+            "SELECT e.id FROM exchanges e, json_each(CASE WHEN json_valid(e.event) THEN e.event ELSE '{}' END, '$.fired') f
+             WHERE e.conversation = ?1 AND e.fired > 0 AND f.value = ?2 LIMIT 1",
+        )?;
+        Ok(ask
+            .query_row([conversation, handoff], |row| row.get(0))
+            .optional()?)
     }
 
     /// Ids that begin so, at most two: one is an answer, two are a question.
@@ -187,7 +213,7 @@ impl JournalReader {
         };
         let mut ask = self.conn.prepare_cached(
             "SELECT e.conversation, COALESCE(t.title, ''), MAX(e.wire), COUNT(*), SUM(e.fired), MIN(e.at_ms),
-             MAX(e.at_ms), SUM(e.received_bytes), SUM(e.sent_bytes), SUM(e.saved_tokens),
+             MAX(e.at_ms), SUM(e.received_bytes), SUM(e.sent_bytes), SUM(e.saved_tokens), SUM(e.failed),
              (SELECT model FROM exchanges n WHERE n.conversation = e.conversation AND n.model IS NOT NULL
               ORDER BY n.id DESC LIMIT 1)
              FROM exchanges e LEFT JOIN titles t ON t.conversation = e.conversation
@@ -206,7 +232,8 @@ impl JournalReader {
                 received_bytes: row.get(7)?,
                 sent_bytes: row.get(8)?,
                 unsent_tokens: row.get(9)?,
-                model: row.get(10)?,
+                failures: row.get(10)?,
+                model: row.get(11)?,
             })
         })?;
         Ok(all.collect::<Result<_, _>>()?)
@@ -219,7 +246,7 @@ impl JournalReader {
     pub fn totals(&self) -> Result<JournalTotals, JournalError> {
         let totals = self.conn.query_row(
             "SELECT COUNT(*), COUNT(DISTINCT conversation), COALESCE(SUM(fired), 0), COALESCE(SUM(received_bytes), 0),
-             COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0) FROM exchanges",
+             COALESCE(SUM(sent_bytes), 0), COALESCE(SUM(saved_tokens), 0), COALESCE(SUM(failed), 0) FROM exchanges",
             [],
             |row| {
                 Ok(JournalTotals {
@@ -230,6 +257,7 @@ impl JournalReader {
                     received_bytes: row.get(3)?,
                     sent_bytes: row.get(4)?,
                     unsent_tokens: row.get(5)?,
+                    failures: row.get(6)?,
                 })
             },
         )?;
@@ -250,8 +278,11 @@ impl JournalReader {
                 id,
                 leg,
             )?,
+            // An error that was relayed as it came is kept once: as what the agent was shown.
             BodySide::Response(leg) => return self.blob_at(
-                "SELECT l.response FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
+                "SELECT CASE WHEN l.response <> 0 OR l.status < 400
+                 OR EXISTS (SELECT 1 FROM legs m WHERE m.exchange = l.exchange AND m.n > l.n) THEN l.response ELSE e.shown END
+                 FROM legs l JOIN exchanges e ON e.seq = l.exchange WHERE e.id = ?1 AND l.n = ?2",
                 id,
                 leg,
             ),
@@ -311,80 +342,4 @@ impl JournalReader {
         let text = ask.query_row([chunk], |row| Ok(unpack(row.get(0)?, row.get(1)?, row.get(2)?)));
         Ok(text.optional()?.unwrap_or_default())
     }
-
-    fn with_legs(&self, (seq, mut row): (i64, ExchangeRow)) -> Result<ExchangeRow, JournalError> {
-        let mut ask = self.conn.prepare_cached(
-            "SELECT n, messages, changes, bytes, status, usage FROM legs WHERE exchange = ?1 ORDER BY n",
-        )?;
-        let mut legs = ask.query([seq])?;
-        let (mut bytes, mut tokens) = (Vec::new(), Vec::new());
-        while let Some(leg) = legs.next()? {
-            let n = leg.get(0)?;
-            place(&mut row.sent_messages, n, leg.get(1)?);
-            place(&mut row.statuses, n, leg.get(4)?);
-            place(
-                &mut tokens,
-                n,
-                LegTokens::reported(leg.get::<_, Option<String>>(5)?.as_deref()),
-            );
-            place(&mut bytes, n, leg.get(3)?);
-            let changes: Vec<SizeChange> =
-                serde_json::from_str(&leg.get::<_, String>(2)?).unwrap_or_default();
-            row.changes
-                .extend(changes.into_iter().map(|change| LegChange::of(n, change)));
-        }
-        if row.open {
-            row.event.legs = bytes.len();
-            row.event.sent_bytes = bytes;
-        }
-        // The leg's own row knows whose they are; older events only have them in a row.
-        if tokens.iter().any(Option::is_some) {
-            row.event.tokens = tokens;
-        }
-        row.tokens_sum = LegTokens::sum(&row.event.tokens);
-        Ok(row)
-    }
-}
-
-/// Puts what is known of the `n`-th leg at its place. Legs whose rows were dropped leave theirs empty.
-fn place<T: Default>(list: &mut Vec<T>, n: u32, value: T) {
-    let n = n as usize;
-    if n >= MOST_LEGS {
-        return;
-    }
-    if list.len() <= n {
-        list.resize_with(n + 1, T::default);
-    }
-    list[n] = value;
-}
-
-fn head(row: &SqlRow<'_>) -> rusqlite::Result<(i64, ExchangeRow)> {
-    let event: Option<String> = row.get(11)?;
-    let known = event
-        .as_deref()
-        .and_then(|event| serde_json::from_str(event).ok());
-    let received_bytes = row.get(12)?;
-    let event = known.unwrap_or_else(|| EventColumns {
-        received_bytes,
-        ..EventColumns::default()
-    });
-    let short = ExchangeRow {
-        id: row.get(1)?,
-        conversation: row.get(2)?,
-        at_ms: row.get(3)?,
-        wire: row.get(4)?,
-        upstream: row.get(5)?,
-        route: row.get(6)?,
-        model: row.get(7)?,
-        received_messages: row.get(8)?,
-        sent_messages: Vec::new(),
-        statuses: Vec::new(),
-        tokens_sum: None,
-        unsent_tokens: row.get(13)?,
-        changes: Vec::new(),
-        partial: row.get(9)?,
-        open: row.get::<_, Option<i64>>(10)?.is_none(),
-        event,
-    };
-    Ok((row.get(0)?, short))
 }

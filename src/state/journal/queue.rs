@@ -10,6 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use tokio::sync::broadcast;
 
 use super::keyed_hash::HashKey;
+use super::live_bodies::LiveBodies;
 use super::note::JournalNote;
 use super::packed::PackedHeaders;
 use crate::state::telemetry::HandoffEvent;
@@ -62,6 +63,8 @@ pub(super) struct NoteQueue {
     pub(super) response_bytes: usize,
     /// Key of the journal's fast hashes.
     pub(super) key: HashKey,
+    /// Answers under way that somebody looks at.
+    pub(super) live_bodies: LiveBodies,
 }
 
 /// Fill level of the queue.

@@ -3,17 +3,19 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, mpsc};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use http::HeaderMap;
 use tokio::sync::broadcast;
 
 use super::body_capture::{BodyCapture, CapturedSide};
 use super::keyed_hash::{Beginnings, HashKey};
+use super::live_bodies::{LiveBodies, LivePart};
 use super::note::{JournalNote, ReceivedRequest, SentLeg};
 use super::packed::PackedHeaders;
 use super::queue::{LiveEvent, NoteQueue, QueueLoad, RecordedExchange, now_ms};
 use crate::state::telemetry::{ExchangeEvent, HandoffEvent};
+use baton_core::redact::Redactor;
 use baton_core::wire::{StopReason, Usage};
 
 /// Events buffered for live viewers. A viewer that falls further after misses some.
@@ -34,6 +36,7 @@ impl Recorder {
         queue_bytes: usize,
         response_bytes: usize,
         key: HashKey,
+        redactor: Redactor,
     ) -> (Self, mpsc::Receiver<JournalNote>, Arc<QueueLoad>) {
         let (sender, notes) = mpsc::channel();
         let load = Arc::new(QueueLoad::default());
@@ -45,6 +48,7 @@ impl Recorder {
             queue_bytes,
             response_bytes,
             key,
+            live_bodies: LiveBodies::new(redactor),
         };
         (Self(Some(Arc::new(queue))), notes, load)
     }
@@ -103,6 +107,12 @@ impl Recorder {
     /// Events from now on, for a live viewer.
     pub fn watch(&self) -> Option<broadcast::Receiver<LiveEvent>> {
         self.0.as_ref().map(|queue| queue.live.subscribe())
+    }
+
+    /// What there is of an answer under way, redacted; from the next chunk on, where nobody has looked at it before.
+    pub fn live_answer(&self, id: &str) -> Vec<LivePart> {
+        let queue = self.0.as_ref();
+        queue.map_or_else(Vec::new, |queue| queue.live_bodies.watch(id, Instant::now()))
     }
 
     /// The channel on which the journal's thread announces written events.

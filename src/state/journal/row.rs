@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+use super::answer_summary::AnswerSummary;
 use crate::state::telemetry::{ExchangeEvent, UsageTokens};
 use baton_core::limits::BYTES_PER_TOKEN;
 use baton_core::record::HandoffId;
@@ -30,6 +31,12 @@ pub struct ExchangeRow {
     /// The event's own fields.
     #[serde(flatten)]
     pub event: EventColumns,
+    /// The last answer in short; none of an exchange of an older version, or where nothing was kept.
+    pub answer: Option<AnswerSummary>,
+    /// The first line of the person's text, where the agent's request ends with one.
+    pub user_line: Option<String>,
+    /// Bytes of the agent's request beside its messages: the system prompt and the tools, where they stand there.
+    pub fixed_bytes: u64,
     /// Messages in the agent's request.
     pub received_messages: u64,
     /// Messages in each leg's request.
@@ -179,6 +186,13 @@ pub struct LegChange {
     pub handoff: Option<HandoffId>,
 }
 
+impl ExchangeRow {
+    /// Whether it has failed.
+    pub fn failed(&self) -> bool {
+        !self.open && has_failed(self.event.status, &self.event.outcome)
+    }
+}
+
 impl LegChange {
     pub(super) fn of(leg: u32, change: SizeChange) -> Self {
         Self {
@@ -290,6 +304,11 @@ pub(super) fn unsent_tokens(received: u64, window: Option<u64>, legs: impl Itera
     let sendable =
         tokens(received).min(window.map_or(i64::MAX, |window| i64::try_from(window).unwrap_or(i64::MAX)));
     sendable.saturating_sub(tokens(sent))
+}
+
+/// Whether an exchange with this status and outcome has failed. An agent that left has not.
+pub(super) fn has_failed(status: u16, outcome: &str) -> bool {
+    status >= 400 || !matches!(outcome, "" | "complete" | "cancelled")
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]

@@ -85,6 +85,12 @@ const STEPS: &[&str] = &["
     UPDATE exchanges SET saved_tokens = COALESCE((
         SELECT (exchanges.received_bytes - SUM(l.bytes)) / 4 FROM legs l WHERE l.exchange = exchanges.seq
     ), 0) WHERE call = 'generate';
+", "
+    ALTER TABLE exchanges ADD COLUMN answer TEXT;
+    ALTER TABLE exchanges ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+    UPDATE exchanges SET failed = 1 WHERE CASE WHEN json_valid(event) THEN json_extract(event, '$.status') >= 400
+        OR json_extract(event, '$.outcome') NOT IN ('', 'complete', 'cancelled') ELSE 0 END;
+    CREATE INDEX exchanges_failed ON exchanges (conversation, id) WHERE failed;
 "];
 
 /// Why the journal cannot be used.
@@ -225,4 +231,40 @@ fn other_version(file: &Path, found: usize) -> JournalError {
         file.display(),
         STEPS.len()
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Failures of older exchanges are known from their events, whatever these are.
+    #[test]
+    fn failures_of_an_older_journal_are_counted() {
+        let mut conn = Connection::open_in_memory().unwrap();
+        let before = 4;
+        for step in &STEPS[..before] {
+            conn.execute_batch(step).unwrap();
+        }
+        conn.pragma_update(None, "user_version", before).unwrap();
+        let events = [
+            (None, false),
+            (Some(""), false),
+            (Some(r#"{"status":200,"outcome":"complete"}"#), false),
+            (Some(r#"{"status":200,"outcome":"cancelled"}"#), false),
+            (Some(r#"{"status":529,"outcome":"upstream_error"}"#), true),
+            (Some(r#"{"status":200,"outcome":"truncated"}"#), true),
+        ];
+        for (seq, (event, _)) in events.iter().enumerate() {
+            let insert = "INSERT INTO exchanges (seq, id, at_ms, event) VALUES (?1, ?1, 0, ?2)";
+            conn.execute(insert, rusqlite::params![seq, event]).unwrap();
+        }
+        migrate(&mut conn, Path::new("journal.db")).unwrap();
+        let mut ask = conn.prepare("SELECT failed FROM exchanges ORDER BY seq").unwrap();
+        let failed: Vec<bool> = ask
+            .query_map([], |row| row.get(0))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(failed, events.map(|(_, failed)| failed));
+    }
 }

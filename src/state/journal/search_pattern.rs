@@ -62,11 +62,13 @@ impl SearchPattern {
                 .word
                 .as_ref()
                 .is_none_or(|word| AnswerContent::may_hold(chunk, |text| word.is_match(text)))
-            && let Some(found) = AnswerContent::of(chunk)
-                .as_read()
-                .and_then(|text| self.snippet(&text))
+            && let Some(text) = AnswerContent::of(chunk).as_read()
         {
-            return Some(found);
+            // The frames around the text are not what a person looks for.
+            let found = self.snippet(&text);
+            if found.is_some() || is_stream(chunk) {
+                return found;
+            }
         }
         if self.word.as_ref().is_some_and(|word| !word.is_match(chunk)) {
             return None;
@@ -76,6 +78,11 @@ impl SearchPattern {
             .and_then(|text| self.snippet(&text))
             .or_else(|| self.snippet(&json::unescape(chunk)))
     }
+}
+
+/// Whether an answer is a stream of events or of lines.
+fn is_stream(answer: &[u8]) -> bool {
+    json::whole(answer).is_err()
 }
 
 pub(super) fn last_chars(text: &str, n: usize) -> String {
@@ -110,6 +117,16 @@ mod tests {
         let chunk = serde_json::json!({"role": "user", "content": long}).to_string();
         assert!(wanted.look(chunk.as_bytes(), "received").is_some());
         assert!(SearchPattern::new(" \n").is_none());
+        let stream = b"event: message_start\ndata: {\"type\":\"message_start\",\"message\":{\"id\":\"m\"}}\n\n\
+            data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"No err\"}}\n\n\
+            data: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"or.\"}}\n\n";
+        let found = |wanted: &str| {
+            SearchPattern::new(wanted)
+                .unwrap()
+                .look(stream, "response")
+                .is_some()
+        };
+        assert!(found("no error") && !found("message_start") && !found("delta"));
         let other = SearchPattern::new("Größe ändern").unwrap();
         assert!(other.is_in("die GRÖSSE oder die GRÖßE ÄNDERN"));
     }

@@ -4,8 +4,9 @@ const KEY = "baton-token";
 let token = sessionStorage.getItem(KEY);
 
 export class ApiError extends Error {
-  constructor(status, code, message) {
+  constructor(status, code, message, position = null) {
     super(message);
+    this.position = position;
     this.status = status;
     this.code = code;
   }
@@ -37,7 +38,7 @@ async function ask(path, options = {}) {
   } catch {
     // Not one of our errors: the status has to do.
   }
-  throw new ApiError(answer.status, said.code, said.message ?? `The answer was ${answer.status}.`);
+  throw new ApiError(answer.status, said.code, said.message ?? `The answer was ${answer.status}.`, said.position);
 }
 
 export async function json(path, options) {
@@ -100,6 +101,7 @@ export function follow({ event, state }) {
     } catch (error) {
       if (error.status === 401) return state("locked");
       if (error.code === "journal_off") return state("off");
+      if (error.code === "no_proxy") return state("still");
     } finally {
       clearTimeout(silence);
       if (stop === control) stop = null;

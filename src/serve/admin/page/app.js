@@ -4,14 +4,16 @@ import * as api from "./api.js";
 import { conversation } from "./conversation.js";
 import { h, say } from "./dom.js";
 import { exchange } from "./exchange.js";
+import { exchanges } from "./exchanges.js";
 import { draft } from "./draft.js";
 import { handoff, handoffs } from "./handoff.js";
 import { home } from "./home.js";
 import { keyboard } from "./keys.js";
+import { savings } from "./savings.js";
 import { Side } from "./side.js";
 
 const main = document.getElementById("main");
-const ctx = { rows: new Map(), signal: null, reopen: () => open(true), titleOf: (key) => side.titleOf(key) };
+const ctx = { rows: new Map(), signal: null, reopen: () => open(true), titleOf: (key) => side.titleOf(key), prefix: () => side.status?.command_prefix ?? "" };
 let view = null;
 let control = new AbortController();
 
@@ -21,6 +23,8 @@ const ROUTES = [
   [/^#\/d\/([^/]+)$/, draft],
   [/^#\/h\/([^/]+)$/, handoff],
   [/^#\/h$/, handoffs],
+  [/^#\/(x)(?:\?(.*))?$/, exchanges],
+  [/^#\/(s)(?:\?(.*))?$/, savings],
   [/^(?:#\/?)?$/, home],
 ];
 
@@ -174,6 +178,7 @@ const LIVE = {
   paused: ["paused", "Goes on when this tab is looked at"],
   offline: ["offline", "baton does not answer; trying again"],
   off: ["journal off", "journal.enabled = false: nothing is kept"],
+  still: ["read only", "No proxy is running: this is what the journal has kept"],
   locked: ["locked", "A token is needed"],
 };
 

@@ -3,12 +3,22 @@
 // patched: a request that comes moves the lines, and takes away neither the focus nor the tip that is read.
 
 import { h, patch, put, s } from "./dom.js";
-import { brief, bytes, clock, count, plural, short } from "./words.js";
+import { allInput, brief, bytes, clock, plural, short, unsent } from "./words.js";
 
 const HEIGHT = 260;
 const PAD = { left: 64, right: 16, top: 30, bottom: 26 };
 /** Marks nearer than this to the one before keep their line and lose their number. */
 const APART = 22;
+/** Bytes that make about one token, where no request says how many there were. */
+const BYTES_PER_TOKEN = 4;
+/** Points that a zoom leaves at least. */
+const LEAST = 8;
+
+/** What is drawn: a value of a point for each line, its words, and the numbers of the axis. */
+const UNITS = {
+  bytes: { of: (point) => point, word: bytes, base: 1024 },
+  tokens: { of: (point) => point.tokens, word: (n) => `${short(Math.round(n))} tokens`, base: 1000 },
+};
 
 /**
  * Points of a chart: one for each exchange that carries a context; what was not sent so far adds up. Side calls of an agent
@@ -16,6 +26,7 @@ const APART = 22;
  */
 export function points(rows) {
   let unsent = 0;
+  let fixed = 0;
   const out = [];
   const isLoop = (row) => row.tooled || row.pinned;
   const mixed = rows.some(isLoop);
@@ -23,9 +34,20 @@ export function points(rows) {
     const sent = row.sent_bytes ?? [];
     unsent += row.unsent_tokens ?? 0;
     if (!sent.length || !row.received_bytes || (mixed && !isLoop(row))) continue;
-    out.push({ row, n: at + 1, received: row.received_bytes, sent, unsent });
+    // Of a row that was dropped in part nothing is known: it is as it was before.
+    fixed = row.fixed_bytes || fixed;
+    const point = { row, n: at + 1, received: row.received_bytes, sent, fixed, unsent };
+    out.push({ ...point, tokens: inTokens(point) });
   }
   return out;
+}
+
+/** The provider's count of what was sent; of what was received an estimate at the same bytes for a token. */
+function inTokens({ row, received, sent, fixed }) {
+  const counted = sent.map((_, leg) => (row.tokens?.[leg] ? allInput(row.tokens[leg]) : null));
+  const known = sent.reduce((sum, size, leg) => (counted[leg] ? { bytes: sum.bytes + size, tokens: sum.tokens + counted[leg] } : sum), { bytes: 0, tokens: 0 });
+  const ratio = known.tokens ? known.bytes / known.tokens : BYTES_PER_TOKEN;
+  return { received: received / ratio, fixed: fixed / ratio, sent: sent.map((size, leg) => counted[leg] ?? size / ratio) };
 }
 
 export class Chart {
@@ -35,50 +57,121 @@ export class Chart {
     this.at = null;
     this.points = [];
     this.handoffs = [];
+    this.limits = {};
+    this.unit = "bytes";
+    this.alone = false;
+    /** The points that are drawn, as the first and the last one's number; null for all. */
+    this.range = null;
+    this.all = [];
     this.tip = h("div", { class: "tip", hidden: true });
     this.said = h("p", { class: "only-read", "aria-live": "polite" });
     this.axes = s("g", null);
-    this.lines = ["ramp-area", "saw-area"].map((name) => s("polygon", { class: name }));
+    this.lines = ["ramp-area", "saw-area", "fixed-area"].map((name) => s("polygon", { class: name }));
     this.lines.push(...["ramp-line", "saw-line"].map((name) => s("polyline", { class: name })));
     this.marked = s("g", null);
+    this.levels = s("g", null);
+    this.picked = s("rect", { class: "picked", y: PAD.top, height: HEIGHT - PAD.top - PAD.bottom, visibility: "hidden" });
     this.cursor = s("g", { class: "cursor" });
-    this.svg = s("svg", { height: HEIGHT, role: "application", "aria-roledescription": "chart", tabindex: 0 }, this.axes, this.lines, this.marked, this.cursor);
+    this.svg = s("svg", { height: HEIGHT, role: "application", "aria-roledescription": "chart", tabindex: 0 }, this.axes, this.lines, this.levels, this.marked, this.picked, this.cursor);
     this.holder = h("div", { class: "chart-holder" }, this.svg);
     this.legend = h("div", { class: "legend" });
-    this.node = h("figure", { class: "chart" }, this.legend, h("div", { class: "chart-box" }, this.holder, this.tip), this.said);
-    this.svg.addEventListener("pointermove", (event) => this.pick(this.nearest(event)));
-    this.svg.addEventListener("pointerleave", () => this.pick(null));
+    this.tools = this.buttons();
+    this.node = h("figure", { class: "chart" }, h("div", { class: "chart-head" }, this.legend, this.tools), h("div", { class: "chart-box" }, this.holder, this.tip), this.said);
+    this.svg.addEventListener("pointerdown", (event) => event.button === 0 && (this.from = this.nearest(event)));
+    this.svg.addEventListener("pointerup", (event) => this.dragged(this.nearest(event)));
+    this.svg.addEventListener("pointermove", (event) => (this.drag(event), this.pick(this.nearest(event))));
+    this.svg.addEventListener("pointerleave", () => (this.drag(null), this.pick(null)));
     this.svg.addEventListener("blur", () => this.pick(null));
-    this.svg.addEventListener("click", (event) => event.target.closest("a") || this.open(this.points[this.nearest(event)].row));
+    this.svg.addEventListener("click", (event) => event.target.closest("a") || this.wasDragged || this.open(this.points[this.nearest(event)].row));
     this.svg.addEventListener("keydown", (event) => this.key(event));
     new ResizeObserver(() => this.draw()).observe(this.holder);
   }
 
-  show(rows, handoffs) {
-    this.points = points(rows);
-    this.beside = rows.filter((row) => row.sent_bytes?.length).length - this.points.length;
+  show(rows, handoffs, limits = {}) {
+    this.all = points(rows);
+    this.beside = rows.filter((row) => row.sent_bytes?.length).length - this.all.length;
     this.handoffs = handoffs;
+    this.limits = limits ?? {};
     this.draw();
   }
 
+  /** Units, the model's context alone, and the zoom. */
+  buttons() {
+    const button = (label, title, act) => h("button", { type: "button", class: "copy", title, onclick: () => (act(), this.draw()) }, label);
+    const pressed = (node, is) => node.setAttribute("aria-pressed", String(is));
+    const units = Object.keys(UNITS).map((unit) => button(unit, unit === "tokens" ? "As the provider counts them; what the agent sent is estimated" : "Sizes of the requests", () => (this.unit = unit)));
+    const alone = button("model alone", "Only what the model sees", () => (this.alone = !this.alone));
+    const zoom = [button("+", "Zoom in to the newest (+)", () => this.zoom(0.5)), button("−", "Zoom out (−)", () => this.zoom(2)), button("all", "All requests (0)", () => (this.range = null))];
+    this.press = () => {
+      for (const [at, node] of units.entries()) pressed(node, Object.keys(UNITS)[at] === this.unit);
+      pressed(alone, this.alone);
+      pressed(zoom[2], !this.range);
+    };
+    return h("div", { class: "ways", role: "group", "aria-label": "How the chart is drawn" }, units, alone, zoom);
+  }
+
+  /** Keeps the end of what is drawn, and `by` times as much of it. */
+  zoom(by) {
+    const [from, to] = this.range ?? [this.all[0]?.n, this.all.at(-1)?.n];
+    const here = this.all.filter((point) => point.n >= from && point.n <= to).length;
+    const most = Math.round(Math.max(LEAST, here * by));
+    const last = this.all.findLastIndex((point) => point.n <= to);
+    const first = Math.max(0, last - most + 1);
+    this.range = first === 0 && last === this.all.length - 1 ? null : [this.all[first].n, this.all[last].n];
+  }
+
+  /** A drag over the chart picks what is drawn next. */
+  drag(event) {
+    if (!event) this.from = null;
+    const from = this.from ?? null;
+    const to = event && from !== null ? this.nearest(event) : null;
+    const wide = to !== null && Math.abs(to - from) > 0;
+    this.picked.setAttribute("visibility", wide ? "visible" : "hidden");
+    if (!wide) return;
+    const [a, b] = [this.x(Math.min(from, to)), this.x(Math.max(from, to))];
+    this.picked.setAttribute("x", a);
+    this.picked.setAttribute("width", b - a);
+  }
+
+  dragged(to) {
+    const from = this.from ?? to;
+    this.drag(null);
+    this.wasDragged = Math.abs(to - from) >= 2;
+    if (!this.wasDragged) return;
+    this.range = [this.points[Math.min(from, to)].n, this.points[Math.max(from, to)].n];
+    this.draw();
+    // The click that ends the drag opens nothing.
+    setTimeout(() => (this.wasDragged = false));
+  }
+
   draw() {
+    const [from, to] = this.range ?? [0, Infinity];
+    const inside = this.all.filter((point) => point.n >= from && point.n <= to);
+    this.points = inside.length < 2 ? this.all : inside;
     // Before it is measured: what is hidden has no width.
     this.node.hidden = this.points.length < 2;
     const width = Math.floor(this.holder.clientWidth);
     if (!width || this.node.hidden) return;
-    const most = Math.max(...this.points.map((p) => Math.max(p.received, ...p.sent)), 1);
+    this.press();
+    this.now = UNITS[this.unit];
+    const value = this.now.of;
+    let most = 1;
+    for (const point of this.points) most = Math.max(most, this.alone ? 0 : value(point).received, ...value(point).sent);
     const span = Math.max(1, this.points.length - 1);
     this.x = (at) => PAD.left + (at / span) * (width - PAD.left - PAD.right);
     this.y = (value) => HEIGHT - PAD.bottom - (value / most) * (HEIGHT - PAD.top - PAD.bottom);
     const last = this.points.at(-1);
-    const label = `Context size over ${plural(this.points.length, "request")}. The agent sent ${bytes(last.received)} with the last one, the model was sent ${bytes(last.sent.at(-1))}; estimated input not sent: ${count(last.unsent)} tokens in all. Arrow keys read the numbers; the table below has them all.`;
+    const [ramp, saw] = [this.now.word(value(last).received), this.now.word(value(last).sent.at(-1))];
+    const label = `Context size over ${plural(this.points.length, "request")}. The agent sent ${ramp} with the last one, the model was sent ${saw}; sent on in all: ${unsent(last.unsent)} than received. Arrow keys read the numbers; the table below has them all.`;
     for (const [name, value] of Object.entries({ viewBox: `0 0 ${width} ${HEIGHT}`, width, "aria-label": label })) this.svg.setAttribute(name, value);
     this.grid(most, width);
     this.areas();
+    this.limitLines(most, width);
     this.marks();
     patch(this.legend, [
-      { key: "ramp", is: bytes(last.received), make: () => h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, bytes(last.received))) },
-      { key: "saw", is: bytes(last.sent.at(-1)), make: () => h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, bytes(last.sent.at(-1)))) },
+      !this.alone && { key: "ramp", is: ramp, make: () => h("span", { class: "key ramp" }, "The agent sends ", h("b", { class: "num" }, ramp)) },
+      { key: "saw", is: saw, make: () => h("span", { class: "key saw" }, "The model sees ", h("b", { class: "num" }, saw)) },
+      last.fixed && { key: "fixed", is: this.now.word(value(last).fixed), make: () => h("span", { class: "key fixed", title: "The system prompt and the tools: in every request, before the first word" }, "fixed part ", h("b", { class: "num" }, this.now.word(value(last).fixed))) },
       this.handoffs.length && { key: "mark", is: this.handoffs.length, make: () => h("span", { class: "key mark" }, plural(this.handoffs.length, "handoff")) },
       this.beside && { key: "beside", is: this.beside, make: () => h("span", null, `${plural(this.beside, "side call")} not drawn`) },
     ].filter(Boolean));
@@ -88,12 +181,12 @@ export class Chart {
   }
 
   grid(most, width) {
-    const step = roundStep(most);
+    const step = roundStep(most, this.now.base);
     const items = [];
     for (let value = 0; value <= most; value += step) {
       const y = this.y(value);
-      const make = () => s("g", null, s("line", { class: "axis", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }), s("text", { x: PAD.left - 10, y: y + 4, "text-anchor": "end" }, bytes(value)));
-      items.push({ key: value, is: `${y} ${width}`, make });
+      const make = () => s("g", null, s("line", { class: "axis", x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }), s("text", { x: PAD.left - 10, y: y + 4, "text-anchor": "end" }, this.now.word(value).replace(" tokens", "")));
+      items.push({ key: value, is: `${y} ${width} ${this.unit}`, make });
     }
     const [first, last] = [this.points[0].n, this.points.at(-1).n];
     items.push({ key: "first", is: first, make: () => s("text", { x: PAD.left, y: HEIGHT - 6 }, `request ${first}`) });
@@ -103,11 +196,23 @@ export class Chart {
 
   areas() {
     const at = (x, value) => `${this.x(x).toFixed(1)},${this.y(value).toFixed(1)}`;
-    const ramp = this.points.map((p, i) => at(i, p.received)).join(" ");
+    const value = this.now.of;
+    const line = (of) => this.points.flatMap((p, i) => [of(value(p))].flat().map((amount) => at(i, amount))).join(" ");
+    const ramp = this.alone ? "" : line((p) => p.received);
     // Legs of one exchange stand on one place: a handoff is a fall straight down.
-    const saw = this.points.flatMap((p, i) => p.sent.map((value) => at(i, value))).join(" ");
-    const floor = (line) => `${at(0, 0)} ${line} ${at(this.points.length - 1, 0)}`;
-    for (const [at, line] of [floor(ramp), floor(saw), ramp, saw].entries()) this.lines[at].setAttribute("points", line);
+    const saw = line((p) => p.sent);
+    const fixed = line((p) => Math.min(p.fixed, p.sent.at(-1)));
+    const floor = (line) => line && `${at(0, 0)} ${line} ${at(this.points.length - 1, 0)}`;
+    for (const [at, line] of [floor(ramp), floor(saw), floor(fixed), ramp, saw].entries()) this.lines[at].setAttribute("points", line);
+  }
+
+  /** A line at the model's window and one at the nudge, where they are in sight: in tokens. */
+  limitLines(most, width) {
+    const levels = [["window", this.limits.window_tokens], ["nudge", this.limits.nudge_tokens]].filter(([, tokens]) => this.unit === "tokens" && tokens && tokens <= most);
+    patch(this.levels, levels.map(([name, tokens]) => {
+      const y = this.y(tokens);
+      return { key: name, is: `${y} ${width}`, make: () => s("g", { class: `level ${name}` }, s("line", { x1: PAD.left, x2: width - PAD.right, y1: y, y2: y }), s("text", { x: PAD.left + 4, y: y - 4 }, `${name}, ${short(tokens)} tokens`)) };
+    }));
   }
 
   marks() {
@@ -138,6 +243,8 @@ export class Chart {
     const at = this.points.findIndex((point) => point.row.id === this.at);
     const from = at >= 0 ? at : (event.key === "ArrowLeft" ? last + 1 : -1);
     const to = { ArrowLeft: from - 1, ArrowRight: from + 1, Home: 0, End: last }[event.key];
+    const zoom = { "+": 0.5, "-": 2, 0: Infinity }[event.key];
+    if (zoom && !event.ctrlKey && !event.metaKey) return zoom === Infinity ? (this.range = null) : this.zoom(zoom), this.draw();
     if (event.key === "Enter" && at >= 0) return this.open(this.points[at].row);
     if (to === undefined) return;
     event.preventDefault();
@@ -153,13 +260,13 @@ export class Chart {
     const x = this.x(at);
     put(this.cursor, [
       s("line", { x1: x, x2: x, y1: PAD.top, y2: HEIGHT - PAD.bottom }),
-      s("circle", { class: "on-ramp", cx: x, cy: this.y(point.received), r: 3.5 }),
-      point.sent.map((value) => s("circle", { class: "on-saw", cx: x, cy: this.y(value), r: 3.5 })),
+      this.alone ? null : s("circle", { class: "on-ramp", cx: x, cy: this.y(this.now.of(point).received), r: 3.5 }),
+      this.now.of(point).sent.map((value) => s("circle", { class: "on-saw", cx: x, cy: this.y(value), r: 3.5 })),
     ]);
     const lines = [
-      ["agent sent", `${bytes(point.received)} · ${plural(point.row.received_messages ?? 0, "message")}`],
-      ...point.sent.map((value, leg) => [point.sent.length > 1 ? `model saw, leg ${leg + 1}` : "model saw", `${bytes(value)} · ${plural(point.row.sent_messages?.[leg] ?? 0, "message")}`]),
-      ["input not sent so far", `≈ ${short(point.unsent)} tokens`],
+      ["agent sent", `${this.now.word(this.now.of(point).received)} · ${plural(point.row.received_messages ?? 0, "message")}`],
+      ...this.now.of(point).sent.map((value, leg) => [point.sent.length > 1 ? `model saw, request ${leg + 1} of ${point.sent.length}` : "model saw", `${this.now.word(value)} · ${plural(point.row.sent_messages?.[leg] ?? 0, "message")}`]),
+      ["sent on so far", unsent(point.unsent)],
     ];
     const title = `Request ${point.n}${point.row.fired?.length ? " · handoff" : ""}`;
     patch(this.tip, [
@@ -174,9 +281,9 @@ export class Chart {
   }
 }
 
-/** A round number of bytes, of which at most five make `most`. */
-function roundStep(most) {
-  for (let decade = 1024; ; decade *= 10) {
+/** A round number, of which at most five make `most`. */
+function roundStep(most, base) {
+  for (let decade = base; ; decade *= 10) {
     const step = [1, 2, 5].map((n) => n * decade).find((n) => n * 5 >= most);
     if (step) return step;
   }

@@ -4,11 +4,15 @@ import * as api from "./api.js";
 import { chain } from "./chain.js";
 import { Chart } from "./chart.js";
 import { facts, h, line, patch, put, set } from "./dom.js";
+import { did, didText } from "./did.js";
 import { notice } from "./draft.js";
-import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, wireName } from "./words.js";
+import { conversationBill } from "./savings.js";
+import { allInput, brief, bytes, clock, count, failed, millis, outcome, percent, plural, short, unsentFact, wireName } from "./words.js";
 
 /** Rows made before they are scrolled to, and each time that their end comes into view. */
 const ROWS = 120;
+/** Handoffs that are not folded. */
+const LAST_HANDOFFS = 3;
 /** A burst of exchanges is shown as one change. */
 const PAUSE = 250;
 
@@ -16,7 +20,7 @@ export async function conversation(ctx, key) {
   const said = await api.json(api.path(["conversations", key]), { signal: ctx.signal });
   const view = new Conversation(ctx, key, said);
   ctx.rows.set(key, view.rows);
-  return { node: view.node, title: view.title(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), shown: () => view.chart.draw(), place: () => ({ shown: view.shown }), up: "#/" };
+  return { node: view.node, title: view.title(), settled: view.bill.load(), event: (name, data) => view.event(name, data), refresh: () => view.reload(), shown: () => view.chart.draw(), place: () => ({ shown: view.shown }), up: "#/" };
 }
 
 class Conversation {
@@ -27,20 +31,23 @@ class Conversation {
     this.chart = new Chart({ open: (row) => (location.hash = `#/e/${encodeURIComponent(row.id)}`) });
     this.name = h("h1", { dir: "auto" });
     this.what = h("p", { class: "dim" });
+    this.bill = conversationBill(ctx, key);
     this.draft = h("div", null);
     this.facts = h("div", { class: "facts" });
     this.body = h("div", { class: "rows", role: "rowgroup" });
     this.chain = h("ol", { class: "chain" });
-    this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.chain);
+    this.earlier = h("ol", { class: "chain" });
+    this.earlierFold = h("details", { hidden: true }, h("summary", null, ""), this.earlier);
+    this.handed = h("section", { class: "handed", hidden: true }, h("h2", null, "Handoffs"), this.earlierFold, this.chain);
     this.node = h("div", { class: "view" },
       h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), this.name, this.what),
-      this.draft, this.facts, this.chart.node, this.handed, this.table());
+      this.draft, this.facts, this.chart.node, this.bill.node, this.handed, this.table());
     this.take(said);
   }
 
   /** The table, and what makes more of its rows when its end comes into view. */
   table() {
-    const names = ["#", "time", "what happened", "messages", "context: received → sent", "tokens in · out", "took"];
+    const names = ["#", "time", "what happened", "context: received → sent", "tokens in · out", "took"];
     const head = h("div", { role: "rowgroup" }, h("div", { class: "row names", role: "row" }, names.map((name) => h("span", { role: "columnheader" }, name))));
     const label = "Exchanges, newest first: the numbers of the chart";
     const end = h("div", { class: "more", "aria-hidden": "true" });
@@ -58,6 +65,7 @@ class Conversation {
     this.rows = said.exchanges ?? [];
     this.handoffs = [...(said.handoffs ?? [])].sort((a, b) => a.at_ms - b.at_ms);
     this.undo = said.undo ?? null;
+    this.limits = said.limits ?? {};
     set(this.draft, said.draft ? notice(said.draft) : null);
     this.draw();
   }
@@ -70,21 +78,29 @@ class Conversation {
     const { about, rows } = this;
     const models = [...new Set(rows.map((row) => row.model).filter(Boolean))];
     const sum = (of) => rows.reduce((total, row) => total + (of(row) ?? 0), 0);
-    const received = sum((row) => row.received_bytes);
-    const sent = sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0));
-    const unsent = sum((row) => row.unsent_tokens);
+    // The server counts what is not in the list, too; rows that came since then are only here.
+    const all = rows.length >= (about.exchanges ?? 0);
+    const exchanges = all ? rows.length : about.exchanges;
+    const received = all ? sum((row) => row.received_bytes) : about.received_bytes;
+    const sent = all ? sum((row) => (row.sent_bytes ?? []).reduce((a, b) => a + b, 0)) : about.sent_bytes;
+    const unsent = all ? sum((row) => row.unsent_tokens) : about.unsent_tokens;
     say(this.name, this.title());
     say(this.what, [wireName(about.wire), models.length ? line(models.join(", ")) : line(about.model ?? ""), brief(about.key ?? this.key)].filter(Boolean).join(" · "));
     facts(this.facts, [
-      [count(rows.length), rows.length === 1 ? "exchange" : "exchanges"],
+      [count(exchanges), exchanges === 1 ? "exchange" : "exchanges"],
       [count(this.handoffs.length), this.handoffs.length === 1 ? "handoff" : "handoffs"],
       [bytes(received), "sent by the agent"],
       [bytes(sent), `went on (${percent(sent, received)})`],
-      [`≈ ${short(unsent)} tokens`, "estimated input not sent", `${count(unsent)} tokens, at four bytes each. Cached input would have cost a tenth.`],
+      unsentFact(unsent),
     ]);
-    this.chart.show(rows, this.handoffs);
+    this.chart.show(rows, this.handoffs, this.limits);
     this.handed.hidden = !this.handoffs.length;
-    patch(this.chain, chain(this.handoffs, rows, this.undo, (id) => this.askUndo(id)));
+    const steps = chain(this.handoffs, rows, this.undo, (id) => this.askUndo(id));
+    const folded = Math.max(0, steps.length - LAST_HANDOFFS);
+    this.earlierFold.hidden = !folded;
+    say(this.earlierFold.querySelector("summary"), plural(folded, "earlier handoff"));
+    patch(this.earlier, steps.slice(0, folded));
+    patch(this.chain, steps.slice(folded));
     this.drawTable();
   }
 
@@ -99,7 +115,9 @@ class Conversation {
       for (const id of [...(row.fired ?? [])].reverse()) {
         items.push({ key: `h${id}`, is: `${number.get(id)} ${byId.has(id)}`, make: () => handoffRow(id, number.get(id), byId.get(id)) });
       }
-      items.push({ key: row.id, is: `${n} ${row.open} ${number.get(row.pinned)}`, make: () => exchangeRow(row, n, number) });
+      // The same cut in row after row says nothing: only where a stretch begins.
+      const begins = row.pinned && row.pinned !== this.rows[n - 2]?.pinned;
+      items.push({ key: row.id, is: `${n} ${row.open} ${number.get(row.pinned)} ${begins}`, make: () => exchangeRow(row, n, begins ? number : null, this.ctx.prefix()) });
     }
     // The bars are told in parts of the largest, so that a larger one touches no row.
     this.body.style.setProperty("--most", most);
@@ -151,7 +169,7 @@ class Conversation {
 }
 
 function underWay(it) {
-  return h("div", { class: "row begun", role: "row" }, h("span", { role: "cell" }, h("span", { class: "pulse" })), h("span", { role: "cell", class: "dim" }, clock(it.at_ms)), h("span", { role: "cell", class: "dim" }, "under way"));
+  return h("div", { class: "row begun", role: "row" }, h("span", { role: "cell" }, h("span", { class: "pulse" })), h("span", { role: "cell", class: "dim" }, clock(it.at_ms)), h("span", { role: "cell" }, h("a", { href: `#/e/${encodeURIComponent(it.id)}`, "data-item": true }, "under way")));
 }
 
 function handoffRow(id, n, handoff) {
@@ -163,16 +181,15 @@ function handoffRow(id, n, handoff) {
     h("span", { role: "cell", class: "num dim" }, handoff ? `prompt ${bytes(handoff.prompt_bytes)}` : ""));
 }
 
-function exchangeRow(row, n, number) {
+function exchangeRow(row, n, number, prefix) {
   const sent = row.sent_bytes ?? [];
   const last = sent.at(-1);
-  const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `leg ${leg + 1}: ${status ?? (row.partial ? "not kept" : "not answered")}`)).filter(Boolean);
+  const failures = (row.statuses ?? []).map((status, leg) => (row.open || (status && status < 400) ? null : `request ${leg + 1}: ${status ?? (row.partial ? "not kept" : "not answered")}`)).filter(Boolean);
   const cells = [
     h("a", { href: `#/e/${encodeURIComponent(row.id)}`, class: "num", "data-item": true, "aria-label": `Exchange ${n}` }, n),
     h("time", { class: "dim num", datetime: new Date(row.at_ms).toISOString() }, clock(row.at_ms)),
-    h("span", { class: "tags", title: failures.join(", ") || null }, tags(row, number)),
-    h("span", { class: "num" }, arrow(row.received_messages, row.sent_messages?.at(-1))),
-    h("span", { class: "sizes" }, h("span", { class: "num" }, arrow(bytes(row.received_bytes), last === undefined ? null : bytes(last))), bar(row.received_bytes, last)),
+    h("span", { class: "what", title: [didText(row, prefix), row.answer?.text, ...failures].filter(Boolean).join("\n") || null }, h("span", { class: "did" }, did(row, prefix)), h("span", { class: "tags" }, tags(row, number))),
+    h("span", { class: "sizes", title: `${row.received_messages ?? 0} → ${row.sent_messages?.at(-1) ?? "–"} messages` }, h("span", { class: "num" }, arrow(bytes(row.received_bytes), last === undefined ? null : bytes(last))), bar(row.received_bytes, last)),
     h("span", { class: "num dim" }, tokens(row)),
     h("span", { class: "num dim", title: `first byte ${millis(row.first_byte_ms)}, ${millis(row.added_ms)} of it ours` }, millis(row.total_ms)),
   ];
@@ -231,10 +248,12 @@ export function tags(row, number = new Map()) {
   const out = [];
   const tag = (text, kind = "", title = null) => out.push(h("span", { class: `tag ${kind}`, title }, text));
   if (row.open) tag("under way", "new");
-  if (failed(row)) tag([row.status || null, outcome(row)].filter(Boolean).join(" "), "bad");
+  // Beside the provider's words the status is enough.
+  if (failed(row)) tag([row.status || null, row.answer?.error && row.status >= 400 ? null : outcome(row)].filter(Boolean).join(" "), "bad", outcome(row));
+  const cut = number?.get(row.pinned);
   if (row.fired?.length) tag(row.fired.length > 1 ? `${row.fired.length} handoffs` : "hands off", "new", "The model called session_handoff in this exchange");
   for (const facts of row.facts ?? []) tag(...(FACTS[facts] ?? [line(facts)]));
-  if (row.pinned) tag(number.get(row.pinned) ? `cut at ${number.get(row.pinned)}` : "cut", "", "Sent on from its active handoff");
+  if (row.pinned && number) tag(cut ? `cut at ${cut}` : "cut", "", "Sent on from its active handoff");
   if (row.unpinned) tag("marker gone", "warn", "The conversation has a handoff, but this transcript no longer holds its sentinel: sent whole");
   const why = new Set((row.changes ?? []).map((change) => change.why));
   if (why.has("pair")) tag("hidden pair", "", "A call that the agent never saw was put back in its place");
@@ -250,7 +269,7 @@ export function tags(row, number = new Map()) {
   if (row.undo) tag(...(UNDOS[row.undo] ?? [line(row.undo)]));
   if (row.broken_up) tag("marker broken up", "", "The model wrote something that looks like a marker");
   if (row.partial) tag("partly kept", "warn", "The journal could not keep all of it");
-  if (!out.length && !row.tooled) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
+  if (!out.length && !row.tooled && !row.answer) tag(row.wire ? "passed on" : "relayed", "quiet", row.untooled ? `Without the tool: ${line(row.untooled).replaceAll("_", " ")}` : "Without the tool");
   if (row.replica) tag(line(row.replica), "quiet", "The replica that has this exchange");
   return out;
 }

@@ -64,7 +64,7 @@ function block(ctx, it) {
     return [it.kind === "edit" && why ? because([whyEdited(why)]) : null, put(row, cells)];
   }
   const reasons = [...new Set([...it.left, ...it.right].map((m) => m.why).filter(Boolean))].map((why) => WHY[why] ?? line(why));
-  const side = (list, name) => h("div", { class: "stack" }, list.length ? run(ctx, list, name) : because(reasons));
+  const side = (list, name) => h("div", { class: "stack" }, list.length ? parted(ctx, list, name) : because(reasons));
   // Where one side has nothing, its place is free for the reason.
   const both = it.left.length && it.right.length;
   return [both ? because(reasons) : null, h("div", { class: "pair change" }, side(it.left, "received"), side(it.right, "sent"))];
@@ -74,6 +74,15 @@ const total = (blocks) => blocks.reduce((sum, b) => sum + (b.left[0]?.bytes ?? 0
 
 function because(reasons) {
   return reasons.length ? h("div", { class: "why" }, reasons.map((why) => h("p", null, why))) : null;
+}
+
+/** Messages below one another, the carry-over prompt first: the preamble in front of it is folded behind it. */
+function parted(ctx, list, side) {
+  const isPreamble = (m) => side === "sent" && m.why === "preamble";
+  const before = list.filter(isPreamble);
+  if (!before.length || before.length === list.length) return run(ctx, list, side);
+  const size = before.reduce((sum, m) => sum + (m.bytes ?? 0), 0);
+  return [run(ctx, list.filter((m) => !isPreamble(m)), side), unfold(before.length, `${plural(before.length, "message")} of preamble in front of it`, size, (at) => cell(ctx, before[at], side))];
 }
 
 /** Messages below one another; a long run keeps its ends. */

@@ -2,7 +2,7 @@
 
 import * as api from "./api.js";
 import { h, line, set } from "./dom.js";
-import { clock } from "./words.js";
+import { bytes, clock } from "./words.js";
 
 const ITEM = /^\s*(?:[-*]|\d+\.)\s/;
 const FILE_OR_COMMAND = /`[^`]+`|[\w.~-]*\/[\w./-]+/;
@@ -27,17 +27,28 @@ export function toggled(text, original, item, on) {
 export async function draft(ctx, id) {
   const said = await api.json(api.path(["drafts", id]), { signal: ctx.signal });
   const it = said.draft;
+  // How much the model sees now; without the journal nobody knows.
+  const last = await api.json(api.path(["exchanges"], { conversation: it.conversation, limit: 1 }), { signal: ctx.signal }).then((found) => found.exchanges?.[0], () => null);
   const up = `#/c/${encodeURIComponent(it.conversation)}`;
   const original = said.document ?? "";
   const text = h("textarea", { id: "document", rows: 24, spellcheck: "true", "aria-label": "Document", readonly: it.state !== "review" });
   text.value = original;
+  const size = (value) => new Blob([value]).size;
+  const sizes = h("p", { class: "dim num", id: "sizes" });
+  const measure = () => set(sizes, [
+    last?.sent_bytes?.length ? `The model was last sent ${bytes(last.sent_bytes.at(-1))}.` : null,
+    `This document has ${bytes(size(text.value))}${text.value === original ? "" : `, as drafted ${bytes(size(original))}`}.`,
+  ].filter(Boolean).join(" "));
+  text.addEventListener("input", measure);
+  measure();
   const told = h("p", { class: "dim", role: "status" });
   const ticks = h("ul", { class: "ticks" }, items(original).map((item) => {
-    const box = h("input", { type: "checkbox", onchange: () => (text.value = toggled(text.value, original, item, box.checked)) });
+    const box = h("input", { type: "checkbox", onchange: () => ((text.value = toggled(text.value, original, item, box.checked)), measure()) });
     box.checked = true;
     return h("li", null, h("label", null, box, " ", line(item)));
   }));
-  const buttons = h("p", null);
+  const buttons = h("p", { class: "decide" });
+  const does = h("p", { class: "dim", id: "accept-does" });
   const decide = async (what, body) => {
     try {
       const { draft: now } = await api.post(api.path(["drafts", id, what]), body);
@@ -49,14 +60,15 @@ export async function draft(ctx, id) {
   };
   if (it.state === "review") {
     const yes = () => decide("accept", text.value === original ? {} : { document: text.value });
-    set(buttons, h("button", { type: "button", id: "accept", onclick: yes }, "Accept"), " ", h("button", { type: "button", id: "reject", onclick: () => decide("reject", {}) }, "Reject"));
+    set(buttons, h("button", { type: "button", id: "accept", class: "primary", "aria-describedby": "accept-does", onclick: yes }, "Accept"), " ", h("button", { type: "button", id: "reject", "aria-describedby": "accept-does", onclick: () => decide("reject", {}) }, "Reject"));
+    set(does, "Accept: with the agent's next request the model sees this document, and what the person says last, in place of the history. Nothing has been cut yet, and the handoff can be undone. Reject: the draft is dropped, and the session goes on as it is.");
   }
   const node = h("div", { class: "view" },
     h("header", { class: "head-of-view" },
       h("p", { class: "crumbs" }, h("a", { href: up }, ctx.titleOf(it.conversation))),
       h("h1", null, it.state === "review" ? "A draft waits for your yes" : `Draft: ${it.state}`),
       h("p", { class: "dim" }, [clock(it.created_ms), it.origin, it.method, line(it.focus ?? ""), line(it.why ?? "")].filter(Boolean).join(" · "))),
-    h("section", { class: "prompt" }, text, buttons, told),
+    h("section", { class: "prompt editor" }, sizes, text, buttons, told, does),
     ticks.childNodes.length > 0 && it.state === "review" ? h("section", null, h("h2", null, "Files and commands"), ticks) : null);
   return { node, title: "Draft", up };
 }

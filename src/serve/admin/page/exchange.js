@@ -3,10 +3,11 @@
 import * as api from "./api.js";
 import { tags } from "./conversation.js";
 import { diff } from "./diff.js";
-import { copyButton, h, line, put, say } from "./dom.js";
+import { command } from "./did.js";
+import { copyButton, h, line, put, say, set } from "./dom.js";
 import { handoffLink, long, readable } from "./parts.js";
 import { readReply } from "./reply.js";
-import { allInput, brief, bytes, clock, count, millis, percent, plural, short, wireName } from "./words.js";
+import { allInput, brief, bytes, clock, count, millis, plural, unsent, unsentFact, wireName } from "./words.js";
 
 export async function exchange(ctx, id, query) {
   const said = await api.json(api.path(["exchanges", id]), { signal: ctx.signal });
@@ -15,10 +16,34 @@ export async function exchange(ctx, id, query) {
   const near = new Neighbours(ctx, row);
   const look = new Look(query, ctx.place);
   const parts = tabs(said, row, look);
-  const node = h("div", { class: "view wide-view" }, head(said, row, up, near), summary(said, row), notes(said, row), parts.node);
+  const node = h("div", { class: "view wide-view" }, head(row, up, near, parts), summary(said, row), notes(said, row, ctx.prefix()), row.open ? underWay(ctx, row) : null, parts.node);
   const event = (name, data) => name === "exchange" && data.id === id && ctx.reopen();
-  const place = () => ({ tab: parts.tab(), opened: [...look.opened] });
-  return { node, title: `Exchange ${brief(id)}`, up, event, place, settled: look.settled(), refresh: () => row.open && ctx.reopen(), step: (by) => near.step(by) };
+  const place = () => ({ tab: parts.tab(), leg: look.leg, opened: [...look.opened] });
+  return { node, title: `Exchange ${brief(id)}`, up, event, place, settled: look.settled(), refresh: () => row.open && ctx.reopen(), step: (by) => near.step(by, parts.tab()) };
+}
+
+/** How often an answer under way is asked for. */
+const LIVE_EVERY = 600;
+
+/** The answer as it comes, until the exchange has ended and is shown as a whole. */
+function underWay(ctx, row) {
+  const box = h("div", { class: "answer-body", "aria-live": "off" }, h("p", { class: "dim" }, h("span", { class: "pulse" }), " The answer is shown as it comes."));
+  let seen = "";
+  const load = async () => {
+    if (ctx.signal.aborted) return;
+    try {
+      const { open, parts } = await api.json(api.path(["exchanges", row.id, "live"]), { signal: ctx.signal });
+      if (!open) return ctx.reopen();
+      const now = JSON.stringify(parts);
+      if (parts.length && now !== seen) set(box, parts.map((part) => h("section", { class: `part ${part.kind === "call" ? "tool_use" : part.kind}` }, h("div", { class: "part-head" }, h("span", null, part.kind === "call" ? `call · ${line(part.name ?? "")}` : part.kind)), long(part.text))));
+      seen = now;
+    } catch (error) {
+      if (error.name === "AbortError") return;
+    }
+    setTimeout(load, LIVE_EVERY);
+  };
+  load();
+  return h("section", { class: "live-answer", "aria-label": "The answer so far" }, h("h2", null, "The answer so far"), box);
 }
 
 /** What is looked for in an exchange, and what of it is open: a hit of the search, or the place that was left. */
@@ -27,7 +52,8 @@ class Look {
     const number = (name) => (query.get(name) === null ? null : Number(query.get(name)));
     this.side = query.get("side");
     this.of = query.get("of");
-    this.leg = number("leg") ?? 0;
+    this.leg = place?.leg ?? number("leg");
+    this.tab = query.get("tab");
     this.i = number("i");
     const words = (query.get("q") ?? "").trim().split(/\s+/).filter(Boolean);
     this.text = words.length ? new RegExp(words.map((word) => word.replace(/[.*+?^${}()|[\]\\]/g, "\\$&")).join("\\s+"), "giu") : null;
@@ -82,7 +108,8 @@ class Neighbours {
     this.title = line(said.conversation?.title);
   }
 
-  async step(by) {
+  /** Goes `by` exchanges on, to the tab that is looked at. */
+  async step(by, tab) {
     const key = this.row.conversation;
     if (!key) return;
     // Keys may come faster than views: they count from where the page is going.
@@ -91,12 +118,12 @@ class Neighbours {
     const there = () => (here() < 0 ? null : this.ctx.rows.get(key)[here() + by]);
     if (!there()) await this.load();
     const next = there();
-    if (next) location.hash = `#/e/${encodeURIComponent(next.id)}`;
+    if (next) location.hash = `#/e/${encodeURIComponent(next.id)}${tab === "request" ? "" : `?tab=${tab}`}`;
     else say(by < 0 ? "This is the first exchange" : "This is the last exchange");
   }
 }
 
-function head(said, row, up, near) {
+function head(row, up, near, parts) {
   const title = h("h1", null);
   const talk = h("a", { href: up });
   const name = () => {
@@ -106,7 +133,7 @@ function head(said, row, up, near) {
   name();
   // Its number is worth a question, and worth no waiting.
   if (near.at() < 0) near.load().then(name, () => null);
-  const step = (by, label, sign) => h("button", { type: "button", class: "quiet", title: `${label} (${by < 0 ? "[" : "]"})`, "aria-label": label, onclick: () => near.step(by) }, sign);
+  const step = (by, label, sign) => h("button", { type: "button", class: "quiet", title: `${label} (${by < 0 ? "[" : "]"})`, "aria-label": label, onclick: () => near.step(by, parts.tab()) }, sign);
   const crumbs = [h("a", { href: "#/" }, "Conversations"), row.conversation ? [" / ", talk] : null];
   return h("header", { class: "head-of-view" },
     h("p", { class: "crumbs" }, crumbs),
@@ -134,37 +161,60 @@ function download(label, path, name) {
 function summary(said, row) {
   const sent = row.sent_bytes ?? [];
   const last = sent.at(-1);
-  const fact = (value, label) => h("div", { class: "fact" }, h("b", { class: "num" }, value), h("span", null, label));
-  const saved = row.received_bytes - last;
+  const fact = (value, label, title = null) => h("div", { class: "fact", title }, h("b", { class: "num" }, value), h("span", null, label));
   return h("div", { class: "facts" },
     fact(bytes(row.received_bytes), `received, ${plural(row.received_messages ?? 0, "message")}`),
-    last === undefined ? null : fact(bytes(last), sent.length > 1 ? `sent with leg ${sent.length}, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}` : `sent, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}`),
-    last !== undefined && saved > 1024 ? fact(percent(saved, row.received_bytes), "of it stayed behind") : null,
+    last === undefined ? null : fact(bytes(sent.reduce((a, b) => a + b, 0)), sent.length > 1 ? `sent in ${sent.length} requests, the last of ${bytes(last)}` : `sent, ${plural(row.sent_messages?.at(-1) ?? 0, "message")}`),
+    Math.abs(row.unsent_tokens ?? 0) > 256 ? fact(...unsentFact(row.unsent_tokens)) : null,
     fact(millis(row.first_byte_ms), "to the first byte"),
     fact(millis(row.total_ms), "in all"),
     fact(millis(row.added_ms), "of it ours"));
 }
 
-function notes(said, row) {
+/** What baton did, in one sentence; every step of it stands behind. */
+function sentence(said, row, prefix) {
+  const count = row.sent_bytes?.length ?? 0;
+  const given = command(row, prefix);
+  if (row.open) return "The answer is under way.";
+  if (row.outcome === "refused") return "baton refused this request.";
+  if (given && !count) return `baton answered ${given} by itself: nothing was sent upstream.`;
+  const whys = new Set((row.changes ?? []).map((change) => change.why));
+  const gone = (said.received?.messages ?? []).filter((it) => it.state === "cut").length;
+  const retried = row.retries ? `, after ${plural(row.retries, "retry", "retries")}` : "";
+  if (row.fired?.length) return `The model handed over: baton stored the handoff, cut the history, and had the model go on from the carry-over prompt within the same response${retried}.`;
+  if (row.undo === "undone") return `A handoff was undone: the model saw the history before it again${retried}.`;
+  if (row.pinned) return `The history was cut at its handoff: ${plural(gone, "message")} gave way to the carry-over prompt${retried}.`;
+  if (row.unpinned) return `The conversation has a handoff, but this transcript has lost its sentinel: it was sent on whole${retried}.`;
+  if (whys.has("draft")) return `The model was asked for the document of a handoff${retried}.`;
+  if (whys.has("tool")) return `The request was passed on with baton's tools added${retried}.`;
+  return `The request was passed on as it came${retried}.`;
+}
+
+function notes(said, row, prefix) {
   const all = said.notes ?? [];
   const handoffs = said.handoffs ?? [];
-  if (!all.length && !handoffs.length) return null;
   const known = new Set([row.pinned, ...(row.fired ?? [])]);
-  const linked = (text) => line(text).split(UUID).map((part) => (known.has(part) ? handoffLink(part, brief(part)) : part));
+  const linked = (text) => line(text).replace(/^Leg (\d+):/, "Request $1:").split(UUID).map((part) => (known.has(part) ? handoffLink(part, brief(part)) : part));
   const how = (it) => (row.fired?.includes(it.id) ? "Handed over: " : "Goes on from: ");
+  const items = [all.map((note) => h("li", null, linked(note))), handoffs.map((it) => h("li", null, how(it), handoffLink(it.id, line(it.reason) || line(it.first_line) || brief(it.id))))];
   return h("section", { class: "notes", "aria-label": "What baton did" },
     h("h2", null, "What baton did"),
-    h("ul", null, all.map((note) => h("li", null, linked(note))),
-      handoffs.map((it) => h("li", null, how(it), handoffLink(it.id, line(it.reason) || line(it.first_line) || brief(it.id))))));
+    h("p", { class: "sentence" }, line(sentence(said, row, prefix))),
+    row.answer?.error ? h("p", { class: "bad", dir: "auto" }, line(row.answer.error)) : null,
+    all.length || handoffs.length ? h("details", null, h("summary", null, "In steps"), h("ul", null, items)) : null);
 }
 
 const UUID = /([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})/;
 
-/** Tabs of the legs, the response and the headers; each is made when it is first looked at. */
+/** Names of the tabs, as they stand in the address. */
+const TABS = ["request", "response", "headers", "usage"];
+
+/** Which tab shows the side of a hit. */
+const TAB_OF_SIDE = { received: "request", sent: "request", response: "response", shown: "response" };
+
+/** Tabs of the requests, the response and the headers; each is made when it is first looked at. */
 function tabs(said, row, look) {
-  const legs = said.legs ?? [];
-  const made = legs.map((leg) => [legs.length > 1 ? `Leg ${leg.n + 1}` : "Request", () => legTab(said, row, leg, look)]);
-  made.push(["Response", () => response(said, row, look)], ["Headers", () => headers(said)], ["Usage and times", () => usage(said, row)]);
+  const made = [["Request", () => requests(said, row, look)], ["Response", () => response(said, row, look)], ["Headers", () => headers(said)], ["Usage and times", () => usage(said, row)]];
   const panel = h("div", { role: "tabpanel", class: "panel", tabindex: "-1", id: "panel" });
   const panels = new Map();
   const buttons = made.map(([label], at) => h("button", { type: "button", role: "tab", id: `tab-${at}`, "aria-controls": "panel", onclick: () => pick(at) }, label));
@@ -184,12 +234,32 @@ function tabs(said, row, look) {
     const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
     if (by) pick((buttons.findIndex((b) => b === document.activeElement) + by + buttons.length) % buttons.length, true);
   };
-  // A handoff's last leg is the one that shows the cut; where there is one leg, it is that.
-  const named = { received: 0, sent: Math.max(0, legs.findIndex((leg) => leg.n === look.leg)), response: legs.length, shown: legs.length }[look.side];
-  const first = look.of === "headers" ? legs.length + 1 : (named ?? legs.length - 1);
-  pick(Math.min(Math.max(0, look.back?.tab ?? first), made.length - 1));
+  const wanted = look.back?.tab ?? (look.of === "headers" ? "headers" : (TAB_OF_SIDE[look.side] ?? look.tab));
+  // Without a leg there is only the response to look at.
+  pick(Math.max(0, TABS.indexOf(wanted ?? ((said.legs ?? []).length ? "request" : "response"))));
   const node = h("section", { class: "tabbed" }, h("div", { role: "tablist", "aria-label": "Parts of the exchange", onkeydown: key }, buttons), panel);
-  return { node, tab: () => open };
+  return { node, tab: () => TABS[open] };
+}
+
+/** `request 2 of 3`, by a leg's number. */
+function nth(legs, leg) {
+  return legs.length > 1 ? `request ${leg.n + 1} of ${legs.at(-1).n + 1}` : "the request";
+}
+
+/** One request upstream beside the agent's, the last one first looked at: a handoff's cut is in it. The others are a list. */
+function requests(said, row, look) {
+  const legs = said.legs ?? [];
+  const box = h("div", null);
+  if (!legs.length) return put(box, h("p", { class: "dim" }, "Nothing was sent upstream."));
+  const about = (leg) => [bytes(row.sent_bytes?.[leg.n]), leg.response?.status ?? "no answer", [...new Set((row.changes ?? []).filter((it) => it.leg === leg.n).map((it) => line(it.why).replaceAll("_", " ")))].join(", ")].filter(Boolean).join(" · ");
+  const show = (leg) => {
+    look.leg = leg.n;
+    const choices = legs.map((it) => h("li", null, h("button", { type: "button", class: "quiet", "aria-current": it === leg ? "true" : null, onclick: () => show(it) }, `Request ${it.n + 1}`), h("span", { class: "dim small num" }, ` ${about(it)}`)));
+    const others = legs.length > 1 ? h("details", { class: "legs" }, h("summary", null, nth(legs, leg)), h("ol", null, choices)) : null;
+    set(box, others, legTab(said, row, leg, look));
+  };
+  show(legs.find((leg) => leg.n === look.leg) ?? (look.side === "received" ? legs[0] : legs.at(-1)));
+  return box;
 }
 
 function legTab(said, row, leg, look) {
@@ -198,7 +268,7 @@ function legTab(said, row, leg, look) {
   const failed = !row.open && (status ? status >= 400 : leg.ended_ms !== null && leg.ended_ms !== undefined);
   return h("div", null,
     h("p", { class: "leg-line" },
-      h("span", { class: "dim" }, leg.n > 0 ? "A later leg: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
+      h("span", { class: "dim" }, leg.n > 0 ? "A later request: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
       failed ? h("span", { class: "bad" }, status ? `Upstream answered ${status}.` : "Upstream gave no answer.") : null,
       h("span", { class: "links" }, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
     changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,
@@ -209,9 +279,9 @@ function response(said, row, look) {
   const legs = said.legs ?? [];
   const shown = h("section", { class: "answer" }, h("h3", null, "What the agent was shown", h("span", { class: "dim num" }, bytes(said.shown?.bytes))), answer(api.path(["exchanges", row.id, "shown"]), said.shown, look, look.textAt("shown", "body")));
   const each = legs.map((leg) => h("section", { class: "answer" },
-    h("h3", null, legs.length > 1 ? `What the model answered, leg ${leg.n + 1}` : "What the model answered",
+    h("h3", null, legs.length > 1 ? `What the model answered to ${nth(legs, leg)}` : "What the model answered",
       h("span", { class: "dim num" }, [leg.response?.status >= 400 ? leg.response.status : null, bytes(leg.response?.bytes), leg.response?.stop ? line(stopWord(leg.response.stop)) : null].filter(Boolean).join(" · "))),
-    answer(api.path(["exchanges", row.id, "response"], { leg: leg.n }), leg.response, look, look.leg === leg.n ? look.textAt("response", "body") : null)));
+    answer(api.path(["exchanges", row.id, "response"], { leg: leg.n }), leg.response, look, (look.leg ?? 0) === leg.n ? look.textAt("response", "body") : null)));
   return h("div", { class: "answers" }, h("div", null, each), h("div", null, shown));
 }
 
@@ -252,7 +322,7 @@ function headers(said) {
     h("dl", { class: "headers" }, (list ?? []).map(([name, value]) => [h("dt", null, line(name)), h("dd", null, line(value))])),
     list?.length ? null : h("p", { class: "dim" }, "None were kept."));
   const legs = said.legs ?? [];
-  const of = (leg) => (legs.length > 1 ? `, leg ${leg.n + 1}` : "");
+  const of = (leg) => (legs.length > 1 ? `, ${nth(legs, leg)}` : "");
   return h("div", { class: "two" },
     table("From the agent", said.headers?.received), table("To the agent", said.headers?.response),
     legs.map((leg) => [table(`To the model${of(leg)}`, leg.sent?.headers, leg.sent?.url), table(`From the model${of(leg)}`, leg.response?.headers)]));
@@ -263,13 +333,13 @@ function usage(said, row) {
   const counts = (t) => [t ? allInput(t) : undefined, t?.input, t?.cache_read, t?.cache_write, t?.output].map((n) => cell(n === undefined ? "–" : count(n)));
   const status = (leg) => (row.open && !leg.response?.status ? "–" : h("span", { class: leg.response?.status < 400 ? null : "bad" }, leg.response?.status ?? "no answer"));
   const legs = (said.legs ?? []).map((leg) => h("tr", null,
-    h("th", { scope: "row" }, `Leg ${leg.n + 1}`), h("td", { class: "num" }, status(leg)), cell(bytes(row.sent_bytes?.[leg.n])), counts(row.tokens?.[leg.n]),
+    h("th", { scope: "row" }, `Request ${leg.n + 1}`), h("td", { class: "num" }, status(leg)), cell(bytes(row.sent_bytes?.[leg.n])), counts(row.tokens?.[leg.n]),
     cell(millis(leg.answered_ms)), cell(millis(leg.ended_ms)), h("td", null, leg.response?.stop ? line(stopWord(leg.response.stop)) : "–")));
   const sum = row.tokens_sum && legs.length > 1 ? h("tr", { class: "sum" }, h("th", { scope: "row" }, "Sum"), cell(""), cell(bytes(row.sent_bytes?.reduce((a, b) => a + b, 0))), counts(row.tokens_sum), cell(""), cell(""), h("td", null, "")) : null;
-  const names = ["Leg", "status", "request", "input", "new", "from cache", "into cache", "output", "answered", "ended", "stopped"];
-  const changes = (row.changes ?? []).map((change) => h("li", null, `Leg ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
+  const names = ["request", "status", "size", "input", "new", "from cache", "into cache", "output", "answered", "ended", "stopped"];
+  const changes = (row.changes ?? []).map((change) => h("li", null, `Request ${change.leg + 1}, ${line(change.why).replaceAll("_", " ")}: `, h("span", { class: "num" }, `${bytes(change.removed)} out, ${bytes(change.added)} in`)));
   return h("div", null,
-    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Legs: their status, tokens and times" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),
-    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Estimated input not sent: ${short(row.unsent_tokens)} tokens.` : ""}`),
+    h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Requests: their status, tokens and times" }, h("table", { class: "numbers" }, h("thead", null, h("tr", null, names.map((name) => h("th", { scope: "col" }, name)))), h("tbody", null, legs, sum))),
+    h("p", { class: "dim" }, `First byte after ${millis(row.first_byte_ms)}, ${millis(row.total_ms)} in all, ${millis(row.added_ms)} of it in baton. The response to the agent had ${bytes(row.response_bytes)}.${row.unsent_tokens ? ` Sent on, net: ${unsent(row.unsent_tokens)} than received.` : ""}`),
     changes.length ? h("ul", { class: "plain" }, changes) : null);
 }

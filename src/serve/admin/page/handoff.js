@@ -1,7 +1,9 @@
 // Handoffs: the list of all, and one with its prompt.
 
 import * as api from "./api.js";
-import { copyButton, h, line, marked, patch } from "./dom.js";
+import { copyButton, h, line, marked, patch, set } from "./dom.js";
+import { lineDiff } from "./lines.js";
+import { markdown } from "./markdown.js";
 import { long } from "./parts.js";
 import { ago, brief, bytes, clock, plural, wireName } from "./words.js";
 
@@ -13,16 +15,61 @@ export async function handoff(ctx, id) {
     h("header", { class: "head-of-view" },
       h("p", { class: "crumbs" }, h("a", { href: "#/h" }, "Handoffs"), it.conversation ? [" / ", h("a", { href: up }, ctx.titleOf(it.conversation))] : null),
       h("h1", { dir: "auto" }, line(it.reason) || line(it.first_line) || `Handoff ${brief(it.id)}`),
-      h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), bytes(it.prompt_bytes), begun(it), it.archived ? "archived" : null].filter(Boolean).join(" · "))),
+      h("p", { class: "dim" }, [clock(it.at_ms), wireName(it.wire), line(it.model ?? ""), begun(it), it.archived ? "archived" : null].filter(Boolean).join(" · ")),
+      h("p", { class: "dim" }, sizes(it), it.exchange ? [" ", h("a", { href: `#/e/${encodeURIComponent(it.exchange)}`, class: "handoff-link" }, "The exchange in which it fired")] : null)),
     h("section", { class: "resume" },
       h("p", null, "Begin a message of a new session with this line to go on from here:"),
       h("div", { class: "copy-line" }, h("code", { id: "resume" }, line(resume)), copyButton(() => resume, "Copy line", { id: "copy-resume" }))),
-    lineage(it),
     packet(it.packet),
-    h("section", { class: "prompt" },
-      h("div", { class: "part-head" }, h("h2", null, "Carry-over prompt"), h("span", { class: "dim num" }, bytes(it.prompt_bytes)), copyButton(() => it.prompt ?? "", "Copy prompt")),
-      it.prompt ? withClaims(it.prompt, it.packet?.document?.claims ?? []) : h("p", { class: "dim" }, "The prompt is not in the store.")));
+    prompt(it),
+    changed(ctx, it),
+    lineage(it));
   return { node, title: "Handoff", up };
+}
+
+/** What stood before it, and what stands in its place. */
+function sizes(it) {
+  return it.history_bytes ? `${bytes(it.history_bytes)} of history gave way to a prompt of ${bytes(it.prompt_bytes)}.` : `A prompt of ${bytes(it.prompt_bytes)}.`;
+}
+
+/** Longer prompts are only shown as they were written. */
+const LONGEST = 256 * 1024;
+
+/** The prompt as Markdown, or as it was written: at first so where claims are marked in it. */
+function prompt(it) {
+  const body = h("div", { class: "prompt-body" });
+  const claims = it.packet?.document?.claims ?? [];
+  const ways = [["Markdown", () => h("div", { class: "markdown" }, markdown(it.prompt))], ["As written", () => withClaims(it.prompt, claims)]];
+  const buttons = ways.map(([label], at) => h("button", { type: "button", class: "copy", onclick: () => pick(at) }, label));
+  const pick = (now) => {
+    set(body, ways[now][1]());
+    for (const [at, button] of buttons.entries()) button.setAttribute("aria-pressed", String(at === now));
+  };
+  if (it.prompt) pick(claims.length || it.prompt.length > LONGEST ? 1 : 0);
+  else set(body, h("p", { class: "dim" }, "The prompt is not in the store."));
+  return h("section", { class: "prompt" },
+    h("div", { class: "part-head" }, h("h2", null, "Carry-over prompt"), h("span", { class: "dim num" }, bytes(it.prompt_bytes)), it.prompt ? h("span", { class: "ways" }, buttons) : null, copyButton(() => it.prompt ?? "", "Copy prompt")), body);
+}
+
+/** The lines that came and went since the handoff before; read when it is opened. */
+function changed(ctx, it) {
+  if (!it.parent || !it.prompt) return null;
+  const body = h("div", null);
+  const load = async () => {
+    try {
+      const { handoff: before } = await api.json(api.path(["handoffs", it.parent]), { signal: ctx.signal });
+      const lines = lineDiff(before.prompt ?? "", it.prompt);
+      const kinds = { "+": "came", "-": "went" };
+      const shown = lines.map(([kind, text]) => h("span", { class: `line ${kinds[kind] ?? ""}` }, `${kind} `, marked(text), "\n"));
+      const count = (kind) => plural(lines.filter(([it]) => it === kind).length, "line");
+      set(body, h("p", { class: "dim" }, `${count("+")} came, ${count("-")} went since `, h("a", { href: `#/h/${encodeURIComponent(before.id)}`, class: "handoff-link" }, line(before.reason) || brief(before.id)), "."), h("pre", { class: "line-diff", dir: "auto", tabindex: "0" }, shown));
+    } catch (error) {
+      set(body, h("p", { class: "bad" }, error.status === 404 ? "The handoff before is not in the store." : error.message));
+    }
+  };
+  let asked = false;
+  const open = () => !asked && ((asked = true), load());
+  return h("details", { class: "changed-lines", ontoggle: open }, h("summary", null, "What changed since the handoff before"), body);
 }
 
 /** The prompt, with a word behind each claim that nothing proves. */

@@ -2,22 +2,24 @@
 
 import * as api from "./api.js";
 import { copyButton, facts, h, patch, set } from "./dom.js";
+import { found } from "./exchanges.js";
 import { card } from "./handoff.js";
-import { ago, bytes, count, percent, short } from "./words.js";
+import { ago, bytes, count, percent, unsentFact } from "./words.js";
 
 /** Handoffs that the first view shows. */
 const LATEST = 6;
+const FAILURES = 5;
 
 export async function home(ctx) {
   const node = h("div", { class: "view" });
   const load = async () => {
     const options = { signal: ctx.signal };
-    const [status, said, latest] = await Promise.all([
+    const [status, latest, failed] = await Promise.all([
       api.json("/api/status", options),
-      api.json(api.path(["conversations"], { limit: 200 }), options),
       api.json(api.path(["handoffs"], { limit: LATEST }), options),
+      api.json(api.path(["exchanges"], { filter: "error", limit: FAILURES }), options),
     ]);
-    draw(node, status, said.conversations ?? [], latest.handoffs ?? []);
+    draw(node, { status, latest: latest.handoffs ?? [], failed: failed.exchanges ?? [], ctx });
   };
   await load();
   let pause;
@@ -29,32 +31,36 @@ export async function home(ctx) {
   return { node, title: null, event, refresh: load };
 }
 
-function draw(node, status, conversations, latest) {
+function draw(node, { status, latest, failed, ctx }) {
   const off = status.journal?.enabled === false;
-  if (!conversations.length) {
+  if (!status.conversations && !status.journal?.exchanges) {
     set(node,
       h("header", { class: "head-of-view" }, h("h1", null, "Nothing has come by yet"),
         h("p", { class: "lead" }, "Point an agent here. Keys and subscriptions stay where they are; what it sends appears on this page as it happens.")),
       off ? journalOff() : null, recipes(status));
     return;
   }
-  const sum = (key) => conversations.reduce((total, it) => total + (it[key] ?? 0), 0);
   if (!node.querySelector(".facts")) {
     set(node,
       h("header", { class: "head-of-view" }, h("h1", null, "What the models really saw")),
       h("div", { class: "facts" }),
       off ? journalOff() : null,
+      h("section", { class: "failures" }, h("h2", null, h("a", { href: "#/x?filter=error" }, "Failures"), " ", h("span", { class: "num" })), h("div", { class: "found-list" })),
       h("section", { class: "latest" }, h("h2", null, "Latest handoffs"), h("div", { class: "cards" })),
       h("details", { class: "point-here" }, h("summary", null, "Point another agent here"), recipes(status)));
   }
-  const unsent = sum("unsent_tokens");
+  // The server's sums over all conversations: a list is never all of them.
   facts(node.querySelector(".facts"), [
-    [count(conversations.length), conversations.length === 1 ? "conversation" : "conversations"],
-    [count(sum("handoffs")), sum("handoffs") === 1 ? "handoff" : "handoffs"],
-    [bytes(sum("received_bytes")), "sent by agents"],
-    [bytes(sum("sent_bytes")), `went on (${percent(sum("sent_bytes"), sum("received_bytes"))})`],
-    [`≈ ${short(unsent)} tokens`, "estimated input not sent", `${count(unsent)} tokens, at four bytes each. Cached input would have cost a tenth.`],
+    [count(status.conversations), status.conversations === 1 ? "conversation" : "conversations"],
+    [count(status.handoffs), status.handoffs === 1 ? "handoff" : "handoffs"],
+    [bytes(status.received_bytes), "sent by agents"],
+    [bytes(status.sent_bytes), `went on (${percent(status.sent_bytes, status.received_bytes)})`],
+    unsentFact(status.unsent_tokens ?? 0),
   ]);
+  const failures = node.querySelector(".failures");
+  failures.hidden = !failed.length;
+  set(failures.querySelector("h2 .num"), count(status.failures));
+  patch(failures.querySelector(".found-list"), failed.map((row) => ({ key: row.id, is: "", make: () => found(row, ctx) })));
   node.querySelector(".latest").hidden = !latest.length;
   patch(node.querySelector(".cards"), latest.map((it) => ({ key: it.id, is: `${ago(it.at_ms)} ${it.archived}`, make: () => card(it) })));
 }
@@ -72,6 +78,7 @@ export function baseUrl(listener) {
 }
 
 function recipes(status) {
+  if (status.read_only) return h("p", { class: "dim" }, "No proxy is running: ", h("code", null, "baton serve"), " starts one, ", h("code", null, "baton run claude"), " starts one with an agent.");
   const url = baseUrl(status.data_listener);
   const line = (who, text) => h("div", { class: "recipe" }, h("h3", null, who), h("div", { class: "copy-line" }, h("code", null, text), copyButton(() => text)));
   return h("section", { class: "recipes" },

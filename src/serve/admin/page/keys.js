@@ -9,9 +9,12 @@ const HELP = [
   ["u", "up: to the conversation, to the list"],
   ["[  ]", "the exchange before, after"],
   ["n  p", "next, previous change of a request"],
-  ["/", "search"],
+  ["/", "search, or #12 for exchange 12"],
   ["g c", "conversations"],
   ["g h", "handoffs"],
+  ["g x", "exchanges, by a filter"],
+  ["g f", "failures"],
+  ["g s", "savings"],
   ["t", "light or dark"],
   ["?", "this help"],
 ];
@@ -40,6 +43,9 @@ export function keyboard({ view, theme }) {
     "?": help,
     "g c": () => ((location.hash = "#/"), showSide(), document.querySelector("#list [data-item]")?.focus()),
     "g h": () => (location.hash = "#/h"),
+    "g x": () => (location.hash = "#/x"),
+    "g s": () => (location.hash = "#/s"),
+    "g f": () => (location.hash = "#/x?filter=error"),
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;

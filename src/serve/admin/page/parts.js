@@ -1,7 +1,7 @@
 // A message in full: its parts, with the marks of baton explained where they stand.
 
 import { copyButton, h, line, marked, put } from "./dom.js";
-import { brief, bytes, kindWord } from "./words.js";
+import { brief, bytes, kindWord, plural } from "./words.js";
 
 /** Characters of a part that are laid out at once: a text of megabytes would hold the page up. */
 const AT_ONCE = 40_000;
@@ -40,8 +40,14 @@ export function message(full, range, { find = null, preamble = false } = {}) {
   const parts = full.parts ?? [];
   const box = h("div", { class: "parts" });
   if (parts.length === 0) put(box, h("p", { class: "dim" }, "This message is empty."));
-  for (const [at, part] of parts.entries()) put(box, partOf(part, range?.[at], find, preamble && parts.length > 1 ? (at < parts.length - 1 ? "preamble" : "carry-over prompt") : null));
-  return box;
+  const made = (at, name = null) => partOf(parts[at], range?.[at], find, name);
+  if (!preamble || parts.length < 2) return put(box, parts.map((_, at) => made(at)));
+  // The prompt is what one comes to see; a harness's preamble is long and always the same.
+  const last = parts.length - 1;
+  const before = parts.slice(0, last).map((_, at) => made(at, "preamble"));
+  const size = parts.slice(0, last).reduce((sum, part) => sum + new Blob([readable(part).text]).size, 0);
+  const found = before.some((part) => part.querySelector("mark.found"));
+  return put(box, [made(last, "carry-over prompt"), h("details", { class: "preamble", open: found }, h("summary", null, `Preamble in front of it: ${plural(last, "part")}, ${bytes(size)}`), before)]);
 }
 
 function partOf(part, range, find, name) {

@@ -1,16 +1,43 @@
 // The left column: conversations, search, and the state of things.
 
 import * as api from "./api.js";
-import { h, line, patch } from "./dom.js";
-import { ago, brief, bytes, clock, count, plural, short, wireName } from "./words.js";
+import { h, line, patch, say } from "./dom.js";
+import { ago, brief, bytes, clock, count, plural, short, unsent, wireName } from "./words.js";
 
 const MOST = 500;
 const PAUSE = 400;
 const TYPING = 220;
 const HITS = 40;
 
+/** What reads like a term of a filter: a flag, a field with a value, a comparison. */
+const FILTER = /(^|\s)!?(error|handoff|command|retried|refused|cancelled|recall|unpinned|open|\w+:\S+|\w+[<>][\d.]+)(\s|$)/;
+
 /** Where a text was found. */
 const SIDES = { received: "from the agent", sent: "to the model", response: "from the model", shown: "to the agent" };
+
+/** Characters of a beginning that is worth leaving out, where several titles have it. */
+const ALIKE = 16;
+
+/** A name for each conversation, by its key: its title from the words on in which it differs from others that begin alike. */
+export function names(conversations) {
+  const titles = conversations.map((it) => [it.key, line(it.title) || "Untitled conversation"]);
+  const sorted = [...titles].sort(([, a], [, b]) => (a < b ? -1 : a > b ? 1 : 0));
+  const out = new Map();
+  for (const [at, [key, title]] of sorted.entries()) {
+    const shared = Math.max(alike(title, sorted[at - 1]?.[1]), alike(title, sorted[at + 1]?.[1]));
+    // From the beginning of the word on.
+    const from = shared < title.length ? title.slice(0, shared).search(/\S*$/) : 0;
+    out.set(key, from >= ALIKE ? `…${title.slice(from)}` : title);
+  }
+  return out;
+}
+
+function alike(a, b = "") {
+  let at = 0;
+  while (at < a.length && a[at] === b[at]) at += 1;
+  // Equal titles have nothing to differ in.
+  return a === b ? 0 : at;
+}
 
 export class Side {
   constructor({ locked }) {
@@ -18,12 +45,15 @@ export class Side {
     this.list = document.getElementById("list");
     this.input = document.getElementById("search");
     this.foot = document.getElementById("foot");
+    this.places = document.getElementById("places");
     this.all = [];
     this.hits = null;
     this.busy = new Map();
     this.input.addEventListener("input", () => this.typed());
     this.input.addEventListener("keydown", (event) => {
       if (event.key === "Escape") (this.input.value = ""), this.typed(), this.input.blur();
+      const number = event.key === "Enter" && this.jumpTo(this.input.value.trim());
+      if (number) return this.jump(number);
       if (event.key === "Enter" || event.key === "ArrowDown") this.list.querySelector("[data-item]")?.focus();
     });
     setInterval(() => document.hidden || this.draw(), 30_000);
@@ -70,7 +100,25 @@ export class Side {
     this.hits = null;
     this.draw();
     const wanted = this.input.value.trim();
-    if (wanted.length >= 2) this.typing = setTimeout(() => this.find(wanted), TYPING);
+    if (wanted.length >= 2 && !this.jumpTo(wanted)) this.typing = setTimeout(() => this.find(wanted), TYPING);
+  }
+
+  /** The number in `#12`: an exchange of the conversation that is looked at. */
+  jumpTo(wanted) {
+    return this.key ? Number(/^#(\d+)$/.exec(wanted)?.[1] ?? 0) : 0;
+  }
+
+  async jump(number) {
+    try {
+      const said = await api.json(api.path(["conversations", this.key]));
+      const row = said.exchanges?.[number - 1];
+      if (!row) return say(`This conversation has ${plural(said.exchanges?.length ?? 0, "exchange")}`);
+      this.input.value = "";
+      this.typed();
+      location.hash = `#/e/${encodeURIComponent(row.id)}`;
+    } catch (error) {
+      say(error.message);
+    }
   }
 
   async find(wanted) {
@@ -93,11 +141,15 @@ export class Side {
     const fits = (it) => [it.title, it.model, it.wire, it.key].some((text) => String(text ?? "").toLowerCase().includes(wanted));
     const shown = wanted ? this.all.filter(fits) : this.all;
     const busy = new Set(this.busy.values());
+    this.names = names(this.all);
     const items = [];
     const says = (key, text, kind = "p", name = "dim pad") => text && items.push({ key, is: text, make: () => h(kind, { class: name }, text) });
     says("problem", this.problem, "p", "bad pad");
+    const typed = this.input.value.trim();
+    if (this.jumpTo(typed)) says("jump", `Enter: exchange ${typed} of this conversation`);
+    else if (FILTER.test(typed)) items.push({ key: "filter", is: typed, make: () => h("a", { class: "hit", href: `#/x?filter=${encodeURIComponent(typed)}`, "data-item": true, "data-id": "filter" }, "Exchanges for which ", h("code", null, line(typed)), " holds") });
     for (const it of shown) {
-      const is = [it.title, it.model, it.wire, it.handoffs, it.unsent_tokens, it.replicas, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
+      const is = [this.names.get(it.key), it.model, it.wire, it.handoffs, it.failures, it.unsent_tokens, it.replicas, it.key === this.key, busy.has(it.key) || ago(it.last_ms)].join("\n");
       items.push({ key: `c${it.key}`, is, make: () => this.row(it, busy.has(it.key)) });
     }
     if (wanted) {
@@ -115,12 +167,13 @@ export class Side {
   row(it, busy) {
     const small = [wireName(it.wire), line(it.model ?? ""), line((it.replicas ?? []).join(", "))].filter(Boolean).join(" · ");
     return h("a", { class: "talk", href: `#/c/${encodeURIComponent(it.key)}`, "data-item": true, "data-key": it.key, "data-id": `c${it.key}`, "aria-current": it.key === this.key ? "page" : null, title: clock(it.last_ms) },
-      h("span", { class: "talk-title", dir: "auto" }, line(it.title) || "Untitled conversation"),
+      h("span", { class: "talk-title", dir: "auto", title: line(it.title) }, this.names.get(it.key)),
       h("span", { class: "age num" }, busy ? h("span", { class: "pulse", title: "A request is under way" }) : ago(it.last_ms)),
       h("span", { class: "talk-small" }, small),
       h("span", { class: "talk-numbers num" },
+        it.failures ? h("span", { class: "badge bad-badge", title: plural(it.failures, "failure") }, count(it.failures)) : null,
         it.handoffs ? h("span", { class: "badge", title: plural(it.handoffs, "handoff") }, count(it.handoffs)) : null,
-        it.unsent_tokens ? h("span", { title: `Estimated input not sent: ${count(it.unsent_tokens)} tokens` }, `−${short(it.unsent_tokens)}`) : null));
+        it.unsent_tokens ? h("span", { class: it.unsent_tokens > 0 ? null : "warn-text", title: `Sent on: ${unsent(it.unsent_tokens)} than received, net` }, it.unsent_tokens > 0 ? `−${short(it.unsent_tokens)}` : `+${short(-it.unsent_tokens)}`) : null));
   }
 
   hit(it, at, wanted) {
@@ -133,9 +186,21 @@ export class Side {
       h("span", { class: "snippet", dir: "auto" }, before, h("mark", null, found), behind));
   }
 
+  /** The lists over all conversations, with how much is in them. */
+  drawPlaces(it) {
+    const place = (key, hash, word, n, kind = "") => ({ key, is: `${n}`, make: () => h("a", { href: hash, class: "place" }, word, n ? h("span", { class: `badge ${kind}` }, count(n)) : null) });
+    patch(this.places, [
+      place("h", "#/h", "Handoffs", it.handoffs),
+      place("x", "#/x", "Exchanges"),
+      place("s", "#/s", "Savings"),
+      place("f", "#/x?filter=error", "Failures", it.failures, "bad-badge"),
+    ]);
+  }
+
   drawFoot() {
     const it = this.status;
     if (!it) return;
+    this.drawPlaces(it);
     const journal = it.journal ?? {};
     this.foot.replaceChildren(
       h("span", null, `baton ${it.version ?? ""}`),

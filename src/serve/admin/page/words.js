@@ -19,12 +19,24 @@ export function count(n) {
 
 /** Large numbers in short: 1.2 k, 403.6 M. */
 export function short(n) {
+  if (n < 0) return `\u2212${short(-n)}`;
   if (!n || n < 1000) return String(n ?? 0);
   const units = ["k", "M", "G", "T"];
   let value = n / 1000;
   let unit = 0;
   while (value >= 999.95 && unit < units.length - 1) (value /= 1000), (unit += 1);
   return `${value.toFixed(1)}\u202f${units[unit]}`;
+}
+
+/** The estimated balance of input that was not sent: net, so it may be more that was sent. */
+export function unsent(tokens) {
+  return `about ${short(Math.abs(tokens ?? 0))} tokens ${tokens < 0 ? "more" : "less"}`;
+}
+
+/** The same as a large fact: value, label, and its explanation. */
+export function unsentFact(tokens) {
+  const more = tokens < 0;
+  return [`≈ ${short(Math.abs(tokens ?? 0))} tokens ${more ? "more" : "less"}`, "sent on than received", `${count(tokens)} tokens at four bytes each, net: all that was sent upstream is subtracted. Cached input would have cost a tenth.`];
 }
 
 export function plural(n, one, many = `${one}s`) {
@@ -38,6 +50,16 @@ export function allInput(tokens) {
 
 export function tokensOf(n) {
   return Math.round((n ?? 0) / BYTES_PER_TOKEN);
+}
+
+/** `$12.40`; below ten cents with four decimals. */
+export function dollars(amount) {
+  const value = amount ?? 0;
+  return `$${value !== 0 && Math.abs(value) < 0.1 ? value.toFixed(4) : value.toLocaleString("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 })}`;
+}
+
+export function signedDollars(amount) {
+  return `${amount < 0 ? "\u2212" : "+"}${dollars(Math.abs(amount ?? 0))}`;
 }
 
 export function millis(ms) {

@@ -154,7 +154,7 @@ fn the_bound_holds_under_a_flood_log_included() {
 #[test]
 fn a_lost_end_does_not_keep_the_oldest_for_ever() {
     let dir = tempfile::tempdir().unwrap();
-    let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, HashKey::new());
+    let (recorder, notes, load) = Recorder::new(1 << 20, 1 << 20, HashKey::new(), Redactor::default());
     let one = body(&[chat_message("user", "y")]);
     // The queue is full of what nobody takes, so the ends of the first exchanges are lost.
     for n in 0..40 {

@@ -1,0 +1,118 @@
+//! `baton ui`: the inspector over what the state directory holds, read only and without a proxy. Where a proxy is running,
+//! its own page is named.
+
+use std::io::{self, IsTerminal};
+use std::net::SocketAddr;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::net::TcpListener;
+
+use super::args::UiArgs;
+use super::exit::{CommandFailure, Exit};
+use super::load_state;
+use super::output::{Out, visible};
+use super::running::{self, RunState, reachable};
+use crate::serve::admin::readiness::Report;
+use crate::serve::admin::{self, AdminState, Inspector, Peers};
+use crate::state::config::Config;
+use crate::state::jobs::drafts::DraftQueue;
+use crate::state::journal::Recorder;
+use crate::state::prices;
+use crate::state::session::Sessions;
+use crate::state::store;
+use crate::state::telemetry::Metrics;
+
+/// Programs that open a page in the browser, by platform.
+const OPENERS: [(&str, &[&str]); 3] = [
+    ("macos", &["open"]),
+    ("windows", &["cmd", "/C", "start"]),
+    ("linux", &["xdg-open"]),
+];
+
+pub(super) fn run(args: &UiArgs, out: &mut Out) -> Result<(), CommandFailure> {
+    let config = load_state(&args.state)?;
+    if let RunState::Running(Some(process)) = running::find(&config.state_dir) {
+        out.line(format_args!(
+            "a proxy is running; its page is {}",
+            visible(&process.admin)
+        ))?;
+        open_browser(args, &process.admin);
+        return Ok(());
+    }
+    let runtime = tokio::runtime::Runtime::new();
+    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
+    runtime.block_on(serve(args, &config, out))
+}
+
+async fn serve(args: &UiArgs, config: &Config, out: &mut Out) -> Result<(), CommandFailure> {
+    let state = read_only(config)?;
+    let listener = listen(config.admin.listen).await?;
+    let page = format!("http://{}", reachable(listener.local_addr()?));
+    out.line(format_args!("inspector on {page}, read only; Ctrl-C ends it"))?;
+    open_browser(args, &page);
+    let stop = async {
+        let _ = tokio::signal::ctrl_c().await;
+    };
+    admin::serve(listener, Arc::new(state), stop).await?;
+    Ok(())
+}
+
+/// The admin listener's address, or a free port where it is in use.
+async fn listen(wanted: SocketAddr) -> Result<TcpListener, CommandFailure> {
+    let bound = match TcpListener::bind(wanted).await {
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+            TcpListener::bind(SocketAddr::new(wanted.ip(), 0)).await
+        }
+        bound => bound,
+    };
+    bound.map_err(|error| {
+        CommandFailure::new(Exit::UNAVAILABLE, format!("cannot listen on {wanted}: {error}"))
+    })
+}
+
+/// The inspector over the files alone.
+fn read_only(config: &Config) -> Result<AdminState, CommandFailure> {
+    let store = store::open_for_reading(&config.store, &config.state_dir);
+    let store = store.map_err(|error| CommandFailure::new(Exit::UNAVAILABLE, error.to_string()))?;
+    let prices = prices::table(config.bill.prices.as_deref());
+    Ok(AdminState {
+        metrics: Arc::new(Metrics::new()),
+        ready: Arc::new(|| Box::pin(async { Report::default() })),
+        token: config.admin.token.clone(),
+        inspector: Some(Inspector {
+            journal: Recorder::off(),
+            dir: config.state_dir.clone(),
+            peers: Peers::none().into(),
+            drafting: Arc::new(DraftQueue::expiring_after(Duration::ZERO)),
+            sessions: Arc::new(Sessions::new(Arc::clone(&store), 1)),
+            store,
+            windows: config.handoff.windows.clone(),
+            thresholds: config.handoff.thresholds,
+            command_prefix: config.commands.prefix.clone(),
+            prices: Arc::new(prices.map_err(|error| CommandFailure::new(Exit::CONFIG, error))?),
+            data_listener: None,
+            started: Instant::now(),
+        }),
+    })
+}
+
+/// Opens the page for a person at a terminal. A missing browser is no failure: the address is printed.
+fn open_browser(args: &UiArgs, page: &str) {
+    if args.no_browser || !io::stdout().is_terminal() {
+        return;
+    }
+    let found = OPENERS
+        .iter()
+        .find(|(platform, _)| *platform == std::env::consts::OS);
+    if let Some((_, [program, first @ ..])) = found {
+        let mut command = Command::new(program);
+        let _ = command
+            .args(first.iter())
+            .arg(page)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+    }
+}

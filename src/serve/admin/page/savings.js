@@ -1,0 +1,130 @@
+// The bill: what exchanges cost, and would have cost without baton, by day, model or conversation; and what carrying costs.
+
+import * as api from "./api.js";
+import { facts, h, line, set } from "./dom.js";
+import { bytes, count, dollars, plural, short, signedDollars } from "./words.js";
+
+const GROUPS = [["day", "day"], ["model", "model"], ["conversation", "conversation"]];
+const TIMES = [["", "all"], ["30d", "30 days"], ["7d", "7 days"], ["1d", "a day"]];
+
+/** The columns of the table: heading, what is sorted by, and what is shown. */
+const COLUMNS = [
+  ["exchanges", (sum) => sum.exchanges, count],
+  ["new", (sum) => sum.tokens.input, short],
+  ["cached", (sum) => sum.tokens.cache_read, short],
+  ["written", (sum) => sum.tokens.cache_write + sum.tokens.cache_write_1h, short],
+  ["output", (sum) => sum.tokens.output, short],
+  ["cost", (sum) => sum.cost, dollars],
+  ["without", (sum) => sum.without_cost, dollars],
+  ["saved", (sum) => sum.saved, signedDollars],
+];
+
+/** A table of sums that is sorted by a click on a heading; `nameOf` makes the cell of a key. */
+export function sumTable(groups, label, nameOf) {
+  let [by, falling] = [null, true];
+  const body = h("tbody");
+  const headings = [];
+  const cells = (sum) => COLUMNS.map(([name, value, show]) => h("td", { class: `num ${name === "saved" && value(sum) < 0 ? "bad" : ""}` }, sum.cost === 0 && sum.unpriced && ["cost", "without", "saved"].includes(name) ? "–" : show(value(sum))));
+  const draw = () => {
+    const value = COLUMNS[by]?.[1];
+    const sorted = value ? [...groups].sort((a, b) => (falling ? value(b) - value(a) : value(a) - value(b))) : groups;
+    set(body, sorted.map((sum) => h("tr", null, h("th", { scope: "row", dir: "auto" }, nameOf(sum.key)), cells(sum))));
+    for (const [at, heading] of headings.entries()) {
+      if (at === by) heading.setAttribute("aria-sort", falling ? "descending" : "ascending");
+      else heading.removeAttribute("aria-sort");
+    }
+  };
+  const sort = (at) => {
+    falling = by === at ? !falling : true;
+    by = at;
+    draw();
+  };
+  headings.push(...COLUMNS.map(([name], at) => h("th", { scope: "col" }, h("button", { type: "button", class: "quiet sort", onclick: () => sort(at) }, name))));
+  draw();
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": `Tokens and cost by ${label}` },
+    h("table", { class: "numbers sums" }, h("thead", null, h("tr", null, h("th", { scope: "col" }, label), headings)), body));
+}
+
+/** The bill as large facts. */
+export function billFacts(total) {
+  const share = total.without_cost > 0 ? ` (${Math.round((100 * total.saved) / total.without_cost)} %)` : "";
+  const all = total.tokens;
+  const input = all.input + all.cache_read + all.cache_write + all.cache_write_1h;
+  return [
+    total.cost || !total.unpriced ? [dollars(total.cost), "cost"] : null,
+    total.cost ? [dollars(total.without_cost), "without baton, estimated"] : null,
+    total.cost ? [signedDollars(total.saved), `saved${share}, ± ${dollars(total.saved_error)}`, "Net: negative where handoffs cost more than they saved"] : null,
+    [short(input), "tokens of input", `${count(all.input)} new, ${count(all.cache_read)} from the cache, ${count(all.cache_write + all.cache_write_1h)} written to it`],
+    [short(all.output), "tokens of output"],
+  ];
+}
+
+/** How the bill is to be read. */
+function remarks(report) {
+  const { total } = report;
+  return [
+    `At the prices of ${report.prices?.date ?? "?"} (${line(report.prices?.source ?? "?")}).`,
+    total.unpriced ? `${plural(total.unpriced, "exchange")} without a price: ${line((report.unpriced_models ?? []).join(", "))} (bill.prices).` : null,
+    total.subscription ? `${plural(total.subscription, "exchange")} on a subscription: tokens only.` : null,
+    total.compacted ? `${plural(total.compacted, "exchange")} would have been too long without baton: counted as compacted by the agent, not as saved.` : null,
+  ].filter(Boolean).join(" ");
+}
+
+export async function savings(ctx, _, query) {
+  const by = GROUPS.some(([it]) => it === query.get("by")) ? query.get("by") : "day";
+  const since = TIMES.some(([it]) => it === query.get("since")) ? query.get("since") : "";
+  const numbers = h("div", { class: "facts" });
+  const table = h("div", null);
+  const said = h("p", { class: "dim small" });
+  const nameOf = (key) => (by === "conversation" && key !== "-" ? h("a", { href: `#/c/${encodeURIComponent(key)}`, title: key }, ctx.titleOf(key)) : line(key));
+  const load = async () => {
+    const report = await api.json(api.path(["savings"], { by, since: since || null }), { signal: ctx.signal });
+    facts(numbers, billFacts(report.total));
+    set(said, remarks(report));
+    set(table, report.groups.length ? sumTable(report.groups, by, nameOf) : h("p", { class: "dim" }, "No answered exchange in this time."));
+  };
+  await load();
+  const choice = (label, all, now, hash) => h("p", { class: "links", role: "group", "aria-label": label }, h("span", { class: "dim" }, label), all.map(([value, word]) => h("a", { href: hash(value), class: "choice", "aria-current": value === now ? "true" : null }, word)));
+  const hash = (by, since) => `#/s?${new URLSearchParams({ by, ...(since ? { since } : {}) })}`;
+  const node = h("div", { class: "view" },
+    h("header", { class: "head-of-view" }, h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Conversations")), h("h1", null, "What it cost, and would have cost")),
+    numbers, choice("By", GROUPS, by, (it) => hash(it, since)), choice("Of", TIMES, since, (it) => hash(by, it)), table, said);
+  return { node, title: "Savings", up: "#/", refresh: load };
+}
+
+/** What a conversation cost by model, and what carrying cost in it: read after the view is shown. */
+export function conversationBill(ctx, key) {
+  const numbers = h("div", { class: "facts" });
+  const table = h("div", null);
+  const carried = h("div", null);
+  const node = h("section", { class: "bill", hidden: true, "aria-label": "Cost" }, h("h2", null, "Cost"), numbers, h("details", null, h("summary", null, "By model, and what carrying costs"), table, carried));
+  const load = async () => {
+    const options = { signal: ctx.signal };
+    const [report, carry] = await Promise.all([api.json(api.path(["savings"], { by: "model", conversation: key }), options), api.json(api.path(["conversations", key, "carried"]), options)]);
+    node.hidden = !report.total.exchanges;
+    facts(numbers, [...billFacts(report.total), carriedFact(carry)]);
+    set(table, sumTable(report.groups, "model", line), h("p", { class: "dim small" }, remarks(report)));
+    set(carried, carriedTable(carry));
+  };
+  return { node, load: () => load().catch(() => (node.hidden = true)) };
+}
+
+function carriedFact(carry) {
+  if (!carry.carried_bytes) return null;
+  const top = carry.tools[0];
+  const share = carry.carried_cost !== null && carry.input_cost ? dollars(carry.carried_cost) : bytes(carry.carried_bytes);
+  return [share, `carried results again, ${plural(top.results, "result")} of ${line(top.tool)} most`, "Results of tools that were sent before, and sent again with each later request"];
+}
+
+function carriedTable(carry) {
+  if (!carry.results.length) return null;
+  const cost = (it) => (it.again_cost === null ? "–" : dollars(it.again_cost));
+  const row = (name, it) => h("tr", null, h("th", { scope: "row", dir: "auto" }, name), [count(it.results), bytes(it.bytes), count(it.again), bytes(it.again_bytes), cost(it)].map((text) => h("td", { class: "num" }, text)));
+  const head = (name) => h("thead", null, h("tr", null, [name, "results", "size", "sent again", "bytes again", "cost"].map((text) => h("th", { scope: "col" }, text))));
+  const table = (label, rows) => h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label }, h("table", { class: "numbers" }, head(label), h("tbody", null, rows)));
+  return [
+    h("h3", null, "What carrying costs"),
+    table("Tool", carry.tools.map((it) => row(line(it.tool), it))),
+    table("Result", carry.results.map((it) => row([h("b", null, line(it.tool)), it.argument ? ` ${line(it.argument)}` : ""], it))),
+  ];
+}

@@ -1,0 +1,233 @@
+//! An answer in short, as lists show it: its calls with their main argument, its first words, or the error in the
+//! provider's own words. Pure.
+#![deny(clippy::disallowed_methods, clippy::disallowed_types)]
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::summary;
+use baton_core::agents::tools::{self, ToolKind};
+use baton_core::text::json;
+use baton_core::transcript::{AnswerContent, AnswerPart, AnswerPartKind, ToolCall};
+
+/// Calls that are listed.
+const MOST_CALLS: usize = 8;
+
+/// Characters of a text that are looked at.
+const LOOKED_AT: usize = 4096;
+
+/// Members that hold the words of an error, in order.
+const ERROR_WORDS: [&str; 5] = ["message", "detail", "error", "error_description", "title"];
+
+/// An answer in short. The names are API.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct AnswerSummary {
+    /// Its first words.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+    /// Its calls, in order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub calls: Vec<CallSummary>,
+    /// How many more calls there are.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_calls: usize,
+    /// The error, in the words of whoever answered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// A call in short.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CallSummary {
+    /// The tool.
+    pub name: String,
+    /// The argument that distinguishes this call: a command, a path, a query.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub argument: Option<String>,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde's signature")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
+}
+
+impl AnswerSummary {
+    /// Summarises a body; `None` where it says nothing. Every text is redacted before it is cut.
+    pub(super) fn of(body: &[u8], failed: bool, redact: impl Fn(&str) -> String) -> Option<Self> {
+        let content = AnswerContent::of(body);
+        let first = |kind| content.parts.iter().find(|part| part.kind == kind);
+        let line = |text: &str| {
+            let end = text
+                .char_indices()
+                .nth(LOOKED_AT)
+                .map_or(text.len(), |(end, _)| end);
+            let begun = &text[..end];
+            let line = begun.lines().map(str::trim).find(|line| !line.is_empty())?;
+            Some(summary::cut(&redact(line)))
+        };
+        let words = first(AnswerPartKind::Text).or_else(|| first(AnswerPartKind::Refusal));
+        let error = first(AnswerPartKind::Error).map(|part| error_words(&part.text()));
+        let error = error.or_else(|| failed.then(|| error_words(&String::from_utf8_lossy(body))));
+        let calls = content
+            .parts
+            .iter()
+            .filter(|part| part.kind == AnswerPartKind::Call);
+        let count = calls.clone().count();
+        let summary = Self {
+            text: words.and_then(|part| line(&part.text())),
+            calls: calls
+                .take(MOST_CALLS)
+                .map(|part| CallSummary::of(part, line))
+                .collect(),
+            more_calls: count.saturating_sub(MOST_CALLS),
+            error: error.and_then(|words| line(&words)),
+        };
+        (summary != Self::default()).then_some(summary)
+    }
+}
+
+impl CallSummary {
+    fn of(part: &AnswerPart<'_>, line: impl Fn(&str) -> Option<String>) -> Self {
+        let name = part.name.map(|name| name.get().into_owned()).unwrap_or_default();
+        let arguments = tools::arguments(&part.text());
+        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
+        Self {
+            argument: main_argument(&name, &arguments).and_then(|text| line(&text)),
+            name: line(&name).unwrap_or_default(),
+        }
+    }
+}
+
+impl CallSummary {
+    /// Summarises a call of a stored message, which is redacted already.
+    pub(super) fn of_call(call: &ToolCall<'_>) -> Self {
+        let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
+        let text = call
+            .arguments
+            .map(|arguments| arguments.get().into_owned())
+            .unwrap_or_default();
+        let arguments = tools::arguments(&text);
+        let (name, arguments) = tools::through(&name, &arguments).unwrap_or((name, arguments));
+        let argument = main_argument(&name, &arguments);
+        Self {
+            argument: argument
+                .and_then(|text| Some(summary::cut(text.lines().find(|line| !line.trim().is_empty())?))),
+            name: summary::cut(&name),
+        }
+    }
+}
+
+/// The argument that distinguishes a call of the same tool.
+fn main_argument(name: &str, arguments: &Value) -> Option<String> {
+    if let Some(text) = arguments.as_str() {
+        return Some(text.to_owned());
+    }
+    let path = || {
+        tools::paths(ToolKind::of(name, arguments), arguments)
+            .into_iter()
+            .next()
+    };
+    let query = || tools::query(arguments).map(str::to_owned);
+    let any = || {
+        arguments
+            .as_object()?
+            .values()
+            .find_map(Value::as_str)
+            .map(str::to_owned)
+    };
+    tools::command(arguments)
+        .or_else(path)
+        .or_else(query)
+        .or_else(any)
+}
+
+/// The words of an error: its message, at whatever depth, or the text itself.
+fn error_words(text: &str) -> String {
+    /// Deeper no provider hides its message.
+    const DEEPEST: usize = 4;
+    fn dig(value: &Value, depth: usize) -> Option<String> {
+        match value {
+            Value::String(text) => Some(text.clone()).filter(|text| !text.trim().is_empty()),
+            Value::Array(all) if depth > 0 => all.iter().find_map(|value| dig(value, depth - 1)),
+            Value::Object(members) if depth > 0 => ERROR_WORDS
+                .iter()
+                .find_map(|key| dig(members.get(*key)?, depth - 1)),
+            _ => None,
+        }
+    }
+    let parsed = json::whole(text.as_bytes())
+        .ok()
+        .and_then(|_| serde_json::from_str(text).ok());
+    parsed
+        .and_then(|value| dig(&value, DEEPEST))
+        .unwrap_or_else(|| text.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(body: &str, failed: bool) -> AnswerSummary {
+        AnswerSummary::of(body.as_bytes(), failed, str::to_owned).unwrap_or_default()
+    }
+
+    fn call(name: &str, argument: &str) -> CallSummary {
+        CallSummary {
+            name: name.to_owned(),
+            argument: Some(argument.to_owned()),
+        }
+    }
+
+    #[test]
+    fn an_answer_is_its_first_words_and_its_calls() {
+        let whole = r#"{"type":"message","role":"assistant","content":[{"type":"thinking","thinking":"hm"},{"type":"text","text":"\n I run it.\nThen more."},
+            {"type":"tool_use","id":"a","name":"Bash","input":{"description":"tests","command":"cargo test"}},
+            {"type":"tool_use","id":"b","name":"Read","input":{"file_path":"/src/a.rs","limit":3}}]}"#;
+        let summary = of(whole, false);
+        assert_eq!(summary.text.as_deref(), Some("I run it."));
+        assert_eq!(
+            summary.calls,
+            [call("Bash", "cargo test"), call("Read", "/src/a.rs")]
+        );
+        let stream = "data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"t\",\"function\":{\"name\":\"shell\",\"arguments\":\"{\\\"comm\"}}]}}]}\n\n\
+                      data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":\"and\\\":[\\\"bash\\\",\\\"-lc\\\",\\\"ls -l\\\"]}\"}}]}}]}\n\n";
+        assert_eq!(of(stream, false).calls, [call("shell", "ls -l")]);
+    }
+
+    #[test]
+    fn many_calls_are_counted() {
+        let call = r#"{"type":"tool_use","id":"a","name":"Read","input":{}}"#;
+        let whole = format!(r#"{{"type":"message","content":[{}]}}"#, [call; 11].join(","));
+        let summary = of(&whole, false);
+        assert_eq!((summary.calls.len(), summary.more_calls), (8, 3));
+    }
+
+    #[test]
+    fn an_error_is_in_the_providers_own_words() {
+        let anthropic = r#"{"type":"error","error":{"type":"overloaded_error","message":"Overloaded"}}"#;
+        let google = r#"[{"error":{"code":400,"message":"API key not valid","status":"INVALID_ARGUMENT"}}]"#;
+        let detail = r#"{"detail":[{"loc":["body"],"message":"field required"}]}"#;
+        let ollama = r#"{"error":"model not found"}"#;
+        let event = "event: error\ndata: {\"type\":\"error\",\"error\":{\"type\":\"api_error\",\"message\":\"Broke off\"}}\n\n";
+        for (body, words) in [
+            (anthropic, "Overloaded"),
+            (google, "API key not valid"),
+            (detail, "field required"),
+            (ollama, "model not found"),
+            ("<html>\n<h1>502</h1>", "<html>"),
+        ] {
+            assert_eq!(of(body, true).error.as_deref(), Some(words));
+        }
+        assert_eq!(of(event, false).error.as_deref(), Some("Broke off"));
+        assert_eq!(of("not json", false), AnswerSummary::default());
+    }
+
+    #[test]
+    fn texts_are_redacted_before_they_are_cut() {
+        let long = format!(r#"{{"error":{{"message":"{}SECRET"}}}}"#, "x".repeat(156));
+        let summary = AnswerSummary::of(long.as_bytes(), true, |text| text.replace("SECRET", "")).unwrap();
+        assert_eq!(summary.error, Some("x".repeat(156)));
+    }
+}

@@ -1,0 +1,50 @@
+//! The bill as `baton savings --json` and `/api/savings` show it. Pure.
+
+use serde::Serialize;
+
+use super::bill::BillEntry;
+use super::bill_sums::{BillGroup, BillSum};
+use baton_core::bill::PriceTable;
+
+/// The bill's total and its groups. The names are API.
+#[derive(Debug, Serialize)]
+pub struct SavingsReport {
+    /// The source and the date of the prices.
+    pub prices: PriceSource,
+    /// Models without a price.
+    pub unpriced_models: Vec<String>,
+    /// The sum of all exchanges.
+    pub total: BillSum,
+    /// The sums by group.
+    pub groups: Vec<BillSum>,
+}
+
+/// Where prices are from. The names are API.
+#[derive(Debug, Serialize)]
+pub struct PriceSource {
+    /// The source's name.
+    pub source: String,
+    /// Its date.
+    pub date: String,
+}
+
+impl SavingsReport {
+    /// Sums up a bill.
+    pub fn of(entries: &[BillEntry], group: BillGroup, prices: &PriceTable) -> Self {
+        let unpriced = entries
+            .iter()
+            .filter(|entry| entry.cost.is_none() && !entry.subscription);
+        let mut models: Vec<_> = unpriced.filter_map(|entry| entry.model.clone()).collect();
+        models.sort();
+        models.dedup();
+        Self {
+            prices: PriceSource {
+                source: prices.source.clone(),
+                date: prices.date.clone(),
+            },
+            unpriced_models: models,
+            total: BillSum::of(entries),
+            groups: BillSum::by(group, entries),
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! Lists the exchanges for which a filter holds.
+
+use std::collections::HashMap;
+
+use super::bill::BillFilter;
+use super::filter::RowFilter;
+use super::filter_terms::FilteredRow;
+use super::query::{ExchangeFilter, JournalReader};
+use super::row::ExchangeRow;
+use super::schema::JournalError;
+use baton_core::bill::PriceTable;
+
+/// Exchanges read at a time.
+const BATCH: usize = 500;
+
+/// Exchanges of one list.
+const MOST_ROWS: usize = 10_000;
+
+/// Which exchanges are listed, and what the filter's terms are compared with.
+#[derive(Debug, Clone)]
+pub struct RowQuery<'a> {
+    /// The conversation, the place in the list and its length.
+    pub range: ExchangeFilter,
+    /// The filter.
+    pub filter: &'a RowFilter,
+    /// Prices, for filters by cost.
+    pub prices: &'a PriceTable,
+    /// What commands in the chat begin with.
+    pub command_prefix: &'a str,
+    /// The current time in milliseconds since the Unix epoch.
+    pub now_ms: u64,
+}
+
+impl JournalReader {
+    /// The exchanges for which the filter holds, newest first.
+    ///
+    /// # Errors
+    /// The journal cannot be read.
+    pub fn filtered(&self, query: &RowQuery<'_>) -> Result<Vec<ExchangeRow>, JournalError> {
+        if query.filter.is_empty() {
+            return self.list(&query.range);
+        }
+        let limit = match query.range.limit {
+            0 => MOST_ROWS,
+            limit => limit.min(MOST_ROWS),
+        };
+        let oldest = query.filter.oldest_ms(query.now_ms);
+        let costs = self.costs(query)?;
+        let mut range = ExchangeFilter {
+            failed: query.filter.is_of_failures(),
+            limit: BATCH,
+            ..query.range.clone()
+        };
+        let mut found = Vec::new();
+        loop {
+            let rows = self.list(&range)?;
+            let more = rows.len() == BATCH;
+            range.before = rows.last().map(|row| row.id.clone());
+            for row in rows {
+                if row.at_ms < oldest {
+                    return Ok(found);
+                }
+                let exchange = FilteredRow {
+                    row: &row,
+                    cost: costs.get(&row.id).copied(),
+                    now_ms: query.now_ms,
+                    command_prefix: query.command_prefix,
+                };
+                if query.filter.holds(exchange) {
+                    found.push(row);
+                }
+                if found.len() == limit {
+                    return Ok(found);
+                }
+            }
+            if !more {
+                return Ok(found);
+            }
+        }
+    }
+
+    /// What each exchange cost, where the filter asks for it.
+    fn costs(&self, query: &RowQuery<'_>) -> Result<HashMap<String, f64>, JournalError> {
+        if !query.filter.needs_cost() {
+            return Ok(HashMap::new());
+        }
+        let filter = BillFilter {
+            conversation: query.range.conversation.clone(),
+            since_ms: query.filter.oldest_ms(query.now_ms),
+        };
+        let bill = self.bill(&filter, query.prices)?.into_iter();
+        Ok(bill.filter_map(|entry| Some((entry.id, entry.cost?))).collect())
+    }
+}

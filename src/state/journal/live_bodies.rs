@@ -1,0 +1,185 @@
+//! Answers under way, for viewers: the part of a response that the agent has been sent so far. A body is copied here only
+//! while somebody asks for it again and again.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+
+use baton_core::redact::Redactor;
+use baton_core::transcript::{AnswerContent, AnswerPartKind};
+
+/// After so long without a request nobody looks at it any more.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(10);
+
+/// Bodies that are watched at once; each is bounded by `journal.response_bytes`.
+const MOST_WATCHED: usize = 32;
+
+/// A part of an answer under way. The names are API.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LivePart {
+    /// `text`, `thinking`, `call`, `error`.
+    pub kind: &'static str,
+    /// The tool of a call.
+    pub name: Option<String>,
+    /// What there is of it, without its last word: a credential is recognised only when it is complete.
+    pub text: String,
+}
+
+/// The bodies that are watched.
+#[derive(Default)]
+pub(super) struct LiveBodies {
+    /// How many there are: what the hot path looks at.
+    watching: AtomicUsize,
+    bodies: Mutex<HashMap<Arc<str>, WatchedBody>>,
+    redactor: Redactor,
+}
+
+struct WatchedBody {
+    /// What was captured so far; none until the next chunk comes.
+    body: Option<Vec<u8>>,
+    requested: Instant,
+}
+
+impl LiveBodies {
+    pub(super) fn new(redactor: Redactor) -> Self {
+        Self {
+            redactor,
+            ..Self::default()
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, WatchedBody>> {
+        self.bodies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether any body is watched.
+    pub(super) fn is_watched(&self) -> bool {
+        self.watching.load(Relaxed) > 0
+    }
+
+    /// Adds a chunk to a watched body; `so_far` gives all of it with this chunk, where nothing was copied yet.
+    pub(super) fn push(&self, id: &str, chunk: &[u8], so_far: impl FnOnce() -> Vec<u8>) {
+        if let Some(watched) = self.lock().get_mut(id) {
+            match &mut watched.body {
+                Some(body) => body.extend_from_slice(chunk),
+                None => watched.body = Some(so_far()),
+            }
+        }
+    }
+
+    /// The body has ended: the journal has it.
+    pub(super) fn ended(&self, id: &str) {
+        let mut bodies = self.lock();
+        bodies.remove(id);
+        self.watching.store(bodies.len(), Relaxed);
+    }
+
+    /// What there is of an answer, and from now on more of it.
+    pub(super) fn watch(&self, id: &str, now: Instant) -> Vec<LivePart> {
+        let body = {
+            let mut bodies = self.lock();
+            bodies
+                .retain(|known, body| **known == *id || now.duration_since(body.requested) < FORGOTTEN_AFTER);
+            if bodies.len() < MOST_WATCHED || bodies.contains_key(id) {
+                let watched = bodies.entry(id.into()).or_insert(WatchedBody {
+                    body: None,
+                    requested: now,
+                });
+                watched.requested = now;
+            }
+            self.watching.store(bodies.len(), Relaxed);
+            bodies.get(id).and_then(|watched| watched.body.clone())
+        };
+        self.parts(&body.unwrap_or_default())
+    }
+
+    fn parts(&self, body: &[u8]) -> Vec<LivePart> {
+        let content = AnswerContent::of(body);
+        let count = content.parts.len();
+        let parts = content.parts.iter().enumerate().map(|(at, part)| {
+            let text = part.text();
+            let shown = if at + 1 == count {
+                without_last_word(&text)
+            } else {
+                &text
+            };
+            LivePart {
+                kind: match part.kind {
+                    AnswerPartKind::Text | AnswerPartKind::Refusal => "text",
+                    AnswerPartKind::Thinking => "thinking",
+                    AnswerPartKind::Call => "call",
+                    AnswerPartKind::Error => "error",
+                },
+                name: part.name.map(|name| self.redactor.text(&name.get()).into_owned()),
+                text: self.redactor.text(shown).into_owned(),
+            }
+        });
+        parts.collect()
+    }
+}
+
+fn without_last_word(text: &str) -> &str {
+    text.rfind(char::is_whitespace).map_or("", |at| &text[..at])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(text: &str) -> Vec<u8> {
+        format!("data: {{\"type\":\"content_block_delta\",\"index\":0,\"delta\":{{\"type\":\"text_delta\",\"text\":\"{text}\"}}}}\n\n").into_bytes()
+    }
+
+    fn text(parts: &[LivePart]) -> String {
+        parts.iter().map(|part| part.text.as_str()).collect()
+    }
+
+    #[test]
+    fn a_viewer_that_comes_late_sees_the_answer_from_its_beginning() {
+        let live = LiveBodies::new(Redactor::new(&[]));
+        let now = Instant::now();
+        assert!(!live.is_watched());
+        assert_eq!(live.watch("x", now), []);
+        assert!(live.is_watched());
+        let so_far = [frame("I look "), frame("at ")].concat();
+        live.push("x", &frame("at "), || so_far);
+        live.push("other", b"never", || unreachable!());
+        assert_eq!(text(&live.watch("x", now)), "I look at");
+        live.push("x", &frame("it. Then"), || unreachable!());
+        assert_eq!(text(&live.watch("x", now)), "I look at it.");
+        live.ended("x");
+        assert!(!live.is_watched());
+    }
+
+    #[test]
+    fn what_nobody_asks_for_is_forgotten_and_credentials_are_never_shown() {
+        let live = LiveBodies::new(Redactor::new(&[]));
+        let now = Instant::now();
+        live.watch("x", now);
+        live.watch("y", now + FORGOTTEN_AFTER);
+        assert_eq!(live.lock().len(), 1);
+        live.push("y", b"", || {
+            [
+                frame("The key is sk-ant-api03-"),
+                frame("AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA"),
+            ]
+            .concat()
+        });
+        let now = now + FORGOTTEN_AFTER;
+        assert_eq!(
+            text(&live.watch("y", now)),
+            "The key is",
+            "not before it is whole"
+        );
+        live.push("y", &frame(" indeed so"), || unreachable!());
+        let shown = text(&live.watch("y", now));
+        assert!(shown.contains("[redacted:") && !shown.contains("AAAA"), "{shown}");
+        for n in 0..100 {
+            live.watch(&n.to_string(), now);
+        }
+        assert_eq!(live.lock().len(), MOST_WATCHED);
+    }
+}

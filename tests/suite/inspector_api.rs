@@ -1,0 +1,373 @@
+//! What the inspector's lists say of exchanges: what the model did, what failed and in whose words, what it cost; and the
+//! filter of lists, on the API and on `baton log`.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use baton_strict::{Fault, Options, Queue, Reply, Strict};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::AgentWire;
+use crate::harness::anthropic::Anthropic;
+use crate::harness::fixture::{assistant, handoff, history, then, user};
+use crate::harness::program::{Program, ask, config_for};
+use crate::harness::{client, post, read, temp};
+
+/// How long the journal may take.
+const WRITTEN: Duration = Duration::from_secs(10);
+
+fn overloaded() -> Reply {
+    Reply::failing(Fault::Status {
+        status: 529,
+        retry_after: None,
+        message: "Overloaded, come back later".to_owned(),
+    })
+}
+
+async fn send(program: &Program, history: &[Value]) -> u16 {
+    let body = Anthropic.body(history, true).to_string().into();
+    let url = format!("{}/v1/messages", program.data);
+    post(&url, Anthropic.headers(), body).await.status
+}
+
+/// The exchanges for which a filter holds, newest first, once the journal has `count` of all.
+async fn listed(program: &Program, filter: &str, count: usize) -> Vec<Value> {
+    let began = std::time::Instant::now();
+    loop {
+        let all = program.admin("/api/exchanges").await.json();
+        let ended = all["exchanges"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter(|row| row["open"] == false);
+        if ended.count() >= count {
+            break;
+        }
+        assert!(began.elapsed() < WRITTEN, "{all}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let found = program
+        .admin(&format!("/api/exchanges?filter={filter}"))
+        .await
+        .json();
+    found["exchanges"]
+        .as_array()
+        .cloned()
+        .unwrap_or_else(|| panic!("{found}"))
+}
+
+fn log(state: &Path, filter: &[&str]) -> (bool, String) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+    let output = command
+        .env("HOME", state)
+        .env("XDG_CONFIG_HOME", state)
+        .args(["log", "--jsonl", "--state-dir"])
+        .arg(state)
+        .args(filter)
+        .output()
+        .unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+/// Four exchanges: a call, an error that is relayed, a command, and a request that is in no conversation.
+async fn run(dir: &Path) -> (Program, Strict) {
+    let calls =
+        Reply::text("I look.\nThen more.").call("Read", json!({"file_path": "src/lib.rs", "limit": 3}));
+    let script = Queue::new([calls, overloaded()]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let program = Program::start(&config_for(&provider, dir, ""), dir);
+    assert_eq!(send(&program, &history()).await, 200);
+    assert_eq!(send(&program, &history()).await, 529);
+    let command = [
+        history(),
+        vec![
+            json!({"role": "assistant", "content": "Well."}),
+            user("::handoff list"),
+        ],
+    ]
+    .concat();
+    assert_eq!(send(&program, &command).await, 200);
+    let body = "{}".to_owned().into();
+    assert_eq!(
+        post(&format!("{}/v1/nope", program.data), &[], body).await.status,
+        502
+    );
+    (program, provider)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lists_say_what_happened_and_can_be_filtered() {
+    let dir = temp();
+    let (program, _provider) = run(dir.path()).await;
+    let all = listed(&program, "", 4).await;
+    assert_eq!(
+        all[3]["answer"],
+        json!({"text": "I look.", "calls": [{"name": "Read", "argument": "src/lib.rs"}]})
+    );
+    assert_eq!(all[3]["user_line"], "Go on.");
+    assert_eq!(all[2]["answer"]["error"], "Overloaded, come back later");
+    assert_eq!(all[1]["user_line"], "::handoff list");
+    assert_eq!(
+        (&all[0]["conversation"], &all[0]["status"]),
+        (&Value::Null, &json!(502))
+    );
+    for (filter, expected) in [
+        ("error", vec![0, 2]),
+        ("command", vec![1]),
+        ("tool:Read%20since:1h", vec![3]),
+        ("tool:Rea", vec![]),
+        ("!error%20!command", vec![3]),
+        ("status:529%20wire:anthropic", vec![2]),
+        ("cost%3C1", vec![]),
+    ] {
+        let ids: Vec<_> = listed(&program, filter, 4)
+            .await
+            .iter()
+            .map(|row| row["id"].clone())
+            .collect();
+        let expected: Vec<_> = expected.iter().map(|n: &usize| all[*n]["id"].clone()).collect();
+        assert_eq!(ids, expected, "{filter}");
+    }
+    let wrong = program.admin("/api/exchanges?filter=error%20toll:x").await;
+    assert_eq!(
+        (wrong.status, &wrong.json()["error"]["position"]),
+        (400, &json!(7))
+    );
+    let status = program.admin("/api/status").await.json();
+    assert_eq!(
+        (&status["failures"], &status["command_prefix"]),
+        (&json!(2), &json!("::"))
+    );
+    let talks = program.admin("/api/conversations").await.json();
+    assert_eq!(talks["conversations"][0]["failures"], 1, "{talks}");
+    // The error's body is kept once, and shown on both sides.
+    let id = all[2]["id"].as_str().unwrap();
+    for side in ["response?leg=0", "shown"] {
+        let body = program.admin(&format!("/api/exchanges/{id}/{side}")).await.text();
+        assert!(body.contains("Overloaded, come back later"), "{side}: {body}");
+    }
+    // The same on the command line.
+    let (done, text) = log(dir.path(), &["error", "status:529"]);
+    assert!(done && text.contains(id) && text.lines().count() == 1, "{text}");
+    let (done, text) = log(dir.path(), &["error", "toll:x"]);
+    assert!(
+        !done && text.contains("\"toll\" is no field") && text.contains("error toll:x\n      ^"),
+        "{text}"
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_bill_is_the_same_on_the_api_and_on_the_command_line() {
+    let dir = temp();
+    let (program, _provider) = run(dir.path()).await;
+    listed(&program, "", 4).await;
+    for by in ["day", "model", "conversation"] {
+        let api = program
+            .admin(&format!("/api/savings?by={by}&since=1h"))
+            .await
+            .json();
+        let output = Command::new(env!("CARGO_BIN_EXE_baton"))
+            .env("HOME", dir.path())
+            .env("XDG_CONFIG_HOME", dir.path())
+            .args(["savings", "--json", "--since", "1h", "--by", by, "--state-dir"])
+            .arg(dir.path())
+            .output()
+            .unwrap();
+        let command: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(api, command, "{by}");
+        assert_eq!(api["total"]["exchanges"], 1, "{api}");
+    }
+    for wrong in ["by=week", "since=1w"] {
+        assert_eq!(program.admin(&format!("/api/savings?{wrong}")).await.status, 400);
+    }
+}
+
+/// A result that is in every request after the first is carried in all of them but one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_carrying_costs_is_counted_by_tool_and_by_argument() {
+    let dir = temp();
+    let read = || Reply::text("I look.").call("read_file", json!({"path": "src/lib.rs"}));
+    let script = Queue::new([
+        read(),
+        Reply::text("One."),
+        Reply::text("Two."),
+        Reply::text("Three."),
+    ]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let prices = dir.path().join("prices.toml");
+    let table = "source = \"mine\"\ndate = \"2026-11-23\"\n[[provider]]\nid = \"p\"\n[[provider.model]]\nid = \"m\"\n\
+                 names = [\"claude-strict*\"]\nprice = [{ input = 3, output = 15 }]\n";
+    std::fs::write(&prices, table).unwrap();
+    let config = config_for(
+        &provider,
+        dir.path(),
+        &format!("bill.prices = '{}'\n", prices.display()),
+    );
+    let program = Program::start(&config, dir.path());
+    let mut history = history();
+    let message = ask(&program, &history).await;
+    let call = message
+        .content
+        .iter()
+        .find(|block| block["type"] == "tool_use")
+        .unwrap();
+    let result =
+        json!({"type": "tool_result", "tool_use_id": call["id"], "content": "fn main() {}\n".repeat(100)});
+    history.extend([
+        assistant(&message.content),
+        json!({"role": "user", "content": [result]}),
+    ]);
+    for _ in 0..3 {
+        let message = ask(&program, &history).await;
+        history = then(&history, &message, "Go on.");
+    }
+    let rows = listed(&program, "", 4).await;
+    let key = rows[0]["conversation"].as_str().unwrap();
+    let carried = program
+        .admin(&format!("/api/conversations/{key}/carried"))
+        .await
+        .json();
+    let bytes = result.to_string().len() as u64;
+    assert_eq!(carried["tools"][0]["tool"], "read_file", "{carried}");
+    assert_eq!(
+        (&carried["tools"][0]["results"], &carried["tools"][0]["again"]),
+        (&json!(1), &json!(2))
+    );
+    assert_eq!(carried["results"][0]["argument"], "src/lib.rs");
+    let again = carried["carried_bytes"].as_u64().unwrap();
+    assert!(again.abs_diff(2 * bytes) < 16, "{again} of {bytes}");
+    assert_eq!(listed(&program, "cost%3E0", 4).await.len(), 4);
+    assert_eq!(listed(&program, "cost%3E1", 4).await.len(), 0);
+    // Two of the three times that it was sent: the cost is in proportion.
+    let share = carried["carried_cost"].as_f64().unwrap() / carried["input_cost"].as_f64().unwrap();
+    let by_bytes = again as f64 / carried["sent_bytes"].as_f64().unwrap();
+    assert!((share - by_bytes).abs() < 0.1, "{share} {by_bytes}");
+    assert_eq!(program.admin("/api/conversations/nope/carried").await.status, 404);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_handoff_names_the_exchange_in_which_it_fired() {
+    let dir = temp();
+    let script = Queue::new([handoff(), Reply::text("Fresh."), Reply::text("More.")]);
+    let provider = Strict::start(script, Options::default()).await.unwrap();
+    let program = Program::start(&config_for(&provider, dir.path(), ""), dir.path());
+    let message = ask(&program, &history()).await;
+    ask(&program, &then(&history(), &message, "Go on.")).await;
+    let rows = listed(&program, "", 2).await;
+    let id = rows[1]["fired"][0].as_str().unwrap();
+    let found = program.admin(&format!("/api/handoffs/{id}")).await.json();
+    assert_eq!(found["handoff"]["exchange"], rows[1]["id"], "{found}");
+    assert_eq!(found["handoff"]["history_bytes"], rows[1]["received_bytes"]);
+}
+
+/// After the proxy has ended, `status` names no page, and `baton ui` shows the journal without changing anything.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_a_proxy_the_page_is_read_only() {
+    let dir = temp();
+    let (program, _provider) = run(dir.path()).await;
+    listed(&program, "", 4).await;
+    let command = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_baton"));
+        command
+            .env("HOME", dir.path())
+            .env("XDG_CONFIG_HOME", dir.path())
+            .env("BATON_ADMIN__LISTEN", "127.0.0.1:0")
+            .args(args)
+            .arg("--state-dir")
+            .arg(dir.path());
+        command
+    };
+    let text = |args: &[&str]| String::from_utf8(command(args).output().unwrap().stdout).unwrap();
+    assert!(text(&["ui"]).contains(&format!("its page is {}", program.admin)));
+    drop(program);
+    let status = text(&["status"]);
+    assert!(
+        status.contains("inspector      not open; `baton ui` opens it over the journal"),
+        "{status}"
+    );
+    let mut child = command(&["ui"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap())
+        .read_line(&mut line)
+        .unwrap();
+    let page = line
+        .strip_prefix("inspector on ")
+        .and_then(|rest| rest.split(',').next())
+        .unwrap()
+        .to_owned();
+    let get = async |path: &str| {
+        read(
+            client()
+                .get(format!("{page}{path}").parse().unwrap())
+                .await
+                .unwrap(),
+        )
+        .await
+    };
+    let status = get("/api/status").await.json();
+    assert_eq!(
+        (&status["read_only"], &status["journal"]["exchanges"]),
+        (&json!(true), &json!(4))
+    );
+    assert_eq!(
+        get("/api/exchanges?filter=error").await.json()["exchanges"]
+            .as_array()
+            .unwrap()
+            .len(),
+        2
+    );
+    assert!(get("/").await.text().contains("<title>baton</title>"));
+    assert_eq!(get("/api/events").await.json()["error"]["code"], "no_proxy");
+    let url = format!("{page}/api/handoffs/0199a3c2-7d1e-7c3a-9b1f-2f6f0c9d8e11/undo");
+    assert_eq!(post(&url, &[], "{}".to_owned().into()).await.status, 503);
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+/// While an answer streams, the page asks for what there is of it, from its beginning.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_under_way_is_shown_as_it_comes() {
+    let dir = temp();
+    let words: String = (0..60).map(|n| format!("word{n} ")).collect();
+    let slow = Reply::text(words.clone()).delay(Duration::from_millis(60));
+    let provider = Strict::start(Queue::new([slow]), Options::default())
+        .await
+        .unwrap();
+    let program = Arc::new(Program::start(&config_for(&provider, dir.path(), ""), dir.path()));
+    let sending = {
+        let program = Arc::clone(&program);
+        tokio::spawn(async move { send(&program, &history()).await })
+    };
+    let began = std::time::Instant::now();
+    let mut seen = Vec::new();
+    while !sending.is_finished() {
+        assert!(began.elapsed() < 3 * WRITTEN, "{seen:?}");
+        let rows = program.admin("/api/exchanges").await.json();
+        let open = rows["exchanges"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .find(|row| row["open"] == true);
+        if let Some(id) = open.map(|row| row["id"].as_str().unwrap().to_owned()) {
+            let live = program.admin(&format!("/api/exchanges/{id}/live")).await.json();
+            seen.extend(live["parts"][0]["text"].as_str().map(str::to_owned));
+        }
+        tokio::time::sleep(Duration::from_millis(30)).await;
+    }
+    assert_eq!(sending.await.unwrap(), 200);
+    seen.dedup();
+    assert!(seen.len() > 2, "it grows: {seen:?}");
+    assert!(
+        seen.iter().all(|text| words.starts_with(text.as_str())),
+        "{seen:?}"
+    );
+    let rows = listed(&program, "", 1).await;
+    let id = rows[0]["id"].as_str().unwrap();
+    let live = program.admin(&format!("/api/exchanges/{id}/live")).await.json();
+    assert_eq!(live, json!({"open": false, "parts": []}));
+}
