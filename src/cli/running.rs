@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_serves_is_told_from_who_was_killed() {
+    fn a_running_process_is_distinguished_from_a_killed_one() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state");
         assert_eq!(find(&dir), RunState::Nobody);

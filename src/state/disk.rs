@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_replaced_whole_and_leaves_nothing_behind() {
+    fn a_file_is_replaced_whole_and_nothing_else_is_left() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("f");
         // What a killed process left does not stop the next one.

@@ -34,7 +34,8 @@ const ANSWER_BYTES: usize = 64 << 10;
 struct UndoOutput {
     handoff: String,
     /// `undone`, `taken_back`: with the next request; `withdrawn`: nothing waits any more.
-    asked: &'static str,
+    #[serde(rename = "asked")]
+    result: &'static str,
 }
 
 pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFailure> {
@@ -63,22 +64,22 @@ pub(super) async fn run(args: &UndoArgs, out: &mut Out) -> Result<(), CommandFai
                 None => {
                     let sessions = Sessions::new(Arc::clone(&store), 1);
                     let key = args.conversation.as_deref();
-                    let asked = sessions.request_undo(&handoff, key, &config.handoff.windows, now_ms());
-                    asked.await.map_err(unanswered)?.map_err(|why| refused(&why))?
+                    let request = sessions.request_undo(&handoff, key, &config.handoff.windows, now_ms());
+                    request.await.map_err(unanswered)?.map_err(|why| refused(&why))?
                 }
             };
             (id, answer)
         }
     };
-    let asked = match answer {
+    let result = match answer {
         UndoAnswer::Requested(PendingUndo { undone: true, .. }) => "undone",
         UndoAnswer::Requested(_) => "taken_back",
         UndoAnswer::Withdrawn(_) | UndoAnswer::NotActive { .. } => "withdrawn",
     };
     if args.json {
-        return Ok(out.json(&UndoOutput { handoff: id, asked })?);
+        return Ok(out.json(&UndoOutput { handoff: id, result })?);
     }
-    let message = match asked {
+    let message = match result {
         "undone" => {
             "with the next request of its conversation, the model sees what it saw before this handoff. The answer to it says so"
         }
@@ -115,8 +116,8 @@ async fn by_proxy(
         );
         CommandFailure::new(Exit::UNAVAILABLE, message)
     };
-    let asked = tokio::time::timeout(TIME, post(config, process, id, args)).await;
-    let (status, answer) = match asked {
+    let posted = tokio::time::timeout(TIME, post(config, process, id, args)).await;
+    let (status, answer) = match posted {
         Ok(Ok(answer)) => answer,
         Ok(Err(why)) => return Err(unreachable(why)),
         Err(_) => return Err(unreachable("it takes too long".to_owned())),
@@ -130,7 +131,7 @@ async fn by_proxy(
             at_ms: 0,
         };
         return Ok(match serde_json::from_value::<PendingUndo>(undo) {
-            Ok(asked) => UndoAnswer::Requested(asked),
+            Ok(undo) => UndoAnswer::Requested(undo),
             Err(_) => UndoAnswer::Withdrawn(none),
         });
     }

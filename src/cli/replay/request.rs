@@ -25,7 +25,7 @@ pub(super) struct ReplayRequest {
     pub(super) method: Method,
     /// Name of the upstream.
     pub(super) upstream: String,
-    /// Path and query behind the upstream's base URL.
+    /// Path and query after the upstream's base URL.
     pub(super) target: String,
     /// As the agent sent them, without credentials.
     headers: HeaderMap,
@@ -51,9 +51,9 @@ impl ReplayRequest {
         let wire = row.wire.as_deref().and_then(WireId::named);
         let wire =
             wire.ok_or_else(|| missing("the exchange was relayed unread, so it cannot be replayed"))?;
-        let asked = row.upstream.as_deref().unwrap_or_default();
-        let upstream = args.to.as_deref().unwrap_or(asked);
-        let target = target(config, asked, leg)?;
+        let recorded_upstream = row.upstream.as_deref().unwrap_or_default();
+        let upstream = args.to.as_deref().unwrap_or(recorded_upstream);
+        let target = target(config, recorded_upstream, leg)?;
         let recorded = if args.received {
             &exchange.headers.received
         } else {
@@ -182,7 +182,7 @@ fn leg<'e>(args: &ReplayArgs, exchange: &'e ExchangeDetail) -> Result<&'e LegDet
     })
 }
 
-/// What of the leg's URL stands behind the base URL of its upstream. The journal has no queries: the one that makes Gemini
+/// What of the leg's URL follows the base URL of its upstream. The journal has no queries: the one that makes Gemini
 /// stream is put back.
 fn target(config: &Config, upstream: &str, leg: &LegDetail) -> Result<String, CommandFailure> {
     let url = leg

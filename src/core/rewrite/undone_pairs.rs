@@ -68,7 +68,7 @@ pub fn other_keys(wire: &dyn Wire, received: &Bytes, now: &View, look: NoteSearc
 }
 
 /// A call without an id is known by the messages before it, and a sentinel may be a message of its own. So a call that was
-/// made while a handoff was undone, and stands behind it again, is looked for in the transcript of that time.
+/// made while a handoff was undone, and follows it again, is looked for in the transcript of that time.
 fn relocate(
     wire: &dyn Wire,
     reading: &RequestReading,
@@ -192,7 +192,7 @@ mod tests {
         notes::take_out(side, &reading, LOOK).unwrap()
     }
 
-    /// Machines that share a store have clocks of their own: a call is queued in front of an undo, or behind it, by where it
+    /// Machines that share a store have clocks of their own: a call is queued before an undo, or after it, by where it
     /// stands.
     #[test]
     fn a_call_is_void_by_its_place_and_not_by_its_time() {

@@ -122,7 +122,7 @@ fn the_names_are_api() {
 }
 
 #[test]
-fn open_exchanges_are_counted_when_asked() {
+fn open_exchanges_are_counted_at_each_scrape() {
     let metrics = Metrics::new();
     assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
     metrics.count_open_by(|| 3);
