@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_what_happened_and_nothing_acts() {
+    fn a_line_states_what_happened_and_nothing_acts() {
         let shown = all(&row());
         let plain: String = anstream::adapter::strip_str(&shown).to_string();
         assert!(!plain.contains('\u{1b}'));
@@ -367,7 +367,7 @@ mod tests {
     }
 
     #[test]
-    fn what_went_wrong_is_said() {
+    fn what_went_wrong_is_stated() {
         let mut bad = row();
         bad.event.outcome = "truncated".into();
         assert!(all(&bad).contains("truncated 200"));

@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_serves_is_told_from_who_was_killed() {
+    fn who_serves_is_distinguished_from_who_was_killed() {
         let dir = tempfile::tempdir().unwrap();
         let dir = dir.path().join("state");
         assert_eq!(find(&dir), RunState::Nobody);

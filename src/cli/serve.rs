@@ -161,7 +161,7 @@ fn open_state(config: &Config) -> Result<(SharedStore, Seals), CommandFailure> {
     })
 }
 
-/// Refuses a server of the store whose settings lose handoffs. One that is away may come back: `/readyz` tells.
+/// Refuses a server of the store whose settings lose handoffs. One that is offline may come back: `/readyz` reports it.
 async fn refuse_unfit(store: &SharedStore) -> Result<(), CommandFailure> {
     match store.settings_problem().await {
         Ok(None) => Ok(()),
@@ -230,7 +230,7 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Com
     }
 }
 
-/// Who listens on an address, as far as the state directory tells.
+/// Who listens on an address, by the state directory.
 fn holder(address: SocketAddr, config: &Config) -> String {
     let address = address.to_string();
     match running::find(&config.state_dir) {

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_persons_shell_is_told_by_its_path() {
+    fn the_persons_shell_is_recognised_by_its_path() {
         assert_eq!(ShellSyntax::of(Some("/usr/bin/fish")), ShellSyntax::Fish);
         assert_eq!(ShellSyntax::of(Some("/bin/zsh")), ShellSyntax::Sh);
         assert_eq!(ShellSyntax::of(Some("/usr/bin/pwsh")), ShellSyntax::Powershell);

@@ -44,7 +44,7 @@ const HAPROXY: Kind = Kind {
 /// Where Debian puts servers, beside the folders of `PATH`.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
+    let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/usr/local/sbin".into()]);
     folders
         .map(|folder| folder.join(program))
         .find(|file| file.is_file())

@@ -102,7 +102,7 @@ fn one_task_needs_no_handoff() {
 }
 
 #[test]
-fn an_unknown_wire_is_told_with_those_that_are_there() {
+fn an_unknown_wire_is_reported_with_those_that_are_there() {
     let failure = adapter_named("smoke").err().unwrap();
     assert_eq!(failure.exit, Exit::USAGE);
     assert!(failure.help.unwrap().contains("anthropic"));

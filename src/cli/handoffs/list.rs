@@ -316,7 +316,7 @@ mod tests {
             folder: String::new(),
             document: String::new(),
         };
-        let [active, put_away] = [HandoffStatus::Active, HandoffStatus::Archived].map(record);
+        let [active, retired] = [HandoffStatus::Active, HandoffStatus::Archived].map(record);
         let archived = Handoff {
             archived: true,
             ..handoff(A)
@@ -336,7 +336,7 @@ mod tests {
         ] {
             let listed = [
                 (&handoff(A), &active),
-                (&handoff(A), &put_away),
+                (&handoff(A), &retired),
                 (&archived, &active),
             ];
             let listed = listed.map(|(handoff, document)| is_listed(options, handoff, document));

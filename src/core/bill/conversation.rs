@@ -156,7 +156,7 @@ impl ConversationBill {
             let cost = request.rates.as_ref().map(|rates| usage.cost(rates));
             bill.cost = bill.cost.zip(cost).map(|(sum, cost)| sum + cost);
         }
-        // The last of the agent's own requests: earlier ones were refused, or cut behind the agent's back.
+        // The last of the agent's own requests: earlier ones were refused, or cut without the agent's knowledge.
         let Some((main, usage)) = answered().rfind(|(request, _)| !request.own) else {
             bill.cost = bill.cost.filter(|_| answered().next().is_some());
             return bill;
@@ -227,7 +227,7 @@ impl ConversationBill {
         }
     }
 
-    /// Behind a handoff the history is estimated by this conversation's tokens of a byte, and cached by the provider's rule.
+    /// After a handoff the history is estimated by this conversation's tokens of a byte, and cached by the provider's rule.
     fn whole_history(
         &mut self,
         exchange: &BilledExchange,

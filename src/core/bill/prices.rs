@@ -76,7 +76,7 @@ struct PriceStep {
 pub struct PriceQuery<'a> {
     /// The model that answered.
     pub model: &'a str,
-    /// The host that was asked. A provider that serves it is looked at alone; of an unknown one, all are.
+    /// The host of the request. A provider that serves it is looked at alone; of an unknown one, all are.
     pub host: &'a str,
     /// When, in milliseconds since the Unix epoch.
     pub at_ms: u64,

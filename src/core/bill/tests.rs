@@ -290,7 +290,7 @@ fn requests_of_ours_cost_and_save_nothing() {
 }
 
 #[test]
-fn many_legs_of_one_request_are_held_against_one_request() {
+fn many_legs_of_one_request_are_compared_with_one_request() {
     let mut session = Session::of_100_000();
     let legs = vec![opus(100_000, 20_000, 5_000, 1_000); 10];
     let bill = session.cut(60_000, 8_000, legs);
@@ -327,13 +327,13 @@ fn what_an_agent_sends_beside_its_work_is_billed_as_it_was_sent() {
         ..BilledExchange::default()
     });
     assert_dollars(aside.saved().unwrap(), 0.0);
-    // The history behind the handoff is what it was.
+    // The history after the handoff is what it was.
     let next = session.cut(60_000, 8_000, vec![opus(108_000, 25_000, 2_000, 0)]);
     assert_eq!(next.without.unwrap().tokens.cache_read, 102_000);
 }
 
 #[test]
-fn an_undone_handoff_is_held_against_the_cache_that_it_cost() {
+fn an_undone_handoff_is_compared_with_the_cache_that_it_cost() {
     let mut session = Session::of_100_000();
     session.cut(60_000, 8_000, vec![opus(100_000, 20_000, 5_000, 0)]);
     // The whole history goes out again, and no cache has it any more.

@@ -124,7 +124,7 @@ mod tests {
         notes::take_out(side, &reading, look).unwrap()
     }
 
-    /// Machines that share a store have clocks of their own: a call is queued in front of an undo, or behind it, by where it
+    /// Machines that share a store have clocks of their own: a call is queued before an undo, or after it, by where it
     /// stands.
     #[test]
     fn a_call_is_void_by_its_place_and_not_by_its_time() {

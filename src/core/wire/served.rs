@@ -7,7 +7,7 @@ use crate::text::{Span, json};
 /// Longest name that is kept, in bytes.
 const MAX_NAME: usize = 200;
 
-/// The model that answered a leg. Providers may answer with another one than was asked for.
+/// The model that answered a leg. Providers may answer with another one than was requested.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ServedBy {
     /// Its name; empty where upstream gave none.

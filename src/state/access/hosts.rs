@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_is_told_from_its_port() {
+    fn a_host_is_split_from_its_port() {
         for (authority, host) in [
             ("localhost:8787", Some("localhost")),
             ("localhost", Some("localhost")),

@@ -120,7 +120,7 @@ pub struct Admin {
     pub url: Option<String>,
 }
 
-/// Another process behind the same balancer.
+/// Another process of the same balancer.
 #[derive(Debug, Clone)]
 pub struct PeerConfig {
     /// The peer's name; by default its host and port.

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_url_is_told_without_what_it_holds() {
+    fn what_is_no_url_is_reported_without_its_text() {
         for url in [
             "localhost:6379",
             "http://localhost",

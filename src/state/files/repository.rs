@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_repository_is_told_and_without_one_there_is_nothing() {
+    fn a_repository_is_read_and_without_one_there_is_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let dir = folder.path();
         assert_eq!(state(dir), "");

@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn large_members_stand_alone_also_behind_the_messages() {
+    fn large_members_stand_alone_also_after_the_messages() {
         let long = "x".repeat(600);
         for (gap, end) in [("", ""), (" ", "\n"), ("\n  ", " ")] {
             let body = Bytes::from(format!(

@@ -326,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn pairs_texts_and_questions_are_told_apart() {
+    fn pairs_texts_and_questions_are_distinguished() {
         let message = |blocks: &[&str]| format!(r#"{{"content":[{}]}}"#, blocks.join(","));
         let call =
             |name: &str| format!(r#"{{"type":"tool_use","name":"{name}","input":{{"path":"src/a.rs"}}}}"#);

@@ -80,7 +80,7 @@ fn first_line(text: &[u8], entry: &EnvelopePart<'_>) -> String {
                 .unwrap_or_default();
             summary::cut(&format!("{}  {}", entry.name(), described.trim()))
         }
-        EnvelopePart::System(prompt) => summary::cut(&summary::telling_line(text, prompt.span)),
+        EnvelopePart::System(prompt) => summary::cut(&summary::distinctive_line(text, prompt.span)),
     }
 }
 
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn the_envelope_tells_what_differs() {
+    fn the_envelope_names_what_differs() {
         let before = br#"{"model":"m","tools":[{"name":"a"}],"old":1}"#;
         let after = br#"{"model":"m","tools":[{"name":"a"},{"name":"session_handoff"}],"stream_options":{}}"#;
         let described: Vec<_> = differences(before, after)

@@ -69,14 +69,14 @@ fn edits<'a>(exchange: &'a ExchangeDetail, leg: &'a LegDetail) -> impl Iterator<
 
 /// The failure of a leg.
 fn failure(exchange: &ExchangeDetail, leg: &LegDetail, again: bool) -> Option<String> {
-    let asked_again = if again { ", and was asked again" } else { "" };
+    let requested_again = if again { ", and was asked again" } else { "" };
     match leg.response.status {
-        Some(status) if status >= 400 => Some(format!("Upstream answered {status}{asked_again}.")),
+        Some(status) if status >= 400 => Some(format!("Upstream answered {status}{requested_again}.")),
         None if !exchange.exchange.open && leg.ended_ms.is_some() => {
-            Some(format!("Upstream gave no answer{asked_again}."))
+            Some(format!("Upstream gave no answer{requested_again}."))
         }
         Some(_) if leg.response.stop.as_deref() == Some("error") => {
-            Some(format!("Upstream broke off with an error{asked_again}."))
+            Some(format!("Upstream broke off with an error{requested_again}."))
         }
         _ => None,
     }

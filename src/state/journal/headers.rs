@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_is_told_by_an_earlier_one_and_read_back() {
+    fn a_list_is_stored_as_a_change_of_an_earlier_one_and_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let conn = schema::make(dir.path()).unwrap();
         let (mut chunk_store, mut models) = (

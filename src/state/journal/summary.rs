@@ -57,7 +57,7 @@ impl ShownPart {
 }
 
 /// The first line of a value that says something.
-pub(super) fn telling_line(text: &[u8], at: Span) -> String {
+pub(super) fn distinctive_line(text: &[u8], at: Span) -> String {
     dig(text, at, 0).unwrap_or_default()
 }
 
@@ -134,7 +134,7 @@ pub(super) fn summary(message: &[u8], role: Role) -> MessageText {
     let distinctive = parts.iter().find(|part| !says_little(part)).or(parts.first());
     let line = match distinctive {
         Some(part) => part_line(message, part),
-        None => telling_line(message, Span::new(json::blank(message, 0), message.len())),
+        None => distinctive_line(message, Span::new(json::blank(message, 0), message.len())),
     };
     MessageText {
         role: role_name(role),
@@ -169,7 +169,7 @@ fn part_line(message: &[u8], part: &TranscriptPart<'_>) -> String {
             let arguments = call.arguments.map(|arguments| arguments.beginning(LOOKED_AT));
             format!("{name} {}", arguments.unwrap_or_default())
         }
-        _ => telling_line(message, part.span),
+        _ => distinctive_line(message, part.span),
     }
 }
 
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn messages_of_each_kind_are_told_in_a_line() {
+    fn messages_of_each_kind_are_summarised_in_a_line() {
         assert_eq!(
             of(Role::User, r#"{"role":"user","content":"\n  Fix it.\nNow."}"#),
             ("text", "Fix it.".into())

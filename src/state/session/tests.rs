@@ -108,7 +108,7 @@ async fn the_active_handoff_follows_the_transcript() {
 }
 
 #[tokio::test]
-async fn writes_behind_never_overtake() {
+async fn writes_in_the_background_never_overtake() {
     let dir = tempfile::tempdir().unwrap();
     let store = store::open(&StoreKind::Sqlite.into(), dir.path()).unwrap();
     let sessions = Sessions::new(store, 10);
@@ -309,7 +309,7 @@ pub(super) async fn asks(
 }
 
 #[tokio::test]
-async fn calls_are_asked_for_as_far_back_as_they_are_new() {
+async fn calls_are_looked_up_as_far_back_as_they_are_new() {
     let sessions = Sessions::new(memory(), 10);
     let live = sessions.open("k", "local", 1).await.unwrap();
     let asks = async |calls: &[&str]| {

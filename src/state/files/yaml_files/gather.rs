@@ -21,7 +21,7 @@ const BEADS: Duration = Duration::from_secs(10);
 /// Commits that a file names.
 const COMMITS: &str = "-5";
 
-/// Files of a kind that git may add: the rest is a `git status` away.
+/// Files of a kind that git may add: `git status` lists the rest.
 const FILES: usize = 50;
 
 /// Files that git is queried about by name: they stand in its command line.

@@ -10,7 +10,7 @@ fn drafting() -> Arc<DraftQueue> {
 }
 
 #[test]
-fn a_conversation_has_one_open_draft_and_others_are_told_which() {
+fn a_conversation_has_one_open_draft_and_others_get_its_id() {
     let drafting = drafting();
     assert!(drafting.is_idle());
     let first = drafting.request("a", "local", wanted(), None).unwrap();
@@ -81,7 +81,7 @@ fn however_a_draft_ends_the_conversation_is_free() {
 }
 
 #[tokio::test]
-async fn a_cancelled_draft_tells_its_writer_and_one_that_waits_ends_at_once() {
+async fn a_cancelled_draft_notifies_its_writer_and_one_that_waits_ends_at_once() {
     let drafting = drafting();
     let waits = drafting.request("a", "local", wanted(), None).unwrap();
     drafting.cancel(waits.id).unwrap();

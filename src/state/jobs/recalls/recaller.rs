@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn the_indexes_that_were_asked_last_are_kept_within_a_bound() {
+    fn the_indexes_that_were_queried_last_are_kept_within_a_bound() {
         let text = "The port is 8080. ".repeat(200);
         let body = serde_json::json!({"messages": [{"role": "user", "content": text}]}).to_string();
         let view = Anthropic.read(&body.into(), Operation::Generate).unwrap();

@@ -16,7 +16,7 @@ use baton_core::record::{
     Principal, Update, UpdateOutcome,
 };
 
-/// All records in maps behind one lock, which is never locked across an await.
+/// All records in maps under one lock, which is never locked across an await.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     inner: Mutex<MemoryRecords>,

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn each_promise_is_held_or_the_setting_is_named() {
+    fn each_promise_is_kept_or_the_setting_is_named() {
         use ServerDurability::{Fsync, Memory, Replicated};
         let with = |change: fn(&mut ServerState)| {
             let mut server = server();

@@ -119,7 +119,7 @@ fn the_names_are_api() {
 }
 
 #[test]
-fn open_exchanges_are_counted_when_asked() {
+fn open_exchanges_are_counted_when_requested() {
     let metrics = Metrics::new();
     assert!(metrics.text().unwrap().contains("baton_open_exchanges 0"));
     metrics.count_open_by(|| 3);

@@ -41,7 +41,7 @@ fn asker(dir: &Path) -> GitRunner<'_> {
 }
 
 #[test]
-fn git_tells_changed_new_and_deleted_files_once() {
+fn git_lists_changed_new_and_deleted_files_once() {
     let dir = tempfile::tempdir().unwrap();
     let dir = dir.path();
     assert_eq!(asker(dir).git_state(), None);

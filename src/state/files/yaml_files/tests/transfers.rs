@@ -95,7 +95,7 @@ async fn files_go_from_one_agent_to_the_other() {
 }
 
 #[tokio::test]
-async fn without_project_agent_or_paths_nobody_is_asked() {
+async fn without_project_agent_or_paths_nothing_is_requested() {
     let server = MailServer::start(|tool, arguments, _| kind(tool, arguments)).await;
     let mut no_project = requested();
     no_project.project_key.clear();
@@ -214,7 +214,7 @@ async fn a_conflict_is_tried_twice_and_then_everything_goes_back() {
 }
 
 #[tokio::test]
-async fn any_other_error_behind_the_release_gives_everything_back() {
+async fn any_other_error_after_the_release_gives_everything_back() {
     let server = MailServer::start(|tool, arguments, _| {
         match is((tool, arguments), RESERVE, "New") && arguments["exclusive"] == false {
             true => MailReply::Raw(500, "down".to_owned()),
@@ -417,7 +417,7 @@ impl MailLedger {
 
 /// A third agent holds a path all the while: the old one had its own beside it, and has it again.
 #[tokio::test]
-async fn files_that_a_third_agent_holds_too_go_back_and_that_is_said() {
+async fn files_that_a_third_agent_holds_too_go_back_and_that_is_reported() {
     let reserved = [
         ("Old", "a", true),
         ("Old", "b", false),

@@ -11,7 +11,7 @@ use super::*;
 
 #[tokio::test]
 #[cfg_attr(not(has_redis), ignore = "needs redis-server or valkey-server on the PATH")]
-async fn a_server_that_goes_away_fails_calls_at_once_and_is_found_again_within_a_second() {
+async fn a_server_that_is_gone_fails_calls_at_once_and_is_found_again_within_a_second() {
     let mut server = RedisServer::durable();
     let store = store_in(&server.url(), |o| o.durability = ServerDurability::Fsync);
     let kept = put(&store).await.unwrap();

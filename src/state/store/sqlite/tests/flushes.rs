@@ -99,7 +99,7 @@ async fn a_store_heals_by_itself_when_the_disk_does() {
 }
 
 #[tokio::test]
-async fn a_log_with_a_hole_is_not_written_behind() {
+async fn a_log_with_a_hole_is_not_written_in_the_background() {
     use std::io::{Seek, Write};
     let dir = tempfile::tempdir().unwrap();
     let disk = Disk::default();
