@@ -76,14 +76,23 @@ pub(super) fn fresh_preamble(
     }
 }
 
+/// A request whose handoff is looked up.
+#[derive(Clone, Copy)]
+pub(super) struct PinLookup<'a> {
+    pub(super) app: &'a App,
+    pub(super) ctx: &'a RequestContext,
+    pub(super) wire: &'static dyn Wire,
+    pub(super) reading: &'a RequestReading,
+}
+
 /// The last sentinel whose id the store knows or whose seal verifies.
 pub(super) async fn find_active(
-    app: &App,
-    ctx: &RequestContext,
-    wire: &'static dyn Wire,
-    reading: &RequestReading,
+    lookup: PinLookup<'_>,
     candidates: Vec<Candidate>,
 ) -> Result<Option<Active>, StoreError> {
+    let PinLookup {
+        app, ctx, reading, ..
+    } = lookup;
     for mut candidate in candidates.into_iter().take(MOST_CANDIDATES) {
         if let Some(ids) = candidate.id_range {
             match meant(app, ctx, ids).await?[..] {
@@ -93,7 +102,7 @@ pub(super) async fn find_active(
         }
         let id = candidate.sentinel.id;
         if let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? {
-            let head = known_head(app, wire, reading, &candidate, &handoff);
+            let head = known_head(lookup, &candidate, &handoff);
             return Ok(Some(Active {
                 id,
                 prompt: handoff.prompt.clone(),
@@ -111,7 +120,7 @@ pub(super) async fn find_active(
             heavy::work(sealed.len() * SEALING * keys.count(), open)
         });
         if let Some(prompt) = proven {
-            let head = new_head(app, wire, reading, &candidate, &prompt);
+            let head = new_head(lookup, &candidate, &prompt);
             return Ok(Some(Active {
                 id,
                 prompt,
@@ -168,17 +177,28 @@ pub(super) async fn meant(
     Ok(found.iter().map(|handoff| handoff.id).collect())
 }
 
-/// The origin of the response that the request goes on from, where that is known, and the handoff that it ended at.
-/// `ahead`: the stored origin of that response, where it was read.
+/// The response that a request goes on from.
+#[derive(Default)]
+pub(super) struct ContinuedOrigin {
+    /// The handoff that it ended at.
+    pub(super) active: Option<Active>,
+    /// `None`: nothing is stored of it.
+    pub(super) origin: Option<ResponseOrigin>,
+}
+
+/// Finds the response that the request goes on from, and the handoff that it ended at. `ahead`: the stored origin of that response, where it was read.
 pub(super) async fn find_previous(
-    app: &App,
-    ctx: &RequestContext,
-    wire: &dyn Wire,
-    reading: &RequestReading,
+    lookup: PinLookup<'_>,
     ahead: Option<Option<String>>,
-) -> Result<(Option<Active>, Option<ResponseOrigin>), StoreError> {
+) -> Result<ContinuedOrigin, StoreError> {
+    let PinLookup {
+        app,
+        ctx,
+        wire,
+        reading,
+    } = lookup;
     let Some(previous) = &reading.view.facts.previous else {
-        return Ok((None, None));
+        return Ok(ContinuedOrigin::default());
     };
     let found = match ahead {
         Some(found) => found,
@@ -189,10 +209,12 @@ pub(super) async fn find_previous(
     };
     let id = match found.as_deref().map(ResponseOrigin::read) {
         Some(ResponseOrigin::Handoff(id)) => id,
-        other => return Ok((None, other)),
+        origin => {
+            return Ok(ContinuedOrigin { active: None, origin });
+        }
     };
     let Some(handoff) = app.sessions.handoff(&ctx.principal, id).await? else {
-        return Ok((None, None));
+        return Ok(ContinuedOrigin::default());
     };
     let head = stored_head(wire, &handoff)
         .unwrap_or_else(|| preamble::head(wire, &preamble::Preamble::default(), &handoff.prompt));
@@ -206,31 +228,25 @@ pub(super) async fn find_previous(
         recall: handoff.recall,
         head,
     };
-    Ok((Some(active), Some(ResponseOrigin::Handoff(id))))
+    Ok(ContinuedOrigin {
+        active: Some(active),
+        origin: Some(ResponseOrigin::Handoff(id)),
+    })
 }
 
 /// The stored head where it is of this wire; else one made of this request's preamble.
-fn known_head(
-    app: &App,
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    candidate: &Candidate,
-    handoff: &Handoff,
-) -> String {
-    stored_head(wire, handoff).unwrap_or_else(|| new_head(app, wire, reading, candidate, &handoff.prompt))
+fn known_head(lookup: PinLookup<'_>, candidate: &Candidate, handoff: &Handoff) -> String {
+    stored_head(lookup.wire, handoff).unwrap_or_else(|| new_head(lookup, candidate, &handoff.prompt))
 }
 
 pub(super) fn stored_head(wire: &dyn Wire, handoff: &Handoff) -> Option<String> {
     (handoff.wire == wire.id() && !handoff.head.is_empty()).then(|| handoff.head.clone())
 }
 
-fn new_head(
-    app: &App,
-    wire: &dyn Wire,
-    reading: &RequestReading,
-    candidate: &Candidate,
-    prompt: &str,
-) -> String {
+fn new_head(lookup: PinLookup<'_>, candidate: &Candidate, prompt: &str) -> String {
+    let PinLookup {
+        app, wire, reading, ..
+    } = lookup;
     let until = candidate.by_user.then_some((candidate.turn, candidate.part));
     preamble::head(wire, &fresh_preamble(app, wire, reading, until), prompt)
 }

@@ -227,3 +227,27 @@ fn note_unknown(model: &str) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_prompt_counts_as_input_whether_it_was_cached_or_not() {
+        let usage = Usage {
+            input: 1,
+            cache_read: 20,
+            cache_write: 300,
+            output: 4_000,
+            ..Usage::default()
+        };
+        let answer = answer_usage(None, usage);
+        assert_eq!((answer.input, answer.tokens), (321, 4_321));
+        let absurd = Usage {
+            input: u64::MAX,
+            output: u64::MAX,
+            ..usage
+        };
+        assert_eq!(answer_usage(None, absurd).tokens, u64::MAX);
+    }
+}

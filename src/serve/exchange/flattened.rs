@@ -39,9 +39,10 @@ pub(super) async fn find(
     reading: &RequestReading,
     key: Option<&str>,
 ) -> Result<Option<Active>, StoreError> {
-    let Some((flat, sentinels)) = read(reading) else {
+    let Some(flat) = flattened::find(&reading.view) else {
         return Ok(None);
     };
+    let sentinels = flat.sentinels();
     let lookup = FlattenedLookup {
         app,
         ctx,
@@ -75,12 +76,6 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
     }
 }
 
-fn read(reading: &RequestReading) -> Option<(FlattenedTranscript<'_>, Vec<FoundSentinel>)> {
-    let flat = flattened::find(&reading.view)?;
-    let sentinels = flat.sentinels();
-    Some((flat, sentinels))
-}
-
 /// A flattened transcript whose handoffs are looked up.
 struct FlattenedLookup<'a> {
     app: &'a App,
@@ -107,8 +102,8 @@ impl FlattenedLookup<'_> {
         Ok(None)
     }
 
-    /// Without a name, the transcript in front of the first sentinel must be the one that its handoff was made in, and each
-    /// later handoff must have followed from the one before.
+    /// Without a name, the transcript in front of the first sentinel must be the one that its handoff was made in. Each later
+    /// handoff must have followed from the one before.
     async fn last_in_line(&self, sentinels: Vec<FoundSentinel>) -> Result<Option<Resolved>, StoreError> {
         let mut last: Option<Resolved> = None;
         let mut tries = 0;

@@ -2,27 +2,29 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, fresh_preamble, stored_head};
+use super::active_handoff::{Active, PinLookup, fresh_preamble, stored_head};
 
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
-use baton_core::rewrite::RequestReading;
 use baton_core::rewrite::notes::UndoneHandoffs;
 use baton_core::rewrite::{left_out, preamble};
-use baton_core::wire::Wire;
 
 /// The handoff whose answer the agent stopped and left out, where it stands after `found`: the transcript goes on from
 /// the request that it fired in, with new text.
 pub(super) async fn find(
-    app: &App,
-    ctx: &RequestContext,
-    wire: &'static dyn Wire,
-    reading: &RequestReading,
+    lookup: PinLookup<'_>,
     live: &Arc<LiveConversation>,
-    (found, undone): (Option<&Active>, &UndoneHandoffs),
+    found: Option<&Active>,
+    undone: &UndoneHandoffs,
 ) -> Result<Option<Active>, StoreError> {
+    let PinLookup {
+        app,
+        ctx,
+        wire,
+        reading,
+    } = lookup;
     let view = &reading.view;
     let after = found.and_then(|a| a.candidate.as_ref()).map(|c| c.turn);
     if live.tooled().is_none() && view.under_way() {

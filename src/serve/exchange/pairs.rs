@@ -8,7 +8,7 @@ use uuid::Timestamp;
 use super::active_handoff::Active;
 
 use super::placed::Placed;
-use super::read_ahead::{Ahead, unknown_calls};
+use super::read_ahead::{Ahead, CallPairs, unknown_calls};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
@@ -33,7 +33,10 @@ pub(super) async fn find_pairs(
     // What stands before the cut is not sent.
     let from = cut.and_then(Active::turn).unwrap_or_default();
     let cut = cut.map(|active| active.id);
-    let (unknown, beside) = match ahead.beside(cut, from, live) {
+    let CallPairs {
+        unknown,
+        found: beside,
+    } = match ahead.beside(cut, from, live) {
         Some(read) => read,
         None => {
             let (reading, now) = (placed.agent.request.reading(), app.clock.now_ms());
@@ -42,7 +45,10 @@ pub(super) async fn find_pairs(
                 true => Vec::new(),
                 false => store.pairs_beside(&ctx.principal, unknown.calls()).await?,
             };
-            (unknown, beside)
+            CallPairs {
+                unknown,
+                found: beside,
+            }
         }
     };
     let mut found = Vec::new();

@@ -2,24 +2,13 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, find_active, find_previous};
+use super::active_handoff::{Active, PinLookup, find_active, find_previous};
 use super::{flattened, left_out};
-use crate::serve::exchange::app::App;
-use crate::serve::proxy::RequestContext;
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::record::ResponseOrigin;
+use baton_core::rewrite::Candidate;
 use baton_core::rewrite::notes::UndoneHandoffs;
-use baton_core::rewrite::{Candidate, RequestReading};
-use baton_core::wire::Wire;
-
-/// A request whose handoff is looked for.
-pub(super) struct PinLookup<'a> {
-    pub(super) app: &'a App,
-    pub(super) ctx: &'a RequestContext,
-    pub(super) wire: &'static dyn Wire,
-    pub(super) reading: &'a RequestReading,
-}
 
 /// What was found.
 pub(super) struct PinnedTo {
@@ -46,28 +35,22 @@ impl PinLookup<'_> {
         undone: &UndoneHandoffs,
         session: Option<&str>,
     ) -> Result<PinnedTo, StoreError> {
-        let Self {
-            app,
-            ctx,
-            wire,
-            reading,
-        } = *self;
-        let marked = find_active(app, ctx, wire, reading, candidates).await?;
-        let (continued, previous) = find_previous(app, ctx, wire, reading, ahead).await?;
+        let marked = find_active(*self, candidates).await?;
+        let continued = find_previous(*self, ahead).await?;
         let sentinel = marked.as_ref().and_then(|active| active.candidate.as_ref());
         let by_sentinel = sentinel.map(|candidate| candidate.sentinel.at);
-        let mut active = marked.or(continued);
+        let mut active = marked.or(continued.active);
         if let Some(live) = live {
-            let left_out = left_out::find(app, ctx, wire, reading, live, (active.as_ref(), undone));
+            let left_out = left_out::find(*self, live, active.as_ref(), undone);
             active = left_out.await?.or(active);
         }
         if active.is_none() {
-            active = flattened::find(app, ctx, reading, session).await?;
+            active = flattened::find(self.app, self.ctx, self.reading, session).await?;
         }
         Ok(PinnedTo {
             active,
             by_sentinel,
-            previous,
+            previous: continued.origin,
         })
     }
 }

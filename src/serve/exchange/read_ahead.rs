@@ -35,6 +35,18 @@ struct Beside {
     found: Vec<HiddenPair>,
 }
 
+/// Calls that were not known, and the pairs beside them.
+pub(super) struct CallPairs {
+    pub(super) unknown: NewCalls,
+    pub(super) found: Vec<HiddenPair>,
+}
+
+/// A conversation, and what its request will need of a shared store.
+pub(super) struct OpenedConversation {
+    pub(super) live: Result<Arc<LiveConversation>, StoreError>,
+    pub(super) ahead: Ahead,
+}
+
 impl Ahead {
     /// The reads that hold for any text of the same request.
     pub(super) fn without_offsets(&self) -> Self {
@@ -49,18 +61,21 @@ impl Ahead {
         self.beside = None;
     }
 
-    /// The pairs beside the calls after this cut, if that was read: the calls that were not known, and their pairs.
+    /// The pairs beside the calls after this cut, if that was read.
     pub(super) fn beside(
         &mut self,
         cut: Option<HandoffId>,
         from: usize,
         live: &LiveConversation,
-    ) -> Option<(NewCalls, Vec<HiddenPair>)> {
+    ) -> Option<CallPairs> {
         let fits = |b: &Beside| {
             b.cut == cut && b.from == from && b.version.is_none_or(|version| version == live.version())
         };
         let beside = self.beside.take().filter(fits)?;
-        Some((beside.unknown, beside.found))
+        Some(CallPairs {
+            unknown: beside.unknown,
+            found: beside.found,
+        })
     }
 }
 
@@ -72,7 +87,7 @@ pub(super) async fn read(
     reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
-) -> (Result<Arc<LiveConversation>, StoreError>, Ahead) {
+) -> OpenedConversation {
     let (sessions, store) = (&app.sessions, app.sessions.store());
     let now = app.clock.now_ms();
     let (known, version) = sessions.peek(key, &ctx.principal);
@@ -120,7 +135,7 @@ pub(super) async fn read(
         }),
         previous,
     };
-    (live, ahead)
+    OpenedConversation { live, ahead }
 }
 
 /// The calls after turn `from` of which it is not known what stands beside them.

@@ -1,5 +1,5 @@
-//! A draft's text that the agent is shown while the model writes it (`draft.show`). It is a text of ours between two marks of
-//! ours, by which it is taken out of every later request, also where the answer breaks off in the middle of it.
+//! A draft's text that the agent is shown while the model writes it (`draft.show`). It stands between two
+//! marks of ours, by which it is taken out of every later request, also where the answer breaks off in the middle of it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -208,3 +208,46 @@ impl Body for WaitingBody {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use baton_core::record::WireId;
+    use baton_core::wire::wire;
+
+    #[test]
+    fn an_error_ends_a_stream_in_the_streams_own_framing() {
+        let error = r#"{"error":"x"}"#;
+        let wire = wire(WireId::Gemini);
+        let text = |framing, begun| String::from_utf8(event(wire, framing, error, begun).to_vec()).unwrap();
+        assert_eq!(text(Framing::Lines, false), "{\"error\":\"x\"}\n");
+        assert_eq!(text(Framing::Lines, true), "{\"error\":\"x\"}\n");
+        // An array that has begun is closed after its next element; one that has not is whole.
+        let whole: Value = serde_json::from_str(&text(Framing::JsonArray, false)).unwrap();
+        let rest = text(Framing::JsonArray, true);
+        let joined: Value = serde_json::from_str(&format!("[{{}}{rest}")).unwrap();
+        assert_eq!(
+            (whole.as_array().map(Vec::len), joined.as_array().map(Vec::len)),
+            (Some(1), Some(2))
+        );
+        assert!(text(Framing::Sse, true).ends_with("\n\n"));
+    }
+
+    #[test]
+    fn every_wire_has_an_error_for_an_answer_that_is_no_json() {
+        for id in [
+            WireId::Anthropic,
+            WireId::OpenaiChat,
+            WireId::OpenaiResponses,
+            WireId::Gemini,
+            WireId::Ollama,
+        ] {
+            let body = wire(id).error_body(own(StatusCode::BAD_GATEWAY));
+            let body: Value = serde_json::from_str(&body).unwrap();
+            assert!(
+                body.to_string().contains("upstream answered with an error"),
+                "{body}"
+            );
+        }
+    }
+}

@@ -1,6 +1,6 @@
 //! Whether a request gets the tool.
 
-use super::active_handoff::find_active;
+use super::active_handoff::{PinLookup, find_active};
 use super::is_model_call;
 use super::placed::Placed;
 use crate::serve::exchange::app::App;
@@ -101,6 +101,12 @@ async fn had_handoff(app: &App, ctx: &RequestContext, placed: &Placed) -> bool {
     };
     let mut candidates = reading.candidates(wire);
     candidates.retain(|candidate| placed.pin.undone.ever().contains(&candidate.sentinel.id));
-    let found = find_active(app, ctx, wire, &reading, candidates).await;
+    let lookup = PinLookup {
+        app,
+        ctx,
+        wire,
+        reading: &reading,
+    };
+    let found = find_active(lookup, candidates).await;
     found.is_ok_and(|found| found.is_some())
 }

@@ -59,8 +59,8 @@ const CROWDED: (usize, usize) = (3, 4);
 /// After a failed accept (out of file descriptors, mostly): time for connections to end.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// A timer that is always set. A new timer that is due before all others wakes the runtime's driver by a system call, and
-/// so would nearly every request's least rate (30 s) be, beside the pools' and connections' times.
+/// A timer that is always set. A new timer that is due before all others wakes the runtime's driver by a system call. Without
+/// this one, the least rate (30 s) of nearly every request would.
 const TICK: Duration = Duration::from_secs(10);
 
 /// A bound listener.

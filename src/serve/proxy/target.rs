@@ -9,9 +9,9 @@ const ROUNDS: usize = 4;
 /// What stands between the segments of a path for one server or another.
 const SEPARATORS: &[u8] = b"/\\";
 
-/// What is wrong with a path, if anything is. Looks at it as it is and as often percent-decoded as it is coded, since
-/// servers, and what stands before them, differ in what they decode before they resolve dot segments (RFC 3986,
-/// section 5.2.4; the URL standard takes `\` for `/`).
+/// What is wrong with a path, if anything is. Looks at it as it is and as often percent-decoded as it is coded. Servers and
+/// proxies differ in what they decode before they resolve dot segments (RFC 3986, section 5.2.4; the URL standard takes `\`
+/// for `/`).
 pub(super) fn fault(path: &str) -> Option<&'static str> {
     if has_pair(path, *b"//") {
         return Some(

@@ -105,7 +105,8 @@ fn verdict_input(exchange: &Exchange, first: &RewriteOutcome) -> VerdictInput {
     if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {
         live.spoken.saw(first.messages);
     }
-    let pending = first.pending.clone().or_else(|| offered.stored_pending());
+    let stored = || offered.stored_turn().and_then(|turn| turn.pending.clone());
+    let pending = first.pending.clone().or_else(stored);
     VerdictInput {
         messages: first.messages,
         legs: 1,

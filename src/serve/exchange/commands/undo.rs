@@ -1,7 +1,7 @@
 //! Undoes a handoff, or its undo: what the model would see without it.
 
 use super::reply::CommandReply;
-use crate::serve::exchange::active_handoff::{Active, find_active};
+use crate::serve::exchange::active_handoff::{Active, PinLookup, find_active};
 use crate::serve::exchange::app::App;
 use crate::serve::exchange::context::window_query;
 use crate::serve::exchange::pin::Pin;
@@ -95,8 +95,13 @@ impl UndoSubject<'_> {
     ) -> Result<CommandReply, StoreError> {
         let reading = self.agent.request.reading();
         candidates.retain(|c| c.sentinel.id != target);
-        let (app, wire) = (self.app, self.agent.wire);
-        let before = find_active(app, self.ctx, wire, reading, candidates).await?;
+        let lookup = PinLookup {
+            app: self.app,
+            ctx: self.ctx,
+            wire: self.agent.wire,
+            reading,
+        };
+        let before = find_active(lookup, candidates).await?;
         let from = before.as_ref().and_then(Active::turn);
         let list = self.agent.request.view().list;
         let start = from.map_or(list.start, |turn| {

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::Response;
 
 use super::answer_text::draft_of;
-use super::{DraftInput, Drafter};
+use super::drafter::{DraftInput, Drafter};
 use crate::serve::exchange::answer_form::AnswerForm;
 use crate::serve::exchange::send::LegSender;
 use crate::serve::exchange::shown::TextExtractor;

@@ -12,7 +12,7 @@ use baton_core::commands::pinned_text;
 use baton_core::course::NextLeg;
 use baton_core::handoffs::draft::TokenCounter;
 use baton_core::mark::sentinel;
-use baton_core::record::{Handoff, HandoffId};
+use baton_core::record::{Handoff, HandoffId, OpenResponse};
 use baton_core::rewrite::untooled::ToolOmission;
 use baton_core::rewrite::{
     ChangeReason, ContinuedResponse, Cut, Rewrite, RewriteOutcome, SizeChange, lost, preamble, rewrite,
@@ -254,11 +254,11 @@ impl Offered {
         })
     }
 
-    /// Carry-over prompt and reason of a handoff that is pending until the end of a turn which began in a response that
-    /// upstream stores.
-    pub(super) fn stored_pending(&self) -> Option<(String, Option<String>)> {
+    /// The turn that began in a response which upstream stores, and that this request goes on with. A handoff may be pending
+    /// until its end.
+    pub(super) fn stored_turn(&self) -> Option<&OpenResponse> {
         let open = self.pin.previous.as_ref()?.open()?;
-        open.pending.clone().filter(|_| self.pin.active.is_none())
+        self.pin.active.is_none().then_some(open)
     }
 
     /// Preamble, pins and carry-over prompt for a new handoff: the active one's preamble where there is one, so that

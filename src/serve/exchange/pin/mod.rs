@@ -3,10 +3,10 @@
 mod taken_out;
 mod verdict;
 
-use super::active_handoff::{Active, Unresolved, why_unresolved};
+use super::active_handoff::{Active, PinLookup, Unresolved, why_unresolved};
 
 use super::is_model_call;
-use super::pinned_to::{PinLookup, PinnedTo};
+use super::pinned_to::PinnedTo;
 use super::read::{AgentRequest, Received, is_side_call};
 use super::read_ahead::Ahead;
 use crate::serve::exchange::app::App;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use super::answer_form::AnswerForm;
 use super::is_model_call;
-use super::read_ahead::{self, Ahead};
+use super::read_ahead::{self, Ahead, OpenedConversation};
 use super::request::Request;
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::body::RequestBody;
@@ -127,19 +127,21 @@ pub(super) async fn receive(
     scan: &BodyScan,
     weight: usize,
 ) -> Option<Received> {
-    let (wire, reading) = read(app, ctx, body, scan)?;
-    let (key, named) = key(ctx, wire, &reading);
+    let ReadRequest { wire, reading } = read(app, ctx, body, scan)?;
+    let ConversationKey { key, named } = key(ctx, wire, &reading);
     ctx.recorder.note(|e| e.conversation = Some(key.clone()));
     let candidates = reading.candidates(wire);
     app.sessions.settle_ends(&key).await;
-    let (live, ahead) = open(app, ctx, wire, &reading, &key, candidates.first()).await;
+    let OpenedConversation { live, ahead } = open(app, ctx, wire, &reading, &key, candidates.first()).await;
     let agent = AgentRequest {
         wire,
         side_call: is_side_call(ctx, &reading.view),
         request: Request::new(body.clone(), reading),
         weight,
         named,
-        live,
+        live: live
+            .inspect_err(|error| tracing::error!(%error, "the store cannot be read"))
+            .ok(),
         forbidden: forbidden(app, ctx),
         original_hash: None,
     };
@@ -156,8 +158,7 @@ pub(super) fn is_side_call(ctx: &RequestContext, view: &View) -> bool {
     view.facts.summary || summary_class(ctx)
 }
 
-/// Opens the conversation; where the store is shared, with what its request will most likely ask for. `None`: the store
-/// cannot be read.
+/// Opens the conversation; where the store is shared, with what its request will most likely need.
 async fn open(
     app: &App,
     ctx: &RequestContext,
@@ -165,24 +166,23 @@ async fn open(
     reading: &RequestReading,
     key: &str,
     newest: Option<&Candidate>,
-) -> (Option<Arc<LiveConversation>>, Ahead) {
-    let (opened, ahead) = match app.sessions.is_shared() {
+) -> OpenedConversation {
+    match app.sessions.is_shared() {
         true => Box::pin(read_ahead::read(app, ctx, wire, reading, key, newest)).await,
-        false => {
-            let opened = app.sessions.open(key, &ctx.principal, app.clock.now_ms()).await;
-            (opened, Ahead::default())
-        }
-    };
-    let live = opened.inspect_err(|error| tracing::error!(%error, "the store cannot be read"));
-    (live.ok(), ahead)
+        false => OpenedConversation {
+            live: app.sessions.open(key, &ctx.principal, app.clock.now_ms()).await,
+            ahead: Ahead::default(),
+        },
+    }
 }
 
-fn read(
-    app: &App,
-    ctx: &RequestContext,
-    body: &RequestBody,
-    scan: &BodyScan,
-) -> Option<(&'static dyn Wire, RequestReading)> {
+/// A request that its wire has read.
+struct ReadRequest {
+    wire: &'static dyn Wire,
+    reading: RequestReading,
+}
+
+fn read(app: &App, ctx: &RequestContext, body: &RequestBody, scan: &BodyScan) -> Option<ReadRequest> {
     let wire = wire(ctx.wire?);
     let unread = |why| ctx.recorder.note(|e| e.untooled = Some(why));
     let Some(text) = body.text() else {
@@ -204,7 +204,7 @@ fn read(
             if facts.model.is_none() {
                 facts.model = route::model(&ctx.target).map(str::to_owned);
             }
-            Some((wire, reading))
+            Some(ReadRequest { wire, reading })
         }
         Err(why) => {
             unread(match why {
@@ -246,8 +246,15 @@ pub(super) fn operation_of(endpoint: Endpoint) -> Operation {
     }
 }
 
-/// The conversation's key, and whether the agent named its session: an opening may be another one's, too.
-fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> (String, bool) {
+/// The key of a conversation.
+struct ConversationKey {
+    key: String,
+    /// Whether the agent named its session: an opening may be another conversation's, too.
+    named: bool,
+}
+
+/// The key by the agent's name for its session, else by the conversation's opening.
+fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> ConversationKey {
     let named = Cell::new(true);
     let header = |name: &str| {
         headers::value(&ctx.headers, name)?
@@ -260,7 +267,10 @@ fn key(ctx: &RequestContext, wire: &dyn Wire, reading: &RequestReading) -> (Stri
         named.set(false);
         opening(wire, reading)
     });
-    (key, named.get())
+    ConversationKey {
+        key,
+        named: named.get(),
+    }
 }
 
 /// The texts that a conversation opens with, for agents that name no session. Cache breakpoints move from

@@ -3,6 +3,7 @@
 mod commanding;
 mod contexts;
 mod drafting;
+mod fired;
 mod offering;
 mod pairing;
 mod pinning;

@@ -33,10 +33,13 @@ async fn what_cannot_be_read_is_left_alone_and_its_reason_is_noted() {
     }
 }
 
-async fn key(stage: &Stage, body: Value, principal: &str) -> (String, bool) {
+async fn key(stage: &Stage, body: Value, principal: &str) -> String {
     let request = stage.request(body).principal(principal);
-    let received = request.received().await.unwrap();
-    (received.key, received.agent.named)
+    request.received().await.unwrap().key
+}
+
+async fn is_named(stage: &Stage, body: Value) -> bool {
+    stage.request(body).received().await.unwrap().agent.named
 }
 
 #[tokio::test]
@@ -49,7 +52,7 @@ async fn a_named_session_is_one_conversation_whatever_its_transcript() {
         "local",
     )
     .await;
-    assert!(first.1);
+    assert!(is_named(&stage, claude(&[user("Mend it.")])).await);
     assert_eq!(first, later);
     let other = json!({"metadata": {"user_id": "{\"session_id\":\"s-2\"}"}});
     assert_ne!(
@@ -65,7 +68,7 @@ async fn without_a_name_the_opening_is_the_key_and_its_cache_breakpoint_is_no_pa
     let stage = Stage::new();
     let nameless = |messages: &[Value]| changed(claude(messages), json!({"metadata": null}));
     let first = key(&stage, nameless(&[user("Mend it.")]), "local").await;
-    assert!(!first.1);
+    assert!(!is_named(&stage, nameless(&[user("Mend it.")])).await);
     let later = nameless(&[user("Mend it."), model("Done."), user("Thanks.")]);
     assert_eq!(first, key(&stage, later, "local").await);
     let mut marked = user("Mend it.");

@@ -1,0 +1,20 @@
+//! The handoffs of one answer.
+
+use super::an_id;
+use crate::serve::exchange::Fired;
+
+#[test]
+fn clones_share_the_handoffs_of_an_answer_until_its_end_takes_them() {
+    let fired = Fired::default();
+    let clone = fired.clone();
+    assert!(fired.is_empty() && fired.last().is_none());
+    // Before any is there, the next one is the first.
+    assert!(fired.is_first(an_id(1)));
+    fired.add(an_id(1));
+    clone.add(an_id(2));
+    assert_eq!(fired.all(), [an_id(1), an_id(2)]);
+    assert_eq!(clone.last(), Some(an_id(2)));
+    assert!(fired.is_first(an_id(1)) && !fired.is_first(an_id(2)));
+    assert_eq!(clone.take(), [an_id(1), an_id(2)]);
+    assert!(fired.is_empty());
+}
