@@ -67,6 +67,7 @@ test("rows say what happened: calls, the first words, a command, an error in the
   Object.assign(story.rows[5], { answer: { calls: ["a", "b", "c", "d"].map((name) => ({ name })), more_calls: 5 } });
   mock.stories = [story];
   await go(talk());
+  await page.waitForFunction(() => document.querySelectorAll(".exchange .did").length >= 6);
   const did = await page.locator(".exchange .did").allInnerTexts();
   assert.equal(did[3], "All is well. ⏎ So be it.");
   assert.match(did[5], /^read_file src\/store\/mod\.rs$/);
@@ -986,4 +987,14 @@ test("the line that undoes a handoff has the prefix of the config", async () => 
     await copy.click();
     assert.match(await page.evaluate(() => navigator.clipboard.readText()), line);
   }
+});
+
+test("a request is copied as curl, its key as a variable", async () => {
+  mock.stories = examples();
+  await go(`#/e/${exchangeId(20)}`, { permissions: ["clipboard-read", "clipboard-write"] });
+  await page.getByRole("button", { name: "Copy as curl" }).first().click();
+  const text = await page.evaluate(() => navigator.clipboard.readText());
+  assert.match(text, /^baton show \S+ --sent --leg \d+ \| curl -sS -X POST 'https:\/\/api\.anthropic\.com\/v1\/messages'/);
+  assert.match(text, / -H "x-api-key: \$ANTHROPIC_API_KEY" --data-binary @-$/);
+  assert.doesNotMatch(text, /redacted|accept-encoding/);
 });

@@ -211,6 +211,23 @@ impl RequestContext {
     }
 }
 
+/// Names the exchange in the response's headers, its handoff, and why it did not get the tool. The recorder knows them also
+/// where an answer failed before its first byte and was replaced.
+fn describe(headers: &mut HeaderMap, id: &str, recorder: &ExchangeRecorder) {
+    let pinned = recorder.read(|e| e.pinned.clone()).flatten();
+    let untooled = recorder.read(|e| e.untooled).flatten();
+    let named = [
+        ("x-baton-exchange", Some(id)),
+        ("x-baton-handoff", pinned.as_deref()),
+        ("x-baton-untooled", untooled.map(|why| why.name())),
+    ];
+    for (name, value) in named {
+        if let Some(value) = value.and_then(|value| HeaderValue::try_from(value).ok()) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+}
+
 /// Answers one request. The response's body carries the recorder and the permit; dropping this future or the body
 /// ends the exchange where it stands.
 pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Response<ResponseBody> {
@@ -269,24 +286,7 @@ pub async fn handle(gateway: Arc<Gateway>, request: Request<Incoming>) -> Respon
         Ok(body) => Response::from_parts(head, body),
         Err(fault) => refuse(&recorder, shape, &fault.into()),
     };
-    if let Ok(id) = HeaderValue::try_from(id) {
-        response
-            .headers_mut()
-            .insert(HeaderName::from_static("x-baton-exchange"), id);
-    }
-    // Known by the recorder, so that an answer which failed before its first byte, and was replaced, has it, too.
-    let pinned = recorder.read(|e| e.pinned.clone()).flatten();
-    if let Some(id) = pinned.and_then(|id| HeaderValue::try_from(id).ok()) {
-        response
-            .headers_mut()
-            .insert(HeaderName::from_static("x-baton-handoff"), id);
-    }
-    if let Some(why) = recorder.read(|e| e.untooled).flatten() {
-        response.headers_mut().insert(
-            HeaderName::from_static("x-baton-untooled"),
-            HeaderValue::from_static(why.name()),
-        );
-    }
+    describe(response.headers_mut(), &id, &recorder);
     recorder.note(|e| e.status = response.status().as_u16());
     let shown = match recording.is_on() {
         true => recording.capture_shown(response.headers()),

@@ -270,9 +270,24 @@ function legTab(said, row, leg, look) {
     h("p", { class: "leg-line" },
       h("span", { class: "dim" }, leg.n > 0 ? "A later request: baton asked the model again, within the same response to the agent." : "What the agent sent, beside what went on to the model."),
       failed ? h("span", { class: "bad" }, status ? `Upstream answered ${status}.` : "Upstream gave no answer.") : null,
-      h("span", { class: "links" }, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
+      h("span", { class: "links" }, leg.sent?.url ? copyButton(() => curl(row, leg), "Copy as curl") : null, download("Sent, raw", api.path(["exchanges", row.id, "sent"], { leg: leg.n }), `${row.id}-sent-${leg.n}.txt`))),
     changes.length ? h("ul", { class: "envelope" }, changes.map((it) => h("li", null, h("code", null, line(it.key)), ` ${line(it.what)}`))) : null,
     diff(row.id, said.received ?? {}, leg, look));
+}
+
+/** Headers that curl makes by itself, and those that hold a key. */
+const REMADE = new Set(["host", "content-length", "accept-encoding", "connection", "content-encoding", "user-agent"]);
+const CREDENTIALS = new Map([["x-api-key", "$ANTHROPIC_API_KEY"], ["authorization", "Bearer $API_KEY"], ["x-goog-api-key", "$GEMINI_API_KEY"], ["api-key", "$API_KEY"]]);
+
+/** The request as a line for a shell: the body comes from the journal, and credentials are variables. */
+function curl(row, leg) {
+  const quoted = (text) => `'${String(text).replaceAll("'", "'\\''")}'`;
+  const headers = (leg.sent.headers ?? []).filter(([name]) => !REMADE.has(name)).map(([name, value]) => {
+    const key = CREDENTIALS.get(name);
+    return key ? ` -H "${name}: ${key}"` : ` -H ${quoted(`${name}: ${value}`)}`;
+  });
+  const query = leg.sent.url.endsWith(":streamGenerateContent") ? "?alt=sse" : "";
+  return `baton show ${row.id} --sent --leg ${leg.n + 1} | curl -sS -X ${(row.route ?? "POST").split(" ")[0]} ${quoted(leg.sent.url + query)}${headers.join("")} --data-binary @-`;
 }
 
 function response(said, row, look) {

@@ -72,6 +72,26 @@ pub(super) struct Pinned {
     pub(super) ahead: Ahead,
 }
 
+/// What of the verdict's evidence the request and the handoff that was found give.
+fn evidence(
+    agent: &AgentRequest,
+    active: Option<&Active>,
+    missed: Option<&baton_core::rewrite::Candidate>,
+) -> PinEvidence {
+    PinEvidence {
+        is_named: agent.named,
+        known: agent.live.as_ref().and_then(|live| live.active()),
+        active: active.map(|active| active.id),
+        by_user: active.is_some_and(Active::is_by_user),
+        missed: missed.map(|candidate| MissedSentinel {
+            id: candidate.sentinel.id,
+            by_user: candidate.by_user,
+            is_last: is_last(agent, candidate.turn),
+        }),
+        ..PinEvidence::default()
+    }
+}
+
 /// Finds what a request is pinned to. `next_undo`: the handoff whose undo the answer's first line will report.
 ///
 /// # Errors
@@ -121,6 +141,7 @@ pub(super) async fn pin(
     }
     let view = agent.request.view();
     let missed = newest.filter(|c| by_sentinel != Some(c.sentinel.at));
+    let was_undone = taken.undone.last.is_some();
     let scope = RequestScope {
         of_the_loop: is_model_call(ctx.endpoint)
             && view.tools.is_some_and(|t| t.client)
@@ -130,16 +151,8 @@ pub(super) async fn pin(
     let evidence = PinEvidence {
         is_model_call: is_model_call(ctx.endpoint),
         of_the_loop: scope.of_the_loop,
-        is_named: agent.named,
-        known: agent.live.as_ref().and_then(|live| live.active()),
-        active: active.as_ref().map(|active| active.id),
-        by_user: active.as_ref().is_some_and(Active::is_by_user),
-        was_undone: taken.undone.last.is_some(),
-        missed: missed.as_ref().map(|c| MissedSentinel {
-            id: c.sentinel.id,
-            by_user: c.by_user,
-            is_last: is_last(&agent, c.turn),
-        }),
+        was_undone,
+        ..evidence(&agent, active.as_ref(), missed.as_ref())
     };
     let PinVerdict {
         unpinned,

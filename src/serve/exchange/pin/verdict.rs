@@ -13,7 +13,7 @@ pub(super) struct MissedSentinel {
 }
 
 /// What is known of a request and of its conversation.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(super) struct PinEvidence {
     pub(super) is_model_call: bool,
     /// The request is of the agent's loop, and its transcript is whole.
