@@ -129,6 +129,24 @@ fn ago(then_ms: u64, now_ms: u64) -> String {
     }
 }
 
+/// Whether a proxy runs, and since when.
+fn running(status: &Status, now: u64) -> String {
+    match (&status.running, &status.stale) {
+        (Some(process), _) => format!(
+            "yes: process {}, version {}, started {}",
+            process.pid,
+            first_line(&process.version, None),
+            ago(process.started_ms, now)
+        ),
+        (None, Some(process)) => format!(
+            "no: process {}, started {}, ended without a word",
+            process.pid,
+            ago(process.started_ms, now)
+        ),
+        (None, None) => "no".to_owned(),
+    }
+}
+
 fn rows(status: &Status) -> Vec<String> {
     let now = crate::state::journal::now_ms();
     let last = status.last_exchange.as_ref().map_or_else(
@@ -146,20 +164,6 @@ fn rows(status: &Status) -> Vec<String> {
             )
         },
     );
-    let running = match (&status.running, &status.stale) {
-        (Some(process), _) => format!(
-            "yes: process {}, version {}, started {}",
-            process.pid,
-            first_line(&process.version, None),
-            ago(process.started_ms, now)
-        ),
-        (None, Some(process)) => format!(
-            "no: process {}, started {}, ended without a word",
-            process.pid,
-            ago(process.started_ms, now)
-        ),
-        (None, None) => "no".to_owned(),
-    };
     // Without a proxy there is nothing at the configured addresses.
     let place = |found: fn(&Process) -> &String, without: String| match &status.running {
         Some(process) => first_line(found(process), None),
@@ -167,7 +171,7 @@ fn rows(status: &Status) -> Vec<String> {
     };
     [
         ("version", status.version.to_owned()),
-        ("running", running),
+        ("running", running(status, now)),
         ("state", first_line(&status.state_dir, None)),
         (
             "agents at",

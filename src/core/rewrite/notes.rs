@@ -69,26 +69,7 @@ pub(super) fn take_out_in(
     }
     let marks = ChatMark::in_reading(wire, reading);
     let last_user = last_users(view);
-    let mut gone = RemovedTexts::default();
-    for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
-        gone.text(answer.turn, answer.part, span);
-        if let Some(user) = last_user[answer.turn] {
-            gone.command(wire, view, user, look);
-        }
-    }
-    for draft in &marks.drafts {
-        let note = marks.note_of(draft);
-        let from = begins(view, draft, draft.inside.start);
-        let end = match note {
-            Some(note) if note.part == draft.part => continue,
-            _ => draft.inside.end,
-        };
-        gone.text(draft.turn, draft.part, Span::new(from, end));
-        gone.texts_between(wire, view, draft.turn, draft.part + 1, note.map(|note| note.part));
-        if let Some(user) = last_user[draft.turn] {
-            gone.command(wire, view, user, look);
-        }
-    }
+    let mut gone = answered_commands(wire, view, &marks, &last_user, look);
     for turn in unanswered {
         gone.command(wire, view, turn, look);
     }
@@ -129,6 +110,37 @@ pub(super) fn take_out_in(
             reading: left,
             undone: history.undone,
         })
+}
+
+/// Commands with their answers, and drafts that an answer shows.
+fn answered_commands(
+    wire: &dyn Wire,
+    view: &View,
+    marks: &ChatMark,
+    last_user: &[Option<usize>],
+    look: NoteSearch<'_>,
+) -> RemovedTexts {
+    let mut gone = RemovedTexts::default();
+    for (answer, span) in marks.notes.iter().zip(marks.answers(view)) {
+        gone.text(answer.turn, answer.part, span);
+        if let Some(user) = last_user[answer.turn] {
+            gone.command(wire, view, user, look);
+        }
+    }
+    for draft in &marks.drafts {
+        let note = marks.note_of(draft);
+        let from = begins(view, draft, draft.inside.start);
+        let end = match note {
+            Some(note) if note.part == draft.part => continue,
+            _ => draft.inside.end,
+        };
+        gone.text(draft.turn, draft.part, Span::new(from, end));
+        gone.texts_between(wire, view, draft.turn, draft.part + 1, note.map(|note| note.part));
+        if let Some(user) = last_user[draft.turn] {
+            gone.command(wire, view, user, look);
+        }
+    }
+    gone
 }
 
 /// The transcript without the command in the user's last turn: the source of the handoff that the command requests.

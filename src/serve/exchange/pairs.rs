@@ -29,28 +29,10 @@ pub(super) async fn find_pairs(
     };
     let store = app.sessions.store();
     let mut all = app.sessions.pairs_of(live).await?;
-    let cut = placed.pin.active.as_ref();
-    // What stands before the cut is not sent.
-    let from = cut.and_then(Active::turn).unwrap_or_default();
-    let cut = cut.map(|active| active.id);
     let CallPairs {
         unknown,
         found: beside,
-    } = match ahead.beside(cut, from, live) {
-        Some(read) => read,
-        None => {
-            let (reading, now) = (placed.agent.request.reading(), app.clock.now_ms());
-            let unknown = unknown_calls(placed.agent.wire, reading, live, cut, from, now);
-            let beside = match unknown.calls().is_empty() {
-                true => Vec::new(),
-                false => store.pairs_beside(&ctx.principal, unknown.calls()).await?,
-            };
-            CallPairs {
-                unknown,
-                found: beside,
-            }
-        }
-    };
+    } = pairs_of_unknown_calls(app, ctx, placed, live, ahead).await?;
     let mut found = Vec::new();
     if !beside.is_empty() {
         let beside = belonging(placed, live, beside);
@@ -73,15 +55,7 @@ pub(super) async fn find_pairs(
         tags: &app.config.handoff.preamble_tags,
         next_note: None,
     };
-    let of_then = match &placed.pin.taken_out.original {
-        Some(received) if !placed.pin.undone.ever().is_empty() => undone_pairs::other_keys(
-            placed.agent.wire,
-            &received.text,
-            placed.agent.request.view(),
-            look,
-        ),
-        _ => Vec::new(),
-    };
+    let of_then = keys_of_then(placed, look);
     let mut uncertain = HashSet::new();
     if !of_then.is_empty() {
         let mut beside = store.pairs_beside(&ctx.principal, &of_then).await?;
@@ -97,6 +71,45 @@ pub(super) async fn find_pairs(
         stands_here || !uncertain.contains(&pair.id)
     });
     Ok(())
+}
+
+/// What stands beside the calls that are not known yet, read ahead or from the store.
+async fn pairs_of_unknown_calls(
+    app: &App,
+    ctx: &RequestContext,
+    placed: &Placed,
+    live: &LiveConversation,
+    ahead: &mut Ahead,
+) -> Result<CallPairs, StoreError> {
+    let cut = placed.pin.active.as_ref();
+    // What stands before the cut is not sent.
+    let from = cut.and_then(Active::turn).unwrap_or_default();
+    let cut = cut.map(|active| active.id);
+    if let Some(read) = ahead.beside(cut, from, live) {
+        return Ok(read);
+    }
+    let (reading, now) = (placed.agent.request.reading(), app.clock.now_ms());
+    let unknown = unknown_calls(placed.agent.wire, reading, live, cut, from, now);
+    let found = match unknown.calls().is_empty() {
+        true => Vec::new(),
+        false => {
+            let store = app.sessions.store();
+            store.pairs_beside(&ctx.principal, unknown.calls()).await?
+        }
+    };
+    Ok(CallPairs { unknown, found })
+}
+
+/// Keys of the calls while other handoffs counted, where any was ever undone.
+fn keys_of_then(placed: &Placed, look: NoteSearch<'_>) -> Vec<String> {
+    let Some(received) = &placed.pin.taken_out.original else {
+        return Vec::new();
+    };
+    if placed.pin.undone.ever().is_empty() {
+        return Vec::new();
+    }
+    let (wire, now) = (placed.agent.wire, placed.agent.request.view());
+    undone_pairs::other_keys(wire, &received.text, now, look)
 }
 
 /// A handoff that was undone, and every call that waited in front of it, must not fire again; nor is a call bound to a prefix that

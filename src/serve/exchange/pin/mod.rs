@@ -20,7 +20,7 @@ use baton_core::tools::RECALL_NAME;
 use baton_core::wire::{Role, Wire};
 
 pub(super) use self::taken_out::{OriginalTranscript, TakenOut};
-use self::verdict::{MissedSentinel, PinEvidence, PinVerdict};
+use self::verdict::{MissedSentinel, PinEvidence};
 
 /// What a request is pinned to.
 #[derive(Clone)]
@@ -92,6 +92,13 @@ fn evidence(
     }
 }
 
+/// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
+fn is_of_the_loop(ctx: &RequestContext, view: &baton_core::wire::View) -> bool {
+    is_model_call(ctx.endpoint)
+        && view.tools.is_some_and(|tools| tools.client)
+        && view.facts.previous.is_none()
+}
+
 /// Finds what a request is pinned to. `next_undo`: the handoff whose undo the answer's first line will report.
 ///
 /// # Errors
@@ -143,9 +150,7 @@ pub(super) async fn pin(
     let missed = newest.filter(|c| by_sentinel != Some(c.sentinel.at));
     let was_undone = taken.undone.last.is_some();
     let scope = RequestScope {
-        of_the_loop: is_model_call(ctx.endpoint)
-            && view.tools.is_some_and(|t| t.client)
-            && view.facts.previous.is_none(),
+        of_the_loop: is_of_the_loop(ctx, view),
         may_recall,
     };
     let evidence = PinEvidence {
@@ -154,13 +159,8 @@ pub(super) async fn pin(
         was_undone,
         ..evidence(&agent, active.as_ref(), missed.as_ref())
     };
-    let PinVerdict {
-        unpinned,
-        lost,
-        resumed,
-        names_unknown,
-    } = evidence.verdict();
-    let unresolved = match missed.filter(|_| names_unknown) {
+    let verdict = evidence.verdict();
+    let unresolved = match missed.filter(|_| verdict.names_unknown) {
         Some(candidate) => Some(why_unresolved(app, ctx, &candidate).await.map_err(store_down)?),
         None => None,
     };
@@ -172,9 +172,9 @@ pub(super) async fn pin(
         taken_out: taken.taken_out,
         command,
         unresolved,
-        unpinned,
-        lost,
-        resumed,
+        unpinned: verdict.unpinned,
+        lost: verdict.lost,
+        resumed: verdict.resumed,
     };
     Ok(Pinned {
         agent,
