@@ -6,7 +6,6 @@ mod verdict;
 use super::active_handoff::{Active, PinLookup, Unresolved, why_unresolved};
 
 use super::is_model_call;
-use super::pinned_to::PinnedTo;
 use super::read::{AgentRequest, Received, is_side_call};
 use super::read_ahead::Ahead;
 use crate::serve::exchange::app::App;
@@ -92,6 +91,23 @@ fn evidence(
     }
 }
 
+/// Takes chat commands out of the request, which is then another transcript, with other offsets and maybe another last text.
+fn take_commands_out(
+    app: &App,
+    ctx: &RequestContext,
+    received: &mut Received,
+    next_undo: Option<HandoffId>,
+) -> taken_out::CommandsTaken {
+    let agent = &mut received.agent;
+    let taken = taken_out::take_out(app, agent, next_undo);
+    if taken.taken_out.removed.is_some() {
+        agent.side_call = is_side_call(ctx, agent.request.view());
+        received.candidates = agent.request.reading().candidates(agent.wire);
+        received.ahead.forget_offsets();
+    }
+    taken
+}
+
 /// Whether the agent's own loop sent it: a model call with the agent's tools that brings its history along.
 fn is_of_the_loop(ctx: &RequestContext, view: &baton_core::wire::View) -> bool {
     is_model_call(ctx.endpoint)
@@ -106,23 +122,17 @@ fn is_of_the_loop(ctx: &RequestContext, view: &baton_core::wire::View) -> bool {
 pub(super) async fn pin(
     app: &App,
     ctx: &RequestContext,
-    received: Received,
+    mut received: Received,
     next_undo: Option<HandoffId>,
 ) -> Result<Pinned, Fault> {
+    let taken = take_commands_out(app, ctx, &mut received, next_undo);
     let Received {
         mut agent,
         key,
-        mut candidates,
+        candidates,
         mut ahead,
     } = received;
     let wire = agent.wire;
-    let taken = taken_out::take_out(app, &mut agent, next_undo);
-    if taken.taken_out.removed.is_some() {
-        // Another transcript, with other offsets and maybe another last text.
-        agent.side_call = is_side_call(ctx, agent.request.view());
-        candidates = agent.request.reading().candidates(wire);
-        ahead.forget_offsets();
-    }
     let newest = candidates.first().cloned();
     let command = is_model_call(ctx.endpoint)
         .then(|| taken_out::command(app, wire, agent.request.reading()))
@@ -136,18 +146,15 @@ pub(super) async fn pin(
     let session = agent.named.then_some(key.as_str());
     let previous = ahead.previous.take();
     let found = lookup.pinned_to(candidates, previous, agent.live.as_ref(), &taken.undone, session);
-    let PinnedTo {
-        active,
-        by_sentinel,
-        previous,
-    } = found.await.map_err(store_down)?;
+    let found = found.await.map_err(store_down)?;
+    let (active, previous) = (found.active, found.previous);
     let may_recall = may_recall(app, &mut agent, active.as_ref());
     if agent.live.is_none() && active.is_some() {
         // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
         return Err(Fault::from(Code::STORE));
     }
     let view = agent.request.view();
-    let missed = newest.filter(|c| by_sentinel != Some(c.sentinel.at));
+    let missed = newest.filter(|c| found.by_sentinel != Some(c.sentinel.at));
     let was_undone = taken.undone.last.is_some();
     let scope = RequestScope {
         of_the_loop: is_of_the_loop(ctx, view),
