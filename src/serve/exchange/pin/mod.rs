@@ -153,11 +153,10 @@ pub(super) async fn pin(
         // Cut without its hidden pairs and the tool, it would be another prefix than the model's.
         return Err(Fault::from(Code::STORE));
     }
-    let view = agent.request.view();
     let missed = newest.filter(|c| found.by_sentinel != Some(c.sentinel.at));
     let was_undone = taken.undone.last.is_some();
     let scope = RequestScope {
-        of_the_loop: is_of_the_loop(ctx, view),
+        of_the_loop: is_of_the_loop(ctx, agent.request.view()),
         may_recall,
     };
     let evidence = PinEvidence {
