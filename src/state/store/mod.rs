@@ -176,7 +176,7 @@ pub trait Store: Send + Sync + 'static {
     /// Insertions by id, without unknown ids.
     fn insertions<'a>(&'a self, principal: &'a str, ids: &'a [Uuid]) -> StoreFuture<'a, Vec<Insertion>>;
 
-    /// Insertions that are looked up by any of these ([`InsertionPlace::key`](baton_core::record::Place::key)), oldest first.
+    /// Insertions that are looked up by any of these ([`InsertionPlace::key`](baton_core::record::InsertionPlace::key)), oldest first.
     fn insertions_at<'a>(
         &'a self,
         principal: &'a str,

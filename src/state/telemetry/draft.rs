@@ -3,7 +3,7 @@
 /// One attempt. An automatic trigger may try several methods.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DraftEvent {
-    /// Who requested it, by [`Origin`](baton_core::record::Origin)'s names: `person`, `auto`, `api`.
+    /// Who requested it, by [`HandoffOrigin`](baton_core::record::HandoffOrigin)'s names: `person`, `auto`, `api`.
     pub origin: &'static str,
     /// `oneshot`, `bundle`, `local`; `given` where the document was brought, `none` where it did not come to a try.
     pub method: &'static str,
