@@ -57,8 +57,6 @@ pub(super) enum CliCommand {
     /// Say in short what state the proxy's files are in
     Status(StatusArgs),
     /// Open the inspector over the journal, read only, without a proxy
-    // Hidden for as long as the command tree is full: it has at most 24 visible leaves.
-    #[command(hide = true)]
     Ui(UiArgs),
     /// Copy the store to another one, or check it
     Store(StoreArgs),

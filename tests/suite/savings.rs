@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use baton_core::bill::{BilledExchange, BilledRequest, ConversationBill, PriceQuery};
 use baton_proxy::state::journal::{self, BillEntry, BillFilter, JournalReader, Recorder};
 use baton_proxy::state::prices;
 use baton_strict::Reply;
 use pretty_assertions::assert_eq;
+use serde_json::Value;
 
 use crate::harness;
 use crate::matrix::fixture::{Fixture, fresh, handoff};
@@ -145,4 +147,62 @@ async fn the_command_reads_the_journal_and_a_table_of_ones_own() {
     let output = command(&["savings", "--state-dir", state]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert_eq!(text.matches("1 exchange without a price").count(), 1, "{text}");
+}
+
+/// What real agents sent (sizes and usage alone, recorded before the strict provider: `tests/recordings/bill`): every token of the
+/// provider is billed once; before the first handoff only our own tool costs something; and with 50 KB of instructions and tools
+/// and four short tasks the handoffs lose money, as `docs/savings.md` says of short histories.
+#[test]
+fn real_agents_sessions_are_billed_to_the_token() {
+    for (name, recording) in [
+        ("claude_code", include_str!("../recordings/bill/claude_code.json")),
+        ("codex", include_str!("../recordings/bill/codex.json")),
+        ("gemini_cli", include_str!("../recordings/bill/gemini_cli.json")),
+    ] {
+        let recording: Value = serde_json::from_str(recording).unwrap();
+        let model = recording["model"].as_str().unwrap();
+        let rates = prices::table(None).unwrap().rates(&PriceQuery {
+            model,
+            at_ms: 1_795_435_200_000,
+            ..PriceQuery::default()
+        });
+        let rates = rates.unwrap_or_else(|| panic!("{name}: {model} has no price"));
+        let mut bill = ConversationBill::default();
+        let (mut saved, mut error, mut billed, mut counted) = (0.0, 0.0, 0, 0);
+        for (minute, exchange) in (0_u64..).zip(recording["exchanges"].as_array().unwrap()) {
+            let requests = exchange["requests"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|request| BilledRequest {
+                    bytes: request["bytes"].as_u64().unwrap(),
+                    usage: Some(serde_json::from_value(request["tokens"].clone()).unwrap()),
+                    model: model.to_owned(),
+                    rates: Some(rates.clone()),
+                    own: false,
+                });
+            let requests: Vec<_> = requests.collect();
+            counted += requests
+                .iter()
+                .map(|request| request.usage.unwrap().total())
+                .sum::<u64>();
+            let added = bill.add(&BilledExchange {
+                at_ms: minute * 60_000,
+                received_bytes: exchange["received_bytes"].as_u64().unwrap(),
+                fixed_bytes: exchange["fixed_bytes"].as_u64().unwrap(),
+                handoff: exchange["handoff"].as_u64().map(|number| number.to_string()),
+                requests,
+                ..BilledExchange::default()
+            });
+            billed += added.tokens.total();
+            let own = added.saved().unwrap();
+            if exchange["handoff"].is_null() {
+                assert!(own <= 0.0 && own > -0.003, "{name}: {own}");
+            }
+            saved += own;
+            error += added.error().unwrap();
+        }
+        assert_eq!(billed, counted, "{name}");
+        assert!(saved < 0.0 && error < saved.abs(), "{name}: {saved} ± {error}");
+    }
 }
