@@ -1,4 +1,4 @@
-//! The Grafana dashboard queries only metrics and labels that exist, and all metrics are in it.
+//! The Grafana dashboard and the alerts query only metrics and labels that exist, and all metrics are in the dashboard.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -178,6 +178,34 @@ fn every_query_asks_for_what_exists() {
         .collect();
     let counted: BTreeSet<_> = samples.keys().map(|name| family(name).to_owned()).collect();
     assert_eq!(shown, counted);
+}
+
+/// Each alert's name and expression, which stands on one line.
+fn alerts(rules: &str) -> Vec<(&str, &str)> {
+    let mut name = "";
+    let mut found = Vec::new();
+    for line in rules.lines().map(str::trim) {
+        name = line.strip_prefix("- alert: ").unwrap_or(name);
+        found.extend(line.strip_prefix("expr: ").map(|expr| (name, expr)));
+    }
+    found
+}
+
+#[test]
+fn every_alert_asks_for_what_exists_and_is_tested() {
+    let rules = include_str!("../../examples/alerts.yml");
+    let tests = include_str!("../../examples/alerts.test.yml");
+    let samples = samples();
+    let alerts = alerts(rules);
+    assert_eq!(alerts.len(), rules.matches("alert: ").count());
+    assert!(!alerts.is_empty());
+    for (name, expr) in alerts {
+        assert_eq!(complaints(expr, "", &samples), Vec::<String>::new(), "{name}");
+        assert!(
+            tests.contains(&format!("alertname: {name}\n")),
+            "no test of {name}"
+        );
+    }
 }
 
 /// A metric's name without the suffixes of histograms and counters.
