@@ -68,7 +68,7 @@ test("rows say what happened: calls, the first words, a command, an error in the
   mock.stories = [story];
   await go(talk());
   await page.waitForFunction(() => document.querySelectorAll(".exchange .did").length >= 6);
-  const did = await page.locator(".exchange .did").allInnerTexts();
+  const did = await page.locator(".exchange .did").allTextContents();
   assert.equal(did[3], "All is well. ⏎ So be it.");
   assert.match(did[5], /^read_file src\/store\/mod\.rs$/);
   assert.equal(did[2], "::handoff --focus x");
@@ -174,7 +174,7 @@ test("several replicas: whose an exchange is, and who is away", async () => {
   assert.match(await text("#foot"), /3 replicas[\s\S]*three is away/);
   assert.equal(await page.locator("#foot .warn-text").getAttribute("title"), "it cannot be reached");
   assert.match(await text("#list .talk"), /Anthropic · claude-sonnet-4-5 · one, two/);
-  const tags = await page.locator(".exchange .tags").allInnerTexts();
+  const tags = await page.locator(".exchange .tags").allTextContents();
   assert.ok(tags.some((it) => it.includes("one")) && tags.some((it) => it.includes("two")), tags.join("; "));
   await shot(page, "replicas");
 });
@@ -192,7 +192,7 @@ test("a conversation has a chart with a mark for each handoff, and its numbers a
   assert.match(await text(".tip"), /Request 32/);
   assert.equal(await page.locator(".exchange").count(), 32);
   // The stretch after a handoff is named once, where it begins; each row says what the model did.
-  assert.deepEqual((await page.locator(".exchange .tags").allInnerTexts()).flatMap((it) => it.match(/cut at \d/) ?? []), ["cut at 3", "cut at 2", "cut at 1"]);
+  assert.deepEqual((await page.locator(".exchange .tags").allTextContents()).flatMap((it) => it.match(/cut at \d/) ?? []), ["cut at 3", "cut at 2", "cut at 1"]);
   assert.match(await text(".exchange"), /32[\s\S]*(read_file|edit_file|run) (src|cargo)/);
   assert.equal(await page.locator(".chain .step").count(), 3);
   assert.match(await text(".chain .step"), /kept 900 B[\s\S]*dropped [\s\S]*exchange[\s\S]*Copy resume line[\s\S]*Copy undo/);
@@ -257,7 +257,7 @@ test("an exchange that hands off says whether what baton saw stands behind the p
   first.facts = ["written"];
   second.facts = ["nothing"];
   await go(talk());
-  const tags = (row) => page.locator(`[data-row="${row.id}"] .tags`).innerText();
+  const tags = (row) => page.locator(`[data-row="${row.id}"] .tags`).textContent();
   assert.match(await tags(first), /hands off\s*facts stated/);
   assert.match(await tags(second), /hands off\s*no facts/);
 });
@@ -272,7 +272,7 @@ test("a step of the chain says how often the model looked behind it", async () =
   const step = (n) => page.locator(".chain .step").filter({ has: page.locator(`a[href="#/h/${handoffId(n)}"]`) }).innerText();
   assert.match(await step(2), /exchanges · 3 recalls/);
   assert.doesNotMatch(await step(1), /recall/);
-  assert.match((await page.locator(".exchange .tags").allInnerTexts()).join("; "), /2 recalls/);
+  assert.match((await page.locator(".exchange .tags").allTextContents()).join("; "), /2 recalls/);
 });
 
 test("the handoff that counts can be undone, an undo be taken back, and what waits be withdrawn", async () => {
