@@ -36,6 +36,16 @@ pub struct Cost {
 }
 
 impl TokenCounts {
+    /// Counts of a provider, whose `cache_write` includes the `hour` tokens that are stored for an hour.
+    pub fn splitting_hour(self, hour: u64) -> Self {
+        let hour = hour.min(self.cache_write);
+        Self {
+            cache_write: self.cache_write - hour,
+            cache_write_1h: hour,
+            ..self
+        }
+    }
+
     /// All of the input: what counts against the model's window, and chooses the price step.
     pub fn whole_input(&self) -> u64 {
         [self.input, self.cache_read, self.cache_write, self.cache_write_1h]

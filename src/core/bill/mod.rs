@@ -6,6 +6,7 @@
 mod cache;
 mod conversation;
 mod cost;
+mod free_cut;
 mod prices;
 mod simulation;
 
@@ -15,5 +16,6 @@ mod tests;
 pub use cache::CacheRule;
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
 pub use cost::{Cost, TokenCounts};
+pub use free_cut::{AnsweredRequest, CutLedger, DraftCost, FreeCut, FreeCutReason, NextRequest};
 pub use prices::{ModelPrices, PriceQuery, PriceTable, PriceTableError, Rates};
 pub use simulation::{RequestSegment, SimulatedCache};

@@ -8,6 +8,7 @@ use uuid::Uuid;
 use super::conversation::{Conversation, PendingUndo, RepeatedAnswer};
 use super::ids::HandoffId;
 use super::omission::ThinkingOmission;
+use super::ready_draft::ReadyDraft;
 
 /// Maximum cut points listed for one key; the oldest is dropped first. One is added when a person stops an answer after
 /// its handoff.
@@ -77,6 +78,10 @@ pub enum RecordChange {
     UndoRequested(PendingUndo),
     /// The pending undo is over: a transcript contains it, it was withdrawn, or it cannot be done.
     UndoOver(PendingUndo),
+    /// A draft was written ahead of a handoff. It takes the place of an older one.
+    DraftReady(Box<ReadyDraft>),
+    /// The draft of this id is of no use any more.
+    DraftDropped(Uuid),
 }
 
 impl RecordChange {
@@ -99,6 +104,7 @@ impl RecordChange {
                 // A finished or pending undo belongs to the earlier task.
                 record.undone = None;
                 record.pending_undo = None;
+                record.ready_draft = None;
                 record.pairs.retain(|id| !pairs.contains(id));
                 if *placed {
                     list(record, *handoff);
@@ -146,6 +152,13 @@ impl RecordChange {
             Self::UndoRequested(undo) => record.pending_undo = Some(Box::new(*undo)),
             Self::UndoOver(undo) => {
                 record.pending_undo = record.pending_undo.take().filter(|waiting| **waiting != *undo);
+            }
+            Self::DraftReady(draft) => {
+                let newer = record.ready_draft.take().filter(|known| known.id > draft.id);
+                record.ready_draft = newer.or_else(|| Some(draft.clone()));
+            }
+            Self::DraftDropped(id) => {
+                record.ready_draft = record.ready_draft.take().filter(|known| known.id != *id);
             }
         }
     }
@@ -219,7 +232,7 @@ impl Update {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::{Position, UndoAnswer};
+    use crate::record::{CachedHistory, Position, UndoAnswer};
 
     fn id(n: u128) -> Uuid {
         Uuid::from_u128(n)
@@ -340,6 +353,31 @@ mod tests {
             Some(id(2))
         );
         assert_eq!(changed(&known, &[followed]).active, Some(id(1)));
+    }
+
+    fn ready(n: u128) -> RecordChange {
+        RecordChange::DraftReady(Box::new(ReadyDraft {
+            id: id(n),
+            document: "Mend it.".to_owned(),
+            covers: Position {
+                turns: 3,
+                digest: "d".to_owned(),
+            },
+            cut: None,
+            last: CachedHistory::default(),
+            created_ms: 1,
+        }))
+    }
+
+    #[test]
+    fn the_newest_ready_draft_stays_until_it_is_dropped_or_a_handoff_fires() {
+        let known = |record: &Conversation| record.ready_draft.as_ref().map(|draft| draft.id);
+        let newest = changed(&Conversation::default(), &[ready(2), ready(1)]);
+        assert_eq!(known(&newest), Some(id(2)), "an older one that is written later");
+        let drop = |n| RecordChange::DraftDropped(id(n));
+        assert_eq!(known(&changed(&newest, &[drop(1)])), Some(id(2)));
+        assert_eq!(known(&changed(&newest, &[drop(2)])), None);
+        assert_eq!(known(&changed(&newest, &[fired(9, Vec::new())])), None);
     }
 
     /// Stores contain this name.

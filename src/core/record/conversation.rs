@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::ids::{HandoffId, Principal};
 use super::omission::ThinkingOmission;
+use super::ready_draft::ReadyDraft;
 
 /// State of a conversation besides its transcript.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -44,6 +45,9 @@ pub struct Conversation {
     /// An undo that was requested from outside of the chat and does not stand in a transcript yet.
     #[serde(default, rename = "asked_undo", skip_serializing_if = "Option::is_none")]
     pub pending_undo: Option<Box<PendingUndo>>,
+    /// The draft that was written ahead of a handoff. It belongs to the task before the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ready_draft: Option<Box<ReadyDraft>>,
     /// Milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Milliseconds since the Unix epoch.

@@ -13,6 +13,7 @@ mod insertion;
 pub mod lineage;
 mod omission;
 mod pair;
+mod ready_draft;
 mod response_origin;
 
 pub use change::{INSERTIONS_KEPT, LEFT_OUT_KEPT};
@@ -26,4 +27,5 @@ pub use insertion::{FINGERPRINT, sibling_key};
 pub use insertion::{Insertion, InsertionContent, InsertionPlace, Position};
 pub use omission::ThinkingOmission;
 pub use pair::{HiddenPair, HiddenResult};
+pub use ready_draft::{CachedHistory, ReadyDraft};
 pub use response_origin::{OpenResponse, PendingResult, ResponseOrigin};

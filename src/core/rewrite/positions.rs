@@ -22,6 +22,12 @@ pub fn of(view: &View) -> Position {
     }
 }
 
+/// Whether a transcript has all that stands before this position, unchanged.
+pub fn is_in(view: &View, position: &Position) -> bool {
+    let enough = position.turns <= view.turns.len() - view.leading();
+    enough && digests(view, &[position.turns]).pop().as_ref() == Some(&position.digest)
+}
+
 /// Digests of the first so many elements after the leading system messages, for each of `counts`, which ascend.
 pub(super) fn digests(view: &View, counts: &[usize]) -> Vec<String> {
     if counts.is_empty() {

@@ -1,6 +1,7 @@
 //! What a leg came to, and the machine that reads its stream.
 
 use super::served::ServedBy;
+use crate::bill::TokenCounts;
 use bytes::Bytes;
 
 use super::dropped_thinking::DroppedThinking;
@@ -22,6 +23,19 @@ pub struct Usage {
     /// Output tokens, reasoning included.
     pub output: u64,
     pub reasoning: u64,
+}
+
+impl From<Usage> for TokenCounts {
+    fn from(usage: Usage) -> Self {
+        let counts = Self {
+            input: usage.input,
+            cache_read: usage.cache_read,
+            cache_write: usage.cache_write,
+            output: usage.output,
+            ..Self::default()
+        };
+        counts.splitting_hour(usage.cache_write_1h)
+    }
 }
 
 /// Why a leg ended.

@@ -12,6 +12,7 @@ pub mod anthropic;
 mod api;
 mod call_fingerprint;
 mod dropped_thinking;
+mod effort;
 pub mod error;
 mod fingerprint_index;
 mod fingerprints;

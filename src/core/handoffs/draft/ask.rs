@@ -207,6 +207,18 @@ impl DraftRequest {
         }
     }
 
+    /// Whether it names neither how the document is made nor what it is about.
+    pub fn is_plain(&self) -> bool {
+        let plain = Self {
+            origin: self.origin,
+            reason: self.reason.clone(),
+            review: self.review,
+            show: self.show,
+            ..Self::default()
+        };
+        *self == plain
+    }
+
     /// Whether another method is tried after a failure, since no person could request it.
     pub fn falls_back(&self) -> bool {
         matches!(self.origin, HandoffOrigin::Auto | HandoffOrigin::Api)

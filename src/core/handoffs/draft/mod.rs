@@ -27,6 +27,7 @@ mod prompts;
 mod reader;
 mod request;
 pub mod seen;
+mod since;
 mod terms;
 mod tokens;
 mod turns;
@@ -45,6 +46,7 @@ pub use prompts::Prompts;
 pub use reader::DraftIndexSettings;
 pub use request::{DraftSpec, Preset};
 pub use seen::{SeenChange, SeenFacts, SeenFailure, SeenVerification, Whereabouts};
+pub use since::completed_since;
 pub use tokens::tokens;
 pub use turns::IndexRow;
 

@@ -1,0 +1,121 @@
+//! What a transcript has after the part that a draft describes, quoted as it is: a draft that was written ahead is completed by it.
+
+use std::fmt::Write;
+
+use crate::transcript::{Transcript, TranscriptPart, TranscriptPartKind};
+use crate::wire::{Role, View};
+
+/// Bytes of what came since: with more, another draft says it better.
+const MOST_BYTES: usize = 24 << 10;
+
+/// The document with the turns from `from` on quoted after it. The person's texts after the model's last turn are no part of them:
+/// they are still to be answered. `None`: too much came since.
+pub fn completed_since(document: &str, view: &View, from: usize) -> Option<String> {
+    let transcript = Transcript::of(view);
+    let last = view.turns.iter().rposition(|turn| is_models(turn.role));
+    let mut text = document.trim_end().to_owned();
+    let begins = text.len();
+    for at in from..transcript.len() {
+        let Some(turn) = transcript.turn(at) else { break };
+        let is_open = last.is_none_or(|last| at > last);
+        for part in turn.parts() {
+            if !(is_open && turn.role == Role::User && matches!(part.kind, TranscriptPartKind::Text(_))) {
+                quote(&mut text, turn.role, &part);
+            }
+            if text.len() - begins > MOST_BYTES {
+                return None;
+            }
+        }
+    }
+    if text.len() > begins {
+        text.insert_str(begins, "\n\n## Since this was written");
+    }
+    Some(text)
+}
+
+fn is_models(role: Role) -> bool {
+    matches!(role, Role::Assistant | Role::Other)
+}
+
+/// Appends a part under a line that says whose it is. Thinking and pictures are left out.
+fn quote(text: &mut String, role: Role, part: &TranscriptPart<'_>) {
+    // Writing into memory cannot fail.
+    let _ = match part.kind {
+        TranscriptPartKind::Text(words) if !words.get().trim().is_empty() => {
+            let who = match is_models(role) {
+                true => "You wrote",
+                false => "The person wrote",
+            };
+            write!(text, "\n\n{who}:\n\n{}", words.get().trim())
+        }
+        TranscriptPartKind::Call(call) => {
+            let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
+            let arguments = call
+                .arguments
+                .map(|arguments| arguments.get().into_owned())
+                .unwrap_or_default();
+            write!(text, "\n\nYou called {name} with {arguments}")
+        }
+        TranscriptPartKind::Result(_) => {
+            let texts: Vec<_> = part
+                .texts()
+                .iter()
+                .map(|words| words.get().into_owned())
+                .collect();
+            write!(text, "\n\nIt returned:\n\n{}", texts.join("\n").trim())
+        }
+        _ => Ok(()),
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+    use crate::record::WireId;
+    use crate::wire::{Operation, wire};
+
+    fn completed(messages: Value, from: usize) -> Option<String> {
+        let body = json!({"model": "m", "max_tokens": 9, "messages": messages}).to_string();
+        let view = wire(WireId::Anthropic)
+            .read(&body.into(), Operation::Generate)
+            .unwrap();
+        completed_since("# Work\n", &view, from)
+    }
+
+    fn text(role: &str, text: &str) -> Value {
+        json!({"role": role, "content": [{"type": "text", "text": text}]})
+    }
+
+    #[test]
+    fn what_came_since_is_quoted_and_the_open_message_is_not() {
+        let call = json!({"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "cargo test"}});
+        let messages = json!([
+            text("user", "Mend it."),
+            text("assistant", " Done, but for one. "),
+            text("user", "Which?"),
+            {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, call]},
+            {"role": "user", "content": [
+                {"type": "tool_result", "tool_use_id": "t1", "content": "1 failed"},
+                {"type": "text", "text": "And now?"},
+            ]},
+        ]);
+        let since = completed(messages.clone(), 1).unwrap();
+        assert_eq!(
+            since,
+            "# Work\n\n## Since this was written\n\nYou wrote:\n\nDone, but for one.\n\nThe person wrote:\n\nWhich?\n\nYou called run with \
+             {\"command\":\"cargo test\"}\n\nIt returned:\n\n1 failed"
+        );
+        assert_eq!(completed(messages, 5).unwrap(), "# Work");
+    }
+
+    #[test]
+    fn too_much_is_refused() {
+        let long = text("assistant", &"x".repeat(MOST_BYTES + 1));
+        assert_eq!(
+            completed(json!([text("user", "a"), long, text("user", "b")]), 1),
+            None
+        );
+    }
+}
