@@ -10,11 +10,12 @@ use crate::state::journal::{
 };
 use crate::state::prices;
 use baton_core::bill::PriceTable;
+use std::sync::Arc;
 
 /// The filter of the command line, and what its terms are compared with.
 pub(super) struct FilterTerms {
     filter: RowFilter,
-    prices: PriceTable,
+    prices: Arc<PriceTable>,
     command_prefix: String,
 }
 

@@ -47,16 +47,14 @@ pub(super) fn run(args: &ServeArgs, out: &mut Out) -> Result<(), CommandFailure>
     runtime.block_on(serve(config, args.for_agents, out))
 }
 
-fn bill_prices(config: &Config) -> Result<PriceTable, CommandFailure> {
+fn bill_prices(config: &Config) -> Result<Arc<PriceTable>, CommandFailure> {
     prices::table(config.bill.prices.as_deref()).map_err(|error| CommandFailure::new(Exit::CONFIG, error))
 }
 
 /// The prices of the metrics of costs.
-fn pricing(config: &Config, table: PriceTable) -> ModelPricing {
-    let hosts = config.upstreams.iter().filter_map(|(name, upstream)| {
-        let url: http::Uri = upstream.base_url.parse().ok()?;
-        Some((name.clone(), url.host()?.to_owned()))
-    });
+fn pricing(config: &Config, table: Arc<PriceTable>) -> ModelPricing {
+    let hosts = config.upstreams.iter();
+    let hosts = hosts.map(|(name, upstream)| (name.clone(), upstream.host()));
     ModelPricing {
         table,
         hosts: hosts.collect(),
@@ -67,7 +65,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     // Installed before anything is printed: a reader of the lines may send a signal at once.
     let stop = stop_on_signal()?;
     let prices = bill_prices(&config)?;
-    let metrics = Arc::new(Metrics::priced(pricing(&config, prices.clone())));
+    let metrics = Arc::new(Metrics::priced(pricing(&config, Arc::clone(&prices))));
     let (store, seals) = open_state(&config)?;
     refuse_unfit(&store).await?;
     let (data, admin) = listen(&mut config, for_agents).await?;
@@ -76,7 +74,7 @@ async fn serve(mut config: Config, for_agents: bool, out: &mut Out) -> Result<()
     let service = Service::new(ServiceParts {
         config: config.clone(),
         metrics,
-        prices: Arc::new(prices),
+        prices,
         store,
         seals,
         data,

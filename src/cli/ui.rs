@@ -91,7 +91,7 @@ fn read_only(config: &Config) -> Result<AdminState, CommandFailure> {
             windows: config.handoff.windows.clone(),
             thresholds: config.handoff.thresholds,
             command_prefix: config.commands.prefix.clone(),
-            prices: Arc::new(prices.map_err(|error| CommandFailure::new(Exit::CONFIG, error))?),
+            prices: prices.map_err(|error| CommandFailure::new(Exit::CONFIG, error))?,
             data_listener: None,
             started: Instant::now(),
         }),

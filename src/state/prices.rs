@@ -1,25 +1,26 @@
 //! The price table: the embedded one, or a file of the user's.
 
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use baton_core::bill::PriceTable;
 
 /// `config/prices.toml`, which `.ci/prices` writes from a public package.
 const EMBEDDED: &str = include_str!("../../config/prices.toml");
 
-static TABLE: LazyLock<PriceTable> = LazyLock::new(|| parse(EMBEDDED).unwrap_or_default());
+static TABLE: LazyLock<Arc<PriceTable>> = LazyLock::new(|| Arc::new(parse(EMBEDDED).unwrap_or_default()));
 
 /// The table of the file, or the embedded one.
 ///
 /// # Errors
 /// The file cannot be read, or is no price table; the message names the file, and the line where there is one.
-pub fn table(file: Option<&Path>) -> Result<PriceTable, String> {
+pub fn table(file: Option<&Path>) -> Result<Arc<PriceTable>, String> {
     let Some(file) = file else {
-        return Ok(TABLE.clone());
+        return Ok(Arc::clone(&TABLE));
     };
     let text = std::fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
-    parse(&text).map_err(|error| format!("{}: {error}", file.display()))
+    let table = parse(&text).map_err(|error| format!("{}: {error}", file.display()))?;
+    Ok(Arc::new(table))
 }
 
 fn parse(text: &str) -> Result<PriceTable, String> {

@@ -102,7 +102,7 @@ async fn listen(fixture: &Fixture, store: SharedStore) -> (SocketAddr, tokio::sy
             windows: Windows::default(),
             thresholds: Thresholds::default(),
             command_prefix: "::".to_owned(),
-            prices: prices::table(None).unwrap().into(),
+            prices: prices::table(None).unwrap(),
             data_listener: Some(fixture.baton.addr),
             started: Instant::now(),
         }),

@@ -259,7 +259,7 @@ impl Listener {
                 windows: Windows::default(),
                 thresholds: Thresholds::default(),
                 command_prefix: "::".to_owned(),
-                prices: prices::table(None).unwrap().into(),
+                prices: prices::table(None).unwrap(),
                 data_listener: Some(run.baton.addr),
                 started: Instant::now(),
             }),

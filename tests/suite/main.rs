@@ -22,6 +22,7 @@ mod drafts;
 mod drafts_unknown_tools;
 mod export;
 mod failures;
+mod free_cut;
 mod goes_on_by_id;
 mod golden;
 mod handoff_files;

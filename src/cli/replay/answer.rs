@@ -40,14 +40,7 @@ impl ReplayAnswer {
     pub(super) fn read(request: &ReplayRequest, status: u16, body: &Bytes, prices: PricedAt<'_>) -> Self {
         let report = report(request, body).unwrap_or_default();
         let usage = report.usage;
-        let hour = usage.cache_write_1h.min(usage.cache_write);
-        let tokens = TokenCounts {
-            input: usage.input,
-            cache_read: usage.cache_read,
-            cache_write: usage.cache_write - hour,
-            cache_write_1h: hour,
-            output: usage.output,
-        };
+        let tokens = TokenCounts::from(usage);
         let query = PriceQuery {
             model: &report.served.model,
             at_ms: prices.at_ms,

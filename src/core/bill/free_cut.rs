@@ -39,6 +39,8 @@ pub struct CutLedger {
     last: Option<CachedHistory>,
     /// Answered requests.
     calls: u32,
+    /// Whether a cache served any of them; `false` for a provider that has none.
+    cached: bool,
     /// Pauses that outlived the cache, and after which it went on.
     pauses: u32,
     /// Tokens that calls added, and how many of them were compared.
@@ -55,7 +57,7 @@ pub struct CutLedger {
 pub struct AnsweredRequest<'a> {
     /// Its start, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The model that was asked.
+    /// The model that it was sent to.
     pub model: &'a str,
     /// Its effort, as the request states it.
     pub effort: &'a str,
@@ -195,6 +197,7 @@ impl CutLedger {
     pub fn resumed(last: &CachedHistory) -> Self {
         Self {
             last: Some(last.clone()),
+            cached: true,
             ..Self::default()
         }
     }
@@ -224,6 +227,7 @@ impl CutLedger {
             self.pauses += u32::from(request.at_ms.saturating_sub(last.at_ms) > lifetime);
         }
         self.calls = self.calls.saturating_add(1);
+        self.cached |= request.counts.cache_read > 0;
         self.spent += request.counts.cost(rates).total();
         let share = request.fixed_bytes.min(request.bytes) as f64 / request.bytes.max(1) as f64;
         self.last = Some(CachedHistory {
@@ -260,13 +264,14 @@ impl CutLedger {
         let last = self.last.as_ref()?;
         let reason = self.reason(last, next, rates)?;
         let cut = self.cut_for(reason, last, next.draft, rates);
-        (cut.saved > 0.0 && -cut.least <= self.allowance()).then_some(cut)
+        let is_bounded = cut.least >= 0.0 || -cut.least <= self.allowance();
+        (cut.saved > 0.0 && is_bounded).then_some(cut)
     }
 
     /// Milliseconds after the last request at which a draft is to be written ahead, should no request come until then: shortly
     /// before the cache goes cold. `None`: no cut would pay, or the bet is too high.
     pub fn draft_due_in(&self, rates: &Rates, lifetime_ms: Option<u64>) -> Option<u64> {
-        let last = self.last.as_ref()?;
+        let last = self.last.as_ref().filter(|_| self.cached)?;
         let lifetime = lifetime_of(last, lifetime_ms);
         let reason = FreeCutReason::Cold { pause_ms: lifetime };
         let cut = self.cut_for(reason, last, DraftCost::Nothing, rates);
@@ -297,15 +302,8 @@ impl CutLedger {
     }
 
     fn reason(&self, last: &CachedHistory, next: &NextRequest<'_>, rates: &Rates) -> Option<FreeCutReason> {
-        if next.model != last.model {
-            return Some(FreeCutReason::ModelChanged);
-        }
-        if next.effort != last.effort {
-            return Some(FreeCutReason::EffortChanged);
-        }
-        let pause_ms = next.at_ms.saturating_sub(last.at_ms);
-        if pause_ms > lifetime_of(last, next.lifetime_ms) {
-            return Some(FreeCutReason::Cold { pause_ms });
+        if let Some(lost) = self.lost_cache(last, next) {
+            return Some(lost);
         }
         let grown = last.tokens.saturating_add(self.step());
         let limit = next
@@ -316,6 +314,18 @@ impl CutLedger {
         }
         let step = rates.steps().filter(|tokens| grown > *tokens).last();
         step.map(|tokens| FreeCutReason::PriceStep { tokens })
+    }
+
+    /// Why the next request finds nothing in a cache.
+    fn lost_cache(&self, last: &CachedHistory, next: &NextRequest<'_>) -> Option<FreeCutReason> {
+        let pause_ms = next.at_ms.saturating_sub(last.at_ms);
+        let is_cold = pause_ms > lifetime_of(last, next.lifetime_ms);
+        match () {
+            () if !self.cached => None,
+            () if next.model != last.model => Some(FreeCutReason::ModelChanged),
+            () if next.effort != last.effort => Some(FreeCutReason::EffortChanged),
+            () => is_cold.then_some(FreeCutReason::Cold { pause_ms }),
+        }
     }
 
     fn cut_for(&self, reason: FreeCutReason, last: &CachedHistory, how: DraftCost, rates: &Rates) -> FreeCut {
@@ -564,6 +574,17 @@ mod tests {
         assert_eq!(cut.tokens, 149_000);
         assert!((cut.least - (0.745 - 0.2485)).abs() < 0.002, "{cut:?}");
         assert!(cut.saved > cut.least);
+    }
+
+    #[test]
+    fn where_nothing_is_ever_cached_no_pause_is_a_moment() {
+        let mut ledger = CutLedger::default();
+        for call in 0..3 {
+            ledger.answered(&answer(call * MINUTE, OPUS, 0, 150_000), &rates(OPUS));
+        }
+        let cold = next(&ledger, OPUS, 60 * MINUTE, DraftCost::Nothing);
+        assert_eq!(ledger.moment(&cold, &rates(OPUS)), None);
+        assert_eq!(ledger.draft_due_in(&rates(OPUS), None), None);
     }
 
     #[test]

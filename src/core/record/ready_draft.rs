@@ -29,7 +29,7 @@ pub struct ReadyDraft {
 pub struct CachedHistory {
     /// The start of the request, in milliseconds since the Unix epoch.
     pub at_ms: u64,
-    /// The model that was asked.
+    /// The model that it was sent to.
     pub model: String,
     /// Its effort as the request states it; empty where it states none.
     #[serde(default, skip_serializing_if = "String::is_empty")]

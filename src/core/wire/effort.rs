@@ -1,4 +1,4 @@
-//! How hard the model is asked to think, as a request states it: what a provider's cache depends on beside the model.
+//! How hard the model is to think, as a request states it: what a provider's cache depends on beside the model.
 
 use memchr::memmem;
 

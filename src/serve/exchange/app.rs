@@ -12,9 +12,11 @@ use crate::state::files::documents::DocumentWriter;
 use crate::state::jobs::drafts::DraftQueue;
 use crate::state::jobs::recalls::{CallAnswerer, Recaller};
 use crate::state::journal::Recorder;
+use crate::state::prices;
 use crate::state::session::Sessions;
 use crate::state::store::SharedStore;
 use crate::state::store::seals::Seals;
+use baton_core::bill::PriceTable;
 use baton_core::handoffs::draft::Prompts;
 use baton_core::handoffs::recall::RecallIndexSettings;
 use baton_core::redact::Redactor;
@@ -58,6 +60,8 @@ pub struct App {
     pub(crate) spill: Spill,
     /// The memory of requests' bodies.
     pub bodies: BodyMemory,
+    /// The prices by which a cut pays or not.
+    pub prices: Arc<PriceTable>,
     /// Knows the config's keys and patterns, and removes them from events and logs.
     pub redactor: Redactor,
 }
@@ -66,7 +70,7 @@ impl App {
     /// The parts that follow from the config, over this store.
     ///
     /// # Errors
-    /// A file of `draft.prompts_dir` cannot be read.
+    /// A file of `draft.prompts_dir`, or that of `bill.prices`, cannot be read.
     pub fn new(config: Config, store: SharedStore, seals: impl Into<Seals>) -> io::Result<Self> {
         let secrets = config.journal.secrets.iter().map(Secret::reveal);
         let redactor = Redactor::lazy(&config.journal.redact)
@@ -81,6 +85,7 @@ impl App {
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = BodyMemory::new(&config.limits);
         Ok(Self {
+            prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
             config: Arc::new(config),
             redactor,
             bodies,

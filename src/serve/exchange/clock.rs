@@ -1,14 +1,19 @@
-//! The clock that timestamps an exchange's records; tests can shift it.
+//! The clock that timestamps an exchange's records; tests can shift it, once or while it runs.
 
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering::Relaxed};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use uuid::Uuid;
 
-/// The system's clock; a test may shift it.
-#[derive(Debug, Clone, Copy, Default)]
+/// The system's clock; a test may shift it. Clones share the shift.
+#[derive(Debug, Clone, Default)]
 pub struct Clock {
-    ahead_ms: i64,
+    ahead_ms: Arc<AtomicI64>,
 }
+
+/// The longest sleep at a time: a shift is noticed by then.
+const LONGEST_SLEEP: Duration = Duration::from_millis(50);
 
 /// Where an id of version 7 has its milliseconds.
 const ID_MS_SHIFT: u32 = 80;
@@ -16,25 +21,49 @@ const ID_MS_SHIFT: u32 = 80;
 impl Clock {
     /// A clock that differs from the system's by so many milliseconds.
     pub fn ahead(ahead_ms: i64) -> Self {
-        Self { ahead_ms }
+        Self {
+            ahead_ms: Arc::new(ahead_ms.into()),
+        }
+    }
+
+    /// Lets so many milliseconds pass.
+    pub fn advance(&self, ms: i64) {
+        self.ahead_ms.fetch_add(ms, Relaxed);
     }
 
     /// Milliseconds since the Unix epoch.
-    pub fn now_ms(self) -> u64 {
+    pub fn now_ms(&self) -> u64 {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         let now = u64::try_from(since.as_millis()).unwrap_or(u64::MAX);
-        now.saturating_add_signed(self.ahead_ms)
+        now.saturating_add_signed(self.ahead_ms.load(Relaxed))
+    }
+
+    /// Waits until this clock has that time.
+    pub async fn until(&self, at_ms: u64) {
+        loop {
+            let left = at_ms.saturating_sub(self.now_ms());
+            if left == 0 {
+                return;
+            }
+            // A clock that was never shifted is the system's.
+            let step = match self.ahead_ms.load(Relaxed) {
+                0 => Duration::from_millis(left),
+                _ => LONGEST_SLEEP.min(Duration::from_millis(left)),
+            };
+            tokio::time::sleep(step).await;
+        }
     }
 
     /// A new id, which begins with the time.
-    pub fn new_id(self) -> Uuid {
+    pub fn new_id(&self) -> Uuid {
+        let ahead_ms = self.ahead_ms.load(Relaxed);
         let id = Uuid::now_v7();
-        if self.ahead_ms == 0 {
+        if ahead_ms == 0 {
             return id;
         }
         let bits = id.as_u128();
         let at = u64::try_from(bits >> ID_MS_SHIFT).unwrap_or_default();
-        let at = at.saturating_add_signed(self.ahead_ms);
+        let at = at.saturating_add_signed(ahead_ms);
         let rest = bits & ((1 << ID_MS_SHIFT) - 1);
         Uuid::from_u128(u128::from(at) << ID_MS_SHIFT | rest)
     }

@@ -1,29 +1,30 @@
 //! How full the model's context is in one thread of a conversation, and what follows from that: a notice to the model, or an
 //! automatic handoff.
 
-use std::collections::HashSet;
-use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+use std::sync::Arc;
 
+use super::costs::RequestCosts;
 use super::offer::Offered;
+use super::once::OnceLog;
 use super::{insertions, is_model_call};
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::{RequestContext, headers};
-use crate::state::session::{LiveConversation, ThreadId, ThreadTurns, digest};
+use crate::state::config::FreeCutPolicy;
+use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns, digest};
+use baton_core::bill::CutLedger;
 use baton_core::nudge::{
     self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, WindowQuery,
 };
-use baton_core::record::HandoffId;
+use baton_core::record::{HandoffId, ReadyDraft};
 use baton_core::rewrite::positions::without_breakpoints;
-use baton_core::wire::{Usage, View};
+use baton_core::wire::{Role, Turn, Usage, View};
+use tokio::sync::oneshot;
 
 /// Headers that the requests of subagents alone have: Claude Code's, Codex's.
 const OF_SUBAGENTS: [&str; 2] = ["x-claude-code-agent-id", "x-openai-subagent"];
 
 /// Turns at a transcript's end by which its thread is found again.
 const TAIL: usize = 4;
-
-/// Models without a known window that the log names, once each.
-const MOST_UNKNOWN: usize = 64;
 
 /// The thread of an exchange, and its thresholds.
 #[derive(Clone)]
@@ -32,6 +33,7 @@ pub(super) struct ContextThread {
     thread: ThreadId,
     limits: ModelThresholds,
     window: Option<u64>,
+    costs: Option<Arc<RequestCosts>>,
 }
 
 /// A thread that a request belongs to.
@@ -45,8 +47,8 @@ pub(super) struct EnteredThread {
 pub(super) enum DueStep {
     /// A notice to the model.
     Nudge(String),
-    /// A handoff, since the context has this many tokens.
-    HandOff { tokens: u64 },
+    /// A handoff, for this reason.
+    HandOff { reason: String },
 }
 
 /// Finds the request's thread; `None` where its model gets no notices.
@@ -61,7 +63,8 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         && !facts.structured
         // The size of a transcript that upstream stores is not known here.
         && facts.previous.is_none();
-    if !in_the_loop || thresholds.are_off() {
+    let may_cut = policy.free != FreeCutPolicy::Off;
+    if !in_the_loop || (thresholds.are_off() && !may_cut) {
         return None;
     }
     let live = offered.agent.live.as_ref()?;
@@ -88,6 +91,7 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         thread,
         limits: thresholds.of(window),
         window,
+        costs: RequestCosts::of(app, ctx, view, window).map(Arc::new),
     };
     Some(EnteredThread { thread, is_new })
 }
@@ -106,7 +110,9 @@ impl ContextThread {
         let context = self.with(|context| context.clone())?;
         match context.decide(&self.limits, step_done) {
             NudgeDecision::Nudge { tokens } => Some(DueStep::Nudge(nudge::text(tokens, self.window))),
-            NudgeDecision::HandOff { tokens } => Some(DueStep::HandOff { tokens }),
+            NudgeDecision::HandOff { tokens } => Some(DueStep::HandOff {
+                reason: format!("the context had {tokens} tokens"),
+            }),
             NudgeDecision::Nothing => None,
         }
     }
@@ -130,13 +136,61 @@ impl ContextThread {
 
     /// Measures the context by the usage of a leg that was answered, in a request cut at `cut`.
     pub(super) fn measure(&self, ctx: &RequestContext, cut: Option<HandoffId>, usage: Usage) {
+        if let Some(request) = self.costs() {
+            let bytes = ctx.recorder.read(|e| e.sent_bytes.last().copied()).flatten();
+            self.live.costs(self.thread, |costs| {
+                costs.offered = false;
+                request.answered(&mut costs.ledger, usage, bytes.unwrap_or_default());
+            });
+        }
         let answer = answer_usage(cut, usage);
         let stopped = self.with(|context| context.measured(answer, &self.limits));
         note_stopped(ctx, stopped.flatten());
     }
 
+    /// By what its request is billed; `None` where no cut depends on it.
+    pub(super) fn costs(&self) -> Option<&RequestCosts> {
+        self.costs.as_deref()
+    }
+
+    /// Looks at what the thread has cost, or adds to it; `None` where it is forgotten.
+    pub(super) fn ledger<T>(&self, with: impl FnOnce(&mut CutLedger) -> T) -> Option<T> {
+        self.live.costs(self.thread, |costs| with(&mut costs.ledger))
+    }
+
+    /// Has something wait until the thread's next request.
+    pub(super) fn set_pause(&self, until_next: oneshot::Sender<()>) {
+        self.live
+            .costs(self.thread, |costs| costs.pause = Some(until_next));
+    }
+
+    /// Whether the person is offered a cut now: once between two answers of the model's.
+    pub(super) fn offers_cut(&self) -> bool {
+        let offered = |costs: &mut ThreadCosts| std::mem::replace(&mut costs.offered, true);
+        self.live.costs(self.thread, offered) == Some(false)
+    }
+
+    /// Whether the request goes on from the one that the ledger knows, with one answer of the model's between: no other replica
+    /// had a request of it since. Where this process knows of none, from the one that the ready draft covers.
+    pub(super) fn goes_straight_on(&self, offered: &Offered, draft: Option<&ReadyDraft>) -> bool {
+        let view = offered.agent.request.view();
+        let known = self.live.costs(self.thread, |costs| costs.before).flatten();
+        let covered = || draft.map(|draft| view.leading() + draft.covers.turns);
+        let Some(from) = known.or_else(covered) else {
+            return false;
+        };
+        let turns = view.turns.get(from..).unwrap_or_default();
+        let is_models = |turn: &Turn| turn.role == Role::Assistant;
+        turns
+            .chunk_by(|a, b| is_models(a) == is_models(b))
+            .filter(|run| is_models(&run[0]))
+            .count()
+            == 1
+    }
+
     /// A handoff has taken effect.
     pub(super) fn handed_over(&self, ctx: &RequestContext, handoff: HandoffId) {
+        self.ledger(CutLedger::handed_over);
         let mut stopped = None;
         let nudged = self.with(|context| {
             let nudged = context.was_nudged();
@@ -216,11 +270,8 @@ pub(super) fn window_query<'a>(ctx: &'a RequestContext, model: &'a str) -> Windo
 
 /// Logs once that a model's window is not known.
 fn note_unknown(model: &str) {
-    static LOGGED: LazyLock<Mutex<HashSet<String>>> = LazyLock::new(Mutex::default);
-    let mut logged = LOGGED.lock().unwrap_or_else(PoisonError::into_inner);
-    if logged.len() < MOST_UNKNOWN && !logged.contains(model) {
-        logged.insert(model.to_owned());
-        drop(logged);
+    static LOGGED: OnceLog = OnceLog::new();
+    if LOGGED.is_first(model) {
         tracing::info!(
             model,
             "the window of this model is not known: of the thresholds only handoff.nudge_tokens holds (handoff.windows)"

@@ -13,14 +13,17 @@ mod app;
 mod clock;
 mod commands;
 mod context;
+mod costs;
 mod drafts;
 mod facts;
 mod flattened;
+mod free_cut;
 mod heavy;
 mod insertions;
 mod left_out;
 mod local_answer;
 mod offer;
+mod once;
 mod opening;
 mod pairs;
 mod pin;
@@ -50,7 +53,8 @@ use uuid::Uuid;
 
 use self::answer_form::AnswerForm;
 use self::context::{ContextThread, DueStep, EnteredThread};
-use self::drafts::Drafter;
+use self::drafts::{AutomaticHandoff, Drafter};
+use self::free_cut::FreeMoment;
 use self::local_answer::LocalText;
 use self::offer::Offered;
 use self::opening::AnswerOpening;
@@ -149,6 +153,17 @@ impl Fired {
     fn take(&self) -> Vec<HandoffId> {
         std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
+}
+
+/// What answers a request in place of the model.
+#[derive(Debug)]
+enum FollowUp {
+    /// The model answers.
+    None,
+    /// A handoff first, of this draft.
+    HandOff(DraftJob),
+    /// A question to the person.
+    Offer(String),
 }
 
 impl Exchange {
@@ -263,24 +278,67 @@ impl Exchange {
         None
     }
 
-    /// Enters the request's thread. Puts a notice after the request, or returns the draft of an automatic handoff, where
-    /// one is due.
-    async fn follow_context(&mut self) -> Option<DraftJob> {
-        let EnteredThread { thread, is_new } = context::enter(&self.app, &self.ctx, &self.offered)?;
+    /// Enters the request's thread. Puts a notice after the request, or returns what answers it otherwise, where that is
+    /// due.
+    async fn follow_context(&mut self) -> FollowUp {
+        let Some(EnteredThread { thread, is_new }) = context::enter(&self.app, &self.ctx, &self.offered)
+        else {
+            return FollowUp::None;
+        };
         let thread = self.thread.insert(thread).clone();
         // What is sent again is sent as before.
         if !is_new || context::waits_for_turn_end(&self.offered) || self.opening.undo().is_some() {
-            return None;
+            return FollowUp::None;
         }
-        match thread.due(&self.offered)? {
+        let Some(due) = thread.due(&self.offered) else {
+            return self.cut_for_free(&thread);
+        };
+        match due {
             DueStep::Nudge(text) => {
                 // In a box, like all that is rare: what is awaited here is as large as its largest branch.
                 let offered = Arc::make_mut(&mut self.offered);
                 Box::pin(thread.nudge(&self.app, &self.ctx, offered, &text)).await;
-                None
+                FollowUp::None
             }
-            DueStep::HandOff { tokens } => drafts::automatic_job(&self.app, &self.ctx, &self.offered, tokens),
+            DueStep::HandOff { reason } => {
+                let handoff = AutomaticHandoff {
+                    reason,
+                    ..AutomaticHandoff::default()
+                };
+                let job = drafts::automatic_job(&self.app, &self.ctx, &self.offered, handoff);
+                job.map_or(FollowUp::None, FollowUp::HandOff)
+            }
         }
+    }
+
+    /// The draft of a cut that costs nothing, or the offer of it, where this request is the moment for one.
+    fn cut_for_free(&self, thread: &ContextThread) -> FollowUp {
+        let Some(moment) = free_cut::moment(&self.app, &self.ctx, &self.offered, thread) else {
+            return FollowUp::None;
+        };
+        let FreeMoment { cut, ready } = moment;
+        if free_cut::asks(&self.app) {
+            let offer = free_cut::offer(&self.app, &self.offered, &cut).filter(|_| thread.offers_cut());
+            return offer.map_or(FollowUp::None, FollowUp::Offer);
+        }
+        tracing::info!(
+            exchange = self.ctx.id,
+            why = cut.reason.name(),
+            tokens = cut.tokens,
+            dollars = cut.saved,
+            ready = ready.is_some(),
+            "a handoff costs nothing here"
+        );
+        let handoff = AutomaticHandoff {
+            reason: cut.reason.text(),
+            method: free_cut::method(&cut),
+            ready,
+        };
+        let Some(job) = drafts::automatic_job(&self.app, &self.ctx, &self.offered, handoff) else {
+            return FollowUp::None;
+        };
+        thread.ledger(|ledger| ledger.cut(&cut));
+        FollowUp::HandOff(job)
     }
 }
 
@@ -355,8 +413,10 @@ async fn append_notices(app: &Arc<App>, ctx: &RequestContext, offered: &mut Offe
 
 /// Answers a request that is the model's to answer, after a handoff of its own where one is due.
 async fn answer_model(mut exchange: Exchange) -> Response<ResponseBody> {
-    if let Some(job) = exchange.follow_context().await {
-        return Box::pin(drafts::run(exchange, job)).await;
+    match exchange.follow_context().await {
+        FollowUp::HandOff(job) => return Box::pin(drafts::run(exchange, job)).await,
+        FollowUp::Offer(text) => return exchange.local_answer(&text, None),
+        FollowUp::None => {}
     }
     if let Some(handoff) = exchange.repeated() {
         return Box::pin(exchange.go_on(handoff)).await;

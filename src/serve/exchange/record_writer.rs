@@ -164,13 +164,18 @@ impl RecordWriter<'_> {
 
     /// Counts a leg that has ended, and measures the context by it.
     pub(super) fn count(&self, report: &LegReport) {
-        let agent = &self.offered.agent;
-        if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {
-            live.spoken.answered();
-        }
         if let Some(thread) = self.thread {
             let cut = self.answer.fired.last().or(self.offered.active_id());
             thread.measure(self.ctx, cut, report.usage);
+        }
+        self.count_draft(report);
+    }
+
+    /// Counts a leg that a draft was requested with: its size is not that of the conversation.
+    pub(super) fn count_draft(&self, report: &LegReport) {
+        let agent = &self.offered.agent;
+        if let Some(live) = agent.live.as_ref().filter(|_| !agent.side_call) {
+            live.spoken.answered();
         }
         recording::count(self.ctx, report);
     }

@@ -51,6 +51,26 @@ impl ExchangeRecorder {
         }))
     }
 
+    /// Records another exchange beside this one: of the same agent and conversation, to the same upstream.
+    pub fn beside(&self, id: String, route: &str) -> Self {
+        let upstream = self.read(|e| e.upstream.clone()).unwrap_or_default();
+        let beside = Self::start(id, route.to_owned(), upstream, self.0.hook.clone());
+        self.read(|own| {
+            beside.note(|e| {
+                e.wire = own.wire;
+                e.agent.clone_from(&own.agent);
+                e.subscription = own.subscription;
+                e.conversation.clone_from(&own.conversation);
+            });
+        });
+        beside
+    }
+
+    /// Drops the event: nothing happened.
+    pub fn forget(&self) {
+        self.0.lock().event = None;
+    }
+
     /// Writes into the event.
     pub fn note(&self, write: impl FnOnce(&mut ExchangeEvent)) {
         let mut state = self.0.lock();

@@ -190,6 +190,17 @@ pub struct RequestContext {
 }
 
 impl RequestContext {
+    /// The context of a request of baton's own beside this one.
+    pub fn beside(&self, id: String, route: &str, journal: &Recorder) -> Self {
+        Self {
+            recorder: self.recorder.beside(id.clone(), route),
+            recording: journal.exchange(&id),
+            ends: ConnectionEnds::default(),
+            id,
+            ..self.clone()
+        }
+    }
+
     /// The wire whose shape errors of our own take, and whose header the upstream's key goes into.
     pub fn shape(&self) -> WireId {
         self.wire.unwrap_or(WireId::OpenaiChat)

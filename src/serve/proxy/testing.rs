@@ -68,7 +68,9 @@ pub(crate) fn config(base_url: &str) -> Config {
             windows: Default::default(),
             save_dir: None,
             facts: FactsPolicy::Drafts,
-            review: crate::state::config::ReviewPolicy::Never,
+            review: ReviewPolicy::Never,
+            free: FreeCutPolicy::Off,
+            cache_lifetime: None,
         },
         documents: DocumentPolicy::default(),
         commands: ChatCommandPolicy {

@@ -46,6 +46,10 @@ pub struct HandoffPolicy {
     pub facts: FactsPolicy,
     /// Which drafts wait for a person's yes.
     pub review: ReviewPolicy,
+    /// Whether a conversation is cut where that costs nothing.
+    pub free: FreeCutPolicy,
+    /// How long the provider's cache lives; `None`: as the provider's rules say.
+    pub cache_lifetime: Option<Duration>,
 }
 
 impl HandoffPolicy {
@@ -96,6 +100,17 @@ pub enum ReviewPolicy {
     Manual,
     /// All of them do.
     Always,
+}
+
+/// `handoff.free`: whether a conversation is cut at a moment at which the provider's cache is lost anyway.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FreeCutPolicy {
+    /// No.
+    Off,
+    /// A person is offered it in the chat first.
+    Ask,
+    /// Yes.
+    On,
 }
 
 /// `handoff.mode`

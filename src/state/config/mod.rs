@@ -23,8 +23,8 @@ mod tests;
 mod value;
 
 pub use handoff_sections::{
-    ChatCommandPolicy, DocumentPolicy, DraftPolicy, FactsPolicy, HandoffMode, HandoffPolicy, InjectPolicy,
-    PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds, TranscriptDetail,
+    ChatCommandPolicy, DocumentPolicy, DraftPolicy, FactsPolicy, FreeCutPolicy, HandoffMode, HandoffPolicy,
+    InjectPolicy, PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds, TranscriptDetail,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use old_keys::OldKey;
@@ -146,6 +146,17 @@ pub struct UpstreamConfig {
     pub connect: Duration,
     /// Idle timeout: maximum time between two reads of a response.
     pub idle: Duration,
+}
+
+impl UpstreamConfig {
+    /// The host of its URL, by which prices are found; empty where it has none.
+    pub fn host(&self) -> String {
+        let url: Option<http::Uri> = self.base_url.parse().ok();
+        url.as_ref()
+            .and_then(http::Uri::host)
+            .unwrap_or_default()
+            .to_owned()
+    }
 }
 
 /// A client of the proxy.

@@ -223,13 +223,14 @@ impl BilledRow {
 }
 
 fn counts(tokens: LegTokens) -> TokenCounts {
-    TokenCounts {
+    let counts = TokenCounts {
         input: tokens.input,
         cache_read: tokens.cache_read,
-        cache_write: tokens.cache_write.saturating_sub(tokens.cache_write_1h),
-        cache_write_1h: tokens.cache_write_1h.min(tokens.cache_write),
+        cache_write: tokens.cache_write,
         output: tokens.output,
-    }
+        ..TokenCounts::default()
+    };
+    counts.splitting_hour(tokens.cache_write_1h)
 }
 
 /// The host of a URL, without its port.

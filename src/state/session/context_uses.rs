@@ -1,7 +1,9 @@
 //! How full the contexts of a key's threads are. In memory alone: the next answer reports it again after a restart.
 
+use baton_core::bill::CutLedger;
 use baton_core::nudge::ContextUse;
 use baton_core::record::HandoffId;
+use tokio::sync::oneshot;
 
 /// Threads kept for one key; the least recently used goes first. Branches, and conversations that share the key, have one each.
 const KEPT: usize = 16;
@@ -27,12 +29,26 @@ pub(super) struct ContextUses {
     ids: u64,
 }
 
+/// What a thread has cost, and what waits in it.
+#[derive(Default)]
+pub struct ThreadCosts {
+    /// What its answers were billed.
+    pub ledger: CutLedger,
+    /// Elements of the request before the newest one; `None` where this is the first.
+    pub before: Option<usize>,
+    /// Whether a person was offered a cut since the last answer of the model's.
+    pub offered: bool,
+    /// Dropped with the thread's next request: nothing waits for a pause any more.
+    pub pause: Option<oneshot::Sender<()>>,
+}
+
 struct KnownThread {
     id: ThreadId,
     /// Elements of the newest request, and the digest of its last ones.
     turns: usize,
     last: u128,
     context: ContextUse,
+    costs: ThreadCosts,
 }
 
 impl ContextUses {
@@ -74,9 +90,12 @@ impl ContextUses {
                     turns: 0,
                     last: 0,
                     context: ContextUse::default(),
+                    costs: ThreadCosts::default(),
                 }
             }
         };
+        known.costs.before = Some(known.turns).filter(|turns| *turns > 0);
+        known.costs.pause = None;
         (known.turns, known.last) = (request.turns, digest);
         known.context.exchange(cut, notified);
         let id = known.id;
@@ -91,6 +110,14 @@ impl ContextUses {
     pub(super) fn of(&mut self, thread: ThreadId) -> Option<&mut ContextUse> {
         let known = self.all.iter_mut().find(|known| known.id == thread)?;
         Some(&mut known.context)
+    }
+}
+
+impl ContextUses {
+    /// The costs of a thread that is still known.
+    pub(super) fn costs_of(&mut self, thread: ThreadId) -> Option<&mut ThreadCosts> {
+        let known = self.all.iter_mut().find(|known| known.id == thread)?;
+        Some(&mut known.costs)
     }
 }
 

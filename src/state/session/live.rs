@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use uuid::Uuid;
 
 use super::checkpoints::{CallsAfterCut, Checkpoints, NewCalls};
-use super::context_uses::{ContextUses, ThreadId, ThreadTurns};
+use super::context_uses::{ContextUses, ThreadCosts, ThreadId, ThreadTurns};
 use super::insertions::Insertions;
 use super::left_out::UnplacedCuts;
 use super::repeats::{AnswerId, Repeats, in_time};
@@ -15,7 +15,7 @@ use super::unconfirmed::{UnconfirmedEnd, UnconfirmedEnds};
 use baton_core::nudge::ContextUse;
 use baton_core::record::{
     Conversation, CutPoint, HandoffId, HiddenPair, Insertion, InsertionPlace, PendingUndo, Position,
-    RecordChange, Update, UpdateOutcome,
+    ReadyDraft, RecordChange, Update, UpdateOutcome,
 };
 
 /// A conversation in use. The record here is never older than the store's; where several processes share the store,
@@ -227,6 +227,11 @@ impl LiveConversation {
         self.contexts().of(thread).map(with)
     }
 
+    /// What a thread has cost; `None` where that is forgotten.
+    pub fn costs<T>(&self, thread: ThreadId, with: impl FnOnce(&mut ThreadCosts) -> T) -> Option<T> {
+        self.contexts().costs_of(thread).map(with)
+    }
+
     fn contexts(&self) -> MutexGuard<'_, ContextUses> {
         self.contexts.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,6 +239,11 @@ impl LiveConversation {
     /// The undo that was requested from outside of the chat, and waits for a request.
     pub fn pending_undo(&self) -> Option<PendingUndo> {
         self.state().record.pending_undo.as_deref().copied()
+    }
+
+    /// The draft that was written ahead of a handoff.
+    pub fn ready_draft(&self) -> Option<Box<ReadyDraft>> {
+        self.state().record.ready_draft.clone()
     }
 
     /// The texts that a person pinned.

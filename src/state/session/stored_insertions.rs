@@ -9,7 +9,9 @@ use uuid::Uuid;
 use super::live::CacheUpdate;
 use super::{LiveConversation, Sessions, put_record};
 use crate::state::store::{SharedStore, StoreError};
-use baton_core::record::{CutPoint, HiddenPair, Insertion, RecordChange, ThinkingOmission, Update};
+use baton_core::record::{
+    CutPoint, HiddenPair, Insertion, ReadyDraft, RecordChange, ThinkingOmission, Update,
+};
 
 impl Sessions {
     /// Writes hidden pairs as made since the last cut. Durable, all or nothing.
@@ -120,6 +122,21 @@ impl Sessions {
         self.write(live, change, CacheUpdate::Nothing, now_ms, put_record)
             .await
             .map(drop)
+    }
+
+    /// Keeps a draft that was written ahead of a handoff. Durable.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn draft_ready(
+        &self,
+        live: &Arc<LiveConversation>,
+        draft: ReadyDraft,
+        now_ms: u64,
+    ) -> Result<(), StoreError> {
+        let change = RecordChange::DraftReady(Box::new(draft));
+        let written = self.write(live, change, CacheUpdate::Nothing, now_ms, put_record);
+        written.await.map(drop)
     }
 
     /// Writes an insertion. Durable: when this has returned, it may be sent.

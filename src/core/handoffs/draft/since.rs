@@ -17,11 +17,14 @@ pub fn completed_since(document: &str, view: &View, from: usize) -> Option<Strin
     let begins = text.len();
     for at in from..transcript.len() {
         let Some(turn) = transcript.turn(at) else { break };
-        let is_open = last.is_none_or(|last| at > last);
+        let is_open = last.is_none_or(|last| at > last) && turn.role == Role::User;
+        let mut speaks = false;
         for part in turn.parts() {
-            if !(is_open && turn.role == Role::User && matches!(part.kind, TranscriptPartKind::Text(_))) {
-                quote(&mut text, turn.role, &part);
+            let is_text = matches!(part.kind, TranscriptPartKind::Text(_));
+            if !(is_text && is_open) {
+                quote(&mut text, &part, (!speaks).then_some(turn.role));
             }
+            speaks = is_text;
             if text.len() - begins > MOST_BYTES {
                 return None;
             }
@@ -30,31 +33,31 @@ pub fn completed_since(document: &str, view: &View, from: usize) -> Option<Strin
     if text.len() > begins {
         text.insert_str(begins, "\n\n## Since this was written");
     }
-    Some(text)
+    Some(text.trim_end().to_owned())
 }
 
 fn is_models(role: Role) -> bool {
     matches!(role, Role::Assistant | Role::Other)
 }
 
-/// Appends a part under a line that says whose it is. Thinking and pictures are left out.
-fn quote(text: &mut String, role: Role, part: &TranscriptPart<'_>) {
+/// Appends a part, of which thinking and pictures are left out. `speaker`: whose text begins here; one that goes on has none.
+fn quote(text: &mut String, part: &TranscriptPart<'_>, speaker: Option<Role>) {
     // Writing into memory cannot fail.
     let _ = match part.kind {
-        TranscriptPartKind::Text(words) if !words.get().trim().is_empty() => {
-            let who = match is_models(role) {
-                true => "You wrote",
-                false => "The person wrote",
-            };
-            write!(text, "\n\n{who}:\n\n{}", words.get().trim())
-        }
+        TranscriptPartKind::Text(words) => match speaker {
+            _ if words.get().trim().is_empty() => Ok(()),
+            Some(role) if is_models(role) => write!(text, "\n\nYou wrote:\n\n{}", words.get().trim_start()),
+            Some(_) => write!(text, "\n\nThe person wrote:\n\n{}", words.get().trim_start()),
+            None => write!(text, "{}", words.get()),
+        },
         TranscriptPartKind::Call(call) => {
             let name = call.name.map(|name| name.get().into_owned()).unwrap_or_default();
-            let arguments = call
-                .arguments
-                .map(|arguments| arguments.get().into_owned())
-                .unwrap_or_default();
-            write!(text, "\n\nYou called {name} with {arguments}")
+            let arguments = call.arguments.map(|arguments| arguments.get().into_owned());
+            write!(
+                text,
+                "\n\nYou called {name} with {}",
+                arguments.unwrap_or_default()
+            )
         }
         TranscriptPartKind::Result(_) => {
             let texts: Vec<_> = part
@@ -93,7 +96,7 @@ mod tests {
         let call = json!({"type": "tool_use", "id": "t1", "name": "run", "input": {"command": "cargo test"}});
         let messages = json!([
             text("user", "Mend it."),
-            text("assistant", " Done, but for one. "),
+            {"role": "assistant", "content": [{"type": "text", "text": " Done, but"}, {"type": "text", "text": " for one."}]},
             text("user", "Which?"),
             {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "signature": "s"}, call]},
             {"role": "user", "content": [

@@ -308,10 +308,13 @@ impl Driver {
 
     /// The last piece is being sent: agents may disconnect before they read that there is no more.
     fn ended(&mut self) {
-        let Some(outcome) = self.outcome else { return };
+        let Some(outcome) = self.outcome.take() else {
+            return;
+        };
         self.exchange.ctx.recorder.decide(outcome);
         if outcome == ExchangeOutcome::Complete {
             self.exchange.ended();
+            self.exchange.watch_pause();
         }
     }
 

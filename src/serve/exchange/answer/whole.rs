@@ -49,10 +49,13 @@ pub(super) async fn answer(answered: Answered) -> Response<ResponseBody> {
     let joined = ResponseBody::whole(reply.joined(&close, sentinel_of.as_deref()));
     let exchange = &reply.exchange;
     let body = match outcome {
-        ExchangeOutcome::Complete => match exchange.when_ended() {
-            Some(then) => joined.when_handed_over(then),
-            None => joined,
-        },
+        ExchangeOutcome::Complete => {
+            exchange.watch_pause();
+            match exchange.when_ended() {
+                Some(then) => joined.when_handed_over(then),
+                None => joined,
+            }
+        }
         outcome => {
             exchange.ctx.recorder.decide(outcome);
             joined

@@ -8,11 +8,11 @@ use super::chat_commands::ChatCommands;
 use super::reply::{CommandReply, ReplySentinel};
 use crate::serve::exchange::drafts::approval_commands;
 use crate::serve::exchange::request::Request;
-use crate::serve::exchange::{Exchange, slow_answer};
+use crate::serve::exchange::{Exchange, free_cut, slow_answer};
 use crate::serve::proxy::body::RequestBody;
 use crate::serve::proxy::fault::{Code, Fault};
 use crate::serve::proxy::response_body::ResponseBody;
-use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftQueue, DraftState};
+use crate::state::jobs::drafts::{AcceptedDraft, DraftJob, DraftOrder, DraftQueue, DraftState};
 use crate::state::session::LiveConversation;
 use crate::state::store::StoreError;
 use baton_core::handoffs::draft::{DraftEnd, DraftRequest};
@@ -76,7 +76,11 @@ impl HandOver<'_> {
             ));
         }
         ChatCommands::of(self.exchange).restored_draft(live).await?;
-        let job = match job(&app.drafting, live, trigger) {
+        let ready = match &trigger {
+            HandoffTrigger::Draft(ask) if ask.is_plain() => free_cut::ready(app, &before.offered),
+            _ => None,
+        };
+        let job = match job(&app.drafting, live, trigger, ready) {
             Ok(job) => job,
             Err(why) => return Ok(CommandReply::new(why)),
         };
@@ -152,7 +156,7 @@ impl HandOver<'_> {
     }
 }
 
-/// The draft to be made, or the one that waits.
+/// The draft to be made, of a `ready` document where there is one, or the one that waits.
 ///
 /// # Errors
 /// Why there is none, for the person.
@@ -160,11 +164,12 @@ fn job(
     drafting: &Arc<DraftQueue>,
     live: &LiveConversation,
     trigger: HandoffTrigger,
+    ready: Option<AcceptedDraft>,
 ) -> Result<DraftJob, String> {
     match trigger {
         HandoffTrigger::Draft(ask) => {
             let order = DraftOrder { ask, prompt: None };
-            let begun = drafting.begin(live.key(), live.principal(), order);
+            let begun = drafting.begin_with(live.key(), live.principal(), order, ready);
             begun.map_err(|busy| match busy.state {
                 DraftState::Review => format!("a draft waits for your yes already ({}).", busy.id),
                 _ => format!("a handoff is already being written ({}).", busy.id),

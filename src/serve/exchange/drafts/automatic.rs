@@ -13,8 +13,8 @@ use crate::serve::exchange::context::{ContextThread, note_nudge};
 use crate::serve::exchange::offer::Offered;
 use crate::serve::proxy::RequestContext;
 use crate::state::disk::private_file;
-use crate::state::jobs::drafts::DraftJob;
-use baton_core::handoffs::draft::DraftRequest;
+use crate::state::jobs::drafts::{AcceptedDraft, DraftJob};
+use baton_core::handoffs::draft::{DraftMethod, DraftRequest};
 use baton_core::nudge::NudgeOutcome;
 use baton_core::record::{Handoff, HandoffOrigin};
 use baton_core::text::date::rfc3339;
@@ -22,13 +22,24 @@ use baton_core::text::date::rfc3339;
 /// Files of one second: more are an error.
 const MOST_ALIKE: u32 = 100;
 
-/// Begins a draft of the conversation, whose context has this many tokens. `None`: it cannot be handed over with this
-/// request, or another draft is open.
+/// A handoff that nobody has requested.
+#[derive(Debug, Default)]
+pub(in crate::serve::exchange) struct AutomaticHandoff {
+    /// Why, as the sentinel shows it.
+    pub(in crate::serve::exchange) reason: String,
+    /// How its document is made; `None`: as the config says.
+    pub(in crate::serve::exchange) method: Option<DraftMethod>,
+    /// The document, where it is written already.
+    pub(in crate::serve::exchange) ready: Option<AcceptedDraft>,
+}
+
+/// Begins the draft of such a handoff. `None`: the conversation cannot be handed over with this request, or another draft is
+/// open.
 pub(in crate::serve::exchange) fn automatic_job(
     app: &App,
     ctx: &RequestContext,
     offered: &Offered,
-    tokens: u64,
+    handoff: AutomaticHandoff,
 ) -> Option<DraftJob> {
     let live = offered.agent.live.as_ref()?;
     if !offered.agent.is_safe_point(ctx.endpoint) {
@@ -36,11 +47,13 @@ pub(in crate::serve::exchange) fn automatic_job(
     }
     let request = DraftRequest {
         origin: HandoffOrigin::Auto,
-        reason: Some(format!("the context had {tokens} tokens")),
+        reason: Some(handoff.reason),
+        method: handoff.method,
         ..DraftRequest::default()
     };
     let drafting = &app.drafting;
-    drafting.begin(live.key(), live.principal(), request.into()).ok()
+    let begun = drafting.begin_with(live.key(), live.principal(), request.into(), handoff.ready);
+    begun.ok()
 }
 
 /// Notes that a draft failed: a threshold begins none again until the context has grown further.

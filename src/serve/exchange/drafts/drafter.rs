@@ -223,6 +223,37 @@ impl Drafter<'_> {
         }
     }
 
+    /// The document of the live request's history, for a handoff that may come later.
+    ///
+    /// # Errors
+    /// How it ended otherwise.
+    pub(in crate::serve::exchange) async fn ahead(&self) -> Result<String, DraftEnd> {
+        let first = self.offered.first(self.app, self.offered.offer.tooled);
+        let index = self
+            .index(first.rope.clone())
+            .filter(|_| draft::enough(first.messages));
+        let Some(index) = index else {
+            return Err(DraftEnd::Failed(DraftFailure::NothingYet));
+        };
+        let request = DraftRequest {
+            origin: HandoffOrigin::Auto,
+            ..DraftRequest::default()
+        };
+        let input = DraftInput {
+            request: &request,
+            index: &index,
+            repository: "",
+            count: self.offered.count(),
+        };
+        let method = DraftMethod::Oneshot;
+        let end = self.by(method, &input).await;
+        note_draft(self.ctx, &request, method.name(), end.outcome());
+        match end {
+            DraftEnd::Complete(text) => Ok(self.completed(method, &input, &text).into_owned()),
+            end => Err(end),
+        }
+    }
+
     async fn by(&self, method: DraftMethod, input: &DraftInput<'_>) -> DraftEnd {
         let config = &self.app.config.draft;
         let work = async {

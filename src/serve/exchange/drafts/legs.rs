@@ -173,7 +173,7 @@ impl Drafter<'_> {
                 break;
             }
         }
-        self.writer.count(merge.report());
+        self.writer.count_draft(merge.report());
         draft_of(&raw, merge.report())
     }
 
@@ -187,7 +187,7 @@ impl Drafter<'_> {
         match offered.agent.wire.reply_to(view, &body, self.watch_nothing()) {
             _ if wire::is_error(&body) => DraftEnd::Failed(DraftFailure::of_event(&body)),
             Some(report) => {
-                self.writer.count(&report);
+                self.writer.count_draft(&report);
                 draft_of(&body, &report)
             }
             None => DraftEnd::Failed(DraftFailure::Unreached("its answer cannot be read".to_owned())),

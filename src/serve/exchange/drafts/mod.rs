@@ -30,8 +30,9 @@ use crate::state::session::LiveConversation;
 use baton_core::handoffs::draft::DraftEnd;
 use baton_core::mark::note;
 
-pub(super) use self::automatic::{automatic_job, note_no_draft};
+pub(super) use self::automatic::{AutomaticHandoff, automatic_job, note_no_draft};
 pub(super) use self::drafter::Drafter;
+pub(super) use self::open_message::open_message;
 pub(super) use self::report::approval_commands;
 
 /// Answers a request with which a draft is made: by the leg after the handoff, or as if no draft had been requested.

@@ -6,7 +6,7 @@ use baton_core::wire::{Role, View};
 
 /// The person's texts after the model's last turn: no later request shows them, so a handoff carries them. `tags`: of the
 /// harness's own texts.
-pub(super) fn open_message(view: &View, tags: &[String]) -> String {
+pub(in crate::serve::exchange) fn open_message(view: &View, tags: &[String]) -> String {
     let turns = Transcript::of(view).turns().rev();
     // A turn that is sent by its id alone is the model's, mostly.
     let open = turns.take_while(|turn| !matches!(turn.role, Role::Assistant | Role::Other));

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use super::{Stage, calls, claude, model, result, sent, user};
-use crate::serve::exchange::{Exchange, drafts};
+use crate::serve::exchange::Exchange;
+use crate::serve::exchange::drafts::{self, AutomaticHandoff};
 use crate::state::config::ReviewPolicy;
 use crate::state::jobs::drafts::{DraftJob, DraftOrder, DraftState};
 use baton_core::handoffs::draft::{DraftEnd, DraftFailure, DraftMethod, DraftRequest};
@@ -143,14 +144,18 @@ async fn an_automatic_draft_is_begun_once() {
     let Exchange {
         app, ctx, offered, ..
     } = &exchange;
-    let job = drafts::automatic_job(app, ctx, offered, 1_234).expect("a draft");
+    let automatic = || AutomaticHandoff {
+        reason: "the context had 1234 tokens".to_owned(),
+        ..AutomaticHandoff::default()
+    };
+    let job = drafts::automatic_job(app, ctx, offered, automatic()).expect("a draft");
     assert_eq!(job.wanted().ask.origin, HandoffOrigin::Auto);
     assert_eq!(
         job.wanted().ask.reason.as_deref(),
         Some("the context had 1234 tokens")
     );
     assert!(
-        drafts::automatic_job(app, ctx, offered, 1_234).is_none(),
+        drafts::automatic_job(app, ctx, offered, automatic()).is_none(),
         "another one is open"
     );
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::key::{KeySection, key, optional, put};
 use crate::state::config::{
-    FactsPolicy, HandoffMode, InjectPolicy, PreambleMode, ReviewPolicy, TranscriptDetail,
+    FactsPolicy, FreeCutPolicy, HandoffMode, InjectPolicy, PreambleMode, ReviewPolicy, TranscriptDetail,
 };
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::Windows;
@@ -97,6 +97,13 @@ pub(super) const HANDOFF: KeySection = KeySection {
         }),
         key("review", |d, v, _| {
             put(&mut d.config.handoff.review, v.choice(REVIEWS))
+        }),
+        key("free", |d, v, _| {
+            put(&mut d.config.handoff.free, v.choice(FREE_CUTS))
+        }),
+        optional("cache_lifetime_secs", |d, v, _| {
+            let lifetime = v.secs(1.0, 86_400.0).map(Some);
+            put(&mut d.config.handoff.cache_lifetime, lifetime)
         }),
         key("documents", |d, v, _| {
             put(&mut d.config.documents.enabled, v.flag())
@@ -199,6 +206,11 @@ pub(super) const RECALL: KeySection = KeySection {
     ],
 };
 
+const FREE_CUTS: &[(&str, FreeCutPolicy)] = &[
+    ("off", FreeCutPolicy::Off),
+    ("ask", FreeCutPolicy::Ask),
+    ("on", FreeCutPolicy::On),
+];
 const REVIEWS: &[(&str, ReviewPolicy)] = &[
     ("never", ReviewPolicy::Never),
     ("manual", ReviewPolicy::Manual),

@@ -11,9 +11,10 @@ use std::time::Duration;
 pub(super) use self::key::{ConfigDraft, ConfigKey, KeySection};
 use self::key::{TOKEN_CHARS, key, optional, put};
 use super::{
-    Admin, Bill, ChatCommandPolicy, ClientKey, Config, DocumentPolicy, DraftPolicy, FactsPolicy, HandoffMode,
-    HandoffPolicy, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log, PreambleMode, RecallPolicy,
-    ReviewPolicy, StoreKind, SubagentThresholds, Telemetry, TranscriptDetail, UpstreamConfig,
+    Admin, Bill, ChatCommandPolicy, ClientKey, Config, DocumentPolicy, DraftPolicy, FactsPolicy,
+    FreeCutPolicy, HandoffMode, HandoffPolicy, InjectPolicy, Journal, LimitConfig, ListenerConfig, Log,
+    PreambleMode, RecallPolicy, ReviewPolicy, StoreKind, SubagentThresholds, Telemetry, TranscriptDetail,
+    UpstreamConfig,
 };
 use baton_core::handoffs::draft::DraftMethod;
 use baton_core::nudge::{Thresholds, Windows};
@@ -150,6 +151,8 @@ pub(super) fn blank() -> ConfigDraft {
                 save_dir: None,
                 facts: FactsPolicy::Drafts,
                 review: ReviewPolicy::Never,
+                free: FreeCutPolicy::Off,
+                cache_lifetime: None,
             },
             commands: ChatCommandPolicy {
                 prefix: String::new(),

@@ -144,12 +144,26 @@ impl DraftQueue {
         principal: &str,
         wanted: DraftOrder,
     ) -> Result<DraftJob, OpenDraft> {
+        self.begin_with(conversation, principal, wanted, None)
+    }
+
+    /// The same, of a document that is written already.
+    ///
+    /// # Errors
+    /// Another one is open.
+    pub fn begin_with(
+        self: &Arc<Self>,
+        conversation: &str,
+        principal: &str,
+        wanted: DraftOrder,
+        document: Option<AcceptedDraft>,
+    ) -> Result<DraftJob, OpenDraft> {
         let draft = DraftRecord::new(conversation, principal, wanted, DraftState::Writing);
         let cancelled = self.insert(&mut self.lock(), draft.clone())?;
         Ok(DraftJob::new(
             Arc::clone(self),
             draft.id,
-            (draft.wanted, None),
+            (draft.wanted, document),
             cancelled,
         ))
     }

@@ -23,7 +23,7 @@ type Dollars = Counter<f64, AtomicU64>;
 #[derive(Debug)]
 pub struct ModelPricing {
     /// The table.
-    pub table: PriceTable,
+    pub table: Arc<PriceTable>,
     /// Hosts by name of the upstream.
     pub hosts: HashMap<String, String>,
 }
@@ -141,13 +141,13 @@ impl CostMetrics {
 
 impl From<UsageTokens> for TokenCounts {
     fn from(usage: UsageTokens) -> Self {
-        let hour = usage.cache_write_1h.min(usage.cache_write);
-        Self {
+        let counts = Self {
             input: usage.input,
             cache_read: usage.cache_read,
-            cache_write: usage.cache_write - hour,
-            cache_write_1h: hour,
+            cache_write: usage.cache_write,
             output: usage.output,
-        }
+            ..Self::default()
+        };
+        counts.splitting_hour(usage.cache_write_1h)
     }
 }

@@ -1,0 +1,142 @@
+//! Has a draft written in a pause, shortly before the provider's cache goes cold.
+
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use crate::serve::exchange::context::ContextThread;
+use crate::serve::exchange::costs::RequestCosts;
+use crate::serve::exchange::recording::{self, ReceivedBody};
+use crate::serve::exchange::{AnswerRecord, Exchange};
+use crate::state::config::FreeCutPolicy;
+use crate::state::telemetry::ExchangeOutcome;
+use baton_core::bill::TokenCounts;
+use baton_core::handoffs::draft::DraftMethod;
+use baton_core::record::ReadyDraft;
+use baton_core::rewrite::positions;
+
+/// A pause that is waited for, with what a draft is made of.
+struct Pause {
+    exchange: Exchange,
+    thread: ContextThread,
+    costs: RequestCosts,
+    /// When the draft is due, in milliseconds since the Unix epoch.
+    due_ms: u64,
+}
+
+impl Exchange {
+    /// Waits for a pause after this answer. The next request of the thread ends that. Replicas do not know of each other's
+    /// requests, so none of them waits.
+    pub(in crate::serve::exchange) fn watch_pause(&self) {
+        let Some(pause) = self.pause() else { return };
+        let (thread, due) = (pause.thread.clone(), pause.due_ms);
+        let (until_next, next_request) = oneshot::channel();
+        thread.set_pause(until_next);
+        tracing::debug!(exchange = self.ctx.id, due, "a draft is due in a pause");
+        tokio::spawn(async move {
+            tokio::select! {
+                () = pause.exchange.app.clock.until(due) => pause.write_draft().await,
+                // Also where its thread is forgotten.
+                _ = next_request => pause.exchange.ctx.recorder.forget(),
+            }
+        });
+    }
+
+    fn pause(&self) -> Option<Pause> {
+        let thread = self.thread.clone()?;
+        let costs = thread.costs()?.clone();
+        let policy = &self.app.config;
+        let is_wanted = policy.handoff.free != FreeCutPolicy::Off
+            && policy.draft.method == DraftMethod::Oneshot
+            && policy.draft.model.is_none()
+            && !self.app.sessions.is_shared();
+        if !is_wanted || !self.record.fired.is_empty() {
+            return None;
+        }
+        let due_ms = thread.ledger(|ledger| costs.draft_due(ledger))??;
+        let mut exchange = self.clone();
+        let id = Uuid::now_v7().to_string();
+        exchange.ctx = self.ctx.beside(id, "draft ahead", &self.app.journal);
+        exchange.record = AnswerRecord::default();
+        exchange.thread = None;
+        exchange.shown = None;
+        if exchange.spilled_headers.is_none() {
+            exchange.spill();
+        }
+        Some(Pause {
+            exchange,
+            thread,
+            costs,
+            due_ms,
+        })
+    }
+}
+
+impl Pause {
+    /// Writes the draft, and keeps it with the conversation. A draft that fails is logged, and nothing changes.
+    async fn write_draft(self) {
+        let Self {
+            mut exchange,
+            thread,
+            costs,
+            ..
+        } = self;
+        let recorder = exchange.ctx.recorder.clone();
+        if let Err(error) = exchange.reclaim().await {
+            tracing::warn!(exchange = exchange.ctx.id, %error, "no draft ahead: the request cannot be read back");
+            return recorder.forget();
+        }
+        let (app, ctx, offered) = (&exchange.app, &exchange.ctx, &exchange.offered);
+        if !offered.agent.is_safe_point(ctx.endpoint) {
+            return recorder.forget();
+        }
+        let body = ReceivedBody {
+            beginnings: None,
+            original: None,
+        };
+        recording::begin(app, ctx, offered, body);
+        let at_ms = app.clock.now_ms();
+        let made = exchange.drafter().ahead().await;
+        let paid = recorder.read(|e| {
+            e.tokens
+                .iter()
+                .flatten()
+                .copied()
+                .map(TokenCounts::from)
+                .collect()
+        });
+        let paid: Vec<TokenCounts> = paid.unwrap_or_default();
+        let cost = paid.iter().map(|counts| counts.cost(&costs.rates).total()).sum();
+        let last = thread.ledger(|ledger| {
+            ledger.draft_paid(cost, at_ms);
+            ledger.history()
+        });
+        recorder.note(|e| e.status = 200);
+        recorder.decide(ExchangeOutcome::Complete);
+        let document = match made {
+            Ok(document) => document,
+            Err(end) => {
+                tracing::warn!(exchange = ctx.id, why = %end, "no draft ahead: nothing changes");
+                return;
+            }
+        };
+        let (Some(Some(last)), Some(live)) = (last, offered.agent.live.as_ref()) else {
+            return;
+        };
+        let draft = ReadyDraft {
+            id: Uuid::now_v7(),
+            document,
+            covers: positions::of(offered.agent.request.view()),
+            cut: offered.active_id(),
+            last,
+            created_ms: app.clock.now_ms(),
+        };
+        tracing::info!(
+            exchange = ctx.id,
+            dollars = cost,
+            "a draft is ready for when the cache has gone cold"
+        );
+        if let Err(error) = app.sessions.draft_ready(live, draft, app.clock.now_ms()).await {
+            tracing::warn!(exchange = ctx.id, %error, "the draft ahead is not kept");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Cuts that cost nothing: where the provider's cache is lost anyway, or the request would cost more from here on.
+//!
+//! ```text
+//! usage of an answer ─► CutLedger ─► a pause begins: a draft is written before the cache goes cold (`ahead`)
+//!                           └─────► the next request: is it such a moment? ─► a handoff, of the ready draft where there is one
+//! ```
+
+mod ahead;
+
+use super::context::ContextThread;
+use super::drafts::open_message;
+use super::offer::Offered;
+use crate::serve::exchange::app::App;
+use crate::serve::proxy::RequestContext;
+use crate::state::config::FreeCutPolicy;
+use crate::state::jobs::drafts::AcceptedDraft;
+use baton_core::bill::{CutLedger, DraftCost, FreeCut};
+use baton_core::handoffs::draft::{DraftMethod, completed_since};
+use baton_core::mark::note;
+use baton_core::record::ReadyDraft;
+use baton_core::rewrite::positions;
+use uuid::Uuid;
+
+/// A moment at which a cut costs nothing.
+pub(super) struct FreeMoment {
+    pub(super) cut: FreeCut,
+    /// The draft that is ready for it.
+    pub(super) ready: Option<AcceptedDraft>,
+}
+
+/// Whether a new request of this thread is such a moment.
+pub(super) fn moment(
+    app: &App,
+    ctx: &RequestContext,
+    offered: &Offered,
+    thread: &ContextThread,
+) -> Option<FreeMoment> {
+    let costs = thread.costs()?;
+    let live = offered.agent.live.as_ref()?;
+    let draft = live
+        .ready_draft()
+        .filter(|draft| draft.cut == offered.active_id());
+    let ledger = thread.ledger(|ledger| {
+        if let Some(draft) = draft.as_deref().filter(|_| ledger.history().is_none()) {
+            *ledger = CutLedger::resumed(&draft.last);
+        }
+        ledger.clone()
+    })?;
+    let decide = |ready| ledger.moment(&costs.next(draft_cost(app, ready)), &costs.rates);
+    decide(draft.is_some())?;
+    if !offered.agent.is_safe_point(ctx.endpoint) || !thread.goes_straight_on(offered, draft.as_deref()) {
+        return None;
+    }
+    let ready = draft.and_then(|draft| ready_document(app, offered, &draft));
+    let cut = decide(ready.is_some())?;
+    Some(FreeMoment { cut, ready })
+}
+
+/// What a draft costs by the config.
+fn draft_cost(app: &App, ready: bool) -> DraftCost {
+    let config = &app.config.draft;
+    let selection = config.bundle_tokens as u64;
+    match (config.method, &config.model) {
+        _ if ready => DraftCost::Nothing,
+        (DraftMethod::Local, _) => DraftCost::Nothing,
+        (DraftMethod::Bundle, _) | (_, Some(_)) => DraftCost::Selection(selection),
+        (DraftMethod::Oneshot, None) => DraftCost::Cheapest(selection),
+    }
+}
+
+/// How the draft of a cut is made; `None`: as the config says.
+pub(super) fn method(cut: &FreeCut) -> Option<DraftMethod> {
+    match cut.draft {
+        DraftCost::Selection(_) => Some(DraftMethod::Bundle),
+        DraftCost::Nothing | DraftCost::History | DraftCost::Cheapest(_) => None,
+    }
+}
+
+/// The draft that is ready for this request's transcript, where there is one.
+pub(super) fn ready(app: &App, offered: &Offered) -> Option<AcceptedDraft> {
+    let live = offered.agent.live.as_ref()?;
+    let draft = live
+        .ready_draft()
+        .filter(|draft| draft.cut == offered.active_id())?;
+    ready_document(app, offered, &draft)
+}
+
+/// The document of a ready draft with what came since. `None`: the transcript is another one, or too much came since.
+fn ready_document(app: &App, offered: &Offered, draft: &ReadyDraft) -> Option<AcceptedDraft> {
+    let view = offered.agent.request.view();
+    if !positions::is_in(view, &draft.covers) {
+        return None;
+    }
+    let from = view.leading() + draft.covers.turns;
+    let document = completed_since(&draft.document, view, from)?;
+    Some(AcceptedDraft {
+        document: app.redactor.text(&document).into_owned(),
+        method: Some(DraftMethod::Oneshot),
+    })
+}
+
+/// The question to a person before the cut, where the config wants that; `None`: nobody is there to answer.
+pub(super) fn offer(app: &App, offered: &Offered, cut: &FreeCut) -> Option<String> {
+    let view = offered.agent.request.view();
+    if open_message(view, &app.config.handoff.preamble_tags).is_empty() {
+        return None;
+    }
+    let yes = match app.config.commands.prefix.as_str() {
+        "" => "begin a new session with a handoff".to_owned(),
+        prefix => format!("`{prefix}handoff`"),
+    };
+    Some(format!(
+        "{}{}. A handoff now would save about ${:.2}: {yes}. Any other message goes on with the whole history.\n\n{}",
+        note::BEGINS,
+        cut.reason.text(),
+        cut.saved.max(0.01),
+        note::line(Uuid::now_v7())
+    ))
+}
+
+/// Whether cuts take effect by themselves, or after a person's yes.
+pub(super) fn asks(app: &App) -> bool {
+    app.config.handoff.free == FreeCutPolicy::Ask
+}

@@ -1,0 +1,36 @@
+//! Names that the log has once each.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
+/// Names kept: what an agent sends is not bounded by anything else.
+const MOST: usize = 64;
+
+/// The names that were logged.
+pub(super) struct OnceLog(Mutex<BTreeSet<String>>);
+
+impl OnceLog {
+    /// None yet.
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(BTreeSet::new()))
+    }
+
+    /// Whether this name comes for the first time.
+    pub(super) fn is_first(&self, name: &str) -> bool {
+        let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        logged.len() < MOST && logged.insert(name.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_first_once_and_names_are_bounded() {
+        let log = OnceLog::new();
+        assert!(log.is_first("m") && !log.is_first("m"));
+        let first = (0..2 * MOST).filter(|n| log.is_first(&n.to_string())).count();
+        assert_eq!(first, MOST - 1);
+    }
+}

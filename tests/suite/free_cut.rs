@@ -1,0 +1,417 @@
+//! Cuts that cost nothing, on every wire, by a scripted clock: a pause that outlives the cache, another model, a draft that is ready
+//! for it, and all that must change nothing.
+
+use std::time::Duration;
+
+use baton_core::record::HandoffOrigin;
+use baton_proxy::serve::exchange::Clock;
+use baton_proxy::state::config::{Config, FreeCutPolicy};
+use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_strict::{Options, Queue, Reply};
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+
+use crate::harness::memory;
+use crate::matrix::fixture::Fixture;
+use crate::matrix::variants::{ANTHROPIC, Answer, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+
+/// Ollama has no cache that it bills.
+const WIRES: [Variant; 4] = [ANTHROPIC, CHAT, RESPONSES, GEMINI];
+
+const DOCUMENT: &str = "## Goal\nMend the importer.\n\n## Next steps\n1. Open exporter.rs.";
+
+const MINUTE: i64 = 60_000;
+
+/// Writes cost much and everything else little, so that a draft ahead is a small bet.
+const PRICES: &str = r#"
+source = "test"
+date = "2026-11-24"
+
+[[provider]]
+id = "test"
+
+[[provider.model]]
+id = "strict"
+names = ["*strict*"]
+price = [{ input = 4.0, cache_read = 0.01, cache_write = 5.0, output = 0.01 }]
+"#;
+
+/// A conversation of some 70,000 tokens at rest, before a provider with prices.
+struct Scene {
+    fixture: Fixture,
+    clock: Clock,
+    store: SharedStore,
+    history: Vec<Value>,
+    _folder: tempfile::TempDir,
+}
+
+impl Scene {
+    async fn new(variant: Variant, change: impl Fn(&mut Config)) -> Self {
+        Self::pausing(variant, change, 10_000).await
+    }
+
+    async fn pausing(variant: Variant, change: impl Fn(&mut Config), words: usize) -> Self {
+        let (store, clock) = (memory(), Clock::default());
+        let folder = tempfile::tempdir().unwrap();
+        let script = Queue::new([]);
+        let fixture = Fixture::under(
+            Options::default(),
+            variant,
+            script.clone(),
+            script,
+            store.clone(),
+            |_| (),
+        )
+        .await;
+        let mut scene = Self {
+            fixture,
+            clock,
+            store,
+            history: Vec::new(),
+            _folder: folder,
+        };
+        scene.restart(change);
+        scene.work(words).await;
+        scene
+    }
+
+    /// Another process over the same store.
+    fn restart(&mut self, change: impl Fn(&mut Config)) {
+        let prices = self._folder.path().join("prices.toml");
+        std::fs::write(&prices, PRICES).unwrap();
+        let clock = self.clock.clone();
+        let config = |config: &mut Config| {
+            config.handoff.free = FreeCutPolicy::On;
+            config.handoff.cache_lifetime = Some(Duration::from_secs(300));
+            config.commands.prefix = "::".to_owned();
+            config.bill.prices = Some(prices);
+            change(config);
+        };
+        self.fixture
+            .restart_by(self.store.clone(), config, |app| app.with_clock(clock));
+    }
+
+    /// The agent's loop: reads of files, then an answer, and the person is away.
+    async fn work(&mut self, words: usize) {
+        let fixture = &self.fixture;
+        let mut history = vec![fixture.user("Mend the importer.")];
+        for n in 0..6 {
+            fixture.push(Reply::new().call_as(
+                format!("toolu_f{n}u1l9"),
+                "read_file",
+                json!({"path": format!("f{n}")}),
+            ));
+            let answer = fixture.ask(&history, true).await;
+            history.extend(answer.keep.clone());
+            history.extend((fixture.variant.results)(&answer.calls, &"word ".repeat(words)));
+            self.clock.advance(MINUTE / 10);
+        }
+        fixture.push(Reply::text("Mended, but for one test."));
+        let answer = fixture.ask(&history, true).await;
+        history.extend(answer.keep);
+        self.history = history;
+    }
+
+    /// The person is back.
+    async fn says(&mut self, text: &str) -> Answer {
+        self.history.push(self.fixture.user(text));
+        let answer = self.fixture.ask(&self.history, true).await;
+        self.history.extend(answer.keep.clone());
+        answer
+    }
+
+    async fn origins(&self) -> Vec<HandoffOrigin> {
+        let filter = HandoffFilter {
+            limit: 9,
+            ..HandoffFilter::default()
+        };
+        let all = self.store.handoffs(&filter).await.unwrap();
+        all.iter().map(|handoff| handoff.origin).collect()
+    }
+
+    /// How many requests the model got.
+    fn requests(&self) -> usize {
+        self.fixture.provider.generations().len()
+    }
+
+    /// Waits until the model got so many requests, and no reply is left.
+    async fn until_requests(&self, count: usize) {
+        for _ in 0..500 {
+            if self.requests() == count && self.fixture.script.left() == 0 {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("{} requests, not {count}", self.requests());
+    }
+
+    async fn has_ready_draft(&self) -> bool {
+        let events = self.fixture.baton.events(1).await;
+        let key = events[0].conversation.clone().unwrap();
+        let record = self.store.conversation(&key).await.unwrap();
+        record.is_some_and(|record| record.ready_draft.is_some())
+    }
+
+    /// Waits until the conversation has a draft that is ready.
+    async fn until_ready(&self) {
+        for _ in 0..500 {
+            if self.has_ready_draft().await {
+                return;
+            }
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("no draft is ready");
+    }
+}
+
+fn nothing(_: &mut Config) {}
+
+#[tokio::test]
+async fn a_pause_that_outlives_the_cache_is_used_for_a_handoff() {
+    for variant in WIRES {
+        let mut scene = Scene::new(variant, |config| config.draft.max_tokens = 4_096).await;
+        // No time for a draft ahead.
+        scene.clock.advance(12 * MINUTE);
+        scene.fixture.push(Reply::text(DOCUMENT));
+        scene.fixture.push(Reply::text("Went on."));
+        let answer = scene.says("And the exporter?").await;
+        assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
+        assert!(
+            answer
+                .text
+                .contains("the cache had gone cold: 12 minutes without a request"),
+            "{}",
+            answer.text
+        );
+        assert_eq!(scene.origins().await, [HandoffOrigin::Auto]);
+        let sent = scene.fixture.sent();
+        assert!(
+            sent.len() == 1 && sent[0].contains("Open exporter.rs."),
+            "{sent:?}"
+        );
+        assert!(sent[0].contains("And the exporter?"), "the open message goes on");
+        // It is warm again, and nothing more happens.
+        scene.fixture.push(Reply::text("Done."));
+        assert_eq!(scene.says("Thanks.").await.text, "Done.");
+        assert_eq!(scene.origins().await.len(), 1);
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_draft_is_ready_before_the_cache_is_cold_and_no_model_is_asked_then() {
+    for variant in WIRES {
+        let mut scene = Scene::new(variant, nothing).await;
+        let asked = scene.requests();
+        scene.fixture.push(Reply::text(DOCUMENT));
+        scene.clock.advance(4 * MINUTE + 30_000);
+        scene.until_requests(asked + 1).await;
+        scene.until_ready().await;
+        assert_eq!(scene.origins().await, [], "it is no handoff yet");
+        scene.clock.advance(10 * MINUTE);
+        scene.fixture.push(Reply::text("Went on."));
+        let answer = scene.says("And the exporter?").await;
+        assert!(
+            answer.text.contains("[[handoff-resume:"),
+            "{} {}",
+            variant.model,
+            answer.text
+        );
+        assert_eq!(scene.requests(), asked + 2, "the document was written before");
+        let sent = scene.fixture.sent().remove(0);
+        for part in [
+            "Open exporter.rs.",
+            "Mended, but for one test.",
+            "And the exporter?",
+        ] {
+            assert_eq!(sent.matches(part).count(), 1, "{part}: {sent}");
+        }
+        let events = scene.fixture.baton.events(9).await;
+        let ahead: Vec<_> = events
+            .iter()
+            .filter(|event| event.route == "draft ahead")
+            .collect();
+        assert_eq!(ahead.len(), 1);
+        assert_eq!(ahead[0].draft_legs, [0]);
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_draft_that_is_ready_survives_the_process_and_is_dropped_by_a_handoff() {
+    for variant in WIRES {
+        let mut scene = Scene::new(variant, nothing).await;
+        let asked = scene.requests();
+        scene.fixture.push(Reply::text(DOCUMENT));
+        scene.clock.advance(4 * MINUTE + 30_000);
+        scene.until_requests(asked + 1).await;
+        scene.until_ready().await;
+        scene.restart(nothing);
+        scene.clock.advance(10 * MINUTE);
+        scene.fixture.push(Reply::text("Went on."));
+        let answer = scene.says("And the exporter?").await;
+        assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
+        assert_eq!(scene.requests(), asked + 2);
+        assert!(!scene.has_ready_draft().await);
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn who_comes_back_in_time_goes_on_with_the_whole_history() {
+    for variant in WIRES {
+        let mut scene = Scene::new(variant, nothing).await;
+        let asked = scene.requests();
+        scene.clock.advance(3 * MINUTE);
+        scene.fixture.push(Reply::text("Went on."));
+        assert_eq!(scene.says("And the exporter?").await.text, "Went on.");
+        assert_eq!(scene.fixture.sent()[0], "u: Mend the importer.");
+        // The wait for the first pause is over, and the next one begins with this answer.
+        scene.clock.advance(2 * MINUTE);
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        assert_eq!(scene.requests(), asked + 1);
+        assert_eq!(scene.origins().await, []);
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn where_nothing_is_to_be_won_nothing_happens() {
+    let off = |config: &mut Config| config.handoff.free = FreeCutPolicy::Off;
+    let unpriced = |config: &mut Config| config.bill.prices = None;
+    type Row = (&'static str, fn(&mut Config), usize);
+    let rows: [Row; 3] = [
+        ("off", off, 10_000),
+        ("without a price", unpriced, 10_000),
+        ("a short history", nothing, 500),
+    ];
+    let cached = WIRES.map(|variant| rows.map(|row| (variant, row)));
+    let uncached: Row = ("without a cache", nothing, 10_000);
+    for (variant, (name, change, words)) in cached.into_iter().flatten().chain([(OLLAMA, uncached)]) {
+        let mut scene = Scene::pausing(variant, change, words).await;
+        let asked = scene.requests();
+        scene.clock.advance(4 * MINUTE + 30_000);
+        tokio::time::sleep(Duration::from_millis(120)).await;
+        scene.clock.advance(60 * MINUTE);
+        scene.fixture.push(Reply::text("Went on."));
+        assert_eq!(scene.says("And the exporter?").await.text, "Went on.", "{name}");
+        assert_eq!(scene.requests(), asked + 1, "{name}");
+        assert_eq!(scene.origins().await, [], "{name}");
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_draft_ahead_that_fails_changes_nothing() {
+    for variant in WIRES {
+        let mut scene = Scene::new(variant, |config| config.draft.bundle_tokens = 1).await;
+        let asked = scene.requests();
+        scene.fixture.push(Reply::status(403, "no"));
+        scene.clock.advance(4 * MINUTE + 30_000);
+        scene.until_requests(asked + 1).await;
+        scene.clock.advance(3 * MINUTE);
+        scene.fixture.push(Reply::text("Went on."));
+        assert_eq!(scene.says("And the exporter?").await.text, "Went on.");
+        assert_eq!(scene.origins().await, []);
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_person_is_asked_first_where_the_config_wants_that() {
+    let ask = |config: &mut Config| config.handoff.free = FreeCutPolicy::Ask;
+    for variant in WIRES {
+        for yes in [true, false] {
+            let mut scene = Scene::new(variant, ask).await;
+            let asked = scene.requests();
+            scene.clock.advance(12 * MINUTE);
+            let answer = scene.says("And the exporter?").await;
+            assert!(
+                answer.text.contains("the cache had gone cold") && answer.text.contains("`::handoff`"),
+                "{}",
+                answer.text
+            );
+            assert_eq!(
+                scene.requests(),
+                asked,
+                "nothing is sent before the person decides"
+            );
+            assert_eq!(scene.origins().await, []);
+            if yes {
+                scene.fixture.push(Reply::text(DOCUMENT));
+                let answer = scene.says("::handoff").await;
+                assert!(answer.text.contains("[[handoff-resume:"), "{}", answer.text);
+                scene.fixture.push(Reply::text("Went on."));
+                scene.says("Go on.").await;
+                let sent = scene.fixture.sent();
+                assert!(
+                    sent.len() == 1 && sent[0].contains("And the exporter?"),
+                    "{sent:?}"
+                );
+            } else {
+                scene.fixture.push(Reply::text("Went on."));
+                assert_eq!(scene.says("No, as it is.").await.text, "Went on.");
+                let sent = scene.fixture.sent();
+                assert_eq!(sent[0], "u: Mend the importer.");
+                let last = sent.last().unwrap();
+                assert!(
+                    last.contains("And the exporter?") && !last.contains("gone cold"),
+                    "{last}"
+                );
+            }
+            scene.fixture.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_free_cut_is_undone_like_any_other() {
+    for variant in WIRES {
+        let mut scene = Scene::new(variant, nothing).await;
+        scene.clock.advance(12 * MINUTE);
+        scene.fixture.push(Reply::text(DOCUMENT));
+        scene.fixture.push(Reply::text("Went on."));
+        scene.says("And the exporter?").await;
+        scene.says("::handoff undo").await;
+        scene.fixture.push(Reply::text("Whole."));
+        scene.says("Go on.").await;
+        assert_eq!(scene.fixture.sent()[0], "u: Mend the importer.");
+        assert_eq!(scene.origins().await.len(), 1, "nothing is cut at once again");
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn another_model_is_a_moment_at_once() {
+    for variant in WIRES.into_iter().filter(|variant| variant.model != GEMINI.model) {
+        let mut scene = Scene::new(variant, nothing).await;
+        scene.fixture.push(Reply::text(DOCUMENT));
+        scene.fixture.push(Reply::text("Went on."));
+        scene.history.push(scene.fixture.user("And the exporter?"));
+        let mut body = (variant.body)(&scene.history, true);
+        body["model"] = json!(format!("{}-large", variant.model));
+        let path = (variant.path)(true);
+        let sent = body.to_string().into();
+        let response = scene.fixture.baton.post(path, variant.headers, sent).await;
+        let answer = scene.fixture.answer(&response, true);
+        assert!(answer.text.contains("the model changed"), "{}", answer.text);
+        scene.fixture.assert_clean();
+    }
+}
+
+#[tokio::test]
+async fn a_subscription_pays_for_no_tokens() {
+    let mut scene = Scene::new(ANTHROPIC, nothing).await;
+    scene.clock.advance(60 * MINUTE);
+    scene.fixture.push(Reply::text("Went on."));
+    scene.history.push(scene.fixture.user("And the exporter?"));
+    let body = (ANTHROPIC.body)(&scene.history, true).to_string();
+    let headers = [
+        ("anthropic-version", "2023-06-01"),
+        ("authorization", "Bearer sk-ant-oat01-strict"),
+    ];
+    let path = (ANTHROPIC.path)(true);
+    let response = scene.fixture.baton.post(path, &headers, body.into()).await;
+    assert_eq!(scene.fixture.answer(&response, true).text, "Went on.");
+    assert_eq!(scene.origins().await, []);
+}
