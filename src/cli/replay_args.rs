@@ -1,5 +1,8 @@
 //! Raw arguments of `baton replay`.
 
+use std::path::PathBuf;
+
+use baton_core::bill::Arm;
 use clap::Args as ClapArgs;
 
 use super::state_args::StateArgs;
@@ -13,9 +16,10 @@ Examples:
   baton replay 0199a3c2-7d1e
   baton replay 0199a3c2-7d1e --received          # what the agent sent, without any cut
   baton replay 0199a3c2-7d1e --leg 2 --to local
-  baton replay 0199a3c2-7d1e --dry-run")]
+  baton replay 0199a3c2-7d1e --dry-run
+  baton replay d0f31c --arms none,model,free,nudge=pays --plot arms.svg   # a conversation, simulated: nothing is sent")]
 pub(super) struct ReplayArgs {
-    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a unique prefix of it
+    /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a unique prefix of it; with --arms, a conversation's key
     pub(super) exchange: String,
     #[command(flatten)]
     pub(super) state: StateArgs,
@@ -34,7 +38,26 @@ pub(super) struct ReplayArgs {
     /// Send nothing: print the request as curl, credentials as variables
     #[arg(long)]
     pub(super) dry_run: bool,
+    /// Simulate the conversation, once for each way to cut it: none, model, free, nudge=pays, free+nudge=pays
+    #[arg(
+        long,
+        value_name = "ARM,…",
+        value_delimiter = ',',
+        value_parser = arm,
+        conflicts_with_all = ["leg", "received", "to", "model", "dry_run"]
+    )]
+    pub(super) arms: Vec<Arm>,
+    /// Write the cost of each arm over the calls to this file, as SVG
+    #[arg(long, value_name = "FILE", requires = "arms")]
+    pub(super) plot: Option<PathBuf>,
     /// Print JSON
     #[arg(long)]
     pub(super) json: bool,
+}
+
+fn arm(name: &str) -> Result<Arm, String> {
+    Arm::named(name).ok_or_else(|| {
+        let names: Vec<_> = Arm::ALL.iter().map(|arm| arm.name()).collect();
+        format!("one of {}", names.join(", "))
+    })
 }

@@ -640,3 +640,82 @@ async fn a_context_that_the_agent_begins_anew_is_unpinned_once() {
     assert_eq!(unpinned, [false, false, true, false, false]);
     fixture.assert_clean();
 }
+
+/// Prices of every model: writes cost 25 times as much as reads.
+fn priced(config: &mut Config, folder: &tempfile::TempDir) {
+    let file = folder.path().join("prices.toml");
+    let table = "source = \"test\"\ndate = \"2026-11-24\"\n[[provider]]\nid = \"t\"\n[[provider.model]]\nid = \"m\"\nnames = [\"*strict*\"]\n\
+                 price = [{ input = 4.0, cache_read = 0.2, cache_write = 5.0, output = 20.0 }]\n";
+    std::fs::write(&file, table).unwrap();
+    config.bill.prices = Some(file);
+    config.handoff.thresholds.nudge_tokens = 0;
+    config.handoff.thresholds.nudge_pays = true;
+}
+
+/// A call of the to-do tool with so many finished items of `all`.
+fn todo_call(n: usize, done: usize, all: usize) -> Reply {
+    let state = |at: usize| if at < done { "completed" } else { "pending" };
+    let item = |at| json!({"content": format!("step {at}"), "status": state(at)});
+    let items: Vec<_> = (0..all).map(item).collect();
+    Reply::new().call_as(format!("toolu_t{n}d1o"), "TodoWrite", json!({"todos": items}))
+}
+
+#[tokio::test]
+async fn a_notice_comes_where_a_handoff_pays_within_the_steps_that_are_left() {
+    for variant in WIRES {
+        // Of the same context: with few items left it does not pay, with many it does.
+        for (items, tokens, is_due) in [(4, 100_000, false), (60, 100_000, true), (60, 10_000, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let fixture = fixture(variant, memory(), |config| priced(config, &folder)).await;
+            let mut history = vec![fixture.user(&long(tokens))];
+            for n in 0..3 {
+                fixture.push(todo_call(n, n, items));
+                let answer = fixture.ask(&history, true).await;
+                history.extend(answer.keep.clone());
+                history.extend((variant.results)(&answer.calls, &long(500)));
+            }
+            fixture.push(Reply::text("Went on."));
+            fixture.ask(&history, true).await;
+            assert_eq!(nudges(&fixture).len(), usize::from(is_due), "{items} {tokens}");
+            if is_due {
+                let told = text(&fixture);
+                assert!(told.contains("open items of your to-do list need some"), "{told}");
+            }
+            fixture.assert_clean();
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_notice_comes_before_a_usage_limit_once() {
+    let now = std::time::SystemTime::now();
+    let since = now.duration_since(std::time::UNIX_EPOCH).unwrap().as_secs();
+    for variant in WIRES {
+        let fixture = fixture(variant, memory(), |config| {
+            config.handoff.thresholds.nudge_tokens = 0;
+            config.handoff.nudge_limit = true;
+        })
+        .await;
+        let near = |text: &str| {
+            Reply::text(text)
+                .header("anthropic-ratelimit-unified-5h-utilization", "0.96")
+                .header(
+                    "anthropic-ratelimit-unified-5h-reset",
+                    (since + 3_600).to_string(),
+                )
+        };
+        let mut history = Vec::new();
+        say(&fixture, &mut history, "Mend the importer.", near("Looking.")).await;
+        say(&fixture, &mut history, "Go on.", near("Told.")).await;
+        let told = text(&fixture);
+        assert!(told.contains("usage limit of this account is at 96%"), "{told}");
+        say(&fixture, &mut history, "And?", handoff()).await;
+        say(&fixture, &mut history, "More.", near("On.")).await;
+        say(&fixture, &mut history, "More.", near("On.")).await;
+        assert_eq!(
+            nudges(&fixture),
+            [0; 0],
+            "the next task is not told of the same limit"
+        );
+    }
+}

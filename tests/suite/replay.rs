@@ -182,3 +182,56 @@ async fn what_cannot_be_replayed_says_what_to_do() {
     }
     assert_eq!(replays.run.fixture.provider.generations().len(), 2);
 }
+
+const PRICES: &str = "source = \"mine\"\ndate = \"2026-11-24\"\n[[provider]]\nid = \"t\"\n[[provider.model]]\nid = \"m\"\nnames = [\"*strict*\"]\n\
+                      price = [{ input = 4.0, cache_read = 0.2, cache_write = 5.0, output = 20.0 }]\n";
+
+/// A journaled conversation is simulated by its own sizes: the arm of its own handoff has one cut, and nothing is sent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conversation_is_simulated_once_for_each_arm() {
+    for variant in WIRES {
+        let run = Run::new(variant, [handoff(), fresh()]).await;
+        let replays = Replays::new(run, true).await;
+        let dir = replays.run.dir.path();
+        let prices = dir.join("prices.toml");
+        std::fs::write(&prices, PRICES).unwrap();
+        let config = std::fs::read_to_string(&replays.config).unwrap();
+        std::fs::write(&replays.config, format!("[bill]\nprices = {prices:?}\n{config}")).unwrap();
+        let sent = replays.run.fixture.provider.generations().len();
+        let plot = dir.join("arms.svg");
+        let arms = ["--arms", "none,model,free,nudge=pays"];
+        let report = replays.output(&[&arms[..], &["--json"]].concat()).await;
+        let report: Value = serde_json::from_str(&report).unwrap();
+        let names: Vec<_> = report["arms"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|arm| &arm["arm"])
+            .collect();
+        assert_eq!(names, ["none", "model", "free", "nudge=pays"]);
+        assert_eq!(report["arms"][0]["cuts"].as_array().unwrap().len(), 0);
+        assert_eq!(report["arms"][1]["cuts"][0]["reason"], "the model handed over");
+        assert_eq!(report["session"]["calls"].as_array().unwrap().len(), 1);
+        let text = replays
+            .output(&[&arms[..], &["--plot", plot.to_str().unwrap()]].concat())
+            .await;
+        assert!(text.contains("1 cut") && text.contains("before call 1"), "{text}");
+        assert!(std::fs::read_to_string(&plot).unwrap().starts_with("<svg"));
+        assert_eq!(replays.run.fixture.provider.generations().len(), sent);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn arms_that_cannot_be_run_are_named() {
+    let run = Run::new(ANTHROPIC, [handoff(), fresh()]).await;
+    let replays = Replays::new(run, true).await;
+    for (args, message, code) in [
+        (["--arms", "both"], "one of none, model, free", 64),
+        (["--arms", "none"], "no price is known of a model", 65),
+    ] {
+        let output = tokio::task::block_in_place(|| replays.command(&args, None));
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(stderr.contains(message), "{stderr}");
+        assert_eq!(output.status.code(), Some(code), "{stderr}");
+    }
+}

@@ -1,6 +1,7 @@
 //! `baton replay`: sends a journaled request once more and shows in what the answers differ.
 
 mod answer;
+mod arms;
 mod request;
 
 use anstyle::{AnsiColor, Style};
@@ -46,6 +47,11 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
     let config = load_state(&args.state)?;
     let journal = open(&config.state_dir)?;
     let query = journal.ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "nothing in the journal yet"))?;
+    let table = prices::table(config.bill.prices.as_deref())
+        .map_err(|error| CommandFailure::new(Exit::CONFIG, error))?;
+    if !args.arms.is_empty() {
+        return arms::run(args, &query, &table, out);
+    }
     let id = find_exchange(&query, &args.exchange)?;
     let exchange = query.exchange(&id).map_err(unread)?;
     let exchange = exchange
@@ -62,8 +68,6 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
     let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
     let (status, body) = runtime.block_on(send(&config, &request, headers))?;
 
-    let table = prices::table(config.bill.prices.as_deref())
-        .map_err(|error| CommandFailure::new(Exit::CONFIG, error))?;
     let row = &exchange.exchange;
     let n = args.leg - 1;
     let then = exchange

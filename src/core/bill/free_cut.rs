@@ -6,15 +6,15 @@ use super::prices::Rates;
 use crate::record::CachedHistory;
 
 /// Tokens of a carry-over prompt.
-const PROMPT: u64 = 1_500;
+pub(super) const PROMPT: u64 = 1_500;
 
 /// Tokens that are read again after a cut, and of each call that does so. Pessimistic: most cuts need less.
-const READ_AGAIN: u64 = 20_000;
-const READ: u64 = 5_000;
-const READ_OUTPUT: u64 = 150;
+pub(super) const READ_AGAIN: u64 = 20_000;
+pub(super) const READ: u64 = 5_000;
+pub(super) const READ_OUTPUT: u64 = 150;
 
 /// Tokens of the summary that an agent's own compaction writes.
-const SUMMARY: u64 = 4_000;
+pub(super) const SUMMARY: u64 = 4_000;
 
 /// Share of what a conversation has cost and saved that bets may cost: drafts that nobody came back for, and cuts that one
 /// more call did not pay.
@@ -291,6 +291,16 @@ impl CutLedger {
             .take(GIVEN_UP as usize)
             .position(|saved| saved >= call)?;
         u32::try_from(paid + 1).ok()
+    }
+
+    /// The same where a handoff is worth it with so many calls left: it pays within these, and in half the calls after which the
+    /// history would be as long again. That half is the optimum: with a cut of cost `C`, reads at `r` and steps of `s`, a cycle of
+    /// `n` calls costs `C/n + r·s·n/2` a call, the least at `n = √(2C/(r·s))`, where a cut pays after `C/(r·s·n) = n/2` calls.
+    pub fn pays(&self, rates: &Rates, left: u32) -> Option<u32> {
+        let last = self.last.as_ref()?;
+        let regrown = last.tokens.saturating_sub(last.fixed + PROMPT) / self.step();
+        let calls = self.pays_within(rates)?;
+        (calls <= left && u64::from(calls) <= regrown / 2).then_some(calls)
     }
 
     /// Tokens that a call adds.
@@ -669,6 +679,22 @@ mod tests {
         assert!((14..=18).contains(&calls(100_000)), "{}", calls(100_000));
         assert!((7..=11).contains(&calls(150_000)), "{}", calls(150_000));
         assert!(calls(300_000) < calls(200_000));
+    }
+
+    #[test]
+    fn a_warm_cut_is_worth_it_where_it_pays_before_the_history_is_as_long_again() {
+        let rates = rates(OPUS);
+        let ledger = session(OPUS, 150_000);
+        let calls = ledger.pays_within(&rates).unwrap();
+        assert_eq!(ledger.pays(&rates, 100), Some(calls));
+        assert_eq!(ledger.pays(&rates, calls - 1), None, "the work ends before");
+        let early = session(OPUS, 60_000);
+        assert!(early.pays_within(&rates).unwrap() < 100);
+        assert_eq!(
+            early.pays(&rates, 100),
+            None,
+            "it would be cut again before it has paid"
+        );
     }
 
     #[test]

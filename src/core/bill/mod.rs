@@ -3,6 +3,7 @@
 //! Knows prices, token counts, the providers' cache rules and how agents compact. Must not know exchanges, stores, clocks:
 //! sizes, times and usage come in, dollars and tokens come out. `docs/savings.md` has the formula and cases computed by hand.
 
+mod arms;
 mod cache;
 mod conversation;
 mod cost;
@@ -13,6 +14,7 @@ mod simulation;
 #[cfg(test)]
 mod tests;
 
+pub use arms::{Arm, ArmBill, ArmCut, SessionCall, SessionSizes};
 pub use cache::CacheRule;
 pub use conversation::{BilledExchange, BilledRequest, ConversationBill, ExchangeBill, WithoutBaton};
 pub use cost::{Cost, TokenCounts};

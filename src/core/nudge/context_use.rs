@@ -24,6 +24,8 @@ pub struct Thresholds {
     pub nudge_tokens: u64,
     /// The session is handed over at this share.
     pub auto_at: f64,
+    /// The model is notified at the end of a step where a handoff pays within the steps that are left.
+    pub nudge_pays: bool,
 }
 
 /// The thresholds of one model, in tokens.
@@ -58,7 +60,7 @@ impl Thresholds {
 
     /// Whether all thresholds are off.
     pub fn are_off(&self) -> bool {
-        self.nudge_at <= 0.0 && self.nudge_tokens == 0 && self.auto_at <= 0.0
+        self.nudge_at <= 0.0 && self.nudge_tokens == 0 && self.auto_at <= 0.0 && !self.nudge_pays
     }
 }
 
@@ -234,6 +236,12 @@ impl ContextUse {
             return NudgeDecision::Nudge { tokens };
         }
         NudgeDecision::Nothing
+    }
+
+    /// Whether the model may be notified for another reason than the size of its context; the context's tokens, then.
+    pub fn may_notify(&self) -> Option<u64> {
+        let is_open = self.treadmill.is_none() && self.nudged.is_none() && !self.notified;
+        self.measured.filter(|_| is_open)
     }
 
     /// Records that the model is notified with the present request.

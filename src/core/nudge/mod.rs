@@ -11,6 +11,7 @@
 mod compaction;
 mod context_use;
 mod models;
+mod quota;
 mod steps;
 #[cfg(test)]
 mod tests;
@@ -21,6 +22,7 @@ pub use compaction::{AGENTS, Compaction, OLDER, PRESENT, compaction_point};
 pub use context_use::{
     AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, Thresholds,
 };
-pub use steps::step_done;
+pub use quota::{NearLimit, near_limit};
+pub use steps::{StepsLeft, step_done, steps_left};
 pub use windows::{WindowQuery, Windows, declares_windows};
-pub use wording::{is_nudge, text};
+pub use wording::{is_nudge, limit_text, paying_text, text};

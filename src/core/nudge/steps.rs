@@ -1,9 +1,11 @@
 //! Whether the model has just finished a step of its to-do list.
 
-use crate::agents::todo::{self, TodoState};
+use serde_json::Value;
+
+use crate::agents::todo::{self, TodoItem, TodoState};
 use crate::agents::tools::{self, ToolKind};
 use crate::transcript::{ToolCall, Transcript, TranscriptPartKind, TranscriptTurn};
-use crate::wire::{Role, View};
+use crate::wire::{Role, Turn, View};
 
 /// Whether the model's newest message marks a step as done: by a call of its agent's to-do tool with more finished
 /// items than the call before had. Turns before `from` are cut. Reads back to that earlier call, and no further.
@@ -38,6 +40,57 @@ pub fn step_done(view: &View, from: usize) -> bool {
     now.is_some_and(|count| count > 0)
 }
 
+/// What is left of the newest to-do list.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StepsLeft {
+    /// Items that are finished.
+    pub done: u32,
+    /// Items that are not.
+    pub open: u32,
+    /// Answers of the model's since the turn that was looked at first.
+    pub calls: u32,
+}
+
+impl StepsLeft {
+    /// Calls that the open items need, at the pace of the finished ones.
+    pub fn calls_left(&self) -> u32 {
+        let each = self.calls.div_ceil(self.done.max(1));
+        self.open.saturating_mul(each)
+    }
+}
+
+/// The newest to-do list after the turn `from`. `None`: no call states a whole list.
+pub fn steps_left(view: &View, from: usize) -> Option<StepsLeft> {
+    let transcript = Transcript::of(view);
+    let turns = (from..transcript.len()).rev();
+    let items = turns
+        .filter_map(|at| transcript.turn(at))
+        .find_map(|turn| newest_list(&turn))?;
+    let is_models = |turn: &Turn| matches!(turn.role, Role::Assistant | Role::Other);
+    let runs = view
+        .turns
+        .get(from..)?
+        .chunk_by(|a, b| is_models(a) == is_models(b));
+    let calls = runs.filter(|run| is_models(&run[0])).count();
+    let done = items.iter().filter(|item| item.state == TodoState::Done).count();
+    let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    Some(StepsLeft {
+        done: count(done),
+        open: count(items.len() - done),
+        calls: count(calls),
+    })
+}
+
+/// The last whole list of a turn.
+fn newest_list(turn: &TranscriptTurn<'_>) -> Option<Vec<TodoItem>> {
+    let parts = turn.parts().into_iter().rev();
+    let mut lists = parts.filter_map(|part| match part.kind {
+        TranscriptPartKind::Call(call) => Some(todo::list(&todo_arguments(&call)?)),
+        _ => None,
+    });
+    lists.find(|list| !list.is_empty())
+}
+
 /// What a call says of finished items.
 enum FinishedItems {
     /// So many of the whole list.
@@ -56,7 +109,8 @@ fn turn_done(turn: &TranscriptTurn<'_>) -> Vec<FinishedItems> {
         .collect()
 }
 
-fn done_in(call: &ToolCall<'_>) -> Option<FinishedItems> {
+/// The arguments of a call of a to-do tool.
+fn todo_arguments(call: &ToolCall<'_>) -> Option<Value> {
     let name = call.name?.get();
     let is_todo = |name: &str| ToolKind::of(name, &serde_json::Value::Null) == ToolKind::Todo;
     // Most calls are of other tools, whose arguments may be long.
@@ -64,11 +118,14 @@ fn done_in(call: &ToolCall<'_>) -> Option<FinishedItems> {
         return None;
     }
     let arguments = tools::arguments(&call.arguments?.get());
-    let arguments = match tools::through(&name, &arguments) {
-        Some((name, arguments)) if is_todo(&name) => arguments,
-        Some(_) => return None,
-        None => arguments,
-    };
+    match tools::through(&name, &arguments) {
+        Some((name, arguments)) => is_todo(&name).then_some(arguments),
+        None => Some(arguments),
+    }
+}
+
+fn done_in(call: &ToolCall<'_>) -> Option<FinishedItems> {
+    let arguments = todo_arguments(call)?;
     if let Some(state) = todo::state_of_one(&arguments) {
         return (state == TodoState::Done).then_some(FinishedItems::One);
     }
@@ -144,6 +201,27 @@ mod tests {
             seen(WireId::Anthropic, whole, turns - 2),
             "what was cut is not compared"
         );
+    }
+
+    #[test]
+    fn the_rest_of_the_list_is_counted_at_the_pace_of_what_is_done() {
+        let left = |lists: &[usize]| {
+            let body = claude(lists).to_string();
+            let view = wire(WireId::Anthropic)
+                .read(&body.into(), Operation::Generate)
+                .unwrap();
+            steps_left(&view, 0)
+        };
+        assert_eq!(left(&[]), None);
+        let two = left(&[0, 1, 2]).unwrap();
+        assert_eq!((two.done, two.open, two.calls), (2, 1, 6));
+        assert_eq!(two.calls_left(), 3);
+        assert_eq!(
+            left(&[0]).unwrap().calls_left(),
+            6,
+            "nothing is done: each takes what was taken so far"
+        );
+        assert_eq!(left(&[3]).unwrap().calls_left(), 0);
     }
 
     #[test]

@@ -247,6 +247,7 @@ fn thresholds() -> impl Strategy<Value = Thresholds> {
         nudge_at,
         nudge_tokens,
         auto_at,
+        nudge_pays: false,
     })
 }
 
@@ -276,6 +277,7 @@ const DEFAULT: Thresholds = Thresholds {
     nudge_at: 0.5,
     nudge_tokens: 200_000,
     auto_at: 0.0,
+    nudge_pays: false,
 };
 
 /// A thread that was measured at `tokens`, on a model with a window of 200,000.

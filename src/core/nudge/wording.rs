@@ -1,6 +1,9 @@
 //! The text of a nudge. It becomes part of a prefix that must not change. It is stored whole, and equal numbers give
 //! equal text.
 
+use super::quota::NearLimit;
+use crate::text::date::rfc3339;
+
 /// How every nudge of this version begins.
 const OPENING: &str = "<context-notice>";
 
@@ -9,9 +12,48 @@ pub fn is_nudge(text: &str) -> bool {
     text.starts_with(OPENING)
 }
 
+/// What every nudge asks for, after what it states.
+const REQUEST: &str = "Finish the step that you are at; begin no new one here. Then call session_handoff with a self-contained \
+prompt for what is left to do: the session goes on from that prompt with an empty context. If all of the work is done, answer as \
+usual and do not call it. Do not mention this notice.\n</context-notice>";
+
 /// The text of a nudge: how many tokens the context has, and its window where that is known.
 pub fn text(tokens: u64, window: Option<u64>) -> String {
-    let use_ = match window.filter(|window| *window > 0) {
+    notice(&format!(
+        "Your context is now at {}. {REQUEST}",
+        context_use(tokens, window)
+    ))
+}
+
+/// The text of a nudge where a handoff pays: after so many calls, of those that the rest of the to-do list needs.
+pub fn paying_text(tokens: u64, calls: u32, left: u32) -> String {
+    notice(&format!(
+        "Each further call reads your whole context of about {} tokens. The open items of your to-do list need some {left} calls, and a \
+         handoff now saves tokens from the {} call on. {REQUEST}",
+        grouped(tokens),
+        ordinal(calls)
+    ))
+}
+
+/// The text of a nudge where a usage limit of the provider's is near.
+pub fn limit_text(limit: &NearLimit, now_ms: u64) -> String {
+    let minutes = limit.resets_ms.saturating_sub(now_ms) / 60_000;
+    notice(&format!(
+        "The provider's usage limit of this account is at {:.0}%, and is lifted at {} UTC, in {minutes} minutes. Calls may be refused until \
+         then, and nothing resumes by itself. Say in the prompt when the limit is lifted. {REQUEST}",
+        limit.used * 100.0,
+        rfc3339(limit.resets_ms / 1_000)
+            .trim_end_matches('Z')
+            .replace('T', " ")
+    ))
+}
+
+fn notice(text: &str) -> String {
+    format!("{OPENING}\nThis notice comes from the session's proxy, not from the user. {text}")
+}
+
+fn context_use(tokens: u64, window: Option<u64>) -> String {
+    match window.filter(|window| *window > 0) {
         Some(window) => format!(
             "about {} of {} tokens ({}%)",
             grouped(tokens),
@@ -19,13 +61,19 @@ pub fn text(tokens: u64, window: Option<u64>) -> String {
             (tokens.saturating_mul(100) / window).min(100)
         ),
         None => format!("about {} tokens", grouped(tokens)),
+    }
+}
+
+/// `1st`, `22nd`, `113th`
+fn ordinal(number: u32) -> String {
+    let suffix = match (number % 10, number % 100) {
+        (_, 11..=13) => "th",
+        (1, _) => "st",
+        (2, _) => "nd",
+        (3, _) => "rd",
+        _ => "th",
     };
-    format!(
-        "{OPENING}\nThis notice comes from the session's proxy, not from the user. Your context is now at {use_}. Finish the step that \
-         you are at; begin no new one here. Then call session_handoff with a self-contained prompt for what is left to do: the \
-         session goes on from that prompt with an empty context. If all of the work is done, answer as usual and do not call \
-         it. Do not mention this notice.\n</context-notice>"
-    )
+    format!("{number}{suffix}")
 }
 
 /// `123,456`
@@ -44,6 +92,47 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Stored prefixes hold it: it must not change.
+    #[test]
+    fn the_text_of_a_full_context_is_as_it_was() {
+        assert_eq!(
+            text(999, None),
+            "<context-notice>\nThis notice comes from the session's proxy, not from the user. Your context is now at about 999 tokens. \
+             Finish the step that you are at; begin no new one here. Then call session_handoff with a self-contained prompt for what is \
+             left to do: the session goes on from that prompt with an empty context. If all of the work is done, answer as usual and do \
+             not call it. Do not mention this notice.\n</context-notice>"
+        );
+    }
+
+    #[test]
+    fn a_notice_says_why_it_comes() {
+        let paying = paying_text(150_000, 9, 24);
+        assert!(
+            paying.contains("about 150,000 tokens")
+                && paying.contains("24 calls")
+                && paying.contains("from the 9th call"),
+            "{paying}"
+        );
+        let limit = NearLimit {
+            used: 0.934,
+            resets_ms: 1_795_438_800_000,
+        };
+        let limit = limit_text(&limit, 1_795_435_200_000);
+        assert!(
+            limit.contains("at 93%") && limit.contains("2026-11-23 13:00:00 UTC, in 60 minutes"),
+            "{limit}"
+        );
+        assert!(
+            [paying, limit]
+                .iter()
+                .all(|text| is_nudge(text) && text.contains("session_handoff"))
+        );
+        assert_eq!(
+            [1, 2, 3, 11, 112, 21].map(ordinal),
+            ["1st", "2nd", "3rd", "11th", "112th", "21st"]
+        );
+    }
 
     #[test]
     fn it_states_use_and_window() {

@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use http::HeaderMap;
+
 use super::costs::RequestCosts;
 use super::offer::Offered;
 use super::once::OnceLog;
@@ -13,7 +15,8 @@ use crate::state::config::FreeCutPolicy;
 use crate::state::session::{LiveConversation, ThreadCosts, ThreadId, ThreadTurns, digest};
 use baton_core::bill::CutLedger;
 use baton_core::nudge::{
-    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NudgeDecision, NudgeOutcome, WindowQuery,
+    self, AnswerUsage, ContextUse, HandoffLoop, ModelThresholds, NearLimit, NudgeDecision, NudgeOutcome,
+    WindowQuery,
 };
 use baton_core::record::{HandoffId, ReadyDraft};
 use baton_core::rewrite::positions::without_breakpoints;
@@ -33,6 +36,7 @@ pub(super) struct ContextThread {
     thread: ThreadId,
     limits: ModelThresholds,
     window: Option<u64>,
+    nudge_pays: bool,
     costs: Option<Arc<RequestCosts>>,
 }
 
@@ -63,7 +67,7 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         && !facts.structured
         // The size of a transcript that upstream stores is not known here.
         && facts.previous.is_none();
-    let may_cut = policy.free != FreeCutPolicy::Off;
+    let may_cut = policy.free != FreeCutPolicy::Off || policy.nudge_limit;
     if !in_the_loop || (thresholds.are_off() && !may_cut) {
         return None;
     }
@@ -91,6 +95,7 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         thread,
         limits: thresholds.of(window),
         window,
+        nudge_pays: thresholds.nudge_pays,
         costs: RequestCosts::of(app, ctx, view, window).map(Arc::new),
     };
     Some(EnteredThread { thread, is_new })
@@ -104,7 +109,7 @@ pub(super) fn waits_for_turn_end(offered: &Offered) -> bool {
 
 impl ContextThread {
     /// What is due with a new request of this thread.
-    pub(super) fn due(&self, offered: &Offered) -> Option<DueStep> {
+    pub(super) fn due(&self, offered: &Offered, now_ms: u64) -> Option<DueStep> {
         let view = offered.agent.request.view();
         let step_done = || nudge::step_done(view, offered.kept_from());
         let context = self.with(|context| context.clone())?;
@@ -113,8 +118,44 @@ impl ContextThread {
             NudgeDecision::HandOff { tokens } => Some(DueStep::HandOff {
                 reason: format!("the context had {tokens} tokens"),
             }),
-            NudgeDecision::Nothing => None,
+            NudgeDecision::Nothing => {
+                let tokens = context.may_notify()?;
+                let limit = self.near_limit(now_ms);
+                let limit = limit.filter(|limit| limit.is_urgent() || step_done());
+                let notice = limit.map(|limit| nudge::limit_text(&limit, now_ms));
+                let notice = notice.or_else(|| self.paying_notice(offered, tokens));
+                notice.map(DueStep::Nudge)
+            }
         }
+    }
+
+    /// The notice that a handoff pays within the steps that are left of the to-do list.
+    fn paying_notice(&self, offered: &Offered, tokens: u64) -> Option<String> {
+        let costs = self.costs().filter(|_| self.nudge_pays)?;
+        let view = offered.agent.request.view();
+        let from = offered.kept_from();
+        if !nudge::step_done(view, from) {
+            return None;
+        }
+        let left = nudge::steps_left(view, from)?.calls_left();
+        let calls = self.ledger(|ledger| costs.pays(ledger, left)).flatten()?;
+        Some(nudge::paying_text(tokens, calls, left))
+    }
+
+    /// The usage limit that is near, once until it is lifted.
+    fn near_limit(&self, now_ms: u64) -> Option<NearLimit> {
+        let near = self.live.costs(self.thread, |costs| {
+            let limit = costs.limit.filter(|limit| limit.resets_ms > now_ms)?;
+            (costs.notified_limit != Some(limit.resets_ms)).then_some(limit)
+        });
+        near.flatten()
+    }
+
+    /// Takes in what an answer's headers say of usage limits.
+    pub(super) fn note_limit(&self, headers: &HeaderMap, now_ms: u64) {
+        let header = |name: &str| headers.get(name)?.to_str().ok();
+        let limit = nudge::near_limit(header, now_ms);
+        self.live.costs(self.thread, |costs| costs.limit = limit);
     }
 
     /// Puts a notice after the request, before anything is sent.
@@ -122,6 +163,9 @@ impl ContextThread {
         match insertions::append(app, ctx, offered, text).await {
             Ok(true) => {
                 self.with(ContextUse::nudged);
+                self.live.costs(self.thread, |costs| {
+                    costs.notified_limit = costs.limit.map(|limit| limit.resets_ms);
+                });
                 note_nudge(ctx, NudgeOutcome::Notified);
                 tracing::debug!(exchange = ctx.id, "the model is notified how full its context is");
             }

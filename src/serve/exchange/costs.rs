@@ -29,7 +29,7 @@ impl RequestCosts {
     /// no price.
     pub(super) fn of(app: &App, ctx: &RequestContext, view: &View, window: Option<u64>) -> Option<Self> {
         let policy = &app.config.handoff;
-        let is_wanted = policy.free != FreeCutPolicy::Off;
+        let is_wanted = policy.free != FreeCutPolicy::Off || policy.thresholds.nudge_pays;
         if !is_wanted || ctx.recorder.read(|e| e.subscription) == Some(true) {
             return None;
         }
@@ -79,6 +79,11 @@ impl RequestCosts {
     pub(super) fn draft_due(&self, ledger: &CutLedger) -> Option<u64> {
         let after = ledger.draft_due_in(&self.rates, self.lifetime_ms)?;
         Some(self.at_ms.saturating_add(after))
+    }
+
+    /// Calls after which a handoff of the model's own has paid, where it is worth it with so many calls left.
+    pub(super) fn pays(&self, ledger: &CutLedger, left: u32) -> Option<u32> {
+        ledger.pays(&self.rates, left)
     }
 
     /// The request that is about to be sent.

@@ -290,7 +290,7 @@ impl Exchange {
         if !is_new || context::waits_for_turn_end(&self.offered) || self.opening.undo().is_some() {
             return FollowUp::None;
         }
-        let Some(due) = thread.due(&self.offered) else {
+        let Some(due) = thread.due(&self.offered, self.app.clock.now_ms()) else {
             return self.cut_for_free(&thread);
         };
         match due {

@@ -64,6 +64,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             keepalive: Duration::from_secs(10),
             retries: 3,
             thresholds: Default::default(),
+            nudge_limit: false,
             subagents: Default::default(),
             windows: Default::default(),
             save_dir: None,

@@ -36,6 +36,8 @@ pub struct HandoffPolicy {
     pub retries: u32,
     /// When the model is notified that its context fills up, and when its session is handed over.
     pub thresholds: Thresholds,
+    /// Whether the model is notified where a usage limit of the provider's is near.
+    pub nudge_limit: bool,
     /// Other thresholds for subagents.
     pub subagents: SubagentThresholds,
     /// Windows of models.
@@ -65,6 +67,7 @@ impl HandoffPolicy {
                 .nudge_tokens
                 .unwrap_or(self.thresholds.nudge_tokens),
             auto_at: self.subagents.auto_at.unwrap_or(self.thresholds.auto_at),
+            nudge_pays: self.thresholds.nudge_pays && self.subagents.nudge_at.is_none(),
         }
     }
 }

@@ -117,6 +117,11 @@ impl LocatedValue {
         }
     }
 
+    /// `"pays"`, which is no number.
+    pub(super) fn is_pays(&self) -> bool {
+        matches!(&self.raw, Raw::Word(text) | Raw::Text(text) if text == "pays")
+    }
+
     /// Beginnings of the names of models, each with a number of tokens from 1 to `max`.
     pub(super) fn windows(&self, max: u64) -> ValueResult<Vec<(String, u64)>> {
         let given = self.structured()?;

@@ -62,7 +62,7 @@ pub struct BillEntry {
 }
 
 /// The columns of an exchange, in the order of the query.
-struct BilledRow {
+pub(super) struct BilledRow {
     seq: i64,
     head: i64,
     entry: BillEntry,
@@ -84,27 +84,40 @@ impl JournalReader {
     /// # Errors
     /// The journal cannot be read.
     pub fn bill(&self, filter: &BillFilter, prices: &PriceTable) -> Result<Vec<BillEntry>, JournalError> {
+        let mut bill = Vec::new();
+        let mut running: (Option<String>, ConversationBill) = Default::default();
+        self.each_billed(filter.conversation.as_deref(), prices, |row, exchange| {
+            let (key, conversation) = &mut running;
+            if row.entry.conversation.is_none() || *key != row.entry.conversation {
+                (*key, *conversation) = (row.entry.conversation.clone(), ConversationBill::default());
+            }
+            let added = conversation.add(&exchange);
+            if row.entry.at_ms >= filter.since_ms && added != ExchangeBill::default() {
+                bill.push(row.entry(&exchange, &added));
+            }
+        })?;
+        Ok(bill)
+    }
+
+    /// Every exchange that is billed, of one conversation or of all, oldest first.
+    pub(super) fn each_billed(
+        &self,
+        conversation: Option<&str>,
+        prices: &PriceTable,
+        mut each: impl FnMut(BilledRow, BilledExchange),
+    ) -> Result<(), JournalError> {
         let mut ask = self.conn.prepare_cached(
             "SELECT seq, id, conversation, at_ms, model, principal, received_bytes, head, event FROM exchanges
              WHERE (?1 IS NULL OR conversation = ?1) AND (call IS NULL OR call = 'generate')
              ORDER BY conversation, id",
         )?;
-        let mut rows = ask.query(params![filter.conversation])?;
-        let mut bill = Vec::new();
-        let mut running: (Option<String>, ConversationBill) = Default::default();
+        let mut rows = ask.query(params![conversation])?;
         while let Some(row) = rows.next()? {
             let row = BilledRow::read(row)?;
-            let (key, conversation) = &mut running;
-            if row.entry.conversation.is_none() || *key != row.entry.conversation {
-                (*key, *conversation) = (row.entry.conversation.clone(), ConversationBill::default());
-            }
             let exchange = self.billed_exchange(&row, prices)?;
-            let added = conversation.add(&exchange);
-            if row.entry.at_ms >= filter.since_ms && added != ExchangeBill::default() {
-                bill.push(row.entry(&exchange, &added));
-            }
+            each(row, exchange);
         }
-        Ok(bill)
+        Ok(())
     }
 
     fn billed_exchange(&self, row: &BilledRow, prices: &PriceTable) -> Result<BilledExchange, JournalError> {
@@ -198,6 +211,11 @@ impl BilledRow {
             entry,
             event,
         })
+    }
+
+    /// Whether a handoff fired in its answer.
+    pub(super) fn has_fired(&self) -> bool {
+        !self.event.fired.is_empty()
     }
 
     fn entry(self, exchange: &BilledExchange, bill: &ExchangeBill) -> BillEntry {

@@ -50,6 +50,7 @@ mod row;
 mod schema;
 mod search;
 mod search_pattern;
+mod session_sizes;
 mod stored_rows;
 mod summary;
 mod time_slice;

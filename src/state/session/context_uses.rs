@@ -1,7 +1,7 @@
 //! How full the contexts of a key's threads are. In memory alone: the next answer reports it again after a restart.
 
 use baton_core::bill::CutLedger;
-use baton_core::nudge::ContextUse;
+use baton_core::nudge::{ContextUse, NearLimit};
 use baton_core::record::HandoffId;
 use tokio::sync::oneshot;
 
@@ -38,6 +38,10 @@ pub struct ThreadCosts {
     pub before: Option<usize>,
     /// Whether a person was offered a cut since the last answer of the model's.
     pub offered: bool,
+    /// The usage limit that is near by the provider's last answer.
+    pub limit: Option<NearLimit>,
+    /// When the limit is lifted that the model was notified of.
+    pub notified_limit: Option<u64>,
     /// Dropped with the thread's next request: nothing waits for a pause any more.
     pub pause: Option<oneshot::Sender<()>>,
 }

@@ -75,6 +75,13 @@ async fn show(
     sentinel_of: Option<Arc<Handoff>>,
 ) -> Response<ResponseBody> {
     let (parts, body) = response.into_parts();
+    if let Some(thread) = exchange
+        .thread
+        .as_ref()
+        .filter(|_| exchange.app.config.handoff.nudge_limit)
+    {
+        thread.note_limit(&parts.headers, exchange.app.clock.now_ms());
+    }
     let form = exchange.form();
     let (body, is_readable) = match LegSender::of(&exchange).readable(&parts, body) {
         Ok(body) => (body, true),

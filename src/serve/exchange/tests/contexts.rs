@@ -84,7 +84,7 @@ async fn a_measured_context_is_due_at_its_thresholds() {
         entered.thread.measure(&first.ctx, None, used(tokens));
         let next = exchange(&stage, 1).await;
         let entered = context::enter(&stage.app, &next.ctx, &next.offered).unwrap();
-        let step = match entered.thread.due(&next.offered) {
+        let step = match entered.thread.due(&next.offered, 0) {
             None => "nothing",
             Some(DueStep::Nudge(_)) => "a notice",
             Some(DueStep::HandOff { .. }) => "a handoff",
@@ -108,7 +108,7 @@ async fn cached_input_fills_a_context_as_well() {
     entered.thread.measure(&first.ctx, None, usage);
     let next = exchange(&stage, 1).await;
     let entered = context::enter(&stage.app, &next.ctx, &next.offered).unwrap();
-    let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered) else {
+    let Some(DueStep::Nudge(text)) = entered.thread.due(&next.offered, 0) else {
         panic!("no notice");
     };
     assert!(text.contains("1,400") || text.contains("1400"), "{text}");

@@ -65,10 +65,23 @@ pub(super) const HANDOFF: KeySection = KeySection {
             put(&mut d.config.handoff.retries, v.count(0, 10))
         }),
         key("nudge_at", |d, v, _| {
-            put(&mut d.config.handoff.thresholds.nudge_at, v.share())
+            let thresholds = &mut d.config.handoff.thresholds;
+            thresholds.nudge_pays |= v.is_pays();
+            match v.is_pays() {
+                true => put(&mut thresholds.nudge_at, Ok(0.0)),
+                false => put(&mut thresholds.nudge_at, v.share()),
+            }
         }),
         key("nudge_tokens", |d, v, _| {
-            put(&mut d.config.handoff.thresholds.nudge_tokens, v.count(0, TOKENS))
+            let thresholds = &mut d.config.handoff.thresholds;
+            thresholds.nudge_pays |= v.is_pays();
+            match v.is_pays() {
+                true => put(&mut thresholds.nudge_tokens, Ok(0)),
+                false => put(&mut thresholds.nudge_tokens, v.count(0, TOKENS)),
+            }
+        }),
+        key("nudge_limit", |d, v, _| {
+            put(&mut d.config.handoff.nudge_limit, v.flag())
         }),
         optional("subagent_nudge_at", |d, v, _| {
             put(&mut d.config.handoff.subagents.nudge_at, v.share().map(Some))

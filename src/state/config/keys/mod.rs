@@ -146,6 +146,7 @@ pub(super) fn blank() -> ConfigDraft {
                 keepalive: Duration::ZERO,
                 retries: 0,
                 thresholds: Thresholds::default(),
+                nudge_limit: false,
                 subagents: SubagentThresholds::default(),
                 windows: Windows::default(),
                 save_dir: None,

@@ -1,0 +1,149 @@
+//! What sessions cost by when they are cut: each session of `tests/recordings/sessions`, simulated once for each way. Prints the table of
+//! `docs/savings.md`.
+//!
+//! `cargo run --example arms`
+#![allow(clippy::print_stdout)]
+
+use std::error::Error;
+use std::fs;
+use std::path::Path;
+
+use baton_core::bill::{Arm, ArmBill, PriceQuery, PriceTable, Rates, SessionSizes};
+use baton_proxy::state::prices;
+
+/// 2026-11-23, noon: the day of the prices.
+const NOW: u64 = 1_795_435_200_000;
+
+/// From here on a session is long.
+const LONG: u64 = 150_000;
+
+/// A session with its bill in each arm.
+struct SessionBills {
+    session: SessionSizes,
+    bills: [ArmBill; 5],
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let table = prices::table(None)?;
+    let mut all = Vec::new();
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/sessions");
+    let mut files: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+    files.sort_by_key(fs::DirEntry::path);
+    for file in files {
+        if file.path().extension().is_none_or(|ending| ending != "json") {
+            continue;
+        }
+        let name = file
+            .path()
+            .file_stem()
+            .unwrap_or_default()
+            .to_string_lossy()
+            .into_owned();
+        let session = SessionSizes {
+            name,
+            ..serde_json::from_slice(&fs::read(file.path())?)?
+        };
+        let rates = |model: &str| rates(&table, model);
+        let bills = Arm::ALL.map(|arm| session.bill(arm, &rates));
+        let [Some(none), Some(model), Some(free), Some(pays), Some(both)] = bills else {
+            return Err(format!("{}: a model without a price", session.name).into());
+        };
+        all.push(SessionBills {
+            session,
+            bills: [none, model, free, pays, both],
+        });
+    }
+    println!("Prices: {}, {}.\n", table.source, table.date);
+    println!(
+        "| session | model | calls | `none` | `model` | `free` | `nudge=pays` | both | cuts of `free` | unused drafts |"
+    );
+    println!("|---|---|---:|---:|---:|---:|---:|---:|---|---:|");
+    for one in &all {
+        println!("{}", one.row());
+    }
+    for (name, of) in [
+        ("all", (|_| true) as fn(&SessionBills) -> bool),
+        (
+            "with pauses or above 150,000 tokens",
+            SessionBills::is_long_or_paused,
+        ),
+        ("the others", |one| !one.is_long_or_paused()),
+    ] {
+        println!("{}", sums(name, &all, of));
+    }
+    Ok(())
+}
+
+fn rates(table: &PriceTable, model: &str) -> Option<Rates> {
+    table.rates(&PriceQuery {
+        model,
+        at_ms: NOW,
+        ..PriceQuery::default()
+    })
+}
+
+impl SessionBills {
+    fn is_long_or_paused(&self) -> bool {
+        let calls = &self.session.calls;
+        let grown: u64 = calls.iter().map(|call| call.new).sum();
+        let lifetime = baton_core::bill::CacheRule::of(&self.session.model, false).lifetime_ms;
+        self.session.prefix + grown > LONG || calls.iter().any(|call| call.pause_ms > lifetime)
+    }
+
+    fn row(&self) -> String {
+        let [none, _, free, ..] = &self.bills;
+        let arms = self.bills[1..].iter().map(|bill| against(bill.cost, none.cost));
+        let mut reasons: Vec<(String, usize)> = Vec::new();
+        for cut in &free.cuts {
+            let reason = cut.reason.split(':').next().unwrap_or_default().to_owned();
+            match reasons.iter_mut().find(|(known, _)| *known == reason) {
+                Some((_, count)) => *count += 1,
+                None => reasons.push((reason, 1)),
+            }
+        }
+        let reasons: Vec<String> = reasons
+            .iter()
+            .map(|(reason, count)| format!("{count} × {reason}"))
+            .collect();
+        format!(
+            "| {} | {} | {} | ${:.2} | {} | {} | {} |",
+            self.session.name,
+            self.session.model,
+            self.session.calls.len(),
+            none.cost,
+            arms.collect::<Vec<_>>().join(" | "),
+            if reasons.is_empty() {
+                "—".to_owned()
+            } else {
+                reasons.join(", ")
+            },
+            match free.unused_drafts {
+                0.0 => "—".to_owned(),
+                cost => format!("${cost:.2}"),
+            }
+        )
+    }
+}
+
+fn sums(name: &str, all: &[SessionBills], of: fn(&SessionBills) -> bool) -> String {
+    let sum = |arm: usize| -> f64 {
+        let of = all.iter().filter(|one| of(one));
+        of.map(|one| one.bills[arm].cost).sum()
+    };
+    let calls: usize = all
+        .iter()
+        .filter(|one| of(one))
+        .map(|one| one.session.calls.len())
+        .sum();
+    let arms = (1..5).map(|arm| against(sum(arm), sum(0)));
+    format!(
+        "| **{name}** | | {calls} | ${:.2} | {} | | |",
+        sum(0),
+        arms.collect::<Vec<_>>().join(" | ")
+    )
+}
+
+/// `$12.34 (-20.1 %)`
+fn against(cost: f64, none: f64) -> String {
+    format!("${cost:.2} ({:+.1} %)", (cost / none - 1.0) * 100.0)
+}

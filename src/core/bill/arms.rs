@@ -1,0 +1,382 @@
+//! What a session costs by when it is cut: the sizes of its calls, run against a simulated cache once for each way.
+
+use std::collections::HashMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::cache::CacheRule;
+use super::cost::TokenCounts;
+use super::free_cut::{AnsweredRequest, CutLedger, DraftCost, NextRequest};
+use super::free_cut::{PROMPT, READ, READ_AGAIN, READ_OUTPUT, SUMMARY};
+use super::prices::Rates;
+use super::simulation::{RequestSegment, SimulatedCache};
+
+/// Tokens of the message that asks for a draft.
+const DRAFT_REQUEST: u64 = 300;
+
+/// Tokens that a draft is made from where the history is not in the cache: `draft.bundle_tokens`.
+const SELECTION: u64 = 8_000;
+
+/// Tokens that may stand after a draft that is ready.
+const MOST_SINCE: u64 = 6_000;
+
+/// Where the notice of a full context comes by default.
+const NUDGE_TOKENS: u64 = 200_000;
+
+/// Bytes of a token. Both sides of the share of the fixed part have it.
+const BYTES: u64 = 4;
+
+/// A session as the sizes of its calls.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionSizes {
+    /// What it is, for people.
+    pub name: String,
+    /// The model that its first call asks.
+    pub model: String,
+    /// Tokens of the system prompt and the tools.
+    pub prefix: u64,
+    /// Tokens at which the window or the agent's own compaction ends the history.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<u64>,
+    /// Its calls, in order.
+    pub calls: Vec<SessionCall>,
+}
+
+/// One call of a session.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SessionCall {
+    /// Milliseconds since the start of the call before it.
+    pub pause_ms: u64,
+    /// Tokens that it adds to the history: the answer before it, results, a message.
+    pub new: u64,
+    /// Tokens of its answer.
+    pub output: u64,
+    /// The model, where it is another one from here on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// Whether the model handed over in this call.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub handoff: bool,
+}
+
+/// When a session is cut.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Arm {
+    /// Never: at its limit the agent compacts.
+    None,
+    /// Where the model handed over; where it never did, at the default of the notice.
+    Model,
+    /// Where it costs nothing (`handoff.free = "on"`).
+    Free,
+    /// Where a handoff pays within the calls up to the next pause (`handoff.nudge_at = "pays"`).
+    Pays,
+    /// Where it costs nothing, and where a handoff pays.
+    FreeAndPays,
+}
+
+impl Arm {
+    /// All, the one that the others are compared with first.
+    pub const ALL: [Self; 5] = [Self::None, Self::Model, Self::Free, Self::Pays, Self::FreeAndPays];
+
+    /// Its name in commands and tables.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Model => "model",
+            Self::Free => "free",
+            Self::Pays => "nudge=pays",
+            Self::FreeAndPays => "free+nudge=pays",
+        }
+    }
+
+    /// Whether cuts that cost nothing are made.
+    fn is_free(self) -> bool {
+        matches!(self, Self::Free | Self::FreeAndPays)
+    }
+
+    /// The arm of that name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|arm| arm.name() == name)
+    }
+}
+
+/// What a session costs in one arm.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ArmBill {
+    /// Dollars.
+    pub cost: f64,
+    /// Of these, for drafts that nobody came back for.
+    pub unused_drafts: f64,
+    /// Requests of all kinds.
+    pub requests: u32,
+    /// Its cuts.
+    pub cuts: Vec<ArmCut>,
+    /// The agent's own compactions.
+    pub compactions: u32,
+    /// Dollars after each call.
+    pub after: Vec<f64>,
+}
+
+/// A cut of a simulated session.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ArmCut {
+    /// In front of the answer to which call, from 0.
+    pub call: usize,
+    /// Why.
+    pub reason: String,
+    /// Tokens of the history.
+    pub tokens: u64,
+}
+
+impl SessionSizes {
+    /// The bill of an arm. `None`: a model has no price.
+    pub fn bill(&self, arm: Arm, rates: &dyn Fn(&str) -> Option<Rates>) -> Option<ArmBill> {
+        let mut run = ArmRun::new(self, arm, rates)?;
+        for (n, call) in self.calls.iter().enumerate() {
+            run.call(n, call)?;
+        }
+        run.pause(u64::MAX);
+        run.bill.unused_drafts = run.unused;
+        Some(run.bill)
+    }
+
+    /// Calls from this one to the next pause that outlives the cache.
+    fn calls_in_stretch(&self, from: usize, lifetime_ms: u64) -> usize {
+        let later = self.calls.get(from + 1..).unwrap_or_default();
+        let until = later.iter().position(|call| call.pause_ms > lifetime_ms);
+        until.unwrap_or(later.len())
+    }
+
+    fn has_handoffs(&self) -> bool {
+        self.calls.iter().any(|call| call.handoff)
+    }
+}
+
+/// A session that is being run.
+struct ArmRun<'a> {
+    session: &'a SessionSizes,
+    arm: Arm,
+    rates_of: &'a dyn Fn(&str) -> Option<Rates>,
+    model: String,
+    rates: Rates,
+    /// By model.
+    caches: HashMap<String, SimulatedCache>,
+    at_ms: u64,
+    history: Vec<RequestSegment>,
+    ids: u64,
+    ledger: CutLedger,
+    /// Segments that the ready draft covers.
+    ready: Option<usize>,
+    /// Dollars of drafts that were not used so far.
+    unused: f64,
+    bill: ArmBill,
+}
+
+impl<'a> ArmRun<'a> {
+    fn new(session: &'a SessionSizes, arm: Arm, rates_of: &'a dyn Fn(&str) -> Option<Rates>) -> Option<Self> {
+        let mut run = Self {
+            session,
+            arm,
+            rates_of,
+            model: session.model.clone(),
+            rates: rates_of(&session.model)?,
+            caches: HashMap::new(),
+            at_ms: 0,
+            history: Vec::new(),
+            ids: 0,
+            ledger: CutLedger::default(),
+            ready: None,
+            unused: 0.0,
+            bill: ArmBill::default(),
+        };
+        run.push(session.prefix);
+        Some(run)
+    }
+
+    fn call(&mut self, n: usize, call: &SessionCall) -> Option<()> {
+        self.pause(call.pause_ms);
+        if let Some(model) = &call.model {
+            self.model.clone_from(model);
+            self.rates = (self.rates_of)(model)?;
+        }
+        self.cut_for_free(n);
+        if self.tokens() + call.new > self.session.limit.unwrap_or(u64::MAX) {
+            self.compact();
+        }
+        self.push(call.new);
+        if let Some(reason) = self.handoff_due(n, call) {
+            self.hand_over(n, reason);
+        }
+        self.send(call.output);
+        self.bill.after.push(self.bill.cost);
+        Some(())
+    }
+
+    /// Lets a pause go by, in which a draft may be written.
+    fn pause(&mut self, pause_ms: u64) {
+        let due = self.ledger.draft_due_in(&self.rates, None);
+        let due = due.filter(|due| self.arm.is_free() && self.ready.is_none() && *due < pause_ms);
+        if let Some(due) = due {
+            let begun = self.at_ms + due;
+            let mut request = self.history.clone();
+            request.push(self.segment(DRAFT_REQUEST));
+            let counts = self.cache().send(begun, &request, PROMPT);
+            let cost = self.paid(counts);
+            self.ledger.draft_paid(cost, begun);
+            self.unused += cost;
+            self.ready = Some(self.history.len());
+        }
+        self.at_ms = self.at_ms.saturating_add(pause_ms);
+    }
+
+    fn cut_for_free(&mut self, n: usize) {
+        if !self.arm.is_free() {
+            return;
+        }
+        let since = |from: usize| self.history[from..].iter().map(|s| s.tokens).sum::<u64>();
+        let since = self.ready.map(since).filter(|since| *since <= MOST_SINCE);
+        let next = NextRequest {
+            at_ms: self.at_ms,
+            model: &self.model,
+            effort: "",
+            limit: self.session.limit,
+            lifetime_ms: None,
+            draft: match since {
+                Some(_) => DraftCost::Nothing,
+                None => DraftCost::Cheapest(SELECTION),
+            },
+        };
+        let Some(cut) = self.ledger.moment(&next, &self.rates) else {
+            return;
+        };
+        match cut.draft {
+            DraftCost::Selection(tokens) => {
+                let counts = TokenCounts {
+                    input: tokens,
+                    output: PROMPT,
+                    ..TokenCounts::default()
+                };
+                self.paid(counts);
+            }
+            DraftCost::Nothing => self.unused = 0.0,
+            DraftCost::History | DraftCost::Cheapest(_) => {
+                let mut request = self.history.clone();
+                request.push(self.segment(DRAFT_REQUEST));
+                let at_ms = self.at_ms;
+                let counts = self.cache().send(at_ms, &request, PROMPT);
+                self.paid(counts);
+            }
+        }
+        self.ledger.cut(&cut);
+        self.cut(n, cut.reason.text(), PROMPT + since.unwrap_or_default());
+        self.read_again();
+    }
+
+    /// Why the model hands over in this call.
+    fn handoff_due(&self, n: usize, call: &SessionCall) -> Option<String> {
+        match self.arm {
+            Arm::None | Arm::Free => None,
+            Arm::Model if self.session.has_handoffs() => {
+                call.handoff.then(|| "the model handed over".to_owned())
+            }
+            Arm::Model => {
+                let half = self.session.limit.map_or(u64::MAX, |limit| limit / 2);
+                let from = half.min(NUDGE_TOKENS);
+                (self.tokens() >= from).then(|| format!("the notice at {from} tokens"))
+            }
+            Arm::Pays | Arm::FreeAndPays => {
+                let left = self.session.calls_in_stretch(n, self.rule().lifetime_ms);
+                let left = u32::try_from(left).unwrap_or(u32::MAX);
+                let calls = self.ledger.pays(&self.rates, left)?;
+                Some(format!("pays after {calls} of {left} calls"))
+            }
+        }
+    }
+
+    /// The model hands over: a leg that reads the history and writes the prompt, and a fresh one.
+    fn hand_over(&mut self, n: usize, reason: String) {
+        self.send(PROMPT);
+        self.cut(n, reason, PROMPT);
+        self.read_again();
+    }
+
+    fn cut(&mut self, call: usize, reason: String, carried: u64) {
+        let tokens = self.tokens();
+        self.bill.cuts.push(ArmCut { call, reason, tokens });
+        self.begin_with(carried);
+    }
+
+    /// The agent's own compaction.
+    fn compact(&mut self) {
+        let (at_ms, history) = (self.at_ms, self.history.clone());
+        let counts = self.cache().send(at_ms, &history, SUMMARY);
+        self.paid(counts);
+        self.bill.compactions += 1;
+        self.begin_with(SUMMARY);
+        self.read_again();
+    }
+
+    fn begin_with(&mut self, carried: u64) {
+        self.history.truncate(1);
+        self.push(carried);
+        self.ledger.handed_over();
+        self.ready = None;
+    }
+
+    /// Calls that read again what was cut: after a handoff and after a compaction as many.
+    fn read_again(&mut self) {
+        self.send(READ_OUTPUT);
+        for _ in 0..READ_AGAIN / READ {
+            self.push(READ);
+            self.send(READ_OUTPUT);
+        }
+    }
+
+    fn send(&mut self, output: u64) {
+        let (at_ms, history) = (self.at_ms, self.history.clone());
+        let counts = self.cache().send(at_ms, &history, output);
+        self.paid(counts);
+        let request = AnsweredRequest {
+            at_ms,
+            model: &self.model,
+            effort: "",
+            counts,
+            bytes: counts.whole_input() * BYTES,
+            fixed_bytes: self.session.prefix * BYTES,
+        };
+        self.ledger.answered(&request, &self.rates);
+    }
+
+    fn paid(&mut self, counts: TokenCounts) -> f64 {
+        let cost = counts.cost(&self.rates).total();
+        self.bill.cost += cost;
+        self.bill.requests += 1;
+        cost
+    }
+
+    fn cache(&mut self) -> &mut SimulatedCache {
+        let (rule, is_billed) = (self.rule(), self.rates.write_is_billed);
+        let new = || SimulatedCache::new(rule, is_billed);
+        self.caches.entry(self.model.clone()).or_insert_with(new)
+    }
+
+    fn rule(&self) -> CacheRule {
+        CacheRule::of(&self.model, false)
+    }
+
+    fn tokens(&self) -> u64 {
+        self.history.iter().map(|segment| segment.tokens).sum()
+    }
+
+    fn push(&mut self, tokens: u64) {
+        let segment = self.segment(tokens);
+        self.history.push(segment);
+    }
+
+    fn segment(&mut self, tokens: u64) -> RequestSegment {
+        self.ids += 1;
+        RequestSegment { id: self.ids, tokens }
+    }
+}

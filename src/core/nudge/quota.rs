@@ -1,0 +1,198 @@
+//! What a provider's headers say of its usage limits: whether one is near, and when it is lifted.
+
+/// Share of a limit from which on it is near.
+const NEAR: f64 = 0.9;
+
+/// Share of a limit from which on the end of a step is not waited for.
+const URGENT: f64 = 0.95;
+
+/// A limit that is lifted sooner is waited for, and no reason for a handoff.
+const SHORTEST_MS: u64 = 10 * 60_000;
+
+/// A usage limit that is near.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NearLimit {
+    /// The share of it that is used, from 0 to 1.
+    pub used: f64,
+    /// When it is lifted, in milliseconds since the Unix epoch.
+    pub resets_ms: u64,
+}
+
+impl NearLimit {
+    /// Whether it is too near to wait for the end of a step.
+    pub fn is_urgent(&self) -> bool {
+        self.used >= URGENT
+    }
+}
+
+/// A limit's headers: of its used share, and of when it is lifted.
+struct LimitHeaders {
+    used: &'static str,
+    /// What a limit used up is in the header.
+    whole: f64,
+    resets: &'static str,
+}
+
+/// Limits by their share, with the time in seconds since the Unix epoch. Sources: Claude Code reads the first three, Codex the others
+/// (`codex-api/src/rate_limits.rs`).
+const SHARES: [LimitHeaders; 5] = [
+    LimitHeaders {
+        used: "anthropic-ratelimit-unified-5h-utilization",
+        whole: 1.0,
+        resets: "anthropic-ratelimit-unified-5h-reset",
+    },
+    LimitHeaders {
+        used: "anthropic-ratelimit-unified-7d-utilization",
+        whole: 1.0,
+        resets: "anthropic-ratelimit-unified-7d-reset",
+    },
+    LimitHeaders {
+        used: "anthropic-ratelimit-unified-overage-utilization",
+        whole: 1.0,
+        resets: "anthropic-ratelimit-unified-overage-reset",
+    },
+    LimitHeaders {
+        used: "x-codex-primary-used-percent",
+        whole: 100.0,
+        resets: "x-codex-primary-reset-at",
+    },
+    LimitHeaders {
+        used: "x-codex-secondary-used-percent",
+        whole: 100.0,
+        resets: "x-codex-secondary-reset-at",
+    },
+];
+
+/// Limits by what is left of them, with the time until they are lifted as `6m0s` (OpenAI).
+const REMAINDERS: [&str; 2] = ["tokens", "requests"];
+
+/// The near limit that is lifted last, by an answer's headers.
+pub fn near_limit<'h>(header: impl Fn(&str) -> Option<&'h str>, now_ms: u64) -> Option<NearLimit> {
+    let number = |name: &str| header(name)?.trim().parse::<f64>().ok().filter(|n| n.is_finite());
+    let shares = SHARES.iter().filter_map(|limit| {
+        Some(NearLimit {
+            used: number(limit.used)? / limit.whole,
+            resets_ms: (number(limit.resets)?.max(0.0) * 1_000.0) as u64,
+        })
+    });
+    let remainders = REMAINDERS.iter().filter_map(|kind| {
+        let limit = number(&format!("x-ratelimit-limit-{kind}")).filter(|limit| *limit > 0.0)?;
+        let left = number(&format!("x-ratelimit-remaining-{kind}"))?;
+        let after = duration_ms(header(&format!("x-ratelimit-reset-{kind}"))?)?;
+        Some(NearLimit {
+            used: 1.0 - left / limit,
+            resets_ms: now_ms.saturating_add(after),
+        })
+    });
+    let near = shares
+        .chain(remainders)
+        .filter(|limit| limit.used >= NEAR && limit.resets_ms >= now_ms.saturating_add(SHORTEST_MS));
+    near.max_by_key(|limit| limit.resets_ms)
+}
+
+/// `1h2m3.5s`, `90ms`
+fn duration_ms(text: &str) -> Option<u64> {
+    let (mut rest, mut sum) = (text.trim(), 0.0);
+    while !rest.is_empty() {
+        let digits = rest.find(|c: char| !c.is_ascii_digit() && c != '.')?;
+        let number: f64 = rest[..digits].parse().ok()?;
+        rest = &rest[digits..];
+        let letters = rest.find(|c: char| c.is_ascii_digit()).unwrap_or(rest.len());
+        sum += number
+            * match &rest[..letters] {
+                "d" => 86_400_000.0,
+                "h" => 3_600_000.0,
+                "m" => 60_000.0,
+                "s" => 1_000.0,
+                "ms" => 1.0,
+                _ => return None,
+            };
+        rest = &rest[letters..];
+    }
+    Some(sum as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: u64 = 1_795_435_200_000;
+    const HOUR: u64 = 3_600_000;
+
+    fn near(headers: &[(&str, &str)]) -> Option<NearLimit> {
+        let find = |name: &str| {
+            headers
+                .iter()
+                .find(|(own, _)| *own == name)
+                .map(|(_, value)| *value)
+        };
+        near_limit(find, NOW)
+    }
+
+    #[test]
+    fn a_limit_is_near_by_its_used_share() {
+        let in_an_hour = ((NOW + HOUR) / 1_000).to_string();
+        let rows = [
+            (
+                "anthropic-ratelimit-unified-5h-utilization",
+                "anthropic-ratelimit-unified-5h-reset",
+                ["0.93", "0.89"],
+            ),
+            (
+                "x-codex-primary-used-percent",
+                "x-codex-primary-reset-at",
+                ["93", "89.9"],
+            ),
+        ];
+        for (used, resets, [over, under]) in rows {
+            let found = near(&[(used, over), (resets, &in_an_hour)]).unwrap();
+            assert!((found.used - 0.93).abs() < 1e-9, "{found:?}");
+            assert_eq!(found.resets_ms, NOW + HOUR);
+            assert_eq!(near(&[(used, under), (resets, &in_an_hour)]), None);
+            assert_eq!(near(&[(used, over)]), None);
+            let soon = ((NOW + 60_000) / 1_000).to_string();
+            assert_eq!(near(&[(used, over), (resets, &soon)]), None, "it is waited for");
+        }
+    }
+
+    #[test]
+    fn a_limit_is_near_by_what_is_left_of_it() {
+        let headers = |left, reset| {
+            [
+                ("x-ratelimit-limit-tokens", "1000"),
+                ("x-ratelimit-remaining-tokens", left),
+                ("x-ratelimit-reset-tokens", reset),
+            ]
+        };
+        assert_eq!(near(&headers("50", "1h0m0s")).unwrap().resets_ms, NOW + HOUR);
+        assert_eq!(near(&headers("50", "6m0s")), None);
+        assert_eq!(near(&headers("500", "1h")), None);
+        assert_eq!(near(&headers("x", "1h")), None);
+    }
+
+    #[test]
+    fn of_several_the_one_that_lasts_counts() {
+        let [day, hour] = [24, 1].map(|hours| ((NOW + hours * HOUR) / 1_000).to_string());
+        let found = near(&[
+            ("x-codex-primary-used-percent", "99"),
+            ("x-codex-primary-reset-at", &hour),
+            ("x-codex-secondary-used-percent", "91"),
+            ("x-codex-secondary-reset-at", &day),
+        ]);
+        assert_eq!(found.unwrap().resets_ms, NOW + 24 * HOUR);
+    }
+
+    #[test]
+    fn durations_have_units() {
+        for (text, ms) in [
+            ("6m0s", Some(360_000)),
+            ("1h2m3.5s", Some(3_723_500)),
+            ("90ms", Some(90)),
+            ("5", None),
+            ("5x", None),
+            ("", Some(0)),
+        ] {
+            assert_eq!(duration_ms(text), ms, "{text}");
+        }
+    }
+}

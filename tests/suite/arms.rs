@@ -1,0 +1,94 @@
+//! What sessions cost by when they are cut, over the sessions of `tests/recordings/sessions`: what is promised of cuts that cost nothing.
+
+use std::path::Path;
+
+use baton_core::bill::{Arm, CacheRule, PriceQuery, PriceTable, SessionSizes};
+use baton_proxy::state::prices;
+
+/// The day of the prices.
+const NOW: u64 = 1_795_435_200_000;
+
+fn corpus() -> Vec<SessionSizes> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/recordings/sessions");
+    let files = std::fs::read_dir(folder)
+        .unwrap()
+        .map(|file| file.unwrap().path());
+    let json = files.filter(|file| file.extension().is_some_and(|ending| ending == "json"));
+    let read = |file: std::path::PathBuf| serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    json.map(read).collect()
+}
+
+fn cost(session: &SessionSizes, arm: Arm, table: &PriceTable) -> f64 {
+    let rates = |model: &str| {
+        table.rates(&PriceQuery {
+            model,
+            at_ms: NOW,
+            ..PriceQuery::default()
+        })
+    };
+    session.bill(arm, &rates).unwrap().cost
+}
+
+/// With pauses that outlive the cache, or above 150,000 tokens.
+fn is_long_or_paused(session: &SessionSizes) -> bool {
+    let grown: u64 = session.calls.iter().map(|call| call.new).sum();
+    let lifetime = CacheRule::of(&session.model, false).lifetime_ms;
+    session.prefix + grown > 150_000 || session.calls.iter().any(|call| call.pause_ms > lifetime)
+}
+
+#[test]
+fn no_session_is_dearer_by_more_than_a_hundredth() {
+    let table = prices::table(None).unwrap();
+    let all = corpus();
+    assert!(all.len() >= 20);
+    for session in &all {
+        let none = cost(session, Arm::None, &table);
+        for arm in [Arm::Free, Arm::Pays, Arm::FreeAndPays] {
+            let share = cost(session, arm, &table) / none;
+            assert!(share <= 1.01, "{} {}: {share}", session.name, arm.name());
+        }
+    }
+}
+
+#[test]
+fn sessions_with_pauses_and_long_ones_are_a_fifth_cheaper() {
+    let table = prices::table(None).unwrap();
+    let all = corpus();
+    let sum = |arm| -> f64 {
+        let of = all.iter().filter(|session| is_long_or_paused(session));
+        of.map(|session| cost(session, arm, &table)).sum()
+    };
+    for arm in [Arm::Free, Arm::Pays, Arm::FreeAndPays] {
+        assert!(sum(arm) <= 0.8 * sum(Arm::None), "{}", arm.name());
+    }
+}
+
+/// The bets are what a session may lose: one that ends before a pause, one that pauses once, one after another.
+#[test]
+fn a_draft_that_nobody_comes_back_for_is_within_its_bound() {
+    let table = prices::table(None).unwrap();
+    let rates = |model: &str| {
+        table.rates(&PriceQuery {
+            model,
+            at_ms: NOW,
+            ..PriceQuery::default()
+        })
+    };
+    let mut paid = 0;
+    for session in corpus() {
+        for calls in (1..=session.calls.len()).step_by(7) {
+            let begun = SessionSizes {
+                calls: session.calls[..calls].to_vec(),
+                ..session.clone()
+            };
+            let [none, free] = [Arm::None, Arm::Free].map(|arm| begun.bill(arm, &rates).unwrap());
+            paid += u32::from(free.unused_drafts > 0.0);
+            assert!(
+                free.unused_drafts <= 0.01 * none.cost.max(free.cost),
+                "{} after {calls} calls: {free:?}",
+                session.name
+            );
+        }
+    }
+    assert!(paid > 10, "some bets are lost");
+}
