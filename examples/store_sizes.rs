@@ -103,6 +103,7 @@ async fn write(
             origin: HandoffOrigin::Model,
             archived: false,
             spelled_out: Some(true),
+            routed: None,
             recall: false,
         };
         store.put_handoff(&handoff, None, &update).await?;

@@ -161,6 +161,7 @@ fn handoffs_from(from: usize, count: usize) -> Vec<(Handoff, Update)> {
             recall: false,
             archived: false,
             spelled_out: None,
+            routed: None,
         };
         let conversation = Conversation {
             key: handoff.conversation.clone(),

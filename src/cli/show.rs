@@ -329,6 +329,7 @@ fn why(why: baton_core::rewrite::ChangeReason) -> &'static str {
         ChangeReason::Previous => "previous response",
         ChangeReason::History => "provider's hold left out",
         ChangeReason::Draft => "draft",
+        ChangeReason::Model => "another model",
     }
 }
 

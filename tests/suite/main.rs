@@ -48,6 +48,7 @@ mod recall_quality;
 mod recorded_work;
 mod replay;
 mod risks;
+mod routes;
 mod run_ends;
 mod savings;
 mod sdk;

@@ -796,6 +796,7 @@ async fn the_readme_shows_a_packet_as_it_is_written() {
         recall: false,
         archived: false,
         spelled_out: None,
+        routed: None,
     };
     let dir = harness::temp();
     let body = body.to_string();

@@ -318,5 +318,6 @@ fn handoff(
         recall: false,
         archived: false,
         spelled_out: None,
+        routed: None,
     }
 }

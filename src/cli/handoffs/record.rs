@@ -95,6 +95,7 @@ pub(super) mod tests {
             recall: false,
             archived: false,
             spelled_out: None,
+            routed: None,
         }
     }
 }

@@ -98,6 +98,10 @@ pub struct Handoff {
     /// Whether its sentinel was shown with its prompt; `None` where the record does not say, being older.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spelled_out: Option<bool>,
+    /// The model that requests which are cut at it go to, in place of the requested one: of the same wire. `None`: the
+    /// requested one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub routed: Option<String>,
 }
 
 /// The first line of a carry-over prompt that distinguishes it from others, without Markdown syntax: not a heading,

@@ -92,6 +92,7 @@ mod tests {
             recall: false,
             archived: false,
             spelled_out: None,
+            routed: None,
         }
     }
 

@@ -125,6 +125,7 @@ fn rewrite_with(wire: &dyn Wire, reading: &RequestReading, what: &Rewrite<'_>) -
         placed,
         pending,
         changes,
+        model: what.model.map(str::to_owned),
     }
 }
 
@@ -147,6 +148,9 @@ fn independent_edits(
         let mut tool: Vec<Edit> = wire.tools(view, ours).into_iter().collect();
         tool.extend(wire.companions(view));
         all.push((ChangeReason::Tool, tool));
+    }
+    if let Some(model) = what.model {
+        all.push((ChangeReason::Model, wire.for_model(view, model)));
     }
     all.push((ChangeReason::Previous, previous(wire, view, what)));
     all.push((ChangeReason::History, members_of_own_history(wire, view, what)));

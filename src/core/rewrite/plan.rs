@@ -88,6 +88,8 @@ pub struct Rewrite<'a> {
     pub tags: &'a [String],
     /// The model is requested to write a text alone: a draft.
     pub text_only: Option<TextOnly>,
+    /// The model that it goes to in place of the requested one.
+    pub model: Option<&'a str>,
 }
 
 /// Why bytes were changed.
@@ -119,6 +121,8 @@ pub enum ChangeReason {
     History,
     /// Commands that baton answered by itself, its answers, and the sentinels of undone handoffs were taken out.
     Note,
+    /// It goes to another model, without the settings that are bound to the requested one.
+    Model,
     /// Of a message in a cut transcript: the harness's preamble, kept before the carry-over prompt.
     Preamble,
 }
@@ -163,6 +167,8 @@ pub struct RewriteOutcome {
     pub pending: Option<(String, Option<String>)>,
     /// What was changed, by reason.
     pub changes: Vec<SizeChange>,
+    /// The model that it goes to in place of the requested one.
+    pub model: Option<String>,
 }
 
 impl RewriteOutcome {

@@ -340,6 +340,10 @@ pub trait TextRequests {
 
     /// The edits that leave of a request its settings: one message in place of the transcript, and no tools.
     fn lone_text(&self, view: &View, lone: LoneText<'_>) -> Vec<Edit>;
+
+    /// The edits by which the request goes to another model: its name where the body has one, and settings that are bound to a model
+    /// go.
+    fn for_model(&self, view: &View, model: &str) -> Vec<Edit>;
 }
 
 /// Answers of our own.

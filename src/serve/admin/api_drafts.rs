@@ -106,6 +106,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, BadField> {
             .named("preset", &presets, Preset::named)?
             .unwrap_or_default(),
         model: fields.text("model")?,
+        to: fields.text("to")?,
         git: fields.flag("git")?.unwrap_or(true),
         commands: fields.flag("commands")?.unwrap_or(true),
         why: fields.flag("why")?.unwrap_or(true),
@@ -113,7 +114,7 @@ fn wanted(body: Map<String, Value>) -> Result<DraftOrder, BadField> {
         review: fields.flag("review")?.unwrap_or(false),
         show: fields.flag("show")?,
     };
-    fields.no_more("prompt, focus, method, preset, model, reason, git, commands, why, review, show")?;
+    fields.no_more("prompt, focus, method, preset, model, to, reason, git, commands, why, review, show")?;
     Ok(DraftOrder { ask, prompt })
 }
 

@@ -42,6 +42,8 @@ pub(super) struct Active {
     /// Whether transcripts show the prompt: the text after a sentinel without it is the model's own.
     pub(super) spelled_out: bool,
     pub(super) head: String,
+    /// The model that requests go to which are cut at it, where that is not the requested one.
+    pub(super) routed: Option<String>,
     /// Whether the requests that are cut at it have the tool that searches what was cut. With the store lost nobody knows:
     /// then as the config has it.
     pub(super) recall: bool,
@@ -108,6 +110,7 @@ pub(super) async fn find_active(
                 prompt: handoff.prompt.clone(),
                 spelled_out: is_spelled_out(app, &handoff),
                 head,
+                routed: routed(reading, &handoff),
                 recall: handoff.recall,
                 candidate: Some(candidate),
                 before: None,
@@ -127,6 +130,7 @@ pub(super) async fn find_active(
                 // What a seal proves stands there.
                 spelled_out: true,
                 head,
+                routed: None,
                 recall: app.config.recall.enabled,
                 candidate: Some(candidate),
                 before: None,
@@ -135,6 +139,13 @@ pub(super) async fn find_active(
         }
     }
     Ok(None)
+}
+
+/// The model that a request goes to which is cut at this handoff. Where the person has changed the agent's model since, that choice
+/// counts.
+pub(super) fn routed(reading: &RequestReading, handoff: &Handoff) -> Option<String> {
+    let same = reading.view.facts.model == handoff.model;
+    handoff.routed.clone().filter(|_| same)
 }
 
 /// Whether transcripts show the prompt of this handoff: as it was shown, whatever the config says since.
@@ -226,6 +237,7 @@ pub(super) async fn find_previous(
         prompt: handoff.prompt.clone(),
         spelled_out: true,
         recall: handoff.recall,
+        routed: routed(reading, &handoff),
         head,
     };
     Ok(ContinuedOrigin {

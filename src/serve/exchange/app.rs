@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::clock::Clock;
+use super::once::OnceLog;
 use crate::serve::proxy::BodyMemory;
 use crate::serve::proxy::spill::Spill;
 use crate::state::config::{Config, Secret};
@@ -60,6 +61,8 @@ pub struct App {
     pub(crate) spill: Spill,
     /// The memory of requests' bodies.
     pub bodies: BodyMemory,
+    /// Models of routes that upstream does not know.
+    pub(crate) refused_models: OnceLog,
     /// The prices by which a cut pays or not.
     pub prices: Arc<PriceTable>,
     /// Knows the config's keys and patterns, and removes them from events and logs.
@@ -85,6 +88,7 @@ impl App {
         let spill = Spill::new(config.state_dir.clone(), config.limits.shelf_bytes);
         let bodies = BodyMemory::new(&config.limits);
         Ok(Self {
+            refused_models: OnceLog::new(),
             prices: prices::table(config.bill.prices.as_deref()).map_err(io::Error::other)?,
             config: Arc::new(config),
             redactor,

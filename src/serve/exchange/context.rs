@@ -72,7 +72,7 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         return None;
     }
     let live = offered.agent.live.as_ref()?;
-    let model = facts.model.as_deref().unwrap_or_default();
+    let model = offered.model(app);
     let window = policy.windows.of(&window_query(ctx, model));
     if window.is_none() && thresholds.nudge_at > 0.0 {
         note_unknown(model);
@@ -96,7 +96,7 @@ pub(super) fn enter(app: &App, ctx: &RequestContext, offered: &Offered) -> Optio
         limits: thresholds.of(window),
         window,
         nudge_pays: thresholds.nudge_pays,
-        costs: RequestCosts::of(app, ctx, view, window).map(Arc::new),
+        costs: RequestCosts::of(app, ctx, offered, window).map(Arc::new),
     };
     Some(EnteredThread { thread, is_new })
 }

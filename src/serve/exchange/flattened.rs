@@ -70,6 +70,8 @@ fn pinned(handoff: &Handoff, edits: Vec<Edit>) -> Active {
         spelled_out: true,
         // A summary is no request of the loop's: it calls nothing.
         recall: false,
+        // It goes to the model that it names.
+        routed: None,
         candidate: None,
         before: None,
         text: Some(edits),

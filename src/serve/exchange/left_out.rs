@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::active_handoff::{Active, PinLookup, fresh_preamble, stored_head};
+use super::active_handoff::{Active, PinLookup, fresh_preamble, routed, stored_head};
 
 use crate::serve::exchange::app::App;
 use crate::serve::proxy::RequestContext;
@@ -51,6 +51,7 @@ pub(super) async fn find(
         head: stored_head(wire, &handoff).unwrap_or_else(fresh_head),
         spelled_out: true,
         recall: handoff.recall,
+        routed: routed(reading, &handoff),
         candidate: None,
         before: Some(turn),
         text: None,

@@ -7,18 +7,32 @@ use std::sync::{Mutex, PoisonError};
 const MOST: usize = 64;
 
 /// The names that were logged.
-pub(super) struct OnceLog(Mutex<BTreeSet<String>>);
+#[derive(Debug)]
+pub(crate) struct OnceLog(Mutex<BTreeSet<String>>);
 
 impl OnceLog {
     /// None yet.
-    pub(super) const fn new() -> Self {
+    pub(crate) const fn new() -> Self {
         Self(Mutex::new(BTreeSet::new()))
     }
 
     /// Whether this name comes for the first time.
-    pub(super) fn is_first(&self, name: &str) -> bool {
+    pub(crate) fn is_first(&self, name: &str) -> bool {
         let mut logged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         logged.len() < MOST && logged.insert(name.to_owned())
+    }
+
+    /// Forgets a name: it may come for the first time again.
+    pub(crate) fn forget(&self, name: &str) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+    }
+
+    /// Whether this name came before.
+    pub(crate) fn contains(&self, name: &str) -> bool {
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .contains(name)
     }
 }
 
@@ -29,7 +43,7 @@ mod tests {
     #[test]
     fn a_name_is_first_once_and_names_are_bounded() {
         let log = OnceLog::new();
-        assert!(log.is_first("m") && !log.is_first("m"));
+        assert!(!log.contains("m") && log.is_first("m") && !log.is_first("m") && log.contains("m"));
         let first = (0..2 * MOST).filter(|n| log.is_first(&n.to_string())).count();
         assert_eq!(first, MOST - 1);
     }

@@ -15,6 +15,7 @@ use crate::state::store::StoreError;
 use crate::state::telemetry::HandoffEvent;
 use baton_core::course::AnsweredCall;
 use baton_core::handoffs::document::fields::HandoffSize;
+use baton_core::handoffs::draft::OWN_MODEL;
 use baton_core::handoffs::recall::CutPart;
 use baton_core::record::{
     CutPoint, Handoff, HandoffId, HandoffOrigin, HiddenPair, HiddenResult, InsertionPlace, RepeatedAnswer,
@@ -46,6 +47,8 @@ pub(super) struct NewHandoff {
     pub(super) reason: Option<String>,
     pub(super) parent: Option<HandoffId>,
     pub(super) origin: HandoffOrigin,
+    /// The model that requests after it go to, where somebody has named one.
+    pub(super) to: Option<String>,
 }
 
 impl RecordWriter<'_> {
@@ -62,6 +65,7 @@ impl RecordWriter<'_> {
             reason,
             parent,
             origin: HandoffOrigin::Model,
+            to: None,
         };
         self.write_new(new, sent.flatten().unwrap_or_default()).await
     }
@@ -109,6 +113,7 @@ impl RecordWriter<'_> {
             reason: None,
             parent: self.offered.active_id(),
             origin,
+            to: None,
         };
         let handoff = self.handoff(id, new)?;
         self.app.sessions.store().put_draft(&handoff).await
@@ -124,7 +129,6 @@ impl RecordWriter<'_> {
             wire: agent.wire.id(),
             head: self.offered.head_for(self.app, &new.prompt),
             prompt: new.prompt,
-            reason: new.reason,
             parent: new.parent,
             model: agent.request.view().facts.model.clone(),
             created_ms: self.app.clock.now_ms(),
@@ -133,12 +137,26 @@ impl RecordWriter<'_> {
             recall: self.offered.offer.recall_next,
             archived: false,
             spelled_out: Some(self.app.config.handoff.transcript == config::TranscriptDetail::Full),
+            routed: self.routed(new.to, new.reason.as_deref()),
+            reason: new.reason,
         })
+    }
+
+    /// The model that requests after a handoff go to: the named one, else that of the first route, else that of the handoff before.
+    fn routed(&self, named: Option<String>, reason: Option<&str>) -> Option<String> {
+        let model = self.offered.agent.request.view().facts.model.as_deref()?;
+        let routes = &self.app.config.handoff.routes;
+        let route = || {
+            let route = routes.iter().find(|route| route.matches(model, reason));
+            let routed = route.map(|route| route.to.as_str()).or(self.offered.routed());
+            routed.map(str::to_owned)
+        };
+        named.or_else(route).filter(|to| to != model && to != OWN_MODEL)
     }
 
     /// Reports a handoff that is written: to the log, the journal, the event, and the writer of documents.
     fn report(&self, handoff: &Handoff, before: u64) {
-        let after = splice::len(&self.offered.fresh(self.app, &handoff.head).rope) as u64;
+        let after = splice::len(&self.offered.fresh(self.app, handoff).rope) as u64;
         let event = HandoffEvent::of(handoff, &self.ctx.id, (before, after), &self.app.redactor);
         match self.app.config.log.json {
             true => event.log(),

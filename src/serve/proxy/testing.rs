@@ -71,6 +71,7 @@ pub(crate) fn config(base_url: &str) -> Config {
             facts: FactsPolicy::Drafts,
             review: ReviewPolicy::Never,
             free: FreeCutPolicy::Off,
+            routes: Vec::new(),
             cache_lifetime: None,
         },
         documents: DocumentPolicy::default(),

@@ -50,6 +50,8 @@ pub struct HandoffPolicy {
     pub review: ReviewPolicy,
     /// Whether a conversation is cut where that costs nothing.
     pub free: FreeCutPolicy,
+    /// The models that requests go to after a handoff; the first that matches counts.
+    pub routes: Vec<HandoffRoute>,
     /// How long the provider's cache lives; `None`: as the provider's rules say.
     pub cache_lifetime: Option<Duration>,
 }
@@ -69,6 +71,32 @@ impl HandoffPolicy {
             auto_at: self.subagents.auto_at.unwrap_or(self.thresholds.auto_at),
             nudge_pays: self.thresholds.nudge_pays && self.subagents.nudge_at.is_none(),
         }
+    }
+}
+
+/// `handoff.routes`: the model that requests go to after a handoff.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct HandoffRoute {
+    /// The requested model; with a `*` at its end, how its name begins.
+    pub from: String,
+    /// A word of the handoff's reason, case ignored; `None`: any reason, or none.
+    pub reason: Option<String>,
+    /// The model in its place: of the same wire.
+    pub to: String,
+}
+
+impl HandoffRoute {
+    /// Whether a handoff for this reason, from requests to this model, takes it.
+    pub fn matches(&self, model: &str, reason: Option<&str>) -> bool {
+        let is_from = match self.from.strip_suffix('*') {
+            Some(beginning) => model.starts_with(beginning),
+            None => model == self.from,
+        };
+        let has_reason = |word: &String| {
+            let reason = reason.unwrap_or_default().to_lowercase();
+            reason.contains(&word.to_lowercase())
+        };
+        is_from && self.reason.as_ref().is_none_or(has_reason)
     }
 }
 

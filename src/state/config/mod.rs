@@ -24,7 +24,8 @@ mod value;
 
 pub use handoff_sections::{
     ChatCommandPolicy, DocumentPolicy, DraftPolicy, FactsPolicy, FreeCutPolicy, HandoffMode, HandoffPolicy,
-    InjectPolicy, PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds, TranscriptDetail,
+    HandoffRoute, InjectPolicy, PreambleMode, RecallPolicy, ReviewPolicy, SubagentThresholds,
+    TranscriptDetail,
 };
 pub use load::{DEFAULT_TEXT, Flags};
 pub use old_keys::OldKey;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::HandoffRoute;
 use super::problem::{KeyOrigin, closest_name};
 use super::raw::{Environment, LocatedValue, Raw, read_value};
 
@@ -138,6 +139,46 @@ impl LocatedValue {
                 checked.map(|tokens| (entry.key.clone(), tokens)),
             )
         }))
+    }
+
+    /// Routes after handoffs: a list of tables.
+    pub(super) fn routes(&self) -> ValueResult<Vec<HandoffRoute>> {
+        let given = self.structured()?;
+        let Raw::List(tables) = &given.raw else {
+            return value_error(
+                format!("expected a list of routes, found {}", given.raw.kind()),
+                "write [{ from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }]",
+            );
+        };
+        collect(tables.iter().map(|table| (&table.origin, table.route())))
+    }
+
+    fn route(&self) -> ValueResult<HandoffRoute> {
+        let Raw::Table(entries) = &self.raw else {
+            return value_error(
+                format!("expected a route, found {}", self.raw.kind()),
+                "write { from = \"claude-opus*\", to = \"claude-sonnet-5-5\" }",
+            );
+        };
+        let mut route = HandoffRoute::default();
+        for entry in entries {
+            let text = entry.value.text()?;
+            match entry.key.as_str() {
+                "from" => route.from = text,
+                "to" => route.to = text,
+                "reason" => route.reason = Some(text),
+                other => {
+                    return value_error(
+                        format!("a route has no key {other:?}"),
+                        "its keys are from, to and reason",
+                    );
+                }
+            }
+        }
+        match route.from.is_empty() || route.to.is_empty() {
+            true => value_error("a route needs from and to", "name both models"),
+            false => Ok(route),
+        }
     }
 
     /// Digits without the underscores that TOML allows.

@@ -250,6 +250,9 @@ fn sentence(exchange: &ExchangeDetail, leg: &LegDetail, change: &LegChange) -> S
         ChangeReason::AskAgain => {
             "The model was told why its handoff call was refused, and was asked again.".to_owned()
         }
+        ChangeReason::Model => {
+            "It went to the model that the handoff names, without the settings of the one that the agent asked.".to_owned()
+        }
         ChangeReason::Draft => format!("The model was asked for the document of a handoff ({added})."),
     }
 }

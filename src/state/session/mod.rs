@@ -342,6 +342,11 @@ impl Sessions {
         self.save_in_background(live, &mut state);
     }
 
+    /// A handoff that is in memory.
+    pub fn known_handoff(&self, id: HandoffId) -> Option<Arc<Handoff>> {
+        self.handoffs.get(&id)
+    }
+
     /// A handoff by id; one of another principal is unknown.
     ///
     /// # Errors

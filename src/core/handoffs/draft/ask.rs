@@ -58,6 +58,8 @@ pub struct DraftRequest {
     pub preset: Preset,
     /// Another model of the same upstream; it gets the bundle. `None`: as the config says.
     pub model: Option<String>,
+    /// The model that requests after the handoff go to, of the same wire: [`OWN_MODEL`] for the agent's own. `None`: as the config says.
+    pub to: Option<String>,
     /// Whether it describes the state of the repository.
     pub git: bool,
     /// Whether it describes commands.
@@ -80,6 +82,7 @@ impl Default for DraftRequest {
             focus: String::new(),
             preset: Preset::default(),
             model: None,
+            to: None,
             git: true,
             commands: true,
             why: true,
@@ -90,9 +93,12 @@ impl Default for DraftRequest {
     }
 }
 
+/// The name of the agent's own model, after a handoff that went to another one.
+pub const OWN_MODEL: &str = "own";
+
 /// The flags of `::handoff`, for help.
 pub const FLAGS: &str = "[--review] [--method oneshot|bundle|local] [--preset implement|docs|debug] [--model NAME] \
-[--no-git] [--no-commands] [--no-why] [focus…]";
+[--to MODEL] [--no-git] [--no-commands] [--no-why] [focus…]";
 
 /// An invalid flag.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -172,7 +178,7 @@ impl DraftRequest {
             *switch = to;
             return value.map_or(Ok(rest), |_| Err(bad(FlagError::Value)));
         }
-        if !matches!(flag, "--method" | "--preset" | "--model") {
+        if !matches!(flag, "--method" | "--preset" | "--model" | "--to") {
             return Err(bad(FlagError::Unknown));
         }
         let (value, rest) = match value {
@@ -192,6 +198,7 @@ impl DraftRequest {
                 let names = || Preset::ALL.map(|(name, _)| name).to_vec();
                 self.preset = Preset::named(value).ok_or_else(|| bad(FlagError::NotOneOf(names())))?;
             }
+            "--to" => self.to = Some(value.to_owned()),
             _ => self.model = Some(value.to_owned()),
         }
         Ok(rest)
@@ -214,6 +221,7 @@ impl DraftRequest {
             reason: self.reason.clone(),
             review: self.review,
             show: self.show,
+            to: self.to.clone(),
             ..Self::default()
         };
         *self == plain

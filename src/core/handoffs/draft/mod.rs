@@ -35,7 +35,7 @@ mod turns;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, FlagError};
+pub use ask::{BadFlag, DraftMethod, DraftRequest, FLAGS, FlagError, OWN_MODEL};
 pub use count::TokenCounter;
 pub use ends::{DraftEnd, DraftFailure};
 pub use excerpt::one_line;

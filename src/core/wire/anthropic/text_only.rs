@@ -27,6 +27,10 @@ impl TextRequests for Anthropic {
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
         edits
     }
+
+    fn for_model(&self, view: &View, model: &str) -> Vec<Edit> {
+        TranscriptMembers::of(view, exactly).without_tools(&[], &OF_MODEL, Some(model))
+    }
 }
 
 /// `max_tokens` must be above what the model may think.

@@ -31,17 +31,20 @@ impl TextRequests for Gemini {
         let members = TranscriptMembers::of(view, is);
         let mut edits = vec![members.only_turn(&self.user_text(lone.text))];
         if let Some(model) = lone.model {
-            let text: &[u8] = &view.body;
-            let whole = Span::new(json::blank(text, 0), text.len());
-            let named = json::get(text, whole, "model");
-            edits.extend(named.map(|named| Edit::replace(named, json::quote(model))));
-            if let Some(thinks) = members.get_in("generationConfig", "thinkingConfig") {
-                edits.push(Edit::replace(thinks, "{}"));
-            }
+            edits.extend(self.for_model(view, model));
         }
         edits.extend(bound(view, &members, lone.max_tokens));
         edits.extend(members.without(&WITH_TOOLS));
         edits
+    }
+
+    fn for_model(&self, view: &View, model: &str) -> Vec<Edit> {
+        let text: &[u8] = &view.body;
+        let whole = Span::new(json::blank(text, 0), text.len());
+        let named = json::get(text, whole, "model").map(|named| Edit::replace(named, json::quote(model)));
+        let thinks = TranscriptMembers::of(view, is).get_in("generationConfig", "thinkingConfig");
+        let thinks = thinks.map(|thinks| Edit::replace(thinks, "{}"));
+        named.into_iter().chain(thinks).collect()
     }
 }
 

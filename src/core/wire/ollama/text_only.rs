@@ -24,6 +24,10 @@ impl TextRequests for Ollama {
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
         edits
     }
+
+    fn for_model(&self, view: &View, model: &str) -> Vec<Edit> {
+        TranscriptMembers::of(view, exactly).without_tools(&[], &OF_MODEL, Some(model))
+    }
 }
 
 /// A negative `num_predict` is no bound.

@@ -37,6 +37,10 @@ impl TextRequests for OpenaiChat {
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
         edits
     }
+
+    fn for_model(&self, view: &View, model: &str) -> Vec<Edit> {
+        TranscriptMembers::of(view, exactly).without_tools(&[], &OF_MODEL, Some(model))
+    }
 }
 
 /// The bound under the name that the request has it by. `adds`: where it has none it gets one.

@@ -33,6 +33,10 @@ impl TextRequests for OpenaiResponses {
         edits.extend(members.without_tools(&WITH_TOOLS, &OF_MODEL, lone.model));
         edits
     }
+
+    fn for_model(&self, view: &View, model: &str) -> Vec<Edit> {
+        TranscriptMembers::of(view, exactly).without_tools(&[], &OF_MODEL, Some(model))
+    }
 }
 
 /// `adds`: where the request has no bound it gets one. Codex's own server takes none.

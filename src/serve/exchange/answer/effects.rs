@@ -109,7 +109,7 @@ impl Exchange {
         }
         let (exchange, attempt) = (&self.ctx.id, failed);
         let (retry, pause) = match LegSender::of(self)
-            .later(&self.offered.later_leg(&self.app, leg))
+            .later_or_own(|| self.offered.later_leg(&self.app, leg))
             .await
         {
             Ok(response) if response.status().is_success() => {

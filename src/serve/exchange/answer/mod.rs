@@ -50,8 +50,8 @@ pub(super) async fn after_handoff(mut exchange: Exchange, handoff: &Handoff) -> 
         };
     }
     let (app, offered) = (&exchange.app, &exchange.offered);
-    let fresh = offered.fresh(app, &handoff.head).cut_at(Some(handoff.id));
-    let response = match LegSender::of(&exchange).later(&fresh).await {
+    let fresh = || offered.fresh(app, handoff).cut_at(Some(handoff.id));
+    let response = match LegSender::of(&exchange).later_or_own(fresh).await {
         Ok(response) => response,
         Err(fault) => return exchange.ctx.refuse(fault.into()),
     };

@@ -312,6 +312,7 @@ impl Drafter<'_> {
             reason: reason.filter(|reason| !reason.is_empty()),
             parent: self.offered.active_id(),
             origin: carried.origin,
+            to: request.to.clone(),
         };
         let before = splice::len(&first.rope) as u64;
         match self.writer.write_new(new, before).await {
@@ -331,7 +332,7 @@ impl Drafter<'_> {
             .read(|e| e.handoffs.last().map(|h| (h.before_bytes, h.after_bytes)));
         // An answer that reports the handoff again has no event of it.
         let (before, after) = event.flatten().unwrap_or_else(|| {
-            let after = splice::len(&self.offered.fresh(self.app, &handoff.head).rope) as u64;
+            let after = splice::len(&self.offered.fresh(self.app, handoff).rope) as u64;
             (handoff.history_bytes, after)
         });
         let report = HandoffReport {

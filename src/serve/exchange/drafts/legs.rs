@@ -84,6 +84,7 @@ impl Drafter<'_> {
             messages: 1,
             placed: Vec::new(),
             pending: None,
+            model: None,
         };
         let target = model.and_then(|model| route::with_model(&self.ctx.target, model));
         let target = target.as_deref().unwrap_or(&self.ctx.target);

@@ -42,6 +42,22 @@ pub(super) struct Offered {
     pub(super) offer: ToolOffer,
 }
 
+/// What the model of a leg sees of the request.
+#[derive(Clone, Copy)]
+pub(super) struct LegView<'a> {
+    pub(super) cut: Cut<'a>,
+    pub(super) tools: Option<&'a ToolTable>,
+    /// Elements to append.
+    pub(super) more: &'a [String],
+    /// The model that the leg's handoff names.
+    pub(super) routed: Option<&'a str>,
+}
+
+/// The model of a route, where upstream is not known to refuse it.
+fn known_model<'a>(app: &App, routed: Option<&'a str>) -> Option<&'a str> {
+    routed.filter(|model| !app.refused_models.contains(model))
+}
+
 /// Decides whether the request gets the tool, and writes the request's place in the conversation into the record.
 pub(super) async fn offer(app: &App, ctx: &RequestContext, placed: Placed) -> Offered {
     let untooled = why_untooled(app, ctx, &placed).await;
@@ -84,15 +100,24 @@ impl Offered {
 
     /// The request as it goes upstream for the first leg.
     pub(super) fn first(&self, app: &App, tooled: bool) -> RewriteOutcome {
-        let tools = tooled.then(|| app.tools_with(self.offer.recall));
-        self.rewritten(app, self.cut(), tools, &[])
-            .cut_at(self.active_id())
+        let what = LegView {
+            cut: self.cut(),
+            tools: tooled.then(|| app.tools_with(self.offer.recall)),
+            more: &[],
+            routed: self.routed(),
+        };
+        self.rewritten(app, what).cut_at(self.active_id())
     }
 
-    /// The request of a leg that starts afresh after `head`.
-    pub(super) fn fresh(&self, app: &App, head: &str) -> RewriteOutcome {
-        let tools = app.tools_with(self.offer.recall_next);
-        self.rewritten(app, Cut::Fresh { head }, Some(tools), &[])
+    /// The request of a leg that starts afresh after a handoff.
+    pub(super) fn fresh(&self, app: &App, handoff: &Handoff) -> RewriteOutcome {
+        let what = LegView {
+            cut: Cut::Fresh { head: &handoff.head },
+            tools: Some(app.tools_with(self.offer.recall_next)),
+            more: &[],
+            routed: handoff.routed.as_deref(),
+        };
+        self.rewritten(app, what)
     }
 
     /// The request of a later leg: afresh after a handoff, or the first one's, with more appended.
@@ -101,9 +126,29 @@ impl Offered {
             Some(head) => (Cut::Fresh { head }, self.offer.recall_next),
             None => (self.cut(), self.offer.recall),
         };
-        let tools = Some(app.tools_with(recall));
-        let rewritten = self.rewritten(app, cut, tools, &leg.more);
-        rewritten.cut_at(leg.after.or(self.active_id()))
+        let fired = leg.after.and_then(|id| app.sessions.known_handoff(id));
+        let routed = match &leg.head {
+            Some(_) => fired.as_ref().and_then(|handoff| handoff.routed.as_deref()),
+            None => self.routed(),
+        };
+        let what = LegView {
+            cut,
+            tools: Some(app.tools_with(recall)),
+            more: &leg.more,
+            routed,
+        };
+        self.rewritten(app, what).cut_at(leg.after.or(self.active_id()))
+    }
+
+    /// The model that the active handoff names in place of the requested one.
+    pub(super) fn routed(&self) -> Option<&str> {
+        self.pin.active.as_ref()?.routed.as_deref()
+    }
+
+    /// The model that the request goes to; empty where it names none.
+    pub(super) fn model(&self, app: &App) -> &str {
+        let requested = self.agent.request.view().facts.model.as_deref();
+        known_model(app, self.routed()).or(requested).unwrap_or_default()
     }
 
     /// The handoff that the request is cut at.
@@ -140,14 +185,15 @@ impl Offered {
 
     /// The request as it goes upstream for the first leg, with `more` appended, for an answer in text alone.
     pub(super) fn for_a_text(&self, app: &App, more: &[String], how: TextOnly) -> RewriteOutcome {
-        let what = Rewrite {
+        let view = LegView {
+            cut: self.cut(),
+            tools: self.offer.tooled.then(|| app.tools_with(self.offer.recall)),
             more,
+            routed: self.routed(),
+        };
+        let what = Rewrite {
             text_only: Some(how),
-            ..self.what(
-                app,
-                self.cut(),
-                self.offer.tooled.then(|| app.tools_with(self.offer.recall)),
-            )
+            ..self.what(app, view)
         };
         self.rewrite(&what).cut_at(self.active_id())
     }
@@ -202,19 +248,9 @@ impl Offered {
         }
     }
 
-    /// The request with `head` in place of everything before, and `more` appended.
-    pub(super) fn rewritten(
-        &self,
-        app: &App,
-        cut: Cut<'_>,
-        tools: Option<&ToolTable>,
-        more: &[String],
-    ) -> RewriteOutcome {
-        let what = Rewrite {
-            more,
-            ..self.what(app, cut, tools)
-        };
-        self.rewrite(&what)
+    /// The request as the model of a leg sees it.
+    pub(super) fn rewritten(&self, app: &App, view: LegView<'_>) -> RewriteOutcome {
+        self.rewrite(&self.what(app, view))
     }
 
     fn rewrite(&self, what: &Rewrite<'_>) -> RewriteOutcome {
@@ -231,17 +267,18 @@ impl Offered {
         rewritten
     }
 
-    fn what<'a>(&'a self, app: &'a App, cut: Cut<'a>, tools: Option<&'a ToolTable>) -> Rewrite<'a> {
+    fn what<'a>(&'a self, app: &'a App, view: LegView<'a>) -> Rewrite<'a> {
         Rewrite {
-            cut,
-            tools,
+            cut: view.cut,
+            tools: view.tools,
             pairs: &self.places.pairs,
             insertions: &self.places.insertions,
             omitted: self.places.omitted,
-            more: &[],
+            more: view.more,
             previous: self.goes_on(),
             tags: &app.config.handoff.preamble_tags,
             text_only: None,
+            model: known_model(app, view.routed),
         }
     }
 

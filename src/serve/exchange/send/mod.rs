@@ -9,6 +9,7 @@ use http::StatusCode;
 
 use super::{Exchange, recording};
 
+use self::refusal::refuses_model;
 pub(super) use self::refusal::{is_retryable, requested_pause};
 pub(super) use self::sender::LegSender;
 pub(super) use self::sent::{FirstLeg, Sent};
@@ -18,9 +19,20 @@ pub(super) async fn send(exchange: Exchange) -> FirstLeg {
     let Exchange {
         app, ctx, offered, ..
     } = &exchange;
-    let request = offered.first(app, offered.offer.tooled);
+    let mut request = offered.first(app, offered.offer.tooled);
     recording::note_lost(ctx, offered, &request);
-    let response = match LegSender::of(&exchange).first(offered, &request).await {
+    let sender = LegSender::of(&exchange);
+    let mut answered = sender.first(offered, &request).await;
+    if let (Some(model), Ok(response)) = (&request.model, &answered)
+        && refuses_model(response.status())
+    {
+        let model = model.clone();
+        app.refused_models.is_first(&model);
+        request = offered.first(app, offered.offer.tooled);
+        answered = sender.first(offered, &request).await;
+        sender.settle_model(&model, &answered);
+    }
+    let response = match answered {
         Ok(response) => response,
         Err(fault) => return FirstLeg::Refused(ctx.refuse(fault.into())),
     };

@@ -48,6 +48,17 @@ pub(in crate::serve::exchange) fn is_retryable(status: StatusCode) -> bool {
         || status.is_server_error()
 }
 
+/// Whether a status may mean that upstream does not know the model, or does not give it to this account.
+pub(super) fn refuses_model(status: StatusCode) -> bool {
+    [
+        StatusCode::BAD_REQUEST,
+        StatusCode::FORBIDDEN,
+        StatusCode::NOT_FOUND,
+        StatusCode::UNPROCESSABLE_ENTITY,
+    ]
+    .contains(&status)
+}
+
 /// Whether the answer to a retry replaces the refusal: a retryable status lets the agent try again, and a 400 does not.
 pub(super) fn replaces_refusal(status: StatusCode) -> bool {
     status.is_success() || is_retryable(status)
@@ -131,6 +142,13 @@ mod tests {
             ..pinned
         };
         assert_eq!(other_error.remedy(), None);
+    }
+
+    #[test]
+    fn a_model_is_refused_by_an_error_of_the_request() {
+        let refused = |code| refuses_model(StatusCode::from_u16(code).unwrap());
+        assert!([400, 403, 404, 422].into_iter().all(refused));
+        assert!(![200, 401, 413, 429, 500, 529].into_iter().any(refused));
     }
 
     #[test]

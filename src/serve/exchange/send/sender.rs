@@ -4,12 +4,14 @@ use bytes::Bytes;
 use http::Response;
 use http::response::Parts;
 
+use super::refusal::refuses_model;
 use crate::serve::exchange::app::App;
 use crate::serve::exchange::offer::Offered;
 use crate::serve::exchange::{Exchange, is_model_call};
 use crate::serve::proxy::RequestContext;
 use crate::serve::proxy::download::UpstreamBody;
 use crate::serve::proxy::headers::Sending;
+use crate::serve::proxy::route;
 use crate::serve::proxy::upload::RopeBody;
 use crate::serve::proxy::upstream::UpstreamFault;
 use crate::state::journal::{PackedHeaders, SentLeg};
@@ -58,6 +60,37 @@ impl<'a> LegSender<'a> {
         self.later_to(leg, &self.ctx.target).await
     }
 
+    /// Sends a later leg that `make` makes; once more to the agent's own model where upstream refuses that of a route.
+    pub(in crate::serve::exchange) async fn later_or_own(
+        self,
+        make: impl Fn() -> RewriteOutcome,
+    ) -> Result<Response<UpstreamBody>, UpstreamFault> {
+        let leg = make();
+        let response = self.later(&leg).await?;
+        let refused = leg.model.filter(|_| refuses_model(response.status()));
+        let Some(model) = refused else {
+            return Ok(response);
+        };
+        self.app.refused_models.is_first(&model);
+        let own = self.later(&make()).await;
+        self.settle_model(&model, &own);
+        own
+    }
+
+    /// A request that the model of a route refused was sent to the agent's own: where that answered, the route's gets none any
+    /// more.
+    pub(super) fn settle_model(self, model: &str, own: &Result<Response<UpstreamBody>, UpstreamFault>) {
+        if own.as_ref().is_ok_and(|response| response.status().is_success()) {
+            tracing::warn!(
+                exchange = self.ctx.id,
+                model,
+                "upstream refuses the model of a handoff's route: the agent's own model goes on (handoff.routes)"
+            );
+        } else {
+            self.app.refused_models.forget(model);
+        }
+    }
+
     /// The same, to another path and query than the agent's.
     pub(in crate::serve::exchange) async fn later_to(
         self,
@@ -84,6 +117,12 @@ impl<'a> LegSender<'a> {
             let body = rope.concat();
             tracing::info!(exchange = self.ctx.id, request = %String::from_utf8_lossy(&body), "rewritten request");
         }
+        // Some wires name the model in the path.
+        let routed = leg
+            .model
+            .as_deref()
+            .and_then(|model| route::with_model(target, model));
+        let target = routed.as_deref().unwrap_or(target);
         let body = RopeBody::new(rope);
         self.ctx.recorder.leg_sent(body.left());
         let headers = self.ctx.onward(sending);

@@ -107,6 +107,7 @@ async fn facts_become_part_of_the_prompt_that_is_stored() {
         .exchange()
         .await;
     let new = |origin| NewHandoff {
+        to: None,
         prompt: "Go on.".to_owned(),
         reason: None,
         parent: None,

@@ -114,6 +114,7 @@ pub(super) const HANDOFF: KeySection = KeySection {
         key("free", |d, v, _| {
             put(&mut d.config.handoff.free, v.choice(FREE_CUTS))
         }),
+        optional("routes", |d, v, _| put(&mut d.config.handoff.routes, v.routes())),
         optional("cache_lifetime_secs", |d, v, _| {
             let lifetime = v.secs(1.0, 86_400.0).map(Some);
             put(&mut d.config.handoff.cache_lifetime, lifetime)

@@ -153,6 +153,7 @@ pub(super) fn blank() -> ConfigDraft {
                 facts: FactsPolicy::Drafts,
                 review: ReviewPolicy::Never,
                 free: FreeCutPolicy::Off,
+                routes: Vec::new(),
                 cache_lifetime: None,
             },
             commands: ChatCommandPolicy {

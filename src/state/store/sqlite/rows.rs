@@ -15,15 +15,16 @@ use baton_core::record::{
 
 /// Columns of a handoff except its head and what stands after that, in the order `read_handoff` expects.
 const HANDOFF: &str = "id, principal, conversation, wire, created_ms, archived, parent, model, \
-                       history_bytes, reason, prompt, origin, spelled_out";
+                       history_bytes, reason, prompt, origin, spelled_out, routed";
 
 /// Writes a handoff. A second write leaves `archived` unchanged: a person sets it, not the proxy.
 const PUT_HANDOFF: &str = "INSERT INTO handoffs
           (id, principal, conversation, wire, created_ms, archived, parent, model, history_bytes, origin, reason,
-            prompt, head, spelled_out, recall)
-        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15)
+            prompt, head, spelled_out, recall, routed)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16)
         ON CONFLICT (id) DO UPDATE SET conversation = ?3, wire = ?4, created_ms = ?5, parent = ?7, model = ?8,
-          history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13, spelled_out = ?14, recall = ?15
+          history_bytes = ?9, origin = ?10, reason = ?11, prompt = ?12, head = ?13, spelled_out = ?14, recall = ?15,
+          routed = ?16
         WHERE principal = ?2";
 
 /// Writes a hidden pair. One that exists keeps its last use.
@@ -82,6 +83,7 @@ pub(super) fn put_handoff(conn: &Connection, h: &Handoff) -> rusqlite::Result<()
         h.head,
         h.spelled_out,
         h.recall,
+        h.routed,
     ])?;
     owned(changed, "write a handoff")
 }
@@ -96,8 +98,8 @@ pub(super) fn handoff(
     let read = |row: &Row<'_>| {
         let handoff = read_handoff(row)?;
         Ok(Handoff {
-            head: row.get(13)?,
-            recall: row.get(14)?,
+            head: row.get(14)?,
+            recall: row.get(15)?,
             ..handoff
         })
     };
@@ -463,6 +465,7 @@ fn read_handoff(row: &Row<'_>) -> rusqlite::Result<Handoff> {
         prompt: row.get(10)?,
         origin: HandoffOrigin::named(&origin).unwrap_or(HandoffOrigin::Other),
         spelled_out: row.get(12)?,
+        routed: row.get(13)?,
         head: String::new(),
         recall: false,
     })

@@ -88,6 +88,8 @@ const STEPS: &[&str] = &[
     CREATE UNIQUE INDEX packets_active ON packets (principal, repository, branch, topic) WHERE status = 'active';
 ", "
     ALTER TABLE handoffs ADD COLUMN recall INTEGER NOT NULL DEFAULT 0;
+", "
+    ALTER TABLE handoffs ADD COLUMN routed TEXT;
 "];
 
 /// Opens the file for writing; creates it with mode 0600 or migrates it as needed.

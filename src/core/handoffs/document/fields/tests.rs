@@ -24,6 +24,7 @@ fn handoff(prompt: &str) -> Handoff {
         recall: false,
         archived: false,
         spelled_out: None,
+        routed: None,
     }
 }
 

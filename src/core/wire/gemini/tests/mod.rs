@@ -58,6 +58,7 @@ fn rewritten(body: &str, pairs: &[HiddenPair], tool: bool) -> (String, RewriteOu
             more: &[],
             tags: &[],
             text_only: None,
+            model: None,
             previous: None,
         },
     );

@@ -144,6 +144,7 @@ fn single_objects_are_read_and_not_edited() {
             more: &[],
             tags: &[],
             text_only: None,
+            model: None,
             previous: None,
         },
     );

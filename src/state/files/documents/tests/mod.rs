@@ -45,6 +45,7 @@ pub(super) fn handoff(n: u128, created_ms: u64) -> Handoff {
         recall: false,
         archived: false,
         spelled_out: None,
+        routed: None,
     }
 }
 

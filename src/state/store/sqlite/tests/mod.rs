@@ -294,7 +294,8 @@ async fn a_file_without_cut_points_is_brought_forward() {
     let conn = Connection::open(dir.path().join(FILE)).unwrap();
     conn.execute_batch(
         "DROP TABLE packets; DROP TABLE cut_points; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN spelled_out;
-        ALTER TABLE handoffs DROP COLUMN recall; PRAGMA user_version = 2;",
+        ALTER TABLE handoffs DROP COLUMN recall; ALTER TABLE handoffs DROP COLUMN routed;
+        PRAGMA user_version = 2;",
     )
     .unwrap();
     drop(conn);
@@ -342,7 +343,7 @@ async fn a_file_without_insertions_is_brought_forward() {
     )
     .unwrap();
     conn.execute_batch(
-        "DROP TABLE packets; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN recall;
+        "DROP TABLE packets; DROP TABLE insertions; ALTER TABLE handoffs DROP COLUMN recall; ALTER TABLE handoffs DROP COLUMN routed;
         PRAGMA user_version = 4;",
     )
     .unwrap();
