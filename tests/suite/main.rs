@@ -24,6 +24,7 @@ mod drafts_unknown_tools;
 mod export;
 mod failures;
 mod free_cut;
+mod free_cut_random;
 mod goes_on_by_id;
 mod golden;
 mod handoff_files;

@@ -7,6 +7,7 @@ use crate::serve::exchange::context::ContextThread;
 use crate::serve::exchange::costs::RequestCosts;
 use crate::serve::exchange::recording::{self, ReceivedBody};
 use crate::serve::exchange::{AnswerRecord, Exchange};
+use crate::serve::proxy::RequestContext;
 use crate::state::config::FreeCutPolicy;
 use crate::state::telemetry::ExchangeOutcome;
 use baton_core::bill::TokenCounts;
@@ -41,6 +42,12 @@ impl Exchange {
         });
     }
 
+    /// The context of the draft's own exchange.
+    fn beside(&self) -> RequestContext {
+        let id = Uuid::now_v7().to_string();
+        self.ctx.beside(id, "draft ahead", &self.app.journal)
+    }
+
     fn pause(&self) -> Option<Pause> {
         let thread = self.thread.clone()?;
         let costs = thread.costs()?.clone();
@@ -54,8 +61,7 @@ impl Exchange {
         }
         let due_ms = thread.ledger(|ledger| costs.draft_due(ledger))??;
         let mut exchange = self.clone();
-        let id = Uuid::now_v7().to_string();
-        exchange.ctx = self.ctx.beside(id, "draft ahead", &self.app.journal);
+        exchange.ctx = self.beside();
         exchange.record = AnswerRecord::default();
         exchange.thread = None;
         exchange.shown = None;
@@ -80,6 +86,10 @@ impl Pause {
             costs,
             ..
         } = self;
+        // Its time begins now, and not with the pause.
+        let ctx = exchange.beside();
+        exchange.ctx.recorder.forget();
+        exchange.ctx = ctx;
         let recorder = exchange.ctx.recorder.clone();
         if let Err(error) = exchange.reclaim().await {
             tracing::warn!(exchange = exchange.ctx.id, %error, "no draft ahead: the request cannot be read back");

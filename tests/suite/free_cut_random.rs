@@ -1,0 +1,290 @@
+//! Random conversations whose pauses, models and handoffs are drawn: on every wire, by a scripted clock, over two processes that are
+//! killed and started. Whatever happens, the provider finds no fault, the person's last message reaches the model, and a draft that is
+//! ready is in no request before a handoff is made of it.
+//!
+//! `BATON_FREE_CASES` sets how many are tried on each wire, `BATON_SEED` which ones.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use baton_core::record::HandoffOrigin;
+use baton_proxy::serve::exchange::Clock;
+use baton_proxy::state::config::{Config, FreeCutPolicy};
+use baton_proxy::state::journal::Recorder;
+use baton_proxy::state::store::{HandoffFilter, SharedStore};
+use baton_strict::{Options, Received, Reply, Strict};
+use serde_json::{Value, json};
+
+use crate::harness::{self, Baton, memory};
+use crate::matrix::fixture::outline;
+use crate::matrix::variants::{ANTHROPIC, CHAT, GEMINI, OLLAMA, RESPONSES, Variant};
+
+const WIRES: [Variant; 5] = [ANTHROPIC, CHAT, RESPONSES, GEMINI, OLLAMA];
+
+/// Conversations on each wire, unless `BATON_FREE_CASES` says otherwise.
+const CASES: u64 = 4;
+
+const STEPS: usize = 24;
+
+const MINUTE: i64 = 60_000;
+
+/// What a document of this test has, and nothing else.
+const WRITTEN: &str = "Document of the work";
+
+const PRICES: &str = "source = \"test\"\ndate = \"2026-11-24\"\n[[provider]]\nid = \"t\"\n[[provider.model]]\nid = \"m\"\nnames = [\"*strict*\"]\n\
+                      price = [{ input = 4.0, cache_read = 0.01, cache_write = 5.0, output = 0.01 }]\n";
+
+/// Numbers without a rule, the same for a seed.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % end
+    }
+}
+
+/// What the model does with its next request, set before it is sent.
+#[derive(Clone, Default)]
+struct NextReply(Arc<AtomicU64>);
+
+impl NextReply {
+    fn reply(&self, seen: &Received) -> Reply {
+        let text = String::from_utf8_lossy(&seen.raw);
+        let n = self.0.fetch_add(10, Relaxed);
+        if text.contains("Stop here: do not go on with the work")
+            || text.contains("You were not in the session.")
+        {
+            return match n / 10 % 7 {
+                0 => Reply::status(500, "no"),
+                _ => Reply::text(format!("## Goal\n{WRITTEN} {n}.\n\n## Next steps\n1. Go on.")),
+            };
+        }
+        let can_hand_over = seen.tool_names().iter().any(|name| name == "session_handoff");
+        match n % 10 {
+            1 => Reply::new().call_as(format!("toolu_r{n}x0y"), "read_file", json!({"path": "f"})),
+            // The leg after it says something else.
+            2 if can_hand_over => {
+                self.0.fetch_sub(2, Relaxed);
+                let call = json!({"prompt": format!("Carried over {n}."), "reason": "done"});
+                Reply::new().say("Done.").call("session_handoff", call)
+            }
+            _ => Reply::text(format!("Answer {n}.")),
+        }
+    }
+
+    fn set(&self, kind: u64) {
+        let now = self.0.load(Relaxed);
+        self.0.store(now / 10 * 10 + kind, Relaxed);
+    }
+}
+
+fn is_for_a_draft(seen: &Received) -> bool {
+    let text = String::from_utf8_lossy(&seen.raw);
+    text.contains("Stop here: do not go on with the work") || text.contains("You were not in the session.")
+}
+
+/// One conversation, and what serves it.
+struct Walk {
+    variant: Variant,
+    provider: Strict,
+    next: NextReply,
+    clock: Clock,
+    store: SharedStore,
+    proxies: [Baton; 2],
+    config: Config,
+    history: Vec<Value>,
+    model: String,
+    dice: Dice,
+    cuts: usize,
+}
+
+impl Walk {
+    async fn new(variant: Variant, seed: u64, folder: &tempfile::TempDir) -> Self {
+        let next = NextReply::default();
+        let model = next.clone();
+        let provider = Strict::start(move |seen: &Received| model.reply(seen), Options::default())
+            .await
+            .unwrap();
+        let prices = folder.path().join("prices.toml");
+        std::fs::write(&prices, PRICES).unwrap();
+        let mut config = harness::config(&provider.url());
+        config.handoff.free = FreeCutPolicy::On;
+        config.handoff.cache_lifetime = Some(Duration::from_secs(300));
+        config.commands.prefix = "::".to_owned();
+        config.bill.prices = Some(prices);
+        let (clock, store) = (Clock::default(), memory());
+        let start = || start(&config, &store, &clock);
+        Self {
+            proxies: [start(), start()],
+            variant,
+            provider,
+            next,
+            clock,
+            store,
+            history: Vec::new(),
+            model: variant.model.to_owned(),
+            dice: Dice(seed),
+            cuts: 0,
+            config,
+        }
+    }
+
+    /// A message of the person's, its answer, and the agent's loop after it.
+    async fn turn(&mut self, text: &str, kind: u64) {
+        self.history.push((self.variant.message)("user", text));
+        self.next.set(kind);
+        for _ in 0..4 {
+            let stream = self.dice.below(2) == 0;
+            let mut body = (self.variant.body)(&self.history, stream);
+            if body.get("model").is_some() {
+                body["model"] = json!(self.model);
+            }
+            let path = (self.variant.path)(stream);
+            // Mostly the same process: a balancer that sticks, until it does not.
+            let which = usize::from(self.dice.below(6) == 0);
+            let before = self.provider.generations().len();
+            let response = self.proxies[which]
+                .post(path, self.variant.headers, body.to_string().into())
+                .await;
+            assert_eq!(
+                (response.status, response.broken),
+                (200, false),
+                "{}",
+                response.text()
+            );
+            let answer = (self.variant.parse)(&response.raw, stream);
+            let answer = answer.unwrap_or_else(|error| panic!("{error}\n{}", response.text()));
+            assert!(
+                answer.text.matches("[[handoff-resume:").count() <= 2,
+                "{}",
+                answer.text
+            );
+            self.check_view(text, before).await;
+            self.history.extend(answer.keep.clone());
+            if answer.calls.is_empty() {
+                return;
+            }
+            self.history
+                .extend((self.variant.results)(&answer.calls, "fn main() {}"));
+            self.next.set(0);
+        }
+    }
+
+    /// The model's last request has the person's message, and no document that is no handoff.
+    async fn check_view(&mut self, text: &str, before: usize) {
+        let sent = self.provider.generations();
+        // A draft may be written in this moment.
+        let new = sent.get(before..).unwrap_or_default();
+        let Some(last) = new.iter().rfind(|seen| !is_for_a_draft(seen)) else {
+            // A command, which baton answers.
+            assert!(text.starts_with("::"), "{text} was not sent");
+            return;
+        };
+        let view = outline(last).join("\n");
+        let is_cut = !view.starts_with("u: Mend the importer.");
+        let is_carried = view.contains("<handoff-context>") || view.contains("Carried over");
+        assert!(!is_cut || is_carried, "{view}");
+        if !text.starts_with("::") && !view.contains("Carried over") {
+            assert!(
+                view.contains(text.trim()),
+                "{text:.30} is not in {}",
+                view.replace("word ", "")
+            );
+        }
+        let filter = HandoffFilter {
+            limit: 99,
+            archived: true,
+            ..HandoffFilter::default()
+        };
+        let all = self.store.handoffs(&filter).await.unwrap();
+        let drafted = all
+            .iter()
+            .filter(|handoff| handoff.origin != HandoffOrigin::Model);
+        let documents: Vec<&str> = drafted.map(|handoff| handoff.prompt.as_str()).collect();
+        self.cuts = documents.len();
+        for line in view.lines().filter(|line| line.contains(WRITTEN)) {
+            let line = line.trim_start_matches("u: ");
+            assert!(documents.iter().any(|prompt| prompt.contains(line)), "{line}");
+        }
+    }
+
+    async fn step(&mut self, n: usize) {
+        match self.dice.below(12) {
+            0..=2 => {
+                let kind = self.dice.below(2);
+                self.turn(&format!("Message {n}."), kind).await;
+            }
+            // Work that is long enough to be cut once more.
+            3 => {
+                let log = "word ".repeat(60_000);
+                self.turn(&format!("Message {n}. {log}"), 1).await;
+            }
+            4 => self.clock.advance(2 * MINUTE),
+            5..=6 => {
+                self.clock.advance(4 * MINUTE + 30_000);
+                tokio::time::sleep(Duration::from_millis(80)).await;
+            }
+            7 => self.clock.advance(11 * MINUTE),
+            8 => {
+                let to = ["", "-b"][self.dice.below(2) as usize];
+                self.model = format!("{}{to}", self.variant.model);
+            }
+            9 => {
+                let which = self.dice.below(2) as usize;
+                self.proxies[which] = start(&self.config, &self.store, &self.clock);
+            }
+            10 => self.turn("::handoff undo", 0).await,
+            _ if self.dice.below(3) == 0 => {
+                self.turn(&format!("Message {n}, and hand over."), 2).await;
+            }
+            _ => self.clock.advance(30 * MINUTE),
+        }
+    }
+}
+
+fn start(config: &Config, store: &SharedStore, clock: &Clock) -> Baton {
+    let clock = clock.clone();
+    Baton::changed(
+        config.clone(),
+        store.clone(),
+        harness::KEY,
+        Recorder::off(),
+        |app| app.with_clock(clock),
+    )
+}
+
+fn from_env(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[tokio::test]
+async fn whatever_the_pauses_are_the_model_sees_what_it_should() {
+    let cases = from_env("BATON_FREE_CASES").unwrap_or(CASES);
+    let seed = from_env("BATON_SEED").unwrap_or_default();
+    let mut cuts = 0;
+    for variant in WIRES {
+        for case in 0..cases {
+            let folder = tempfile::tempdir().unwrap();
+            let mut walk = Walk::new(variant, seed * 1_000 + case, &folder).await;
+            let log = format!("Mend the importer. {}", "word ".repeat(60_000));
+            walk.turn(&log, 0).await;
+            walk.turn("Go on.", 1).await;
+            for n in 0..STEPS {
+                walk.step(n).await;
+            }
+            cuts += walk.cuts;
+            let complaints = walk.provider.complaints();
+            assert!(
+                complaints.is_empty(),
+                "{} case {case}: {complaints:?}",
+                variant.model
+            );
+        }
+    }
+    assert!(cuts > 5, "without cuts the test says nothing: {cuts}");
+}
