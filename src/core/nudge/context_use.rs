@@ -259,6 +259,11 @@ impl ContextUse {
         self.nudged.is_some()
     }
 
+    /// The handoff that it is cut at.
+    pub fn cut(&self) -> Option<HandoffId> {
+        self.cut
+    }
+
     /// Tokens of its context, where they are known.
     pub fn tokens(&self) -> Option<u64> {
         self.measured

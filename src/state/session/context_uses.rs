@@ -101,6 +101,10 @@ impl ContextUses {
         known.costs.before = Some(known.turns).filter(|turns| *turns > 0);
         known.costs.pause = None;
         (known.turns, known.last) = (request.turns, digest);
+        if known.context.cut() != cut {
+            // The history is another one: after a handoff, an undo, or a rewind to before it.
+            known.costs.ledger.handed_over();
+        }
         known.context.exchange(cut, notified);
         let id = known.id;
         if self.all.len() == KEPT {
