@@ -17,7 +17,8 @@ Examples:
   baton replay 0199a3c2-7d1e --received          # what the agent sent, without any cut
   baton replay 0199a3c2-7d1e --leg 2 --to local
   baton replay 0199a3c2-7d1e --dry-run
-  baton replay d0f31c --arms none,model,free,nudge=pays --plot arms.svg   # a conversation, simulated: nothing is sent")]
+  baton replay d0f31c --arms none,model,free,nudge=pays --plot arms.svg   # a conversation, simulated: nothing is sent
+  baton replay d0f31c --arms none,free --provider anthropic                # its next turns in both arms, and what they still know")]
 pub(super) struct ReplayArgs {
     /// The exchange's id, as in `x-baton-exchange` and `baton log`, or a unique prefix of it; with --arms, a conversation's key
     pub(super) exchange: String,
@@ -47,6 +48,12 @@ pub(super) struct ReplayArgs {
         conflicts_with_all = ["leg", "received", "to", "model", "dry_run"]
     )]
     pub(super) arms: Vec<Arm>,
+    /// `simulated` (the default), or an upstream of the config: it is sent the turns after the first cut anew, which costs money
+    #[arg(long, value_name = "NAME", requires = "arms")]
+    pub(super) provider: Option<String>,
+    /// How many turns an upstream is sent anew in each arm [default: 5]
+    #[arg(long, value_name = "N", requires = "provider", value_parser = clap::value_parser!(u32).range(1..))]
+    pub(super) turns: Option<u32>,
     /// Write the cost of each arm over the calls to this file, as SVG
     #[arg(long, value_name = "FILE", requires = "arms")]
     pub(super) plot: Option<PathBuf>,

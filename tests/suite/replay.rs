@@ -23,6 +23,11 @@ impl Replays {
     async fn new(run: Run, streamed: bool) -> Self {
         run.fixture.ask(&run.fixture.history(), streamed).await;
         let id = run.bill(1).await.remove(0).id;
+        Self::over(run, id)
+    }
+
+    /// The program for an exchange of a journal that there is.
+    fn over(run: Run, id: String) -> Self {
         let url = run.fixture.provider.url();
         let upstreams = ["anthropic", "openai", "gemini", "ollama"].map(|name| {
             let wire = if name == "ollama" {
@@ -234,4 +239,76 @@ async fn arms_that_cannot_be_run_are_named() {
         assert!(stderr.contains(message), "{stderr}");
         assert_eq!(output.status.code(), Some(code), "{stderr}");
     }
+}
+
+/// The turns after the first cut go to an upstream anew, in each arm: whole, and behind a carry-over prompt that the model writes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_next_turns_are_sent_anew_in_each_arm() {
+    for variant in WIRES {
+        let message = variant.message;
+        let mut history = vec![
+            message("user", "Mend read_bom in src/parse.rs."),
+            message("assistant", "Looking."),
+            message("user", "Go on."),
+        ];
+        let run = Run::new(variant, [handoff(), fresh()]).await;
+        let answer = run.fixture.ask(&history, true).await;
+        history.extend(answer.keep);
+        history.push(message("user", "And the tests of it?"));
+        run.fixture
+            .push(Reply::text("read_bom in src/parse.rs is mended."));
+        run.fixture.ask(&history, true).await;
+        let id = run.bill(2).await.remove(0).id;
+        let replays = Replays::over(run, id);
+        let dir = replays.run.dir.path();
+        let prices = dir.join("prices.toml");
+        std::fs::write(&prices, PRICES).unwrap();
+        let config = std::fs::read_to_string(&replays.config).unwrap();
+        std::fs::write(&replays.config, format!("[bill]\nprices = {prices:?}\n{config}")).unwrap();
+        // Whole, then the document and the same turns behind it.
+        for text in [
+            "Nothing.",
+            "read_bom in src/parse.rs.",
+            "## Goal\nMend src/parse.rs.",
+            "Nothing.",
+            "src/parse.rs.",
+        ] {
+            replays.run.fixture.push(Reply::text(text));
+        }
+        let before = replays.run.fixture.provider.generations().len();
+        let args = [
+            "--arms",
+            "none,model",
+            "--provider",
+            &upstream(&variant),
+            "--turns",
+            "2",
+            "--json",
+        ];
+        let report: Value = serde_json::from_str(&replays.output(&args).await).unwrap();
+        let sent = &replays.run.fixture.provider.generations()[before..];
+        assert_eq!(sent.len(), 5, "{report}");
+        let [whole, cut] = [&report["arms"][0]["asked"], &report["arms"][1]["asked"]];
+        assert_eq!(
+            (&whole["turns"], &cut["turns"]),
+            (&2.into(), &2.into()),
+            "{report}"
+        );
+        assert!(whole["known"].as_u64() > cut["known"].as_u64(), "{report}");
+        assert!(cut["cost"].as_f64() > Some(0.0), "{report}");
+        let behind = String::from_utf8_lossy(&sent[4].raw);
+        assert!(behind.contains("<handoff-context>") && behind.contains("And the tests of it?"));
+        assert_eq!(replays.run.fixture.provider.complaints(), []);
+    }
+}
+
+/// The upstream that the requests of this wire go to.
+fn upstream(variant: &crate::matrix::variants::Variant) -> String {
+    let name = match variant.model {
+        model if model.starts_with("claude") => "anthropic",
+        model if model.starts_with("gemini") => "gemini",
+        model if model.starts_with("llama") => "ollama",
+        _ => "openai",
+    };
+    name.to_owned()
 }

@@ -4,20 +4,28 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
+use super::asked::{AskedTurns, TurnSender};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::log::{full_key, unread};
 use crate::cli::output::{Out, plural, short, visible};
 use crate::cli::replay_args::ReplayArgs;
 use crate::cli::show::find_exchange;
+use crate::state::config::Config;
 use crate::state::journal::{JournalReader, now_ms};
 use baton_core::bill::{ArmBill, PriceQuery, PriceTable, Rates, SessionSizes};
+
+/// The arms are simulated, and nothing is sent.
+const SIMULATED: &str = "simulated";
+
+/// Turns that an upstream is sent anew.
+const TURNS: u32 = 5;
 
 /// The output of `--json`. The names are API.
 #[derive(Serialize)]
 struct ArmsOutput {
     conversation: String,
     /// How it was run.
-    provider: &'static str,
+    provider: String,
     calls: usize,
     session: SessionSizes,
     arms: Vec<ArmResult>,
@@ -31,22 +39,27 @@ struct ArmResult {
     bill: ArmBill,
     /// Cost against the first arm: negative where it is cheaper.
     difference: f64,
+    /// The turns that an upstream was sent anew.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    asked: Option<AskedTurns>,
 }
 
 pub(super) fn run(
     args: &ReplayArgs,
+    config: &Config,
     query: &JournalReader,
     table: &PriceTable,
     out: &mut Out,
 ) -> Result<(), CommandFailure> {
     let conversation = conversation(query, &args.exchange)?;
     let session = query.session_sizes(&conversation, table).map_err(unread)?;
-    let session = session.ok_or_else(|| {
+    let journaled = session.ok_or_else(|| {
         CommandFailure::new(
             Exit::NO_INPUT,
             "the provider counted no tokens of that conversation",
         )
     })?;
+    let session = &journaled.sizes;
     let mut arms: Vec<ArmResult> = Vec::new();
     for arm in &args.arms {
         let bill = session.bill(*arm, &|model| rates(table, model));
@@ -62,13 +75,25 @@ pub(super) fn run(
             arm: arm.name(),
             bill,
             difference,
+            asked: None,
         });
+    }
+    let upstream = args.provider.as_deref().filter(|name| *name != SIMULATED);
+    if let Some(upstream) = upstream {
+        let sender = TurnSender {
+            config,
+            query,
+            table,
+            session: &journaled,
+            upstream,
+        };
+        ask(&sender, &mut arms, args.turns.unwrap_or(TURNS) as usize)?;
     }
     let output = ArmsOutput {
         conversation,
-        provider: "simulated",
+        provider: upstream.unwrap_or(SIMULATED).to_owned(),
         calls: session.calls.len(),
-        session,
+        session: journaled.sizes,
         arms,
     };
     if let Some(file) = &args.plot {
@@ -81,6 +106,20 @@ pub(super) fn run(
     }
     for line in lines(&output, table) {
         out.line(format_args!("{line}"))?;
+    }
+    Ok(())
+}
+
+/// Sends the turns after the first cut of any arm anew, in each arm.
+fn ask(sender: &TurnSender<'_>, arms: &mut [ArmResult], turns: usize) -> Result<(), CommandFailure> {
+    let cuts = arms.iter().flat_map(|one| &one.bill.cuts);
+    let Some(first) = cuts.map(|cut| cut.call).min() else {
+        let why = "no arm cuts that conversation, so there is nothing to compare";
+        return Err(CommandFailure::new(Exit::DATA, why).help("leave --provider out, or name other arms"));
+    };
+    let runtime = super::runtime()?;
+    for one in arms {
+        one.asked = Some(runtime.block_on(sender.ask(&one.bill, first, turns))?);
     }
     Ok(())
 }
@@ -122,6 +161,7 @@ fn lines(output: &ArmsOutput, table: &PriceTable) -> Vec<String> {
         arm,
         bill,
         difference,
+        asked,
     } in &output.arms
     {
         let share = match bill.cost - difference {
@@ -145,6 +185,7 @@ fn lines(output: &ArmsOutput, table: &PriceTable) -> Vec<String> {
             let _ = write!(line, ", ${:.4} for drafts that were not used", bill.unused_drafts);
         }
         lines.push(line);
+        lines.extend(asked.as_ref().map(asked_line));
         lines.extend(bill.cuts.iter().map(|cut| {
             format!(
                 "    before call {:<5} {:>8} tokens  {}",
@@ -160,6 +201,16 @@ fn lines(output: &ArmsOutput, table: &PriceTable) -> Vec<String> {
             .to_owned(),
     );
     lines
+}
+
+fn asked_line(asked: &AskedTurns) -> String {
+    let cost = asked.cost.map_or(String::new(), |cost| format!(", ${cost:.4}"));
+    format!(
+        "    sent anew: {}, {} of the {} that the recorded answers used{cost}",
+        plural(asked.turns as u64, "turn"),
+        asked.known,
+        plural(asked.facts as u64, "name")
+    )
 }
 
 /// Dollars over the calls, a line for each arm.
@@ -248,12 +299,13 @@ mod tests {
             ArmResult {
                 arm: arm.name(),
                 difference: 0.0,
+                asked: None,
                 bill,
             }
         });
         ArmsOutput {
             conversation: "c".to_owned(),
-            provider: "simulated",
+            provider: SIMULATED.to_owned(),
             calls: session.calls.len(),
             session,
             arms: arms.into(),

@@ -2,6 +2,7 @@
 
 mod answer;
 mod arms;
+mod asked;
 mod request;
 
 use anstyle::{AnsiColor, Style};
@@ -10,7 +11,7 @@ use serde::Serialize;
 use similar::{ChangeTag, TextDiff};
 
 use self::answer::{PricedAt, ReplayAnswer};
-use self::request::ReplayRequest;
+use self::request::{ReplayRequest, RequestChoice};
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open, unread};
@@ -50,13 +51,19 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
     let table = prices::table(config.bill.prices.as_deref())
         .map_err(|error| CommandFailure::new(Exit::CONFIG, error))?;
     if !args.arms.is_empty() {
-        return arms::run(args, &query, &table, out);
+        return arms::run(args, &config, &query, &table, out);
     }
     let id = find_exchange(&query, &args.exchange)?;
     let exchange = query.exchange(&id).map_err(unread)?;
     let exchange = exchange
         .ok_or_else(|| CommandFailure::new(Exit::NO_INPUT, "the exchange is gone from the journal"))?;
-    let request = ReplayRequest::of(args, &config, &query, &exchange)?;
+    let choice = RequestChoice {
+        received: args.received,
+        leg: args.leg,
+        to: args.to.as_deref(),
+        model: args.model.as_deref(),
+    };
+    let request = ReplayRequest::of(&choice, &config, &query, &exchange)?;
     let upstream = request.upstream(&config)?;
     if args.dry_run {
         let body_by = body_command(args, &id);
@@ -64,9 +71,7 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
         return Ok(());
     }
     let headers = request.headers(upstream, |name| std::env::var(name).ok())?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))?;
-    let (status, body) = runtime.block_on(send(&config, &request, headers))?;
+    let (status, body) = runtime()?.block_on(send(&config, &request, headers))?;
 
     let row = &exchange.exchange;
     let n = args.leg - 1;
@@ -99,6 +104,11 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
         out.line(format_args!("{line}"))?;
     }
     Ok(())
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, CommandFailure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))
 }
 
 /// The command that prints the same body.

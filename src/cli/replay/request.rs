@@ -5,7 +5,6 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::log::unread;
-use crate::cli::replay_args::ReplayArgs;
 use crate::cli::shells::ShellSyntax;
 use crate::serve::proxy::headers::{self, Sending};
 use crate::state::config::{Config, Secret, UpstreamConfig};
@@ -18,6 +17,19 @@ use baton_core::wire::wire;
 
 /// How the journal marks what it left out.
 const REDACTED: &str = "[redacted:";
+
+/// Which request is sent, and where.
+#[derive(Clone, Copy)]
+pub(super) struct RequestChoice<'a> {
+    /// What the agent sent, and not what was made of it.
+    pub(super) received: bool,
+    /// The upstream request, from 1.
+    pub(super) leg: u32,
+    /// Another upstream than the recorded one.
+    pub(super) to: Option<&'a str>,
+    /// Another model.
+    pub(super) model: Option<&'a str>,
+}
 
 /// A request to send again.
 pub(super) struct ReplayRequest {
@@ -34,14 +46,14 @@ pub(super) struct ReplayRequest {
 
 impl ReplayRequest {
     pub(super) fn of(
-        args: &ReplayArgs,
+        choice: &RequestChoice<'_>,
         config: &Config,
         query: &JournalReader,
         exchange: &ExchangeDetail,
     ) -> Result<Self, CommandFailure> {
         let row = &exchange.exchange;
-        let leg = leg(args, exchange)?;
-        let side = if args.received {
+        let leg = leg(choice, exchange)?;
+        let side = if choice.received {
             BodySide::Received
         } else {
             BodySide::Sent(leg.n)
@@ -52,9 +64,9 @@ impl ReplayRequest {
         let wire =
             wire.ok_or_else(|| missing("the exchange was relayed unread, so it cannot be replayed"))?;
         let recorded_upstream = row.upstream.as_deref().unwrap_or_default();
-        let upstream = args.to.as_deref().unwrap_or(recorded_upstream);
+        let upstream = choice.to.unwrap_or(recorded_upstream);
         let target = target(config, recorded_upstream, leg)?;
-        let recorded = if args.received {
+        let recorded = if choice.received {
             &exchange.headers.received
         } else {
             &leg.sent.headers
@@ -72,7 +84,7 @@ impl ReplayRequest {
             upstream: upstream.to_owned(),
             target,
             headers: without_credentials(recorded),
-            body: match &args.model {
+            body: match choice.model {
                 Some(model) => with_model(&body, model)?,
                 None => body,
             },
@@ -173,8 +185,11 @@ fn missing(message: &str) -> CommandFailure {
     CommandFailure::new(Exit::NO_INPUT, message)
 }
 
-fn leg<'e>(args: &ReplayArgs, exchange: &'e ExchangeDetail) -> Result<&'e LegDetail, CommandFailure> {
-    let n = if args.received { 0 } else { args.leg - 1 };
+fn leg<'e>(
+    choice: &RequestChoice<'_>,
+    exchange: &'e ExchangeDetail,
+) -> Result<&'e LegDetail, CommandFailure> {
+    let n = if choice.received { 0 } else { choice.leg - 1 };
     let found = exchange.legs.iter().find(|leg| leg.n == n);
     found.ok_or_else(|| match exchange.legs.len() {
         0 => missing("nothing was sent upstream in this exchange"),

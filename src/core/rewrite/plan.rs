@@ -77,7 +77,7 @@ pub struct Rewrite<'a> {
     pub pairs: &'a [HiddenPair],
     /// Texts of ours that have their place in the transcript.
     pub insertions: &'a [PlacedInsertion],
-    /// Thinking of the model's between the cut and this turn is left out: upstream has refused it.
+    /// Thinking of the model's between the cut, or the start, and this turn is left out: upstream has refused it.
     pub omitted: Option<usize>,
     /// Elements to append: the model is queried again.
     pub more: &'a [String],

@@ -35,9 +35,9 @@ pub(super) fn edits(wire: &dyn Wire, view: &View, what: &Rewrite<'_>, cut: &[Edi
     };
     let from = match what.cut {
         Cut::At { .. } | Cut::BeforeTurn { .. } => cut.first().map_or(0, |edit| edit.span.end),
-        Cut::Before { .. } => 0,
-        // Nothing is pinned, or nothing of the transcript is sent as turns.
-        Cut::None | Cut::Text { .. } | Cut::Fresh { .. } => return Vec::new(),
+        Cut::Before { .. } | Cut::None => 0,
+        // Nothing of the transcript is sent as turns.
+        Cut::Text { .. } | Cut::Fresh { .. } => return Vec::new(),
     };
     let turns = view.turns.iter().enumerate().take(until);
     turns

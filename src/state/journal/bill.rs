@@ -213,6 +213,11 @@ impl BilledRow {
         })
     }
 
+    /// Id of the exchange.
+    pub(super) fn id(&self) -> &str {
+        &self.entry.id
+    }
+
     /// Whether a handoff fired in its answer.
     pub(super) fn has_fired(&self) -> bool {
         !self.event.fired.is_empty()

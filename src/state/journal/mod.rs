@@ -94,6 +94,7 @@ pub use recorder::{Recorder, Recording};
 pub use row::{EventColumns, ExchangeRow, LegChange, LegService, LegTokens};
 pub use schema::{FILE, JournalError};
 pub use search::{SearchHit, SearchResult};
+pub use session_sizes::JournaledSession;
 pub use summary::ShownPart;
 pub(crate) use units::{short, size, unsent};
 

@@ -5,11 +5,20 @@ use super::query::JournalReader;
 use super::schema::JournalError;
 use baton_core::bill::{BilledExchange, ConversationBill, PriceTable, SessionCall, SessionSizes};
 
+/// A journaled conversation as it is simulated.
+#[derive(Debug, Default)]
+pub struct JournaledSession {
+    /// The sizes of its calls.
+    pub sizes: SessionSizes,
+    /// The exchange of each call.
+    pub exchanges: Vec<String>,
+}
+
 /// A session that is being read.
 #[derive(Default)]
 struct SizeReader {
     bill: ConversationBill,
-    session: SessionSizes,
+    session: JournaledSession,
     at_ms: u64,
     model: String,
     received_bytes: u64,
@@ -27,12 +36,12 @@ impl JournalReader {
         &self,
         conversation: &str,
         prices: &PriceTable,
-    ) -> Result<Option<SessionSizes>, JournalError> {
+    ) -> Result<Option<JournaledSession>, JournalError> {
         let mut reader = SizeReader::default();
         self.each_billed(Some(conversation), prices, |row, exchange| {
             reader.add(&row, &exchange);
         })?;
-        Ok(Some(reader.session).filter(|session| !session.calls.is_empty()))
+        Ok(Some(reader.session).filter(|session| !session.exchanges.is_empty()))
     }
 }
 
@@ -43,7 +52,7 @@ impl SizeReader {
             return;
         };
         // Titles and summaries of pages are requests beside the session: to another model, and much shorter.
-        let is_first = self.session.calls.is_empty();
+        let is_first = self.session.exchanges.is_empty();
         if !is_first && model != self.model && exchange.received_bytes * 2 < self.received_bytes {
             return;
         }
@@ -53,14 +62,17 @@ impl SizeReader {
         let whole = without.tokens.whole_input();
         if is_first {
             let share = exchange.fixed_bytes as f64 / exchange.received_bytes.max(1) as f64;
-            self.session.prefix = (whole as f64 * share.min(1.0)) as u64;
-            self.session.model.clone_from(&model);
-            self.tokens = self.session.prefix;
+            let sizes = &mut self.session.sizes;
+            sizes.prefix = (whole as f64 * share.min(1.0)) as u64;
+            sizes.model.clone_from(&model);
+            self.tokens = sizes.prefix;
             self.at_ms = exchange.at_ms;
             self.model.clone_from(&model);
         }
-        self.session.limit = exchange.limit.or(self.session.limit);
-        self.session.calls.push(SessionCall {
+        let sizes = &mut self.session.sizes;
+        sizes.limit = exchange.limit.or(sizes.limit);
+        self.session.exchanges.push(row.id().to_owned());
+        sizes.calls.push(SessionCall {
             pause_ms: exchange.at_ms.saturating_sub(self.at_ms),
             new: whole.saturating_sub(self.tokens).max(1),
             output: without.tokens.output,
