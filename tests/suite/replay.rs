@@ -288,7 +288,7 @@ async fn the_next_turns_are_sent_anew_in_each_arm() {
         let report: Value = serde_json::from_str(&replays.output(&args).await).unwrap();
         let sent = &replays.run.fixture.provider.generations()[before..];
         assert_eq!(sent.len(), 5, "{report}");
-        let [whole, cut] = [&report["arms"][0]["asked"], &report["arms"][1]["asked"]];
+        let [whole, cut] = [&report["arms"][0]["resent"], &report["arms"][1]["resent"]];
         assert_eq!(
             (&whole["turns"], &cut["turns"]),
             (&2.into(), &2.into()),

@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use serde::Serialize;
 
-use super::asked::{AskedTurns, TurnSender};
+use super::resent::{ResentTurns, TurnSender};
+use super::transport::runtime;
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::log::{full_key, unread};
 use crate::cli::output::{Out, plural, short, visible};
@@ -41,7 +42,7 @@ struct ArmResult {
     difference: f64,
     /// The turns that an upstream was sent anew.
     #[serde(skip_serializing_if = "Option::is_none")]
-    asked: Option<AskedTurns>,
+    resent: Option<ResentTurns>,
 }
 
 pub(super) fn run(
@@ -75,7 +76,7 @@ pub(super) fn run(
             arm: arm.name(),
             bill,
             difference,
-            asked: None,
+            resent: None,
         });
     }
     let upstream = args.provider.as_deref().filter(|name| *name != SIMULATED);
@@ -117,9 +118,9 @@ fn ask(sender: &TurnSender<'_>, arms: &mut [ArmResult], turns: usize) -> Result<
         let why = "no arm cuts that conversation, so there is nothing to compare";
         return Err(CommandFailure::new(Exit::DATA, why).help("leave --provider out, or name other arms"));
     };
-    let runtime = super::runtime()?;
+    let runtime = runtime()?;
     for one in arms {
-        one.asked = Some(runtime.block_on(sender.ask(&one.bill, first, turns))?);
+        one.resent = Some(runtime.block_on(sender.ask(&one.bill, first, turns))?);
     }
     Ok(())
 }
@@ -161,7 +162,7 @@ fn lines(output: &ArmsOutput, table: &PriceTable) -> Vec<String> {
         arm,
         bill,
         difference,
-        asked,
+        resent,
     } in &output.arms
     {
         let share = match bill.cost - difference {
@@ -185,7 +186,7 @@ fn lines(output: &ArmsOutput, table: &PriceTable) -> Vec<String> {
             let _ = write!(line, ", ${:.4} for drafts that were not used", bill.unused_drafts);
         }
         lines.push(line);
-        lines.extend(asked.as_ref().map(asked_line));
+        lines.extend(resent.as_ref().map(resent_line));
         lines.extend(bill.cuts.iter().map(|cut| {
             format!(
                 "    before call {:<5} {:>8} tokens  {}",
@@ -203,13 +204,13 @@ fn lines(output: &ArmsOutput, table: &PriceTable) -> Vec<String> {
     lines
 }
 
-fn asked_line(asked: &AskedTurns) -> String {
-    let cost = asked.cost.map_or(String::new(), |cost| format!(", ${cost:.4}"));
+fn resent_line(resent: &ResentTurns) -> String {
+    let cost = resent.cost.map_or(String::new(), |cost| format!(", ${cost:.4}"));
     format!(
         "    sent anew: {}, {} of the {} that the recorded answers used{cost}",
-        plural(asked.turns as u64, "turn"),
-        asked.known,
-        plural(asked.facts as u64, "name")
+        plural(resent.turns as u64, "turn"),
+        resent.known,
+        plural(resent.facts as u64, "name")
     )
 }
 
@@ -299,7 +300,7 @@ mod tests {
             ArmResult {
                 arm: arm.name(),
                 difference: 0.0,
-                asked: None,
+                resent: None,
                 bill,
             }
         });

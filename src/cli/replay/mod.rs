@@ -2,8 +2,9 @@
 
 mod answer;
 mod arms;
-mod asked;
 mod request;
+mod resent;
+mod transport;
 
 use anstyle::{AnsiColor, Style};
 use bytes::Bytes;
@@ -12,20 +13,15 @@ use similar::{ChangeTag, TextDiff};
 
 use self::answer::{PricedAt, ReplayAnswer};
 use self::request::{ReplayRequest, RequestChoice};
+use self::transport::{recorded, runtime, send};
 use super::exit::{CommandFailure, Exit};
 use super::load_state;
 use super::log::{open, unread};
 use super::output::{Out, short, visible};
 use super::replay_args::ReplayArgs;
 use super::show::find_exchange;
-use crate::serve::proxy::upload::RopeBody;
-use crate::serve::proxy::upstream::Upstreams;
-use crate::state::config::Config;
-use crate::state::journal::{BodySide, JournalReader, now_ms};
+use crate::state::journal::now_ms;
 use crate::state::prices;
-
-/// Bytes of an answer that are read.
-const ANSWER_BYTES: usize = 64 << 20;
 
 /// Lines that stay around a difference.
 const CONTEXT: usize = 2;
@@ -106,11 +102,6 @@ pub(super) fn run(args: &ReplayArgs, out: &mut Out) -> Result<(), CommandFailure
     Ok(())
 }
 
-fn runtime() -> Result<tokio::runtime::Runtime, CommandFailure> {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(|error| CommandFailure::new(Exit::SOFTWARE, error.to_string()))
-}
-
 /// The command that prints the same body.
 fn body_command(args: &ReplayArgs, id: &str) -> String {
     if args.received {
@@ -118,48 +109,6 @@ fn body_command(args: &ReplayArgs, id: &str) -> String {
     } else {
         format!("baton show {id} --sent --leg {}", args.leg)
     }
-}
-
-/// What came then: the answer to the leg.
-fn recorded(query: &JournalReader, id: &str, leg: u32) -> Result<Bytes, CommandFailure> {
-    let body = query.body(id, BodySide::Response(leg)).map_err(unread)?;
-    Ok(Bytes::from(body.unwrap_or_default()))
-}
-
-async fn send(
-    config: &Config,
-    request: &ReplayRequest,
-    headers: http::HeaderMap,
-) -> Result<(u16, Bytes), CommandFailure> {
-    let unavailable = |detail: String| CommandFailure::new(Exit::UNAVAILABLE, visible(&detail));
-    let upstreams = Upstreams::new(config).map_err(|error| unavailable(error.to_string()))?;
-    let upstream = upstreams
-        .get(&request.upstream)
-        .ok_or_else(|| CommandFailure::new(Exit::SOFTWARE, "the upstream is gone"))?;
-    let again = headers.clone();
-    let body = RopeBody::from(request.body.clone());
-    let response = upstream.send(&request.method, &request.target, headers, || again, body);
-    let response = response.await.map_err(|fault| {
-        unavailable(format!(
-            "{}: {}: {}",
-            request.upstream, fault.code.name, fault.detail
-        ))
-    })?;
-    let (head, body) = response.into_parts();
-    let mut body = body
-        .decoded(&head.headers)
-        .map_err(|_| unavailable("the answer has an unknown content-encoding".to_owned()))?;
-    let mut all = Vec::new();
-    while let Some(piece) = body.next().await {
-        all.extend_from_slice(&piece.map_err(|fault| unavailable(fault.to_string()))?);
-        if all.len() > ANSWER_BYTES {
-            return Err(unavailable(format!(
-                "the answer is over {} MiB",
-                ANSWER_BYTES >> 20
-            )));
-        }
-    }
-    Ok((head.status.as_u16(), Bytes::from(all)))
 }
 
 fn lines(output: &ReplayOutput) -> Vec<String> {

@@ -1,4 +1,4 @@
-//! The next turns of a conversation, sent anew in an arm: behind the arm's cut, or with the whole history; and how much of what the
+//! The next turns of a conversation, sent anew in an arm: after the arm's cut, or with the whole history; and how much of what the
 //! recorded turns knew is in the answers.
 
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::answer::{PricedAt, ReplayAnswer};
 use super::request::{ReplayRequest, RequestChoice};
-use super::{recorded, send};
+use super::transport::{recorded, send};
 use crate::cli::exit::{CommandFailure, Exit};
 use crate::cli::log::unread;
 use crate::state::config::Config;
@@ -25,7 +25,7 @@ const NAME_CHARS: usize = 5;
 
 /// What an arm's turns came to.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct AskedTurns {
+pub(super) struct ResentTurns {
     /// Turns that were sent anew.
     pub(super) turns: usize,
     /// Paths and names that the recorded answers used and that stood in the history before the cut.
@@ -46,7 +46,7 @@ pub(super) struct TurnSender<'a> {
     pub(super) upstream: &'a str,
 }
 
-/// A cut that turns are sent behind.
+/// A cut after which turns are sent.
 struct ArmHead {
     /// The first turn of the transcript that is kept.
     turn: usize,
@@ -61,14 +61,14 @@ impl TurnSender<'_> {
         bill: &ArmBill,
         first: usize,
         turns: usize,
-    ) -> Result<AskedTurns, CommandFailure> {
-        let mut asked = AskedTurns {
+    ) -> Result<ResentTurns, CommandFailure> {
+        let mut resent = ResentTurns {
             cost: Some(0.0),
-            ..AskedTurns::default()
+            ..ResentTurns::default()
         };
         let cut = bill.cuts.iter().map(|cut| cut.call).find(|call| *call <= first);
         let head = match cut {
-            Some(call) => Some(self.head(call, &mut asked).await?),
+            Some(call) => Some(self.head(call, &mut resent).await?),
             None => None,
         };
         let history = self.request(first)?.body;
@@ -82,23 +82,23 @@ impl TurnSender<'_> {
             });
             let what = Rewrite {
                 cut,
-                // It was thought behind another prefix, which is not sent here.
+                // It was thought after another prefix, which is not sent here.
                 omitted: Some(reading.view.turns.len()),
                 ..Rewrite::default()
             };
             request.body = splice::flat(rewrite(wire(request.wire), &reading, &what).rope);
-            let answer = self.answer(&request, &mut asked).await?;
+            let answer = self.answer(&request, &mut resent).await?;
             let then = recorded(self.query, &self.session.exchanges[call], 0)?;
             let facts = facts(&AnswerContent::of(&then).as_read().unwrap_or_default(), &history);
-            asked.turns += 1;
-            asked.known += facts.iter().filter(|fact| answer.text.contains(*fact)).count();
-            asked.facts += facts.len();
+            resent.turns += 1;
+            resent.known += facts.iter().filter(|fact| answer.text.contains(*fact)).count();
+            resent.facts += facts.len();
         }
-        Ok(asked)
+        Ok(resent)
     }
 
     /// The carry-over prompt of a cut in front of this call, which the model writes after its history.
-    async fn head(&self, call: usize, asked: &mut AskedTurns) -> Result<ArmHead, CommandFailure> {
+    async fn head(&self, call: usize, resent: &mut ResentTurns) -> Result<ArmHead, CommandFailure> {
         let mut request = self.request(call)?;
         let reading = self.reading(&request)?;
         let wire = wire(request.wire);
@@ -114,7 +114,7 @@ impl TurnSender<'_> {
             ..Rewrite::default()
         };
         request.body = splice::flat(rewrite(wire, &reading, &what).rope);
-        let document = self.answer(&request, asked).await?;
+        let document = self.answer(&request, resent).await?;
         let tags = &self.config.handoff.preamble_tags;
         let kept = preamble::of(wire, view, None, tags);
         Ok(ArmHead {
@@ -151,7 +151,7 @@ impl TurnSender<'_> {
     async fn answer(
         &self,
         request: &ReplayRequest,
-        asked: &mut AskedTurns,
+        resent: &mut ResentTurns,
     ) -> Result<ReplayAnswer, CommandFailure> {
         let upstream = request.upstream(self.config)?;
         let headers = request.headers(upstream, |name| std::env::var(name).ok())?;
@@ -165,7 +165,7 @@ impl TurnSender<'_> {
             let message = format!("{} answered {status}: {:.300}", self.upstream, answer.text);
             return Err(CommandFailure::new(Exit::UNAVAILABLE, message));
         }
-        asked.cost = asked.cost.zip(answer.cost).map(|(sum, cost)| sum + cost);
+        resent.cost = resent.cost.zip(answer.cost).map(|(sum, cost)| sum + cost);
         Ok(answer)
     }
 }
