@@ -9,6 +9,7 @@ mod args;
 mod check;
 mod declared;
 mod demo;
+mod doctor;
 mod env;
 mod exit;
 mod export;
@@ -31,12 +32,14 @@ mod seal_key;
 mod seal_key_args;
 mod serve;
 mod sharing;
+mod shell_files;
 mod shells;
 mod show;
 mod state_args;
 mod status;
 mod store;
 mod stored;
+mod system_args;
 mod ui;
 
 use std::ffi::OsString;
@@ -77,6 +80,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Status(args) => status::run(&args, &mut out),
         CliCommand::Ui(args) => ui::run(&args, &mut out),
         CliCommand::Store(args) => store::run(&args.command, &mut out),
+        CliCommand::Doctor(args) => doctor::run(&args, &mut out),
+        CliCommand::Completions(args) => shell_files::completions(&args, &mut out),
+        CliCommand::Man(args) => shell_files::man(&args, &mut out),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -15,7 +15,7 @@ use super::check::open_listener;
 use super::exit::{CommandFailure, Exit};
 use super::load_or_fail;
 use super::output::Out;
-use super::running::{self, Process, RunState, StateDirLock, reachable};
+use super::running::{self, Process, StateDirLock, reachable};
 use super::sharing;
 use crate::app::{Service, ServiceParts, is_true};
 use crate::serve::proxy::{descriptors, server};
@@ -253,13 +253,8 @@ fn cannot_listen(error: &io::Error, config: &Config, listener: &Listener) -> Com
 
 /// Who listens on an address, as far as the state directory shows.
 fn holder(address: SocketAddr, config: &Config) -> String {
-    let address = address.to_string();
-    match running::find(&config.state_dir) {
-        RunState::Running(Some(process))
-            if [&process.data, &process.admin]
-                .iter()
-                .any(|url| url.ends_with(&address)) =>
-        {
+    match running::serving_at(&config.state_dir, address) {
+        Some(process) => {
             let by = if process.started_by_run {
                 ", started by `baton run`"
             } else {
@@ -270,7 +265,7 @@ fn holder(address: SocketAddr, config: &Config) -> String {
                 process.pid
             )
         }
-        _ => "another program".to_owned(),
+        None => "another program".to_owned(),
     }
 }
 

@@ -17,6 +17,7 @@ mod crash;
 mod dashboard;
 mod descriptors;
 mod docs;
+mod doctor;
 mod draft_api;
 mod draft_shown;
 mod drafts;
