@@ -11,7 +11,7 @@ use super::replay_args::ReplayArgs;
 use super::savings_args::SavingsArgs;
 use super::seal_key_args::SealKeyArgs;
 use super::state_args::{ListFormat, StateArgs};
-use super::system_args::{CompletionsArgs, DoctorArgs, ManArgs};
+use super::system_args::{CompletionsArgs, DoctorArgs, ManArgs, ServiceArgs, UninstallArgs};
 
 /// An HTTP proxy for LLM APIs that lets the model hand its session over to a fresh context.
 #[derive(Debug, Parser)]
@@ -63,6 +63,10 @@ pub(super) enum CliCommand {
     Ui(UiArgs),
     /// Copy the store to another one, or check it
     Store(StoreArgs),
+    /// Start the proxy at login: a systemd user unit, or a launch agent
+    Service(ServiceArgs),
+    /// Remove what baton made on this machine
+    Uninstall(UninstallArgs),
     /// Print the completions of a shell
     Completions(CompletionsArgs),
     /// Print the manual page, or write one for each command

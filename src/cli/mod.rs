@@ -22,6 +22,7 @@ mod log_filter;
 mod newest;
 mod old_names;
 mod output;
+mod reload;
 mod replay;
 mod replay_args;
 mod run;
@@ -31,6 +32,7 @@ mod savings_args;
 mod seal_key;
 mod seal_key_args;
 mod serve;
+mod service;
 mod sharing;
 mod shell_files;
 mod shells;
@@ -41,6 +43,7 @@ mod store;
 mod stored;
 mod system_args;
 mod ui;
+mod uninstall;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -81,6 +84,8 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         CliCommand::Ui(args) => ui::run(&args, &mut out),
         CliCommand::Store(args) => store::run(&args.command, &mut out),
         CliCommand::Doctor(args) => doctor::run(&args, &mut out),
+        CliCommand::Service(args) => service::run(&args.command, &mut out),
+        CliCommand::Uninstall(args) => uninstall::run(&args, &mut out),
         CliCommand::Completions(args) => shell_files::completions(&args, &mut out),
         CliCommand::Man(args) => shell_files::man(&args, &mut out),
     };

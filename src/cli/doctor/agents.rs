@@ -5,8 +5,8 @@
 use std::env;
 use std::path::PathBuf;
 
-use super::Installation;
 use super::finding::Finding;
+use super::installation::Installation;
 use crate::cli::agents::{AGENTS, AgentSetup};
 use crate::cli::declared::{self, OwnUrl};
 use crate::cli::run;

@@ -4,8 +4,8 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use super::Installation;
 use super::finding::Finding;
+use super::installation::Installation;
 use crate::cli::running;
 
 /// Difference of two clocks from which on certificates and retention may go wrong.

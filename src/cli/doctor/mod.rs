@@ -4,41 +4,22 @@
 
 mod agents;
 mod finding;
+mod installation;
 mod machine;
+mod probe;
 mod state;
 mod upstreams;
-
-use std::time::SystemTime;
 
 use serde::Serialize;
 
 use self::finding::{Finding, FindingSeverity};
-use self::upstreams::UpstreamProbe;
+use self::installation::Installation;
 use super::check;
 use super::exit::{CommandFailure, Exit};
 use super::output::{Out, plural, visible};
-use super::running::{self, RunState};
 use super::system_args::DoctorArgs;
 use super::{config_file, load};
-use crate::state::config::{Config, Flags, Problem};
-use crate::state::journal::{JournalError, JournalReader, JournalTotals};
-
-/// What the checks examine.
-struct Installation {
-    config: Config,
-    running: RunState,
-    journal: Result<Option<JournalSummary>, JournalError>,
-    /// The answers of the upstreams, in the order of the config.
-    probes: Vec<UpstreamProbe>,
-    now: SystemTime,
-}
-
-/// What the journal has.
-struct JournalSummary {
-    totals: JournalTotals,
-    /// Start of the newest exchange, in milliseconds since the Unix epoch.
-    newest_ms: Option<u64>,
-}
+use crate::state::config::{Flags, Problem};
 
 struct DoctorCheck {
     name: &'static str,
@@ -132,32 +113,6 @@ pub(super) fn run(args: &DoctorArgs, out: &mut Out) -> Result<(), CommandFailure
         (false, true) => Err(CommandFailure::silent(Exit::CONFIG)),
         (false, false) => Err(CommandFailure::silent(Exit::UNAVAILABLE)),
     }
-}
-
-impl Installation {
-    fn of(config: Config) -> Self {
-        Self {
-            running: running::find(&config.state_dir),
-            journal: journal(&config),
-            probes: upstreams::probe(&config),
-            now: SystemTime::now(),
-            config,
-        }
-    }
-}
-
-fn journal(config: &Config) -> Result<Option<JournalSummary>, JournalError> {
-    let Some(reader) = JournalReader::open(&config.state_dir)? else {
-        return Ok(None);
-    };
-    let newest = crate::state::journal::ExchangeFilter {
-        limit: 1,
-        ..Default::default()
-    };
-    Ok(Some(JournalSummary {
-        totals: reader.totals()?,
-        newest_ms: reader.list(&newest)?.pop().map(|row| row.at_ms),
-    }))
 }
 
 fn examine(installation: &Installation) -> Vec<ReportedFinding> {

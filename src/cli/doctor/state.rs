@@ -4,8 +4,8 @@ use std::fs::{self, OpenOptions};
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
 
-use super::Installation;
 use super::finding::Finding;
+use super::installation::Installation;
 use crate::cli::check;
 use crate::cli::output::{age, plural, size};
 use crate::cli::running::RunState;

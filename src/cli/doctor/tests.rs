@@ -5,8 +5,10 @@ use pretty_assertions::assert_eq;
 
 use super::finding::FindingSeverity;
 use super::machine::clock_finding;
-use super::upstreams::{ProbeAnswer, UpstreamProbe, findings};
+use super::probe::{ProbeAnswer, UpstreamProbe};
+use super::upstreams::findings;
 use super::*;
+use crate::state::config::Config;
 
 fn probe(name: &str, answer: Result<(u16, Version), &str>) -> UpstreamProbe {
     UpstreamProbe {

@@ -105,7 +105,7 @@ pub struct ListenerConfig {
 }
 
 /// The admin listener.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Admin {
     /// Bind address; port 0 picks a free port.
     pub listen: SocketAddr,
@@ -121,7 +121,7 @@ pub struct Admin {
 }
 
 /// Another process of the same balancer.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerConfig {
     /// The peer's name; by default its host and port.
     pub name: String,
@@ -212,7 +212,7 @@ fn small(words: &[String]) -> Vec<String> {
 }
 
 /// Logging.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// A `tracing` filter: `info`, `baton=debug`, ….
     pub level: String,
